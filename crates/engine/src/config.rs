@@ -1,0 +1,179 @@
+//! The typed configuration of an engine, as Python hands it over (JSON, unknown keys refused).
+//!
+//! Python parses what people write (URLs, option names of the seeds, environment variables, files); here only plain,
+//! checked values arrive. Units stand in the names.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::BlockSize;
+use crate::secret::Secret;
+
+/// One engine: one dataset, its origins, its cache and its limits.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineConfig {
+    /// The dataset's name, for people.
+    pub name: String,
+    /// At least one.
+    pub origins: Vec<OriginMount>,
+    /// Cache levels, fastest first. May be empty: then every read goes to the origin.
+    pub cache: Vec<LevelConfig>,
+    /// Where snapshots, the lock and the local socket live; created if missing.
+    pub state_directory: PathBuf,
+    #[serde(default)]
+    pub limits: Limits,
+    #[serde(default)]
+    pub transfer: TransferConfig,
+    #[serde(default)]
+    pub eviction: EvictionPolicy,
+}
+
+/// One origin and where its tree appears.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OriginMount {
+    /// Slash-separated place in the dataset's tree; empty for the root.
+    pub path: String,
+    pub origin: OriginConfig,
+}
+
+/// Where data lives, by protocol.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum OriginConfig {
+    /// A folder of this machine (or of anything the kernel has mounted).
+    Local { directory: PathBuf },
+    /// S3 and everything that speaks its protocol.
+    S3 {
+        bucket: String,
+        prefix: String,
+        /// `https://host[:port]`; `None` for AWS itself.
+        endpoint: Option<String>,
+        region: Option<String>,
+        /// Bucket in the path instead of in the host name.
+        path_style: bool,
+        /// All three `None`: the machine's own credential chain. See also `anonymous`.
+        access_key_id: Option<Secret>,
+        secret_access_key: Option<Secret>,
+        session_token: Option<Secret>,
+        /// Send unsigned requests.
+        anonymous: bool,
+    },
+    /// Alibaba Cloud OSS by its own protocol and signature.
+    Oss {
+        bucket: String,
+        prefix: String,
+        endpoint: String,
+        path_style: bool,
+        access_key_id: Option<Secret>,
+        access_key_secret: Option<Secret>,
+        security_token: Option<Secret>,
+        anonymous: bool,
+    },
+    /// HDFS through WebHDFS or HttpFS.
+    Webhdfs { endpoint: String, directory: String, user: Option<String>, delegation_token: Option<Secret> },
+    /// A web server whose folders answer with an index page.
+    Http {
+        endpoint: String,
+        directory: String,
+        username: Option<String>,
+        password: Option<Secret>,
+        token: Option<Secret>,
+    },
+}
+
+/// One cache level: folders of one medium that share a quota evenly.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LevelConfig {
+    pub medium: Medium,
+    /// Each folder with its own quota.
+    pub folders: Vec<FolderConfig>,
+    /// Eviction starts when this share of the quota is used.
+    #[serde(default = "default_high")]
+    pub high: f64,
+    /// Eviction stops when this share of the quota is used.
+    #[serde(default = "default_low")]
+    pub low: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FolderConfig {
+    pub path: PathBuf,
+    pub quota_bytes: u64,
+}
+
+fn default_high() -> f64 {
+    0.98
+}
+
+fn default_low() -> f64 {
+    0.95
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Medium {
+    Mem,
+    Ssd,
+    Hdd,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvictionPolicy {
+    /// Keeps what it has against a scan; see `store/eviction`.
+    #[default]
+    ScanResistant,
+    Lru,
+    Lfu,
+}
+
+/// The hard limits of one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    pub memory_bytes: u64,
+    pub descriptors: u64,
+    pub inodes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { memory_bytes: 512 << 20, descriptors: 8192, inodes: 64 << 20 }
+    }
+}
+
+/// How data is fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TransferConfig {
+    /// A power of two, see `BlockSize`. Part of the cache's format: another size means other blocks.
+    pub block_size_bytes: u32,
+    /// Requests to one origin at the same time.
+    pub concurrency: usize,
+    /// Most bytes fetched ahead of one sequential reader.
+    pub readahead_bytes: u64,
+    /// Longest silence of an origin before a request counts as failed.
+    pub timeout_s: f64,
+    /// Tries after the first for what is temporary.
+    pub retries: u32,
+    /// Threads that talk to origins.
+    pub threads: usize,
+}
+
+impl Default for TransferConfig {
+    fn default() -> Self {
+        TransferConfig {
+            block_size_bytes: BlockSize::DEFAULT.bytes(),
+            concurrency: 32,
+            readahead_bytes: 128 << 20,
+            timeout_s: 20.0,
+            retries: 5,
+            threads: 2,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The FUSE session over the kernel protocol.

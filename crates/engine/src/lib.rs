@@ -1,0 +1,24 @@
+//! The data plane of Headrace.
+//!
+//! Layers, bottom to top; a module uses only what stands before it (checked by `tools/rust_layers.py`):
+//! floor (`error`, `ids`, `secret`, `sync`, `budget`, `metrics`, `config`) ← `origin`, `snapshot`, `store` (unaware of
+//! each other) ← `transfer` ← `vfs` ← `fuse`, `serve` ← `engine`.
+
+pub mod budget;
+pub mod config;
+pub mod error;
+pub mod ids;
+pub mod metrics;
+pub mod secret;
+pub mod sync;
+
+pub mod origin;
+pub mod snapshot;
+pub mod store;
+pub mod transfer;
+pub mod vfs;
+
+pub mod fuse;
+pub mod serve;
+
+pub mod engine;

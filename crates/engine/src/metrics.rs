@@ -1,0 +1,265 @@
+//! The registry of every metric of the engine: name, unit, help and labels stand here before anything counts.
+//!
+//! `docs/reference/metrics.md` is generated from what `Metrics::encode` describes. Counters are cheap atomics: they may
+//! be touched on the hot path, but never under a label look-up there; labelled families hand out their counters once.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+/// A gauge of unsigned values.
+pub type UnsignedGauge = Gauge<u64, AtomicU64>;
+
+/// The label of per-level metrics: the level's number, fastest first, and its medium.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct LevelLabel {
+    pub level: u32,
+    pub medium: String,
+}
+
+/// The label of counters split by reason or kind.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ReasonLabel {
+    pub reason: String,
+}
+
+/// Every metric of one engine. Clones share the counters.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    pub read_hit_bytes: Counter,
+    pub read_miss_bytes: Counter,
+    pub read_requests: Counter,
+    pub read_errors: Family<ReasonLabel, Counter>,
+    pub read_seconds: Histogram,
+    pub passthrough_opens: Counter,
+    pub origin_requests: Counter,
+    pub origin_bytes: Counter,
+    pub origin_retries: Counter,
+    pub origin_errors: Family<ReasonLabel, Counter>,
+    pub origin_first_byte_seconds: Histogram,
+    pub fills: Counter,
+    pub fills_joined: Counter,
+    pub prefetch_bytes: Counter,
+    pub prefetch_queue: UnsignedGauge,
+    pub readahead_bytes: Counter,
+    pub store_used_bytes: Family<LevelLabel, UnsignedGauge>,
+    pub store_quota_bytes: Family<LevelLabel, UnsignedGauge>,
+    pub store_blocks: Family<LevelLabel, UnsignedGauge>,
+    pub store_evicted_bytes: Counter,
+    pub store_evicted_blocks: Counter,
+    pub store_declined_blocks: Family<ReasonLabel, Counter>,
+    pub store_corrupt_blocks: Counter,
+    pub store_promoted_blocks: Counter,
+    pub store_demoted_blocks: Counter,
+    pub budget_used: Family<ReasonLabel, UnsignedGauge>,
+    pub budget_limit: Family<ReasonLabel, UnsignedGauge>,
+    pub snapshot_files: UnsignedGauge,
+    pub snapshot_bytes: UnsignedGauge,
+    pub snapshot_rejected_keys: UnsignedGauge,
+    pub snapshot_version: UnsignedGauge,
+    pub fuse_requests: Family<ReasonLabel, Counter>,
+}
+
+/// From 50 microseconds to about 100 seconds.
+fn seconds() -> Histogram {
+    Histogram::new(exponential_buckets(50e-6, 2.0, 22))
+}
+
+/// Registers under the name `headrace_<name>` and returns a handle.
+macro_rules! register {
+    ($registry:ident, $name:literal, $help:literal, $metric:expr) => {{
+        let metric = $metric;
+        $registry.register(concat!("headrace_", $name), $help, metric.clone());
+        metric
+    }};
+    ($registry:ident, $name:literal, $unit:expr, $help:literal, $metric:expr) => {{
+        let metric = $metric;
+        $registry.register_with_unit(concat!("headrace_", $name), $help, $unit, metric.clone());
+        metric
+    }};
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// A fresh set, all zero.
+    pub fn new() -> Self {
+        let mut r = Registry::default();
+        Metrics {
+            read_hit_bytes: register!(
+                r,
+                "read_hit",
+                Unit::Bytes,
+                "Bytes that readers got from the local cache (passthrough reads are the kernel's own and are not counted)",
+                Counter::default()
+            ),
+            read_miss_bytes: register!(
+                r,
+                "read_miss",
+                Unit::Bytes,
+                "Bytes that readers had to wait for the origin for",
+                Counter::default()
+            ),
+            read_requests: register!(r, "read_requests", "Read requests of all readers", Counter::default()),
+            read_errors: register!(r, "read_errors", "Reads that failed, by kind of error", Family::default()),
+            read_seconds: register!(
+                r,
+                "read",
+                Unit::Seconds,
+                "Time from request to answer of reads that missed",
+                seconds()
+            ),
+            passthrough_opens: register!(
+                r,
+                "passthrough_opens",
+                "Opens whose reads the kernel serves from the cache file itself",
+                Counter::default()
+            ),
+            origin_requests: register!(r, "origin_requests", "Read requests sent to origins", Counter::default()),
+            origin_bytes: register!(
+                r,
+                "origin",
+                Unit::Bytes,
+                "Bytes of file content received from origins",
+                Counter::default()
+            ),
+            origin_retries: register!(
+                r,
+                "origin_retries",
+                "Requests to origins that were tried again",
+                Counter::default()
+            ),
+            origin_errors: register!(
+                r,
+                "origin_errors",
+                "Requests to origins that failed for good, by kind of error",
+                Family::default()
+            ),
+            origin_first_byte_seconds: register!(
+                r,
+                "origin_first_byte",
+                Unit::Seconds,
+                "Time from a request to an origin to its first byte",
+                seconds()
+            ),
+            fills: register!(r, "fills", "Blocks fetched from an origin", Counter::default()),
+            fills_joined: register!(
+                r,
+                "fills_joined",
+                "Reads that joined a fetch already under way",
+                Counter::default()
+            ),
+            prefetch_bytes: register!(
+                r,
+                "prefetch",
+                Unit::Bytes,
+                "Bytes fetched because a known order or a warm-up asked for them",
+                Counter::default()
+            ),
+            prefetch_queue: register!(
+                r,
+                "prefetch_queue_blocks",
+                "Blocks waiting in the prefetch queue",
+                UnsignedGauge::default()
+            ),
+            readahead_bytes: register!(
+                r,
+                "readahead",
+                Unit::Bytes,
+                "Bytes fetched ahead of a sequential reader",
+                Counter::default()
+            ),
+            store_used_bytes: register!(
+                r,
+                "store_used",
+                Unit::Bytes,
+                "Bytes of blocks kept, by level",
+                Family::default()
+            ),
+            store_quota_bytes: register!(r, "store_quota", Unit::Bytes, "Quota, by level", Family::default()),
+            store_blocks: register!(r, "store_blocks", "Blocks kept, by level", Family::default()),
+            store_evicted_bytes: register!(
+                r,
+                "store_evicted",
+                Unit::Bytes,
+                "Bytes of blocks evicted",
+                Counter::default()
+            ),
+            store_evicted_blocks: register!(r, "store_evicted_blocks", "Blocks evicted", Counter::default()),
+            store_declined_blocks: register!(
+                r,
+                "store_declined_blocks",
+                "Blocks that were served but not kept, by reason",
+                Family::default()
+            ),
+            store_corrupt_blocks: register!(
+                r,
+                "store_corrupt_blocks",
+                "Blocks whose checksum did not match: dropped and fetched again",
+                Counter::default()
+            ),
+            store_promoted_blocks: register!(
+                r,
+                "store_promoted_blocks",
+                "Blocks moved to a faster level",
+                Counter::default()
+            ),
+            store_demoted_blocks: register!(
+                r,
+                "store_demoted_blocks",
+                "Blocks moved to a slower level",
+                Counter::default()
+            ),
+            budget_used: register!(
+                r,
+                "budget_used",
+                "What is taken of a budget (memory in bytes, descriptors, inodes)",
+                Family::default()
+            ),
+            budget_limit: register!(r, "budget_limit", "The limit of a budget", Family::default()),
+            snapshot_files: register!(r, "snapshot_files", "Files in the current snapshot", UnsignedGauge::default()),
+            snapshot_bytes: register!(
+                r,
+                "snapshot_size",
+                Unit::Bytes,
+                "Bytes of all files in the current snapshot",
+                UnsignedGauge::default()
+            ),
+            snapshot_rejected_keys: register!(
+                r,
+                "snapshot_rejected_keys",
+                "Keys of the origin that no file system can hold",
+                UnsignedGauge::default()
+            ),
+            snapshot_version: register!(
+                r,
+                "snapshot_version",
+                "Version of the current snapshot",
+                UnsignedGauge::default()
+            ),
+            fuse_requests: register!(r, "fuse_requests", "Requests of the kernel, by operation", Family::default()),
+            registry: Arc::new(r),
+        }
+    }
+
+    /// All values in the OpenMetrics text format.
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        match encode(&mut text, &self.registry) {
+            Ok(()) => text,
+            Err(error) => unreachable!("writing metrics into a string failed: {error}"),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Where data lives: one trait, one implementation per protocol, and layers (retry, limit, metrics) around any of them.
+//!
+//! An origin knows nothing of snapshots, blocks or caches. It lists objects and streams bytes of one version of one object.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use tokio::sync::mpsc;
+
+use crate::error::Result;
+use crate::ids::{ByteRange, Version};
+
+/// What an origin can do; callers and contract tests choose by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capability {
+    /// Reads carry the version: a changed object is noticed by the origin itself.
+    pub conditional_read: bool,
+    /// Listing can start in the middle of the key space and so run in parallel inside one folder.
+    pub list_from_key: bool,
+    /// Listings tell entity tags.
+    pub etags: bool,
+    /// Symbolic links exist.
+    pub symlinks: bool,
+}
+
+/// What a listed name is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ObjectKind {
+    File,
+    /// A real directory or a folder marker.
+    Directory,
+    /// The link's text, as stored.
+    Symlink(Box<[u8]>),
+}
+
+/// One name of an origin, as the origin tells it. Nothing is cleaned here: the snapshot judges keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedObject {
+    /// Key below the origin's prefix: bytes, no leading slash added or removed.
+    pub key: Box<[u8]>,
+    pub kind: ObjectKind,
+    pub size: u64,
+    pub mtime_ns: i64,
+    /// Entity tag without quotes, where the origin has one.
+    pub etag: Option<Box<[u8]>>,
+}
+
+/// One version of one object, as the snapshot froze it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectVersion {
+    /// The origin's key, as `ListedObject::key` had it.
+    pub key: Box<[u8]>,
+    pub size: u64,
+    pub version: Version,
+}
+
+/// Content of an object in order, in pieces as they arrive.
+pub type ByteStream = BoxStream<'static, Result<Bytes>>;
+
+/// A place that data comes from. Implementations are cheap to share and hold no per-file state.
+#[async_trait]
+pub trait Origin: Send + Sync + 'static {
+    /// The canonical name without secrets, which block identities are derived from: `s3://bucket/prefix@endpoint`.
+    fn name(&self) -> &str;
+
+    fn capability(&self) -> Capability;
+
+    /// Fails within seconds, with a message for a person, when the origin cannot be used: wrong key, no such bucket,
+    /// no answer. Succeeds otherwise.
+    async fn check(&self) -> Result<()>;
+
+    /// Sends every object below the prefix, in batches, in any order, each once. Ends with an error when the listing
+    /// is known or suspected to be incomplete (a page that repeats, a truncation without a continuation).
+    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()>;
+
+    /// Streams exactly the bytes of `range` of that version of the object, or ends with an error: `Stale` when the
+    /// object is another version now, a temporary error when the body was short. Never yields a byte beyond the range.
+    async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream>;
+}

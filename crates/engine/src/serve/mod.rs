@@ -1,0 +1,1 @@
+//! The local server: other processes of this machine read through the owner of a cache.

@@ -1,0 +1,1 @@
+//! Who fetches what from where: single-flight fills, read-ahead, prefetch.

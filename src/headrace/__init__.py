@@ -1,0 +1,3 @@
+"""Headrace: data acceleration for AI training."""
+
+__version__ = "0.1.0"

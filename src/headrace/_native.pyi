@@ -1,0 +1,84 @@
+"""The native engine. Private: only `headrace.engine` imports it.
+
+Paths are `bytes` below the dataset's root, without a leading slash. Configurations and reports cross as JSON text,
+so that one typed model on each side checks them. Every method that may wait releases the GIL; errors are the classes of
+`headrace.errors`. An engine belongs to the process that opened it: a forked child gets `ForkedError` from each call
+(headrace.engine reopens there).
+"""
+
+from collections.abc import Buffer, Sequence
+from typing import final
+
+def version() -> str: ...
+def is_debug_build() -> bool: ...
+def error_kinds() -> list[tuple[str, int, str, str]]:
+    """(kind, errno, exception, meaning) rows of the one error table."""
+
+def metric_definitions() -> str:
+    """The OpenMetrics text of a fresh registry: every name, unit and help."""
+
+def set_log(level: str, *, json: bool, file: str | None) -> None: ...
+
+@final
+class Entry:
+    """One name of the tree. `kind` is "file", "directory" or "symlink"."""
+
+    path: bytes
+    kind: str
+    size: int
+    mtime_ns: int
+    inode: int
+    etag: bytes | None
+
+@final
+class Job:
+    """A warm-up or verification under way."""
+
+    def progress(self) -> str:
+        """JSON: state, done_bytes, total_bytes, done_files, total_files, origin_bytes, errors (a bounded list)."""
+    def wait(self, timeout_s: float) -> bool:
+        """True when the job has ended."""
+    def cancel(self) -> None: ...
+
+@final
+class Mount:
+    """A mounted tree; ends when unmounted from outside, too."""
+
+    mountpoint: str
+    mode: str
+    def wait(self, timeout_s: float) -> bool:
+        """True when the tree is no longer mounted."""
+    def unmount(self, *, force: bool) -> None: ...
+
+@final
+class Engine:
+    """One dataset on this machine: as the owner of its cache, or attached to the process that owns it."""
+
+    @staticmethod
+    def open(config_json: str) -> Engine:
+        """Own the cache, or attach to the running owner. Takes a first snapshot if there is none."""
+    @staticmethod
+    def attach(state_directory: str) -> Engine:
+        """Attach to the owner that serves this state directory; `BusyError`/`MissingFileError` when there is none."""
+
+    role: str  # "owner" or "attached"
+    def close(self) -> None: ...
+    def stat(self, path: bytes) -> Entry: ...
+    def list(self, path: bytes, after: bytes | None, limit: int) -> list[Entry]:
+        """Up to `limit` children in name order, those after the name `after`."""
+    def read_into(self, path: bytes, offset: int, buffer: Buffer) -> int:
+        """Fills `buffer` from `offset`; fewer bytes only at the end of the file."""
+    def read_many(self, paths: Sequence[bytes], offsets: Sequence[int], buffers: Sequence[Buffer]) -> list[int]:
+        """Reads many ranges at once into caller-owned memory; the bytes read of each."""
+    def prefetch(self, paths: Sequence[bytes]) -> None:
+        """Tells the order in which whole files will be read; returns at once; replaces the order told before."""
+    def warm(self, paths: Sequence[bytes]) -> Job: ...
+    def verify(self, paths: Sequence[bytes]) -> Job: ...
+    def evict(self, paths: Sequence[bytes]) -> int:
+        """Bytes given back."""
+    def refresh(self) -> str:
+        """Takes a new snapshot; JSON of what differs."""
+    def status(self) -> str:
+        """JSON: see `headrace.engine.status`."""
+    def metrics(self) -> str: ...
+    def mount(self, mountpoint: str, options_json: str) -> Mount: ...
