@@ -1,8 +1,9 @@
 """Puts files into the folder of a versitygw server so that they are full S3 objects, without one request.
 
-versitygw's posix backend keeps an object as a plain file and its etag in the extended attribute `user.etag`; a file
-without it is served with an empty etag, and If-Match fails. Writing file and attribute directly takes about 40 µs an
-object plus the copying, against about 1 ms for a signed PUT: 70,000 objects in seconds instead of minutes.
+versitygw's posix backend keeps an object as a plain file and its etag in the extended attribute `user.etag`;
+a file without it is served with an empty etag, and If-Match fails. Writing file and attribute directly takes
+about 40 µs an object plus the copying, against about 1 ms for a signed PUT: 70,000 objects in seconds instead
+of minutes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The link between a client and the storage: limited in rate, with its bytes counted.
 
-`storage_link(rate)` gives the truest kind the rights allow. As root it is a network namespace (the storage machine)
-behind a veth pair with `tc tbf` on the storage side's egress; else a rate-limiting TCP proxy. A server starts with the
-link's `command_prefix`, binds `server_address`, and clients connect to `publish(port)`.
+`storage_link(rate)` gives the truest kind the rights allow. As root it is a network namespace (the storage
+machine) behind a veth pair with `tc tbf` on the storage side's egress; else a rate-limiting TCP proxy. A
+server starts with the link's `command_prefix`, binds `server_address`, and clients connect to
+`publish(port)`.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ class StorageLink(Protocol):
 
     def publish(self, port: int) -> str:
         """`address:port` for clients of a server that binds this port of `server_address`."""
+
     def received_bytes(self) -> int:
         """Bytes that came from the storage side so far, with protocol headers where the link sees them."""
+
     def close(self) -> None: ...
 
 
@@ -94,7 +97,7 @@ class ProxyLink:
 
 
 class NamespaceLink:
-    """A network namespace behind a veth pair. Counts bytes on the wire, Ethernet headers included (about 1 %)."""
+    """A network namespace behind a veth pair. Counts bytes on the wire, headers included (1 %)."""
 
     def __init__(self, rate_bits_per_s: int | None) -> None:
         remove_stale_namespaces()
@@ -182,7 +185,7 @@ def _namespaces() -> Iterator[str]:
 
 
 def _start_time(pid: int) -> int:
-    """The process's start in clock ticks since boot, 0 when there is no such process; tells a reused pid apart."""
+    """The process's start in clock ticks since boot, 0 when it is gone; tells a reused pid apart."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
     except (FileNotFoundError, ProcessLookupError):
@@ -191,7 +194,7 @@ def _start_time(pid: int) -> int:
 
 
 def _free_address_pair() -> tuple[str, str]:
-    """The two addresses of a /30 in the test network that no interface here has; spread by pid against races."""
+    """The two addresses of a /30 in the test network that no interface here has; spread by pid."""
     listed = subprocess.run(["ip", "-j", "address"], capture_output=True, text=True, check=True)
     taken = {address["local"] for device in json.loads(listed.stdout) for address in device["addr_info"]}
     count = TEST_NETWORK.num_addresses // 4

@@ -1,7 +1,7 @@
 """A server process of a test: started in a group of its own, logged to a file, never left behind.
 
-Knows nothing of what the process serves. `setpriv --pdeathsig` makes the kernel end it when the thread that started it
-dies, even by SIGKILL, so start servers from a thread that lives as long as they should.
+Knows nothing of what the process serves. `setpriv --pdeathsig` makes the kernel end it when the thread that
+started it dies, even by SIGKILL, so start servers from a thread that lives as long as they should.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ServerProcess:
         prefix: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`prefix` (such as `ip netns exec NAME`) must exec its command, not fork it. `environment` is added to ours."""
+        """`prefix` (such as `ip netns exec NAME`) must exec, not fork. `environment` is added to ours."""
         self.name = Path(command[0]).name
         self.log_path = log_path
         argv = [*prefix, *_die_with_parent(), *command]
@@ -63,7 +63,9 @@ class ServerProcess:
         deadline = time.monotonic() + timeout_s
         while not is_ready():
             if not self.is_running():
-                raise ServerStartError(f"{self.name} ended with {self._process.returncode}: {self.log_tail()}")
+                raise ServerStartError(
+                    f"{self.name} ended with {self._process.returncode}: {self.log_tail()}"
+                )
             if time.monotonic() > deadline:
                 self.stop()
                 raise ServerStartError(f"{self.name} was not ready after {timeout_s} s: {self.log_tail()}")
@@ -103,7 +105,7 @@ def _die_with_parent() -> list[str]:
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    """A TCP port that was free a moment ago; another process may take it before you do, so start again then."""
+    """A TCP port that was free a moment ago; another process may take it, so start again then."""
     with socket.socket() as probe:
         probe.bind((address, 0))
         return int(probe.getsockname()[1])

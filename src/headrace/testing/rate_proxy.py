@@ -1,6 +1,7 @@
 """A TCP proxy that limits and counts what the far side sends; the link of those without root.
 
-Runs as a process of its own, so that its work does not take the interpreter lock of the test. Knows no protocol.
+Runs as a process of its own, so that its work does not take the interpreter lock of the test. Knows no
+protocol.
 """
 
 from __future__ import annotations
@@ -117,7 +118,9 @@ async def _main(arguments: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="A TCP proxy that limits and counts what the far side sends.")
+    parser = argparse.ArgumentParser(
+        description="A TCP proxy that limits and counts what the far side sends."
+    )
     parser.add_argument("listen")
     parser.add_argument("upstream")
     parser.add_argument("counter")

@@ -1,4 +1,4 @@
-"""A small S3 client for tests: signed requests (Signature V4, path style) with nothing but the standard library.
+"""A small S3 client for tests: signed requests (Signature V4, path style), standard library only.
 
 Independent of the engine on purpose: what it reads is what the engine's bytes are compared with.
 """
@@ -10,9 +10,9 @@ import hashlib
 import hmac
 import http.client
 import urllib.parse
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from xml.etree import ElementTree
 
 UNSIGNED_PAYLOAD = "UNSIGNED-PAYLOAD"
 S3_NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
@@ -134,7 +134,9 @@ class S3Client:
         to_sign = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{digest}"
         signature = hmac.new(self._signing_key(now[:8]), to_sign.encode(), "sha256").hexdigest()
         credential = f"{self._credentials.access_key_id}/{scope}"
-        authorization = f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={signature}"
+        authorization = (
+            f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={signature}"
+        )
         return {**headers, "authorization": authorization}
 
     def _signing_key(self, date: str) -> bytes:
@@ -145,7 +147,9 @@ class S3Client:
 
 
 def _canonical_query(query: Mapping[str, str]) -> str:
-    pairs = sorted((urllib.parse.quote(k, safe="-_.~"), urllib.parse.quote(v, safe="-_.~")) for k, v in query.items())
+    pairs = sorted(
+        (urllib.parse.quote(k, safe="-_.~"), urllib.parse.quote(v, safe="-_.~")) for k, v in query.items()
+    )
     return "&".join(f"{name}={value}" for name, value in pairs)
 
 

@@ -1,7 +1,8 @@
 """A real S3-compatible server for tests, the demo and the benchmarks: versitygw over a folder.
 
-Each folder (or symbolic link to one) below `root` is a bucket; `headrace.testing.buckets` fills it. Behind a link of
-`headrace.testing.network` the server runs on the far side and its endpoint is the address that clients see.
+Each folder (or symbolic link to one) below `root` is a bucket; `headrace.testing.buckets` fills it. Behind a
+link of `headrace.testing.network` the server runs on the far side and its endpoint is the address that
+clients see.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class S3Server:
         place.symlink_to(folder.resolve(), target_is_directory=True)
 
     def requests(self) -> Counter[str]:
-        """Requests answered so far by operation ("GetObject", "ListObjectsV2", …), from the server's own access log.
+        """Requests answered so far by operation ("GetObject", "ListObjectsV2", …), from the access log.
 
         The log does not tell the bytes of a GetObject; the link does (`StorageLink.received_bytes`).
         """
