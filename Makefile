@@ -76,7 +76,7 @@ types: $(STAMPS)/engine ## Check the types, and the stub of the native module ag
 	$(BIN)/python -m mypy.stubtest headrace._native --mypy-config-file pyproject.toml --concise
 
 layers: $(STAMPS)/python ## Check who imports whom, in Python and in Rust
-	$(BIN)/lint-imports --verbose >/dev/null
+	@$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python tools/rust_layers.py
 
 # --- test ----------------------------------------------------------------------------------------------------------
