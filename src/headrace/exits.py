@@ -69,3 +69,22 @@ def exit_code(error: BaseException) -> ExitCode:
 def known_kinds() -> dict[str, ExitCode]:
     """The code of every kind of error."""
     return dict(_OF_KIND)
+
+
+def complaint(error: BaseException) -> str:
+    """What a person is told: one line `error: …`, and one line `hint: …` when there is something to do."""
+    if isinstance(error, errors.HeadraceError):
+        lines = [f"error: {_one_line(error.message)}"]
+        if error.hint:
+            lines.append(f"hint: {_one_line(error.hint)}")
+        return "\n".join(lines)
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return (
+        f"error: unexpected {type(error).__name__}: {_one_line(str(error))}\n"
+        "hint: this is a fault of Headrace; HEADRACE_DEBUG=1 shows where; please report it"
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

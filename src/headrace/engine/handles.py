@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from headrace.engine import native
 from headrace.engine.status import EngineReport, JobReport, RefreshReport
@@ -27,6 +27,21 @@ if TYPE_CHECKING:
 # What a child inherited by fork: never used and never dropped, since the threads that its destructor would join stayed
 # in the parent.
 _inherited: list[object] = []
+
+
+class TreeEntry(Protocol):
+    """One name of the tree; `kind` is `file`, `directory` or `symlink`."""
+
+    @property
+    def path(self) -> bytes: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def mtime_ns(self) -> int: ...
+    @property
+    def etag(self) -> bytes | None: ...
 
 
 class Engine:
@@ -88,11 +103,11 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def stat(self, path: bytes) -> _native.Entry:
+    def stat(self, path: bytes) -> TreeEntry:
         """What is known of a file, directory or link."""
         return self.native.stat(path)
 
-    def list(self, path: bytes, *, after: bytes | None = None, limit: int = 10_000) -> list[_native.Entry]:
+    def list(self, path: bytes, *, after: bytes | None = None, limit: int = 10_000) -> Sequence[TreeEntry]:
         """Up to `limit` children in name order, those after the name `after`."""
         return self.native.list(path, after, limit)
 

@@ -31,6 +31,11 @@ def set_log(level: str) -> None:
     load().set_log(level, json=False, file=None)
 
 
+def version() -> str:
+    """The version of the engine."""
+    return str(load().version())
+
+
 def engine_class() -> type[_native.Engine]:
     """The class of native engines."""
     return cast("type[_native.Engine]", load().Engine)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from headrace.errors import CLASSES, EngineError, HeadraceError
 from headrace.exits import exit_code
@@ -67,14 +67,18 @@ class Answer(Model):
         """Raises the error that the mount process met."""
         if self.error_kind is None:
             return self
-        raise CLASSES.get(self.error_kind, EngineError).of(self.error, hint=self.hint)
+        raise self.as_error()
+
+    def as_error(self) -> HeadraceError:
+        """The error that the mount process met."""
+        return CLASSES.get(self.error_kind or "", EngineError).of(self.error, hint=self.hint)
 
     @property
     def exit_code(self) -> int:
         """What the mount process exits with."""
         if self.error_kind is None:
             return 0
-        return int(exit_code(CLASSES.get(self.error_kind, EngineError).of(self.error)))
+        return int(exit_code(self.as_error()))
 
     def send(self, descriptor: int) -> None:
         """Writes the answer and closes the descriptor. A listener that has gone is none of our business."""
@@ -90,8 +94,3 @@ def read_answer(descriptor: int) -> Answer | None:
     with os.fdopen(descriptor, "rb") as file:
         text = file.read(_LONGEST)
     return Answer.model_validate_json(text) if text else None
-
-
-def secretless_environment(variables: dict[str, str], names: Any) -> dict[str, str]:
-    """The variables for a mount process, less the credentials that its orders hold already."""
-    return {name: value for name, value in variables.items() if name not in names}

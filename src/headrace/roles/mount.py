@@ -21,6 +21,7 @@ from headrace.engine.handles import Engine
 from headrace.engine.native import set_log
 from headrace.engine.registry import Registry, own_entry
 from headrace.errors import BusyError, HeadraceError
+from headrace.exits import complaint
 from headrace.roles.endpoint import Endpoint
 from headrace.roles.logs import LogFile, set_python_level, start_python_log
 from headrace.roles.messages import Answer, MountOrders
@@ -147,17 +148,20 @@ class MountProcess:
 
     def _fail(self, answer_descriptor: int | None, error: Exception) -> int:
         answer = Answer.of_error(error)
-        if isinstance(error, HeadraceError):
-            _log.error("mount/%s: %s", self._orders.config.name, error)
-        else:
+        if not isinstance(error, HeadraceError):
             _log.exception("mount/%s: stopped by a fault", self._orders.config.name)
+        elif answer_descriptor is not None:
+            _log.error("mount/%s: %s", self._orders.config.name, error)
         _reply(answer_descriptor, answer)
         return answer.exit_code
 
 
 def _reply(descriptor: int | None, answer: Answer) -> None:
+    """Answers the starter. Without one, a fault goes to standard error, where a person may be looking."""
     if descriptor is not None:
         answer.send(descriptor)
+    elif answer.error_kind is not None:
+        sys.stderr.write(complaint(answer.as_error()) + "\n")
 
 
 def main(arguments: list[str]) -> int:
