@@ -1,4 +1,4 @@
-"""tf.data over a dataset: whole files or TFRecord shards, with the order of each epoch told to the engine beforehand."""
+"""tf.data over a dataset: whole files or TFRecord shards, with each epoch's order told to the engine beforehand."""
 
 from __future__ import annotations
 

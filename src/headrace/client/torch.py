@@ -48,7 +48,7 @@ class FileDataset(TorchDataset):
 
 
 class PrefetchSampler(Sampler):
-    """A sampler (or batch sampler) that tells the order of each epoch to the engine before the first sample is asked for.
+    """A sampler (or batch sampler) that tells each epoch's order to the engine before the first sample is asked for.
 
     Wraps the sampler that decides: `DataLoader(files, sampler=PrefetchSampler(RandomSampler(files), files))`, or as
     `batch_sampler=`. Nothing about the order itself changes.
