@@ -40,13 +40,20 @@ for _name, _verb in VERBS:
     app.command(_name)(_verb)
 
 
-@app.callback()
-def _every_command(
-    version_wanted: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False,
-) -> None:
-    if version_wanted:
+def _show_version(wanted: bool) -> None:
+    if wanted:
         version.run()
         raise typer.Exit
+
+
+@app.callback()
+def _every_command(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end."),
+    ] = False,
+) -> None:
+    """A bucket as fast local files: mount it, warm it, train from it."""
 
 
 def main(arguments: list[str] | None = None) -> int:

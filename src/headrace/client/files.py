@@ -94,3 +94,12 @@ class DatasetFile(io.RawIOBase):
     def _check_open(self) -> None:
         if self.closed:
             raise ValueError(f"{self.name} is closed")
+
+
+class BufferedDatasetFile(io.BufferedReader):
+    """The same with a buffer in front, for many small reads; with the attributes that fsspec's callers look at."""
+
+    def __init__(self, file: DatasetFile, buffer_size: int) -> None:
+        super().__init__(file, buffer_size)
+        self.size = file.size
+        self.path = file.name

@@ -8,7 +8,6 @@ Everything that would write raises `ReadOnlyError`.
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from fsspec.asyn import AsyncFileSystem, get_loop
 
 from headrace.client import trees
 from headrace.client.dataset import Dataset
-from headrace.client.files import DatasetFile
+from headrace.client.files import BufferedDatasetFile, DatasetFile
 from headrace.engine.handles import Engine, TreeEntry
 from headrace.errors import ConfigError, ReadOnlyError
 
@@ -210,11 +209,11 @@ class HeadraceFileSystem(AsyncFileSystem):
 
     def _open(
         self, path: str, mode: str = "rb", block_size: int | str | None = None, **_: Any
-    ) -> io.BufferedReader:
+    ) -> BufferedDatasetFile:
         if mode != "rb":
             raise ReadOnlyError.of(f"cannot open {path} with mode '{mode}': datasets are read-only")
         size = block_size if isinstance(block_size, int) else _DEFAULT_BLOCK_BYTES
-        return io.BufferedReader(self._raw(path), buffer_size=max(min(size, _DEFAULT_BLOCK_BYTES), 1))
+        return BufferedDatasetFile(self._raw(path), buffer_size=max(min(size, _DEFAULT_BLOCK_BYTES), 1))
 
     def open(self, path: str, mode: str = "rb", *args: Any, **kwargs: Any) -> Any:
         """An open file, binary or text."""

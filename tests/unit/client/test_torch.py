@@ -59,6 +59,7 @@ def test_sample_without_a_transform_is_path_and_bytes(dataset: headrace.Dataset)
     assert FileDataset(dataset, ["05"])[0] == ("05", b"\x05")
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
 @pytest.mark.parametrize("workers", [0, 3])
 def test_stream_gives_each_file_once_over_ranks_and_workers(dataset: headrace.Dataset, workers: int) -> None:
     found: list[int] = []
