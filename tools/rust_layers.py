@@ -27,7 +27,7 @@ SHARED = {("snapshot", ("origin", "ListedObject")), ("snapshot", ("origin", "Obj
 RANK_OF = {module: rank for rank, modules in enumerate(RANKS) for module in modules}
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_PATH = re.compile(r"\b(crate|super(?:::super)*)::(\{[^;]*?\}|[A-Za-z_][\w:]*)", re.DOTALL)
+_PATH = re.compile(r"\b(crate|super(?:::super)*)::(\{[^;]*\}|[A-Za-z_][\w:]*)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
