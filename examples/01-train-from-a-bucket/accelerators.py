@@ -139,7 +139,7 @@ def run_epoch(folder: Path, names: list[str], *, accelerators: int, readers: int
         total.add(accelerator.seen)
     compute_s = sum(accelerator.compute_s for accelerator in running) / accelerators
     return {
-        "epoch_s": elapsed_s,
+        "time_s": elapsed_s,
         "compute_s": compute_s,
         "accelerator_use": compute_s / elapsed_s,
         "images": total.images,
@@ -162,19 +162,16 @@ def list_images(folder: Path) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--accelerators", type=int, default=1)
     parser.add_argument("--readers", type=int, default=8, help="threads of each accelerator")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     started = time.monotonic()
     names = list_images(arguments.folder)
-    result: dict[str, object] = {"list_s": time.monotonic() - started, "epochs": []}
-    for epoch in range(arguments.epochs):
-        random.Random(f"{arguments.seed}/{epoch}").shuffle(names)
-        accelerators, readers = arguments.accelerators, arguments.readers
-        result["epochs"].append(run_epoch(arguments.folder, names, accelerators=accelerators, readers=readers))
-    print(json.dumps(result))
+    list_s = time.monotonic() - started
+    random.Random(arguments.seed).shuffle(names)
+    epoch = run_epoch(arguments.folder, names, accelerators=arguments.accelerators, readers=arguments.readers)
+    print(json.dumps({"list_s": list_s, **epoch}))
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ class Progress(tf.keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
         self.images += BATCH  # every batch is full
         if time.monotonic() >= self._next_s:
-            self._next_s += 5
+            self._next_s = time.monotonic() + 5
             print(f"    {self.images:,} images trained", file=sys.stderr, flush=True)
 
 
@@ -138,7 +138,7 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
     _, accuracy = model.evaluate(held_out, verbose=0)
     return {
         "list_s": listed - started,
-        "train_s": trained - listed,
+        "time_s": trained - listed,
         "images": progress.images,
         "accuracy": accuracy,
     }
