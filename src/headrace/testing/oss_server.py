@@ -23,6 +23,7 @@ from headrace.testing.oss_objects import OssBucket, OssObject, list_xml
 from headrace.testing.oss_signature import OssKeys, RefusalError, check_signature
 
 DEFAULT_KEYS = OssKeys("headrace-oss-key", "headrace-oss-secret-0123456789")
+SHUTDOWN_POLL_S = 0.02
 RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
@@ -46,7 +47,9 @@ class OssServer:
         self._lock = threading.Lock()
         self._server = _Listener(("127.0.0.1", 0), _Handler)
         self._server.oss = self
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(SHUTDOWN_POLL_S,), daemon=True
+        )
         self._thread.start()
 
     @property
