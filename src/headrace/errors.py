@@ -19,12 +19,16 @@ FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError and Ti
 
 from __future__ import annotations
 
+import errno
+
 
 class HeadraceError(OSError):
     """An operation of Headrace failed. `kind` is a stable name, `hint` what to do next (or None)."""
 
-    def __init__(self, errno: int, message: str, *, kind: str = "Unexpected", hint: str | None = None) -> None:
-        super().__init__(errno, message)
+    def __init__(
+        self, number: int, message: str, *, kind: str = "Unexpected", hint: str | None = None
+    ) -> None:
+        super().__init__(number, message)
         self.message = message
         self.kind = kind
         self.hint = hint
@@ -36,8 +40,10 @@ class HeadraceError(OSError):
         return (_rebuild, (type(self), self.errno, self.message, self.kind, self.hint))
 
 
-def _rebuild(kind_class: type[HeadraceError], errno: int, message: str, kind: str, hint: str | None) -> HeadraceError:
-    return kind_class(errno, message, kind=kind, hint=hint)
+def _rebuild(
+    error: type[HeadraceError], number: int, message: str, kind: str, hint: str | None
+) -> HeadraceError:
+    return error(number, message, kind=kind, hint=hint)
 
 
 class StaleDataError(HeadraceError):
@@ -82,6 +88,11 @@ class EngineError(HeadraceError):
 
 class ConfigError(HeadraceError, ValueError):
     """The request or the configuration is wrong; nothing was done."""
+
+    @classmethod
+    def of(cls, message: str, *, hint: str | None = None) -> ConfigError:
+        """The error that Python code raises: `message` says what is wrong with what, `hint` what to write instead."""
+        return cls(errno.EINVAL, message, kind="Config", hint=hint)
 
 
 class MissingFileError(HeadraceError, FileNotFoundError):

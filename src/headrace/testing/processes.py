@@ -1,0 +1,111 @@
+"""A server process of a test: started in a group of its own, logged to a file, never left behind.
+
+Knows nothing of what the process serves. `setpriv --pdeathsig` makes the kernel end it when the thread that
+started it dies, even by SIGKILL, so start servers from a thread that lives as long as they should.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+POLL_INTERVAL_S = 0.02
+LOG_TAIL_BYTES = 2000
+
+
+class ServerStartError(RuntimeError):
+    """A test server did not become ready; the message holds the end of its log."""
+
+
+class ServerProcess:
+    """One running server; `stop()` or leaving the `with` block ends its whole process group."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        log_path: Path,
+        prefix: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`prefix` (such as `ip netns exec NAME`) must exec, not fork. `environment` is added to ours."""
+        self.name = Path(command[0]).name
+        self.log_path = log_path
+        argv = [*prefix, *_die_with_parent(), *command]
+        with log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_until(self, is_ready: Callable[[], bool], *, timeout_s: float = 20) -> None:
+        """Returns once `is_ready` says so; `ServerStartError` when the process ended or time ran out."""
+        deadline = time.monotonic() + timeout_s
+        while not is_ready():
+            if not self.is_running():
+                raise ServerStartError(
+                    f"{self.name} ended with {self._process.returncode}: {self.log_tail()}"
+                )
+            if time.monotonic() > deadline:
+                self.stop()
+                raise ServerStartError(f"{self.name} was not ready after {timeout_s} s: {self.log_tail()}")
+            time.sleep(POLL_INTERVAL_S)
+
+    def log_tail(self) -> str:
+        return self.log_path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
+
+    def stop(self, *, timeout_s: float = 5) -> None:
+        """Ends the process group: SIGTERM, then SIGKILL. Safe to call twice."""
+        for signal_number in (signal.SIGTERM, signal.SIGKILL):
+            if not self.is_running():
+                return
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal_number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout_s)
+
+    def kill(self) -> None:
+        """Ends the process group at once, as a crash would."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _die_with_parent() -> list[str]:
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL"] if setpriv else []
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    """A TCP port that was free a moment ago; another process may take it, so start again then."""
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        return int(probe.getsockname()[1])
