@@ -26,7 +26,7 @@ impl Mount {
 
     /// True when the tree is no longer mounted.
     fn wait(&self, python: Python<'_>, timeout_s: f64) -> bool {
-        python.detach(|| self.0.wait(duration(timeout_s)))
+        python.detach(|| self.0.wait(Some(duration(timeout_s))))
     }
 
     #[pyo3(signature = (*, force))]

@@ -15,7 +15,7 @@ use super::{listing, names, verification};
 use crate::budget::{Budget, Budgets};
 use crate::config::{EngineConfig, SnapshotPolicy};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fuse::{self, MountHandle, MountOptions};
+use crate::fuse::{self, Mode, MountHandle, MountOptions};
 use crate::ids::BlockSize;
 use crate::metrics::{Metrics, ReasonLabel};
 use crate::origin::{self, Origin};
@@ -28,6 +28,9 @@ use crate::vfs::{FileSystem, Tree};
 
 /// How long background work may take to end when the engine closes.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// Datasets whose files are smaller than this on average are mounted without opens.
+const ELIDE_BELOW_MEAN_BYTES: u64 = 1 << 20;
 
 /// One dataset, owned by this process.
 pub struct Owner {
@@ -169,11 +172,23 @@ impl Owner {
     /// Mounts the tree; it stays until `MountHandle::unmount`, an unmount from outside, or `close`.
     pub fn mount(&self, mountpoint: &Path, options: MountOptions) -> Result<Arc<MountHandle>> {
         let tree: Arc<dyn FileSystem> = self.tree.clone();
+        let options = MountOptions { mode: self.resolve(options.mode), ..options };
         let mounted =
             fuse::mount(tree, mountpoint, options, self.handle.clone(), self.metrics.clone(), self.budgets.clone())?;
         let mounted = Arc::new(mounted);
         self.mounts.lock().push(mounted.clone());
         Ok(mounted)
+    }
+
+    /// What `auto` means for this dataset. An open costs a round trip that many small files feel and a few large ones do
+    /// not; passthrough is the other way round (measured in docs/decisions/0005-mount-modes.md).
+    fn resolve(&self, mode: Mode) -> Mode {
+        let snapshot = self.tree.snapshot();
+        let mean_bytes = snapshot.total_bytes() / snapshot.files().max(1);
+        match mode {
+            Mode::Auto if mean_bytes < ELIDE_BELOW_MEAN_BYTES => Mode::Elide,
+            chosen => chosen,
+        }
     }
 
     pub fn prefetch(&self, inodes: Vec<u64>) {
@@ -201,7 +216,7 @@ impl Owner {
 
     pub fn status(&self) -> Status {
         let mut mounts = self.mounts.lock();
-        mounts.retain(|mount| !mount.wait(Duration::ZERO));
+        mounts.retain(|mount| !mount.wait(Some(Duration::ZERO)));
         Status {
             name: self.config.name.clone(),
             pid: std::process::id(),

@@ -3,7 +3,8 @@
 use crate::error::{Error, Result};
 
 /// How files are opened and read through the mount; see `docs/decisions/0005-mount-modes.md`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Passthrough where the kernel and the rights allow it, otherwise classic.
     #[default]
@@ -16,8 +17,20 @@ pub enum Mode {
     Classic,
 }
 
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Mode::Auto => "auto",
+            Mode::Passthrough => "passthrough",
+            Mode::Elide => "elide",
+            Mode::Classic => "classic",
+        })
+    }
+}
+
 /// One mount.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct MountOptions {
     pub mode: Mode,
     /// Request threads; `None`: one a core, at most 8.
