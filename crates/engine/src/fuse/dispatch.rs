@@ -200,7 +200,8 @@ impl Shared {
         match self.opens.open(&*self.filesystem, inode) {
             Some(backing) => {
                 self.counts.passthrough.inc();
-                let flags = open::PASSTHROUGH | open::KEEP_CACHE | open::NOFLUSH;
+                // KEEP_CACHE beside PASSTHROUGH would make the kernel fail the open (FOPEN_PASSTHROUGH_MASK).
+                let flags = open::PASSTHROUGH | open::NOFLUSH;
                 if !pending.words(reply::opened(0, flags, backing)) {
                     self.opens.close(inode);
                 }

@@ -27,7 +27,7 @@ pub fn topmost_at(path: &Path) -> Result<Option<MountEntry>> {
 
 /// Later lines cover earlier ones.
 fn find_topmost(table: &[u8], path: &Path) -> Option<MountEntry> {
-    table.split(|byte| *byte == b'\n').filter_map(parse_line).filter(|entry| entry.path == path).next_back()
+    table.split(|byte| *byte == b'\n').filter_map(parse_line).rfind(|entry| entry.path == path)
 }
 
 /// `36 35 98:0 /root /mnt options [tags…] - type source super-options`

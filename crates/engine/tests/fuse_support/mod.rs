@@ -378,3 +378,55 @@ pub fn budgets() -> Budgets {
         inodes: Budget::count("inodes", 64 << 20),
     }
 }
+
+/// False, with the reason printed, where this machine or user cannot mount as root.
+pub fn can_mount() -> bool {
+    let reason = match std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+        Err(error) => format!("/dev/fuse cannot be opened: {error}"),
+        Ok(_) if !nix::unistd::geteuid().is_root() => "not root".to_owned(),
+        Ok(_) => return true,
+    };
+    eprintln!("skipped: {reason}");
+    false
+}
+
+/// Bytes that differ at every offset and repeat nowhere near.
+pub fn pattern(length: usize, seed: u64) -> Vec<u8> {
+    let mut numbers = Numbers(seed);
+    let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| numbers.next().to_ne_bytes()).collect();
+    bytes.truncate(length);
+    bytes
+}
+
+/// A small generator of pseudo-random numbers (splitmix64), the same in every run.
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+}
+
+/// Waits for `condition`, at most ten seconds.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(std::time::Instant::now() < deadline, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+impl Tree {
+    /// Gives an inode another content, as if its bytes had arrived.
+    pub fn replace(&self, inode: Inode, content: Content) {
+        self.nodes.write().expect("lock")[inode as usize - 1].content = Arc::new(content);
+    }
+}
