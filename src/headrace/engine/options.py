@@ -188,6 +188,12 @@ def is_secret(spelling: str) -> bool:
     )
 
 
+def secret_variables() -> frozenset[str]:
+    """The environment variables that hold credentials."""
+    every = (option for options in OPTIONS.values() for option in options if option.secret)
+    return frozenset(name for option in every for name in option.variables)
+
+
 def find(kind: str, spelling: str) -> Option | None:
     """The option of this kind of origin that `spelling` names."""
     return next((option for option in OPTIONS[kind] if spelling in option.spellings), None)

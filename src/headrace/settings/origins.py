@@ -19,6 +19,11 @@ class LocalOrigin(Model):
     kind: Literal["local"] = "local"
     directory: PurePosixPath
 
+    @property
+    def label(self) -> str:
+        """The origin in one word, for people."""
+        return str(self.directory)
+
 
 class S3Origin(Model):
     """S3 and everything that speaks its protocol."""
@@ -34,6 +39,11 @@ class S3Origin(Model):
     session_token: SecretStr | None = None
     anonymous: bool = False
 
+    @property
+    def label(self) -> str:
+        """The origin in one word, for people."""
+        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
+
 
 class OssOrigin(Model):
     """Alibaba Cloud OSS by its own protocol and signature."""
@@ -48,6 +58,11 @@ class OssOrigin(Model):
     security_token: SecretStr | None = None
     anonymous: bool = False
 
+    @property
+    def label(self) -> str:
+        """The origin in one word, for people."""
+        return f"oss://{self.bucket}/{self.prefix}".rstrip("/")
+
 
 class WebhdfsOrigin(Model):
     """HDFS through WebHDFS or HttpFS."""
@@ -57,6 +72,11 @@ class WebhdfsOrigin(Model):
     directory: str
     user: str | None = None
     delegation_token: SecretStr | None = None
+
+    @property
+    def label(self) -> str:
+        """The origin in one word, for people."""
+        return f"{self.endpoint}{self.directory}"
 
 
 class HttpOrigin(Model):
@@ -69,6 +89,11 @@ class HttpOrigin(Model):
     password: SecretStr | None = None
     token: SecretStr | None = None
 
+    @property
+    def label(self) -> str:
+        """The origin in one word, for people."""
+        return f"{self.endpoint}{self.directory}"
+
 
 Origin = LocalOrigin | S3Origin | OssOrigin | WebhdfsOrigin | HttpOrigin
 OriginConfig = Annotated[Origin, Field(discriminator="kind")]
@@ -79,3 +104,8 @@ class OriginMount(Model):
 
     path: str = ""
     origin: OriginConfig
+
+    @property
+    def label(self) -> str:
+        """The origin in one word, for people: `s3://bucket/prefix`."""
+        return self.origin.label
