@@ -131,8 +131,19 @@ fn table(folder: &Path, modes: &[&str]) {
     prepare(folder);
     let modes = if modes.is_empty() { &["native", "classic", "elide", "passthrough"][..] } else { modes };
     let head = [
-        "mode", "seq 1M first", "seq 1M again", "rand 4K first", "rand 4K again", "small first", "small again",
-        "stat first", "stat again", "names first", "names again", "ls -l first", "ls -l again",
+        "mode",
+        "seq 1M first",
+        "seq 1M again",
+        "rand 4K first",
+        "rand 4K again",
+        "small first",
+        "small again",
+        "stat first",
+        "stat again",
+        "names first",
+        "names again",
+        "ls -l first",
+        "ls -l again",
     ];
     println!("| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
     for mode in modes {

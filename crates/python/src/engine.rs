@@ -75,7 +75,9 @@ impl Engine {
     fn inner(&self) -> PyResult<&Arc<Inner>> {
         if self.process != std::process::id() {
             let message = format!("this engine belongs to process {}, and this is a forked child of it", self.process);
-            return Err(to_python(Error::new(ErrorKind::Unsupported, message).with_hint("open the dataset again here")));
+            return Err(to_python(
+                Error::new(ErrorKind::Unsupported, message).with_hint("open the dataset again here"),
+            ));
         }
         self.inner.as_ref().ok_or_else(|| to_python(Error::new(ErrorKind::Cancelled, "the engine is closed")))
     }

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::job::{Job, JobState, Progress};
+use super::names;
 use super::verb::Verb;
 use crate::error::{Error, ErrorKind, Result};
 use crate::serve::{Client, ReadItem};
-use crate::snapshot::{NodeIndex, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::sync::Mutex;
 
 /// How long a look at the owner's current snapshot is believed.
@@ -83,19 +84,19 @@ impl Attached {
         size < LEASE_FROM_BYTES && length <= MAX_PIECE_BYTES
     }
 
-    pub fn prefetch(&self, inodes: &[u64]) -> Result<()> {
-        self.client.prefetch(inodes)
+    pub fn prefetch(&self, paths: &[&[u8]]) -> Result<()> {
+        self.client.prefetch(&self.inodes(paths)?)
     }
 
-    /// Starts a job in the owner, for the files at and below `roots`.
-    pub fn start(&self, roots: &[NodeIndex], verb: impl FnOnce(Vec<u64>) -> Verb) -> Result<Arc<dyn Job>> {
-        let report = self.ask(verb(self.inodes(roots)?))?;
+    /// Starts a job in the owner, for the files at and below `paths`.
+    pub fn start(&self, paths: &[&[u8]], verb: impl FnOnce(Vec<u64>) -> Verb) -> Result<Arc<dyn Job>> {
+        let report = self.ask(verb(self.inodes(paths)?))?;
         let number = report["job"].as_u64().ok_or_else(misunderstood)?;
         Ok(Arc::new(RemoteJob { client: self.client.clone(), number, last: Mutex::new(None) }))
     }
 
-    pub fn evict(&self, roots: &[NodeIndex]) -> Result<u64> {
-        self.ask(Verb::Evict { inodes: self.inodes(roots)? })?.as_u64().ok_or_else(misunderstood)
+    pub fn evict(&self, paths: &[&[u8]]) -> Result<u64> {
+        self.ask(Verb::Evict { inodes: self.inodes(paths)? })?.as_u64().ok_or_else(misunderstood)
     }
 
     /// Carries out a verb that needs no names.
@@ -107,9 +108,9 @@ impl Attached {
         self.client.control(&verb)
     }
 
-    fn inodes(&self, roots: &[NodeIndex]) -> Result<Vec<u64>> {
+    fn inodes(&self, paths: &[&[u8]]) -> Result<Vec<u64>> {
         let snapshot = self.snapshot()?;
-        Ok(roots.iter().filter_map(|index| snapshot.node(*index)).map(|node| node.inode).collect())
+        paths.iter().map(|path| names::find(&snapshot, path).map(|node| node.inode)).collect()
     }
 }
 
@@ -159,17 +160,20 @@ impl Job for RemoteJob {
 /// What is known of a job whose owner went away.
 fn lost(last: Option<Progress>, error: &Error) -> Progress {
     let nothing = Progress {
-        state: JobState::Incomplete,
+        state: JobState::Failed,
         done_bytes: 0,
         total_bytes: 0,
         done_files: 0,
         total_files: 0,
         origin_bytes: 0,
+        did_not_fit_bytes: 0,
         errors: Vec::new(),
+        message: String::new(),
     };
     let mut progress = last.unwrap_or(nothing);
-    progress.state = JobState::Incomplete;
+    progress.state = JobState::Failed;
     progress.errors = vec![error.to_string()];
+    progress.message = error.to_string();
     progress
 }
 

@@ -12,7 +12,7 @@ use crate::config::EngineConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fuse::{MountHandle, MountOptions};
 use crate::serve::ReadItem;
-use crate::snapshot::{NodeIndex, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::vfs::{FileSystem, ReadReply};
 
 /// Cold reads of one batch under way at the same time.
@@ -107,44 +107,35 @@ impl Engine {
         }
     }
 
-    /// Tells the order in which whole files will be read; unknown paths are passed over.
+    /// Tells the order in which whole files will be read.
     pub fn prefetch(&self, paths: &[&[u8]]) -> Result<()> {
-        let snapshot = self.snapshot()?;
-        let inodes: Vec<u64> =
-            paths.iter().filter_map(|path| names::find_file(&snapshot, path).ok()).map(|node| node.inode).collect();
         match self {
-            Engine::Owner(owner) => {
-                owner.prefetch(inodes);
-                Ok(())
-            }
-            Engine::Attached(attached) => attached.prefetch(&inodes),
+            Engine::Owner(owner) => owner.prefetch(u64::from(std::process::id()), paths),
+            Engine::Attached(attached) => attached.prefetch(paths),
         }
     }
 
     /// Brings every byte at and below `paths` in.
     pub fn warm(&self, paths: &[&[u8]]) -> Result<Arc<dyn Job>> {
-        let roots = self.roots(paths)?;
         match self {
-            Engine::Owner(owner) => owner.warm(&roots).map(|started| started.1),
-            Engine::Attached(attached) => attached.start(&roots, |inodes| Verb::Warm { inodes }),
+            Engine::Owner(owner) => owner.warm(paths).map(|started| started.1),
+            Engine::Attached(attached) => attached.start(paths, |inodes| Verb::Warm { inodes }),
         }
     }
 
     /// Reads the cached bytes at and below `paths` back and drops what is wrong.
     pub fn verify(&self, paths: &[&[u8]]) -> Result<Arc<dyn Job>> {
-        let roots = self.roots(paths)?;
         match self {
-            Engine::Owner(owner) => owner.verify(&roots).map(|started| started.1),
-            Engine::Attached(attached) => attached.start(&roots, |inodes| Verb::Verify { inodes }),
+            Engine::Owner(owner) => owner.verify(paths).map(|started| started.1),
+            Engine::Attached(attached) => attached.start(paths, |inodes| Verb::Verify { inodes }),
         }
     }
 
     /// Drops the cached bytes at and below `paths`; the bytes given back.
     pub fn evict(&self, paths: &[&[u8]]) -> Result<u64> {
-        let roots = self.roots(paths)?;
         match self {
-            Engine::Owner(owner) => Ok(owner.evict(&roots)),
-            Engine::Attached(attached) => attached.evict(&roots),
+            Engine::Owner(owner) => owner.evict(paths),
+            Engine::Attached(attached) => attached.evict(paths),
         }
     }
 
@@ -178,11 +169,6 @@ impl Engine {
             Engine::Owner(owner) => owner.close(),
             Engine::Attached(_) => Ok(()),
         }
-    }
-
-    fn roots(&self, paths: &[&[u8]]) -> Result<Vec<NodeIndex>> {
-        let snapshot = self.snapshot()?;
-        paths.iter().map(|path| names::find(&snapshot, path).map(|node| node.index)).collect()
     }
 
     fn verb(&self, verb: Verb) -> Result<serde_json::Value> {

@@ -18,9 +18,9 @@ const MAX_JOBS: usize = 256;
 pub enum JobState {
     Running,
     /// Everything asked for was done and found right.
-    Complete,
-    /// It ended, but not everything is right: see `errors`.
-    Incomplete,
+    Done,
+    /// It ended, and not everything is right: see `message` and `errors`.
+    Failed,
     Cancelled,
 }
 
@@ -34,8 +34,12 @@ pub struct Progress {
     pub total_files: u64,
     /// Bytes that had to come from an origin.
     pub origin_bytes: u64,
-    /// A bounded list of sentences for a person.
+    /// Bytes that found no room in the cache.
+    pub did_not_fit_bytes: u64,
+    /// A bounded list of sentences for a person, one a fault.
     pub errors: Vec<String>,
+    /// One sentence for a person, once the job has ended.
+    pub message: String,
 }
 
 /// A running or ended piece of work.

@@ -31,7 +31,8 @@ pub fn take_snapshot(
         }
     }
     let (sink, mut batches) = mpsc::channel(BATCHES_IN_FLIGHT);
-    let listings: Vec<_> = origins.iter().enumerate().map(|(number, origin)| start(runtime, number as u16, origin, &sink)).collect();
+    let listings: Vec<_> =
+        origins.iter().enumerate().map(|(number, origin)| start(runtime, number as u16, origin, &sink)).collect();
     drop(sink);
     let mut objects = 0;
     while let Some((number, batch)) = batches.blocking_recv() {
@@ -43,7 +44,9 @@ pub fn take_snapshot(
         }
     }
     for listing in listings {
-        runtime.block_on(listing).unwrap_or_else(|_| Err(Error::new(ErrorKind::Cancelled, "the listing was stopped")))?;
+        runtime
+            .block_on(listing)
+            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Cancelled, "the listing was stopped")))?;
     }
     builder.finish(path, previous)
 }

@@ -6,10 +6,12 @@ mod job;
 mod listing;
 mod names;
 mod owner;
+mod report;
 mod state;
 mod status;
 mod verb;
 mod verification;
+mod warming;
 
 pub use face::{Engine, Role};
 pub use job::{Job, JobState, Progress};

@@ -1,7 +1,5 @@
 //! Paths as people write them, on a snapshot: the part of an engine that never leaves the process.
 
-use serde::Serialize;
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::Version;
 use crate::snapshot::{Node, NodeIndex, NodeKind, Snapshot};
@@ -15,13 +13,6 @@ pub struct Entry {
     pub mtime_ns: i64,
     pub inode: u64,
     pub etag: Option<Vec<u8>>,
-}
-
-/// How many files and bytes a set of paths holds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Extent {
-    pub files: u64,
-    pub bytes: u64,
 }
 
 /// The node at `path` (slash-separated, no leading slash; empty for the root).
@@ -86,27 +77,6 @@ fn position_of(snapshot: &Snapshot, directory: NodeIndex, name: &[u8]) -> u32 {
     });
     let found = snapshot.lookup(directory, name).zip(first);
     found.map_or(0, |(child, first)| child.0.saturating_sub(first.0))
-}
-
-/// All files at and below the nodes, depth first in name order.
-pub fn files_below(snapshot: &Snapshot, roots: &[NodeIndex]) -> Vec<NodeIndex> {
-    let mut files = Vec::new();
-    let mut pending: Vec<NodeIndex> = roots.iter().rev().copied().collect();
-    while let Some(index) = pending.pop() {
-        match snapshot.node(index).map(|node| node.kind) {
-            Some(NodeKind::File) => files.push(index),
-            Some(NodeKind::Directory) => {
-                let first = pending.len();
-                snapshot.children(index, 0, &mut |child, _| {
-                    pending.push(child);
-                    true
-                });
-                pending[first..].reverse();
-            }
-            _ => {}
-        }
-    }
-    files
 }
 
 /// A path for a message: invalid UTF-8 replaced, the root by its slash.

@@ -2,29 +2,30 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::runtime::{Handle, Runtime};
 
 use super::job::{Job, Jobs};
+use super::report;
 use super::state::StateDirectory;
-use super::status::{BudgetStatus, CacheStatus, MountStatus, OriginStatus, ReadStatus, SnapshotStatus, Status};
+use super::status::Status;
 use super::verb::Verb;
-use super::{listing, names, verification};
+use super::{listing, verification};
 use crate::budget::{Budget, Budgets};
 use crate::config::{EngineConfig, SnapshotPolicy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fuse::{self, Mode, MountHandle, MountOptions};
 use crate::ids::BlockSize;
-use crate::metrics::{Metrics, ReasonLabel};
+use crate::metrics::Metrics;
 use crate::origin::{self, Origin};
 use crate::serve::{Control, Server, Welcome};
-use crate::snapshot::{Difference, NodeIndex, Snapshot};
+use crate::snapshot::{Difference, Snapshot};
 use crate::store::{Store, StoreConfig};
 use crate::sync::Mutex;
 use crate::transfer::Transfer;
-use crate::vfs::{FileSystem, Tree};
+use crate::vfs::{FileSystem, Ownership, Tree};
 
 /// How long background work may take to end when the engine closes.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -64,9 +65,8 @@ impl Owner {
         let (snapshot, refresh_error) = first_snapshot(&config, &state, runtime.handle(), &origins)?;
         let store = open_store(&config, block_size, &budgets, &metrics)?;
         let handle = runtime.handle().clone();
-        let transfer =
-            Transfer::new(store.clone(), handle.clone(), budgets.clone(), metrics.clone(), config.transfer);
-        let tree = Tree::new(snapshot, origins.clone(), transfer.clone());
+        let transfer = Transfer::new(store.clone(), handle.clone(), budgets.clone(), metrics.clone(), config.transfer)?;
+        let tree = Tree::new(snapshot, origins.clone(), transfer.clone(), own_files());
         let owner = Arc::new(Owner {
             config,
             state,
@@ -85,7 +85,12 @@ impl Owner {
             refreshing: Mutex::new(()),
         });
         owner.note_snapshot();
-        let server = Server::start(owner.state.path(), owner.tree.clone(), Arc::new(Face(Arc::downgrade(&owner))), owner.handle.clone())?;
+        let server = Server::start(
+            owner.state.path(),
+            owner.tree.clone(),
+            Arc::new(Face(Arc::downgrade(&owner))),
+            owner.handle.clone(),
+        )?;
         *owner.server.lock() = Some(server);
         Ok(owner)
     }
@@ -113,8 +118,12 @@ impl Owner {
         *self.refresh_error.lock() = outcome.as_ref().err().map(ToString::to_string);
         let (snapshot, difference) = outcome?;
         let version = snapshot.version();
-        let gone = self.tree.refresh(snapshot);
-        self.mounts.lock().iter().for_each(|mount| mount.invalidate(gone.clone()));
+        let changes = self.tree.refresh(snapshot);
+        let names: Vec<_> = changes.into_iter().map(|change| (change.parent_inode, change.name.into_vec())).collect();
+        for mount in self.mounts.lock().iter() {
+            // Not waited for: the kernel forgets while requests go on.
+            drop(mount.invalidate(names.clone()));
+        }
         self.note_snapshot();
         self.state.prune(version);
         Ok(difference)
@@ -136,37 +145,29 @@ impl Owner {
         self.metrics.snapshot_version.set(snapshot.version());
     }
 
-    /// Brings every byte of the files at and below `roots` in; the job and the number it goes by.
-    pub fn warm(&self, roots: &[NodeIndex]) -> Result<(u64, Arc<dyn Job>)> {
-        if self.store.is_none() {
-            return Err(Error::new(ErrorKind::Unsupported, "there is no cache to warm")
-                .with_hint("mount with --cache PATH:QUOTA"));
-        }
-        let snapshot = self.tree.snapshot();
-        let files = names::files_below(&snapshot, roots);
-        let job: Arc<dyn Job> = self.transfer.warm(self.tree.sources(files));
+    /// Brings every byte of the files at and below `paths` in; the job and the number it goes by.
+    pub fn warm(&self, paths: &[impl AsRef<[u8]>]) -> Result<(u64, Arc<dyn Job>)> {
+        let job: Arc<dyn Job> = self.transfer.warm(Arc::new(self.tree.select(paths)?))?;
         Ok((self.jobs.add(job.clone()), job))
     }
 
-    /// Reads the cached blocks of the files at and below `roots` back and drops what is wrong.
-    pub fn verify(&self, roots: &[NodeIndex]) -> Result<(u64, Arc<dyn Job>)> {
+    /// Reads the cached blocks of the files at and below `paths` back and drops what is wrong.
+    pub fn verify(&self, paths: &[impl AsRef<[u8]>]) -> Result<(u64, Arc<dyn Job>)> {
         let Some(store) = &self.store else {
-            return Err(Error::new(ErrorKind::Unsupported, "there is no cache to verify"));
+            return Err(Error::new(ErrorKind::Unsupported, "there is no cache to verify")
+                .with_hint("mount with --cache PATH:QUOTA"));
         };
-        let snapshot = self.tree.snapshot();
-        let sources = names::files_below(&snapshot, roots).into_iter().filter_map(|index| self.tree.source(index));
-        let files = sources.map(|source| (source.id, source.key.size)).collect();
+        let files = self.tree.select(paths)?.sources().map(|source| (source.id(), source.size())).collect();
         let job = verification::start(store.clone(), files)
             .map_err(|error| Error::new(ErrorKind::Unexpected, "cannot start the verification").with_source(error))?;
         Ok((self.jobs.add(job.clone()), job))
     }
 
-    /// Drops the cached blocks of the files at and below `roots`; the bytes given back.
-    pub fn evict(&self, roots: &[NodeIndex]) -> u64 {
-        let Some(store) = &self.store else { return 0 };
-        let snapshot = self.tree.snapshot();
-        let sources = names::files_below(&snapshot, roots).into_iter().filter_map(|index| self.tree.source(index));
-        sources.map(|source| store.evict(&source.id)).sum()
+    /// Drops the cached blocks of the files at and below `paths`; the bytes given back.
+    pub fn evict(&self, paths: &[impl AsRef<[u8]>]) -> Result<u64> {
+        let selected = self.tree.select(paths)?;
+        let Some(store) = &self.store else { return Ok(0) };
+        Ok(selected.sources().map(|source| store.evict(&source.id())).sum())
     }
 
     /// Mounts the tree; it stays until `MountHandle::unmount`, an unmount from outside, or `close`.
@@ -191,116 +192,63 @@ impl Owner {
         }
     }
 
-    pub fn prefetch(&self, inodes: Vec<u64>) {
-        let snapshot = self.tree.snapshot();
-        let files = inodes.into_iter().filter_map(|inode| snapshot.find_inode(inode)).collect();
-        self.transfer.prefetch(self.tree.sources(files));
+    /// Fetches `paths` in their order, ahead of `client`, which is going to read them.
+    pub fn prefetch(&self, client: u64, paths: &[impl AsRef<[u8]>]) -> Result<()> {
+        drop(self.transfer.prefetch(client, Arc::new(self.tree.select(paths)?)));
+        Ok(())
     }
 
     /// The values of all metrics as OpenMetrics text.
     pub fn metrics_text(&self) -> String {
-        for (name, budget) in self.named_budgets() {
-            let label = ReasonLabel { reason: name.to_owned() };
-            self.metrics.budget_used.get_or_create(&label).set(budget.used());
-            self.metrics.budget_limit.get_or_create(&label).set(budget.limit());
-        }
-        for (number, level) in self.levels().into_iter().enumerate() {
-            let medium = format!("{:?}", level.medium).to_uppercase();
-            let label = crate::metrics::LevelLabel { level: number as u32, medium };
-            self.metrics.store_used_bytes.get_or_create(&label).set(level.used_bytes);
-            self.metrics.store_quota_bytes.get_or_create(&label).set(level.quota_bytes);
-            self.metrics.store_blocks.get_or_create(&label).set(level.blocks);
-        }
-        self.metrics.encode()
+        report::metrics_text(&self.metrics, &self.budgets, self.store.as_deref())
     }
 
     pub fn status(&self) -> Status {
         let mut mounts = self.mounts.lock();
         mounts.retain(|mount| !mount.wait(Some(Duration::ZERO)));
-        Status {
-            name: self.config.name.clone(),
-            pid: std::process::id(),
-            origins: self.origin_status(),
-            snapshot: self.snapshot_status(),
-            cache: self.cache_status(),
-            reads: ReadStatus::of(&self.metrics),
-            budgets: self.named_budgets().into_iter().map(|(name, budget)| BudgetStatus::of(name, budget)).collect(),
-            mounts: mounts
-                .iter()
-                .map(|mount| MountStatus {
-                    mountpoint: mount.mountpoint().display().to_string(),
-                    mode: mount.mode().to_string(),
-                })
-                .collect(),
-        }
-    }
-
-    fn origin_status(&self) -> Vec<OriginStatus> {
-        let names = self.origins.iter().map(|origin| origin.name().to_owned());
-        names.zip(mount_paths(&self.config)).map(|(name, path)| OriginStatus { path, name }).collect()
-    }
-
-    fn snapshot_status(&self) -> SnapshotStatus {
-        let snapshot = self.tree.snapshot();
-        let file = std::fs::metadata(self.state.snapshot_path(snapshot.version())).ok();
-        let taken = file.as_ref().and_then(|file| file.modified().ok()?.duration_since(UNIX_EPOCH).ok());
-        SnapshotStatus {
-            version: snapshot.version(),
-            files: snapshot.files(),
-            bytes: snapshot.total_bytes(),
-            taken_at_s: taken.map_or(0.0, |time| time.as_secs_f64()),
-            file_bytes: file.map_or(0, |file| file.len()),
+        report::Facts {
+            config: &self.config,
+            origins: &self.origins,
+            snapshot_path: &self.state.snapshot_path(self.snapshot().version()),
             refresh_error: self.refresh_error.lock().clone(),
-            rejections: snapshot.rejections(),
+            tree: &self.tree,
+            store: self.store.as_deref(),
+            budgets: &self.budgets,
+            metrics: &self.metrics,
+            mounts: &mounts,
         }
-    }
-
-    /// Counts what the current snapshot has in the cache: one look-up in the store for each file.
-    fn cache_status(&self) -> CacheStatus {
-        let (mut cached_bytes, mut cached_files) = (0, 0);
-        if let Some(store) = &self.store {
-            let snapshot = self.tree.snapshot();
-            for source in names::files_below(&snapshot, &[NodeIndex(0)]).into_iter().filter_map(|i| self.tree.source(i)) {
-                let bytes = store.cached_bytes(&source.id).min(source.key.size);
-                cached_bytes += bytes;
-                cached_files += u64::from(bytes == source.key.size);
-            }
-        }
-        CacheStatus {
-            cached_bytes,
-            cached_files,
-            levels: self.levels(),
-            corrupt_blocks: self.metrics.store_corrupt_blocks.get(),
-            evicted_blocks: self.metrics.store_evicted_blocks.get(),
-        }
-    }
-
-    fn levels(&self) -> Vec<crate::store::LevelUsage> {
-        self.store.as_ref().map(|store| store.usage()).unwrap_or_default()
-    }
-
-    fn named_budgets(&self) -> [(&'static str, &Budget); 3] {
-        [("memory", &self.budgets.memory), ("descriptors", &self.budgets.descriptors), ("inodes", &self.budgets.inodes)]
+        .status()
     }
 
     pub(super) fn carry_out(&self, verb: Verb) -> Result<Value> {
-        let nodes = |inodes: Vec<u64>| -> Vec<NodeIndex> {
-            let snapshot = self.tree.snapshot();
-            inodes.into_iter().filter_map(|inode| snapshot.find_inode(inode)).collect()
-        };
         Ok(match verb {
             Verb::Status => encode(self.status())?,
             Verb::Metrics => json!(self.metrics_text()),
-            Verb::Refresh => encode(self.refresh()?)?,
-            Verb::Warm { inodes } => json!({ "job": self.warm(&nodes(inodes))?.0 }),
-            Verb::Verify { inodes } => json!({ "job": self.verify(&nodes(inodes))?.0 }),
-            Verb::Evict { inodes } => json!(self.evict(&nodes(inodes))),
+            Verb::Refresh => self.refresh_report()?,
+            Verb::Warm { inodes } => json!({ "job": self.warm(&self.paths(&inodes))?.0 }),
+            Verb::Verify { inodes } => json!({ "job": self.verify(&self.paths(&inodes))?.0 }),
+            Verb::Evict { inodes } => json!(self.evict(&self.paths(&inodes))?),
             Verb::Progress { job } => encode(self.jobs.get(job)?.progress())?,
             Verb::Cancel { job } => {
                 self.jobs.get(job)?.cancel();
                 Value::Null
             }
         })
+    }
+
+    fn refresh_report(&self) -> Result<Value> {
+        let mut report = encode(self.refresh()?)?;
+        let snapshot = self.tree.snapshot();
+        report["version"] = json!(snapshot.version());
+        report["files"] = json!(snapshot.files());
+        report["bytes"] = json!(snapshot.total_bytes());
+        Ok(report)
+    }
+
+    /// The paths of those inodes that the current snapshot still has.
+    fn paths(&self, inodes: &[u64]) -> Vec<Vec<u8>> {
+        let snapshot = self.tree.snapshot();
+        inodes.iter().filter_map(|inode| snapshot.find_inode(*inode)).map(|index| snapshot.path(index)).collect()
     }
 
     /// Ends everything in order: mounts, other processes, jobs, transfers, the store. Safe to call twice.
@@ -312,7 +260,7 @@ impl Owner {
         }
         drop(self.server.lock().take());
         self.jobs.cancel_all();
-        self.transfer.close();
+        self.handle.block_on(self.transfer.close());
         let runtime = self.runtime.lock().take();
         if let Some(runtime) = runtime {
             runtime.shutdown_timeout(SHUTDOWN_GRACE);
@@ -346,16 +294,21 @@ impl Control for Face {
     }
 
     fn control(&self, request: Value) -> Result<Value> {
-        let verb = serde_json::from_value(request)
-            .map_err(|error| Error::new(ErrorKind::Unsupported, format!("the owner does not know this verb: {error}")))?;
+        let verb = serde_json::from_value(request).map_err(|error| {
+            Error::new(ErrorKind::Unsupported, format!("the owner does not know this verb: {error}"))
+        })?;
         self.owner()?.carry_out(verb)
     }
 
-    fn prefetch(&self, inodes: Vec<u64>) {
-        if let Ok(owner) = self.owner() {
-            owner.prefetch(inodes);
-        }
+    fn prefetch(&self, client: u64, inodes: Vec<u64>) -> Result<()> {
+        let owner = self.owner()?;
+        owner.prefetch(client, &owner.paths(&inodes))
     }
+}
+
+/// The files belong to whoever runs the engine.
+fn own_files() -> Ownership {
+    Ownership::new(nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())
 }
 
 fn block_size(config: &EngineConfig) -> Result<BlockSize> {
@@ -414,9 +367,8 @@ fn first_snapshot(
         return Ok((last.clone(), None));
     }
     let path = state.snapshot_path(state.next_version());
-    let listed = listing::check_all(runtime, origins).and_then(|()| {
-        listing::take_snapshot(runtime, origins, &mount_paths(config), &path, last.as_ref())
-    });
+    let listed = listing::check_all(runtime, origins)
+        .and_then(|()| listing::take_snapshot(runtime, origins, &mount_paths(config), &path, last.as_ref()));
     match (listed, last) {
         (Ok((snapshot, _)), _) => {
             state.prune(snapshot.version());

@@ -61,9 +61,9 @@ impl Verification {
         } else if self.done_files.load(Ordering::Relaxed) < self.total_files {
             JobState::Cancelled
         } else if self.corrupt_blocks.load(Ordering::Relaxed) > 0 {
-            JobState::Incomplete
+            JobState::Failed
         } else {
-            JobState::Complete
+            JobState::Done
         }
     }
 }
@@ -71,7 +71,10 @@ impl Verification {
 impl Job for Verification {
     fn progress(&self) -> Progress {
         let corrupt = self.corrupt_blocks.load(Ordering::Relaxed);
-        let sentence = format!("{corrupt} corrupt blocks were dropped; they are fetched again when next read");
+        let sentence = match corrupt {
+            0 => String::new(),
+            _ => format!("{corrupt} corrupt blocks were dropped; they are fetched again when next read"),
+        };
         Progress {
             state: self.state(),
             done_bytes: self.done_bytes.load(Ordering::Relaxed),
@@ -79,7 +82,9 @@ impl Job for Verification {
             done_files: self.done_files.load(Ordering::Relaxed),
             total_files: self.total_files,
             origin_bytes: 0,
-            errors: if corrupt > 0 { vec![sentence] } else { Vec::new() },
+            did_not_fit_bytes: 0,
+            errors: if corrupt > 0 { vec![sentence.clone()] } else { Vec::new() },
+            message: sentence,
         }
     }
 

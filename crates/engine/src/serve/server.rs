@@ -31,8 +31,8 @@ pub trait Control: Send + Sync + 'static {
     /// Carries out one JSON verb.
     fn control(&self, request: serde_json::Value) -> Result<serde_json::Value>;
 
-    /// Takes a known order of whole-file reads, replacing the one before.
-    fn prefetch(&self, inodes: Vec<u64>);
+    /// Takes a known order of whole-file reads, replacing the one that the same client (a process) gave before.
+    fn prefetch(&self, client: u64, inodes: Vec<u64>) -> Result<()>;
 }
 
 /// A running server; dropping it closes the socket and ends all connections.
@@ -96,14 +96,15 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
             return;
         }
         let Ok(stream) = stream else { continue };
-        if !is_friend(&stream) || shared.connections.load(Ordering::Relaxed) >= MAX_CONNECTIONS {
+        let Some(client) = friend(&stream) else { continue };
+        if shared.connections.load(Ordering::Relaxed) >= MAX_CONNECTIONS {
             continue;
         }
         let shared = shared.clone();
         shared.connections.fetch_add(1, Ordering::Relaxed);
         let spawned = std::thread::Builder::new().name("headrace-client".into()).spawn(move || {
             // An error ends this connection only; the client reports it.
-            if let Err(error) = (Connection { shared: shared.clone(), stream, leases: HashMap::new() }).run() {
+            if let Err(error) = (Connection { shared: shared.clone(), stream, client, leases: HashMap::new() }).run() {
                 tracing::debug!(%error, "a local connection ended");
             }
             shared.connections.fetch_sub(1, Ordering::Relaxed);
@@ -114,15 +115,18 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     }
 }
 
-/// True for a process of our own user, or of root.
-fn is_friend(stream: &UnixStream) -> bool {
-    let peer = nix::sys::socket::getsockopt(stream, nix::sys::socket::sockopt::PeerCredentials);
-    peer.is_ok_and(|peer| peer.uid() == 0 || peer.uid() == nix::unistd::geteuid().as_raw())
+/// The process at the other end, if it is of our own user or of root.
+fn friend(stream: &UnixStream) -> Option<u64> {
+    let peer = nix::sys::socket::getsockopt(stream, nix::sys::socket::sockopt::PeerCredentials).ok()?;
+    let is_friend = peer.uid() == 0 || peer.uid() == nix::unistd::geteuid().as_raw();
+    is_friend.then_some(peer.pid() as u64)
 }
 
 struct Connection {
     shared: Arc<Shared>,
     stream: UnixStream,
+    /// The other process's number.
+    client: u64,
     leases: HashMap<u64, Backing>,
 }
 
@@ -147,7 +151,7 @@ impl Connection {
             Kind::Open => decode_inode(&frame.payload).and_then(|inode| self.lease(request, inode)),
             Kind::Close => decode_inode(&frame.payload).map(|inode| drop(self.leases.remove(&inode))),
             Kind::Prefetch => decode_inodes(&frame.payload).and_then(|inodes| {
-                self.shared.control.prefetch(inodes);
+                self.shared.control.prefetch(self.client, inodes)?;
                 send(&mut self.stream, Kind::Data, request, &[], None)
             }),
             Kind::Control => self.control(request, &frame.payload),
