@@ -12,7 +12,7 @@ use headrace_engine::config::TransferConfig;
 use headrace_engine::origin::ObjectKind;
 use origin_servers::fixture::{Fixture, Protocol, fixture, served, settings};
 use origin_servers::wire::{Reply, Request};
-use origin_servers::{Stored, World, list_page, s3};
+use origin_servers::{Stored, World, list_page, s3, web};
 use proptest::prelude::*;
 
 /// Pages of a few keys only, so that a few hundred keys take many pages.
@@ -93,6 +93,13 @@ async fn a_whole_bucket_without_a_prefix_is_listed() {
     let fixture = served(Protocol::S3, s3::handle, "", settings()).await;
     ["x", "data/y", "/z"].iter().for_each(|key| fixture.world.put(key, b"x"));
     assert_eq!(fixture.files().await, ["/z", "data/y", "x"]);
+}
+
+#[tokio::test]
+async fn a_web_server_that_links_to_folders_without_a_slash_is_listed() {
+    let fixture = served(Protocol::Http, web::handle_without_slashes, "data", settings()).await;
+    ["a/b/c", "a/d", "e"].iter().for_each(|key| fixture.put(key, b"x"));
+    assert_eq!(fixture.files().await, ["a/b/c", "a/d", "e"]);
 }
 
 fn flat_folder(count: usize) -> Arc<World> {

@@ -148,7 +148,7 @@ async fn a_folder_that_may_not_be_read_fails_the_listing() {
     let fixture = fixture(Protocol::Local).await;
     fixture.put("closed/file", b"x");
     let closed = root(&fixture).join("closed");
-    std::fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+    std::fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
     let error = fixture.list().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PermissionDenied);
     assert!(error.message().contains("closed"));

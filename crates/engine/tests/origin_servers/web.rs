@@ -17,6 +17,18 @@ pub fn handle(world: &World, request: &Request) -> Reply {
     }
 }
 
+/// The same with links to folders that lack their slash, which are redirected.
+pub fn handle_without_slashes(world: &World, request: &Request) -> Reply {
+    let path = request.decoded_path();
+    let is_folder = world.objects.lock().keys().any(|key| key.starts_with(&format!("{}/", &path[1..])));
+    if !path.ends_with('/') && is_folder {
+        return Reply::status(301).with("location", &format!("{}/", request.path()));
+    }
+    let reply = handle(world, request);
+    let html = String::from_utf8_lossy(&reply.body).replace("/\">", "\">");
+    if path.ends_with('/') { reply.body(html.replace("\"..\"", "\"../\"").as_bytes()) } else { reply }
+}
+
 /// The same for a server without ranges, entity tags and conditions, as Python's own is.
 pub fn handle_plainly(world: &World, request: &Request) -> Reply {
     let mut request = request.clone();
