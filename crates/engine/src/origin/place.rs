@@ -130,6 +130,10 @@ impl Place {
             | (_, 301) => self.elsewhere(action, refusal),
             ("SlowDown" | "Throttling" | "RequestLimitExceeded" | "RequestThrottled" | "QpsLimitExceeded", _)
             | (_, 429 | 503) => self.throttled(action, refusal),
+            ("InvalidObjectState", _) => {
+                Error::new(ErrorKind::Unsupported, format!("cannot {action}: the object is archived"))
+                    .with_hint("restore it in the storage service first")
+            }
             ("StandbyException", _) => {
                 Error::new(ErrorKind::Unreachable, format!("cannot {action}: {endpoint} is a standby namenode"))
                     .with_hint("give the address of the active namenode")

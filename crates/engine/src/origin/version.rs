@@ -44,6 +44,7 @@ pub(super) fn iso_nanoseconds(text: &str) -> Option<i64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -32,6 +32,8 @@ pub(super) struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
+    /// The answer came from an address that ends with a slash: where a file was asked for, it is a folder.
+    pub is_folder: bool,
 }
 
 impl Answer {
@@ -162,12 +164,14 @@ impl Transport {
             return Err(self.wire.refusal(answer).await);
         }
         let (status, headers) = (answer.status(), answer.headers().clone());
+        let is_folder = answer.url().path().ends_with('/');
+        let head = Answer { status, headers, body: Bytes::new(), is_folder };
         if self.keep == Keep::Whole {
             let body = self.wire.whole_body(answer, MAX_PAGE_BYTES).await?;
-            *self.slot.0.lock() = Some(Answer { status, headers, body });
+            *self.slot.0.lock() = Some(Answer { body, ..head });
             return Err(Cause::Captured.into());
         }
-        *self.slot.0.lock() = Some(Answer { status, headers, body: Bytes::new() });
+        *self.slot.0.lock() = Some(head);
         Ok(response(answer))
     }
 

@@ -53,6 +53,7 @@ fn name(link: &str, address: &Url) -> Option<Name> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

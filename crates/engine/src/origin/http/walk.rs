@@ -123,6 +123,11 @@ impl Web {
         let path = format!("{}{key}", self.folder);
         let action = format!("ask for the size of {key:?} of {}", self.remote.place.name);
         match self.pace.patiently(|| self.remote.head(&action, &path)).await {
+            // Some index pages link to folders without the slash, and the server redirects.
+            Ok(answer) if answer.is_folder => Ok(Step::Folder {
+                below: parent(&key).to_owned(),
+                names: vec![Name { bytes: last(&key).into(), folder: true }],
+            }),
             Ok(answer) => self.listed(key, &answer).map(|object| Step::File(Some(object))),
             // A dead link, as after a deletion: it is not there, so it is not listed.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Step::File(None)),
@@ -147,4 +152,13 @@ impl Web {
 
 fn object(key: Vec<u8>, kind: ObjectKind) -> ListedObject {
     ListedObject { key: key.into(), kind, size: 0, mtime_ns: 0, etag: None }
+}
+
+/// The folder that holds `key`, empty or with a trailing slash.
+fn parent(key: &str) -> &str {
+    key.rfind('/').map_or("", |slash| &key[..=slash])
+}
+
+fn last(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or(key)
 }

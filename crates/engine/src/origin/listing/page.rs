@@ -214,6 +214,7 @@ fn character(reference: &BytesRef) -> Parsed<char> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

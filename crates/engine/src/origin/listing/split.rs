@@ -49,6 +49,7 @@ fn spread<T: Clone>(values: &[T], count: usize) -> Vec<T> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 
