@@ -83,6 +83,8 @@ impl Draft {
     /// Replaces the inodes by these, one for each entry in index order.
     pub(super) fn write_inodes(&mut self, inodes: &[u64], next_inode: u64) -> Result<()> {
         self.header.next_inode = next_inode;
+        let as_they_are = inodes.iter().enumerate().all(|(index, inode)| *inode == index as u64 + 1);
+        let inodes = if as_they_are { &[] } else { inodes };
         self.try_write_inodes(inodes).map_err(|error| self.failed("write", error))
     }
 
