@@ -29,11 +29,9 @@ impl Transfer {
         }
     }
 
-    /// Starts fetching small files that a reader will probably want next, in this order; how many of them are at hand
-    /// or coming. Stops where memory or requests run out.
-    pub fn fetch_files_ahead(self: &Arc<Self>, sources: impl Iterator<Item = Source>) -> usize {
-        let whole = |source: &Source| Plan::whole(source.size());
-        sources.take_while(|source| self.fetch_ahead(source, &whole(source)) >= source.size()).count()
+    /// Starts fetching a file that somebody will probably read next. False when memory or requests are short now.
+    pub fn fetch_file_ahead(self: &Arc<Self>, source: &Source) -> bool {
+        self.fetch_ahead(source, &Plan::whole(source.size())) >= source.size()
     }
 
     /// Starts requests for what of the plan is missing; the offset up to which all is at hand or coming.
