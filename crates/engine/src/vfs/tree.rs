@@ -221,6 +221,9 @@ impl FileSystem for Tree {
     ) -> BoxFuture<'static, Result<ReadReply>> {
         Box::pin(async move {
             let file = self.file(inode, handle)?;
+            if offset == 0 && handle == 0 {
+                self.note_start(&file);
+            }
             let range = ByteRange::new(offset, length as u64);
             reply_when_ready(self.transfer.read(&file.source, range, &file.reader).await?).await
         })
