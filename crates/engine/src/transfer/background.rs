@@ -19,50 +19,53 @@ pub(crate) enum Found {
 
 impl Transfer {
     /// Walks the blocks of a file in order and starts fetching what is missing, several blocks a request. Returns when
-    /// the last request has been started; `each` gets every block once.
+    /// the last request has been started, or when `each`, which gets every block once, answers false.
     pub(crate) async fn fetch_missing(
         self: &Arc<Self>,
         source: &Source,
         purpose: Purpose,
-        mut each: impl FnMut(Found),
+        mut each: impl FnMut(Found) -> bool,
     ) {
         let mut index = 0;
         while index < self.blocks(source) {
             let bytes = self.block_length(source, index);
-            if let Some(flight) = self.flights.find(&source.block(index)) {
-                each(Found::Coming { bytes, outcome: flight.watch(), ours: false });
-                index += 1;
+            let (blocks, go_on) = if let Some(flight) = self.flights.find(&source.block(index)) {
+                (1, each(Found::Coming { bytes, outcome: flight.watch(), ours: false }))
             } else if self.in_store(source, index) {
-                each(Found::Here { bytes });
-                index += 1;
+                (1, each(Found::Here { bytes }))
             } else {
-                index += self.fetch_some(source, index, purpose, &mut each).await;
+                self.fetch_some(source, index, purpose, &mut each).await
+            };
+            if !go_on {
+                return;
             }
+            index += blocks;
         }
     }
 
-    /// Starts one request from `first` on; how many blocks it covers, 0 when somebody was faster.
+    /// Starts one request from `first` on; how many blocks it covers (0 when somebody was faster), and whether to go on.
     async fn fetch_some(
         self: &Arc<Self>,
         source: &Source,
         first: u32,
         purpose: Purpose,
-        each: &mut impl FnMut(Found),
-    ) -> u32 {
+        each: &mut impl FnMut(Found) -> bool,
+    ) -> (u32, bool) {
         let slots = self.background_slots().await;
         let blocks = self.missing_run(source, first, self.span_blocks());
         if blocks == 0 {
-            return 0;
+            return (0, true);
         }
         let memory = self.memory_ahead(source, first, blocks).await;
-        let Some(mut span) = self.claim_with(source, first, memory, purpose) else { return 0 };
+        let Some(mut span) = self.claim_with(source, first, memory, purpose) else { return (0, true) };
         span.slots = slots;
+        let mut go_on = true;
         for flight in &span.flights {
-            each(Found::Coming { bytes: u64::from(flight.length), outcome: flight.watch(), ours: true });
+            go_on &= each(Found::Coming { bytes: u64::from(flight.length), outcome: flight.watch(), ours: true });
         }
         let claimed = span.flights.len() as u32;
         self.start(span);
-        claimed
+        (claimed, go_on)
     }
 
     async fn memory_ahead(&self, source: &Source, first: u32, blocks: u32) -> Vec<BlockMemory> {

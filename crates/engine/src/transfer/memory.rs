@@ -108,7 +108,7 @@ impl Memory {
         // Under the lock, so that a reader that consumes it now finds it in the ring.
         let consumed = flight.end_declined(reason);
         kept.add(flight, consumed);
-        while kept.consumed_bytes() > self.limit() / 8 {
+        while kept.consumed_bytes() > self.limit() / 4 {
             self.discard(kept.pop_consumed());
         }
         while kept.bytes() > self.limit() / 2 {

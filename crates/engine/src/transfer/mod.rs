@@ -16,6 +16,7 @@ mod kept;
 mod memory;
 mod order;
 mod pieces;
+mod progress;
 mod read;
 mod reader;
 mod reply;
@@ -42,10 +43,11 @@ use memory::Memory;
 use order::Orders;
 
 pub use order::{OrderedFiles, Prefetch};
+pub use progress::{WarmProgress, WarmState};
 pub use reader::ReaderState;
 pub use reply::{Piece, Reply, StoredPart};
 pub use source::Source;
-pub use warm::{WarmJob, WarmProgress, WarmState};
+pub use warm::WarmJob;
 
 /// The one that fetches, for all readers of one engine.
 pub struct Transfer {

@@ -239,6 +239,7 @@ impl Transfer {
             if let Found::Coming { bytes, .. } = found {
                 ahead_bytes += bytes;
             }
+            true
         })
         .await;
         let mut window = order.window.lock();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -13,6 +13,7 @@ use super::Transfer;
 use super::background::Found;
 use super::control::{Outcome, Purpose};
 use super::order::OrderedFiles;
+use super::progress::{WarmProgress, WarmState};
 use super::source::Source;
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -29,42 +30,6 @@ const DECLINED_IN_A_ROW_BYTES: u64 = 64 << 20;
 
 /// A warm-up gives up after this many failures in a row: the origin is gone, and each file would wait for its retries.
 const FAILED_IN_A_ROW: u64 = 100;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WarmState {
-    Fetching,
-    /// Looking whether every block is in the store.
-    Verifying,
-    /// Every byte is in.
-    Complete,
-    /// It ended, and not every byte is in: see the errors and `did_not_fit_bytes`.
-    Incomplete,
-    Cancelled,
-}
-
-/// How far a warm-up is.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct WarmProgress {
-    pub state: WarmState,
-    /// Bytes known to be in the store; verified once the job has ended.
-    pub done_bytes: u64,
-    pub total_bytes: u64,
-    /// Files of which every block is in.
-    pub done_files: u64,
-    pub total_files: u64,
-    /// Bytes that this job fetched from the origin.
-    pub origin_bytes: u64,
-    /// Bytes that found no room in the cache.
-    pub did_not_fit_bytes: u64,
-    pub failed_blocks: u64,
-    /// The store's last reason for not keeping a block; empty when it kept all.
-    pub declined_reason: &'static str,
-    /// `path: message`, the first hundred.
-    pub errors: Vec<String>,
-    /// One sentence for a person, once the job has ended.
-    pub message: String,
-}
 
 /// A warm-up under way, or ended.
 #[derive(Debug)]
@@ -195,37 +160,6 @@ impl WarmJob {
     }
 }
 
-impl WarmState {
-    pub fn is_end(self) -> bool {
-        matches!(self, WarmState::Complete | WarmState::Incomplete | WarmState::Cancelled)
-    }
-}
-
-impl WarmProgress {
-    fn sentence(&self) -> String {
-        let (done, total) = (self.done_bytes, self.total_bytes);
-        let missing = total.saturating_sub(done);
-        match self.state {
-            WarmState::Fetching | WarmState::Verifying => String::new(),
-            WarmState::Complete => {
-                format!("complete: all {total} bytes of {} files are in the cache", self.total_files)
-            }
-            WarmState::Cancelled => {
-                format!("cancelled: {done} of {total} bytes are in the cache; warming again goes on")
-            }
-            WarmState::Incomplete if self.failed_blocks > 0 => {
-                format!("incomplete: {missing} of {total} bytes are missing, {} blocks failed", self.failed_blocks)
-            }
-            WarmState::Incomplete if self.declined_reason.is_empty() => {
-                format!("incomplete: {missing} of {total} bytes were evicted again; the cache is too small for them")
-            }
-            WarmState::Incomplete => {
-                format!("incomplete: {missing} of {total} bytes did not fit into the cache ({})", self.declined_reason)
-            }
-        }
-    }
-}
-
 impl Transfer {
     /// Brings `files` into the store, in their order, at the speed of the link. `Config` when there is no cache.
     pub fn warm(self: &Arc<Self>, files: Arc<dyn OrderedFiles>) -> Result<Arc<WarmJob>> {
@@ -255,32 +189,28 @@ impl Transfer {
             }
             let Ok(permit) = under_way.clone().acquire_owned().await else { break };
             let Some(source) = files.get(position) else { continue };
-            let blocks = self.warm_file(job, &source).await;
-            let job = job.clone();
-            let watch = async move {
-                watch_file(&job, &source, blocks).await;
-                drop(permit);
-            };
-            watchers.spawn_on(watch, &self.runtime);
+            let (coming, blocks) = mpsc::unbounded_channel();
+            watchers.spawn_on(watch_file(job.clone(), source.clone(), blocks, permit), &self.runtime);
+            self.warm_file(job, &source, coming).await;
             tokio::task::consume_budget().await;
         }
         watchers.close();
         watchers.wait().await;
     }
 
-    async fn warm_file(self: &Arc<Self>, job: &WarmJob, source: &Source) -> Vec<(u64, oneshot::Receiver<Outcome>)> {
-        let mut coming = Vec::new();
-        self.fetch_missing(source, Purpose::Warm, |found| match found {
-            Found::Here { bytes } => drop(job.counts.done_bytes.fetch_add(bytes, Ordering::Relaxed)),
-            Found::Coming { bytes, outcome, ours } => {
-                if ours {
-                    job.counts.origin_bytes.fetch_add(bytes, Ordering::Relaxed);
+    async fn warm_file(self: &Arc<Self>, job: &WarmJob, source: &Source, coming: mpsc::UnboundedSender<Coming>) {
+        self.fetch_missing(source, Purpose::Warm, |found| {
+            match found {
+                Found::Here { bytes } => drop(job.note(source, bytes, &Outcome::Stored)),
+                Found::Coming { bytes, outcome, ours } => {
+                    job.counts.origin_bytes.fetch_add(if ours { bytes } else { 0 }, Ordering::Relaxed);
+                    // The watcher lives until this sender is dropped.
+                    drop(coming.send((bytes, outcome)));
                 }
-                coming.push((bytes, outcome));
             }
+            !job.is_hopeless()
         })
         .await;
-        coming
     }
 
     /// Looks for every block in the store and says how the job ended.
@@ -316,13 +246,20 @@ impl Transfer {
     }
 }
 
-/// Waits for the blocks of one file.
-async fn watch_file(job: &WarmJob, source: &Source, blocks: Vec<(u64, oneshot::Receiver<Outcome>)>) {
+/// A block on its way: its length, and how it will end.
+type Coming = (u64, oneshot::Receiver<Outcome>);
+
+/// Notes how the blocks of one file end.
+async fn watch_file(
+    job: Arc<WarmJob>,
+    source: Source,
+    mut blocks: mpsc::UnboundedReceiver<Coming>,
+    _permit: OwnedSemaphorePermit,
+) {
     let mut whole = true;
-    for (bytes, outcome) in blocks {
-        let gone = || Outcome::Failed(super::fetch::closing_error());
-        let outcome = outcome.await.unwrap_or_else(|_| gone());
-        whole &= job.note(source, bytes, &outcome);
+    while let Some((bytes, outcome)) = blocks.recv().await {
+        let outcome = outcome.await.unwrap_or_else(|_| Outcome::Failed(super::fetch::closing_error()));
+        whole &= job.note(&source, bytes, &outcome);
     }
     if whole {
         job.counts.done_files.fetch_add(1, Ordering::Relaxed);

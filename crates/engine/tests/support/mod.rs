@@ -13,13 +13,13 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc};
 
 use headrace_engine::budget::{Budget, Budgets};
-use headrace_engine::config::TransferConfig;
+use headrace_engine::config::{EvictionPolicy, FolderConfig, LevelConfig, Medium, TransferConfig};
 use headrace_engine::error::{Error, ErrorKind, Result};
-use headrace_engine::ids::{ByteRange, FileKey, Version};
+use headrace_engine::ids::{BlockSize, ByteRange, FileKey, Version};
 use headrace_engine::metrics::Metrics;
 use headrace_engine::origin::{ByteStream, Capability, ListedObject, ObjectKind, ObjectVersion, Origin};
-use headrace_engine::store::Store;
-use headrace_engine::transfer::{OrderedFiles, Source, Transfer};
+use headrace_engine::store::{Store, StoreConfig};
+use headrace_engine::transfer::{OrderedFiles, ReaderState, Source, Transfer};
 
 pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;
@@ -236,6 +236,34 @@ pub fn setup_with(store: Option<Arc<Store>>, memory_bytes: u64, config: Transfer
 /// No store, blocks of 256 KiB, 64 MiB of memory.
 pub fn setup() -> Setup {
     setup_with(None, 64 * MIB, config(256 * KIB))
+}
+
+/// A store of one folder of `quota_bytes` with blocks of `block_bytes`.
+pub fn store(folder: &std::path::Path, quota_bytes: u64, block_bytes: u64) -> Arc<Store> {
+    let folders = vec![FolderConfig { path: folder.to_path_buf(), quota_bytes }];
+    let level = LevelConfig { medium: Medium::Ssd, folders, high: 0.98, low: 0.95 };
+    let block_size = BlockSize::new(block_bytes as u32).unwrap();
+    let config = StoreConfig { levels: vec![level], block_size, policy: EvictionPolicy::ScanResistant };
+    Store::open(config, budgets(MIB), Metrics::new()).unwrap()
+}
+
+/// Reads as the kernel does: what is cached at once, the rest by waiting.
+pub async fn read(transfer: &Arc<Transfer>, source: &Source, range: ByteRange, reader: &ReaderState) -> Vec<u8> {
+    let reply = match transfer.read_cached(source, range, reader).unwrap() {
+        Some(reply) => reply,
+        None => transfer.read(source, range, reader).await.unwrap(),
+    };
+    reply.to_vec().unwrap()
+}
+
+/// Reads the whole file in steps of `step` and compares every byte.
+pub async fn scan(transfer: &Arc<Transfer>, source: &Source, seed: u64, step: u64, reader: &ReaderState) {
+    let expected = pattern(source.size(), seed);
+    for start in (0..source.size()).step_by(step as usize) {
+        let range = ByteRange::new(start, step).clamp_to(source.size());
+        let content = read(transfer, source, range, reader).await;
+        assert!(content == expected[range.start as usize..range.end as usize], "wrong bytes in {range:?}");
+    }
 }
 
 /// Lets every task run until nothing moves any more.
