@@ -165,7 +165,9 @@ fn reader() {
                 let end = (start + numbers.below(100_000) as usize).min(LENGTH);
                 assert!(map[start..end] == expected[start..end]);
             }
-            1 => assert!(std::io::read_to_string(&file).is_err() && file.metadata().expect("there").len() == LENGTH as u64),
+            1 => assert!(
+                std::io::read_to_string(&file).is_err() && file.metadata().expect("there").len() == LENGTH as u64
+            ),
             2 => drop(nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED)),
             _ => {}
         }

@@ -49,7 +49,9 @@ fn whole_files_and_ranges_are_the_source_bytes() {
     if !can_mount() {
         return;
     }
-    for (mode, copy, slow) in MODES.iter().flat_map(|mode| [(*mode, false, false), (*mode, true, false), (*mode, false, true)]) {
+    for (mode, copy, slow) in
+        MODES.iter().flat_map(|mode| [(*mode, false, false), (*mode, true, false), (*mode, false, true)])
+    {
         let prepared = prepared(mode);
         prepared.mount.tree.knobs.copy.store(copy, Ordering::Relaxed);
         prepared.mount.tree.knobs.slow.store(slow, Ordering::Relaxed);
