@@ -94,6 +94,10 @@ fn explain_mount(mountpoint: &Path, output: &Output) -> Error {
     if said.contains("device not found") || said.contains("failed to open /dev/fuse") && said.contains("No such") {
         return Error::new(ErrorKind::Unsupported, what).with_hint(super::mount::NO_DEVICE_HINT);
     }
+    if said.contains("/dev/fuse") && said.contains("Permission denied") {
+        return Error::new(ErrorKind::PermissionDenied, what)
+            .with_hint("let users open the device, as most systems do: chmod 666 /dev/fuse (as root)");
+    }
     if said.contains("user_allow_other") {
         return other_refused();
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::mount::{self, Mounted};
+use super::negotiate::Negotiated;
 use super::notify::{Delivery, Notice, Notifier};
 use super::options::{Mode, MountOptions};
 use super::session::{Handover, Session, Surroundings};
@@ -20,6 +21,7 @@ const DROP_TIMEOUT: Duration = Duration::from_millis(500);
 pub struct MountHandle {
     notifier: Notifier,
     session: Option<Session>,
+    negotiated: Negotiated,
     mounted: Mounted,
 }
 
@@ -43,10 +45,11 @@ pub fn mount(
     match started {
         Ok((notifier, session)) => {
             mounted.raise_readahead(options.max_readahead_bytes);
-            Ok(MountHandle { notifier, session: Some(session), mounted })
+            let negotiated = session.negotiated();
+            Ok(MountHandle { notifier, session: Some(session), negotiated, mounted })
         }
         Err(error) => {
-            let _ = mounted.unmount(true);
+            let _ = mounted.unmount(true, true);
             Err(error)
         }
     }
@@ -55,13 +58,16 @@ pub fn mount(
 impl MountHandle {
     /// How files are read: never `Auto`.
     pub fn mode(&self) -> Mode {
-        match &self.session {
-            Some(session) if session.negotiated().mode == Mode::Passthrough && !session.passes_through() => {
-                Mode::Classic
-            }
-            Some(session) => session.negotiated().mode,
-            None => Mode::Classic,
+        let refused = |session: &Session| !session.allows_passthrough();
+        match self.negotiated.mode {
+            Mode::Passthrough if self.session.as_ref().is_some_and(refused) => Mode::Classic,
+            mode => mode,
         }
+    }
+
+    /// What kernel and daemon agreed on; with the descriptor of the connection it is what a supervisor must keep.
+    pub fn negotiated(&self) -> Negotiated {
+        self.negotiated
     }
 
     /// Where it is mounted: absolute, links followed.
@@ -82,7 +88,7 @@ impl MountHandle {
     /// Takes the mount off. `Busy` while files are open or somebody stands in it, unless `force`: then it disappears
     /// from its folder now, and ends when the last of them is done.
     pub fn unmount(&self, force: bool) -> Result<()> {
-        self.mounted.unmount(force)
+        self.mounted.unmount(force, !self.wait(Some(Duration::ZERO)))
     }
 
     /// Makes the kernel forget what it knows of these names; it looks them up again when next used, and open files stay
@@ -110,8 +116,8 @@ impl MountHandle {
 
 impl Drop for MountHandle {
     fn drop(&mut self) {
-        let Some(session) = self.session.take() else { return };
-        if let Err(error) = self.mounted.unmount(false).or_else(|_| self.mounted.unmount(true)) {
+        let Some(session) = &self.session else { return };
+        if let Err(error) = self.unmount(false).or_else(|_| self.unmount(true)) {
             tracing::warn!("fuse: {error}");
         }
         session.wait(Some(DROP_TIMEOUT));

@@ -1,8 +1,9 @@
 //! Readers that wait for an origin, and which of them no longer wait.
 //!
 //! The kernel sends INTERRUPT for any signal, also for a SIGCHLD or SIGPROF with a handler. On a local file system such
-//! a signal never ends a read; ended here, it would turn a page fault into SIGBUS. So an interrupted read is given up
-//! only when its thread is being killed. The kernel sends no second INTERRUPT, so from the first one on we look.
+//! a signal never ends a read; ended here, a read would fail with EINTR, or a page fault start its fetch anew with every
+//! tick of a profiler. So an interrupted read is given up only when its thread is being killed. The kernel sends no
+//! second INTERRUPT, so from the first one on we look.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -82,16 +83,17 @@ impl Drop for Waiting {
     }
 }
 
-/// A fatal signal of any kind makes the kernel mark SIGKILL pending in each thread of the process. A thread that cannot
-/// be seen (another pid namespace, hidden processes) counts as alive: it waits for us, so it is not gone.
+/// The kernel's own rule for waits that can be killed: a fatal signal marks SIGKILL pending in each thread, unless
+/// another signal is pending there already; then only SIGKILL itself does. A thread that cannot be seen (another pid
+/// namespace, hidden processes) counts as alive: it waits for us, so it is not gone.
 fn is_being_killed(thread: u32) -> bool {
     thread != 0 && std::fs::read_to_string(format!("/proc/{thread}/status")).is_ok_and(|status| pending_kill(&status))
 }
 
 fn pending_kill(status: &str) -> bool {
     let kill = 1u64 << (libc::SIGKILL - 1);
-    let pending = |line: &str| u64::from_str_radix(line.trim(), 16).is_ok_and(|signals| signals & kill != 0);
-    status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:"))).any(pending)
+    let pending = |signals: &str| u64::from_str_radix(signals.trim(), 16).is_ok_and(|signals| signals & kill != 0);
+    status.lines().find_map(|line| line.strip_prefix("SigPnd:")).is_some_and(pending)
 }
 
 #[cfg(test)]

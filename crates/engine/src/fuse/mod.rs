@@ -8,6 +8,8 @@ mod device;
 mod directory;
 mod dispatch;
 mod fusermount;
+#[cfg(test)]
+mod fuzz;
 mod handle;
 mod interrupt;
 mod mount;

@@ -96,9 +96,10 @@ impl Mounted {
     }
 
     /// Takes the mount off its folder: EBUSY while in use, unless `force`, which detaches it now and lets those who
-    /// still have files open there finish. Nothing happens when the mount is gone already.
-    pub fn unmount(&self, force: bool) -> Result<()> {
-        if !self.is_on_top()? {
+    /// still have files open there finish. Nothing happens when the mount is gone already. `served`: whether its
+    /// connection is still alive.
+    pub fn unmount(&self, force: bool, served: bool) -> Result<()> {
+        if !self.is_on_top()? || !(served || self.is_dead()) {
             return Ok(());
         }
         let outcome =
@@ -115,7 +116,12 @@ impl Mounted {
             .map_err(|error| Error::from_io("unmount", &self.path, error.into()))
     }
 
-    /// Somebody may have unmounted it meanwhile and mounted another thing: that one is not ours to take.
+    /// The kernel gives the numbers of a mount that is gone to the next one. So once our connection has ended, what has
+    /// our numbers is either our own mount, aborted, or somebody else's, alive: that one is not ours to take.
+    fn is_dead(&self) -> bool {
+        std::fs::metadata(&self.path).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN))
+    }
+
     fn is_on_top(&self) -> Result<bool> {
         let top = mountinfo::topmost_at(&self.path)?;
         Ok(top.is_some_and(|top| top.id == self.entry.id && top.device == self.entry.device))
@@ -137,7 +143,7 @@ pub fn unmount_path(mountpoint: &Path, force: bool) -> Result<()> {
         return Err(Error::new(ErrorKind::NotFound, message));
     };
     let by_helper = !nix::unistd::geteuid().is_root();
-    Mounted { path: entry.path.clone(), entry, by_helper }.unmount(force)
+    Mounted { path: entry.path.clone(), entry, by_helper }.unmount(force, true)
 }
 
 /// Without touching the mountpoint itself: a dead mount there answers nothing.

@@ -123,9 +123,9 @@ impl Session {
         self.shared.negotiated
     }
 
-    /// Whether opens are passed through now (the kernel may refuse it later on).
-    pub fn passes_through(&self) -> bool {
-        self.negotiated().mode == Mode::Passthrough && self.shared.opens.allows_passthrough()
+    /// Whether opens are passed through still: the kernel may refuse it later on.
+    pub fn allows_passthrough(&self) -> bool {
+        self.shared.opens.allows_passthrough()
     }
 
     /// References to inodes that the kernel holds.

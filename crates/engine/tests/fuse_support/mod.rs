@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -240,7 +241,9 @@ impl FileSystem for Tree {
         if self.knobs.no_backing.load(Ordering::Relaxed) {
             return None;
         }
-        if self.knobs.flicker.load(Ordering::Relaxed) && self.knobs.counter.fetch_add(1, Ordering::Relaxed) % 2 == 0 {
+        if self.knobs.flicker.load(Ordering::Relaxed)
+            && self.knobs.counter.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
+        {
             return None;
         }
         let (_, file) = self.file(inode).ok()?;
@@ -283,21 +286,11 @@ impl FileSystem for Tree {
         let Content::Directory(children) = &*content else {
             return Err(Error::new(ErrorKind::NotDirectory, "no directory"));
         };
-        // The cookie of an entry is its inode, so a later call can start at its name.
-        let nodes = children.iter();
-        let mut skipping = cookie != 0;
-        let start = if inode as usize + (cookie as usize) > 0 && cookie > inode {
-            self.quick_start(children, inode, cookie)
-        } else {
-            None
-        };
-        let iterator: Box<dyn Iterator<Item = (&Vec<u8>, &Inode)>> = match start {
-            Some(name) => {
-                skipping = false;
-                Box::new(children.range::<Vec<u8>, _>((std::ops::Bound::Excluded(name), std::ops::Bound::Unbounded)))
-            }
-            None => Box::new(nodes),
-        };
+        // The cookie of an entry is its inode; where its name follows from that, the listing starts there.
+        let start = self.quick_start(children, inode, cookie);
+        let mut skipping = cookie != 0 && start.is_none();
+        let from = start.map_or(Bound::Unbounded, Bound::Excluded);
+        let iterator = children.range::<Vec<u8>, _>((from, Bound::Unbounded));
         for (name, child) in iterator {
             if skipping {
                 skipping = *child != cookie;
@@ -324,7 +317,7 @@ impl FileSystem for Tree {
 impl Tree {
     /// In the numbered directories of `put_many` the name follows from the inode.
     fn quick_start(&self, children: &BTreeMap<Vec<u8>, Inode>, directory: Inode, cookie: u64) -> Option<Vec<u8>> {
-        let name = format!("{:09}", cookie - directory - 1).into_bytes();
+        let name = format!("{:09}", cookie.checked_sub(directory)?.checked_sub(1)?).into_bytes();
         (children.get(&name) == Some(&cookie)).then_some(name)
     }
 }
