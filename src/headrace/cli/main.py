@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output, `head` for one, has what it wanted; nothing is flushed again at the end.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return 0
     except (
         Exception,

@@ -18,6 +18,7 @@ from headrace.settings.dataset import MountMode, MountSettings
 from headrace.settings.engine import EvictionPolicy
 from headrace.settings.environment import Environment
 from headrace.settings.files import mount_settings, read_file
+from headrace.settings.paths import absolute
 from headrace.settings.sizes import format_size
 
 
@@ -101,7 +102,7 @@ def run(
     )
     if settings.metrics_address:
         parse_address(settings.metrics_address)
-    folder = mountpoint.expanduser().absolute()
+    folder = absolute(mountpoint)
     check_mountpoint(folder, nonempty=settings.nonempty)
     configured = configure(origin, dataset, environment, ask=words.ask if sys.stdin.isatty() else None)
     for warning in configured.warnings:
@@ -120,7 +121,7 @@ def run(
 
 
 def _log_file(settings: MountSettings, state_directory: Path) -> Path:
-    return (settings.log_file or state_directory / "mount.log").expanduser().absolute()
+    return absolute(settings.log_file or state_directory / "mount.log")
 
 
 def _launch(orders: MountOrders, environment: Environment) -> Answer:

@@ -11,6 +11,7 @@ from headrace.cli import printer
 from headrace.engine.registry import Registry
 from headrace.roles.mountpoints import unmount
 from headrace.settings.environment import Environment
+from headrace.settings.paths import absolute
 
 
 def run(
@@ -21,6 +22,6 @@ def run(
     force: Annotated[bool, typer.Option("--force", help="End it now; reads under way fail.")] = False,
 ) -> None:
     """End a mount; the cache stays."""
-    folder = mountpoint.expanduser().absolute()
+    folder = absolute(mountpoint)
     unmount(folder, Registry(Environment.current().runtime_directory), force=force, lazy=lazy)
     printer.say(f"unmounted {folder}")

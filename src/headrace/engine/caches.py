@@ -9,6 +9,7 @@ from pathlib import Path
 
 from headrace.errors import ConfigError, RefusedError
 from headrace.settings.engine import FolderConfig, LevelConfig, Medium
+from headrace.settings.paths import absolute
 from headrace.settings.sizes import Quota, format_size, parse_quota
 
 NO_CACHE = ("none",)
@@ -36,7 +37,7 @@ def parse_cache(word: str) -> CacheWord:
         raise ConfigError.of(
             f"cache '{word}' is not PATH:QUOTA[:MEM|SSD|HDD]", hint="write for example /ssd/cache:100Gi"
         )
-    folders = tuple(Path(path.strip()).expanduser().absolute() for path in paths)
+    folders = tuple(absolute(path.strip()) for path in paths)
     return CacheWord(folders, parse_quota(last), medium or _guess_medium(folders[0]))
 
 

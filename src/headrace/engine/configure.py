@@ -18,6 +18,7 @@ from headrace.settings.environment import Environment
 from headrace.settings.files import explain
 from headrace.settings.model import Model
 from headrace.settings.origins import LocalOrigin, OriginMount
+from headrace.settings.paths import absolute
 from headrace.settings.sizes import parse_size
 
 
@@ -51,7 +52,7 @@ def configure(
         name=name,
         origins=parsed.mounts,
         cache=levels,
-        state_directory=state.absolute(),
+        state_directory=absolute(state),
         limits=_limits(settings),
         transfer=_transfer(settings),
         eviction=settings.eviction,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def load() -> ModuleType:
     """The module `headrace._native`. Raises `EngineError` when it was not built."""
     try:
-        from headrace import _native as module  # noqa: PLC0415 - loading it late is the point
+        module = import_module("headrace._native")
     except ImportError as error:
         hint = "run `make build`, or install a wheel for this Python and machine"
         raise EngineError.of(f"the native engine cannot be loaded: {error}", hint=hint) from error

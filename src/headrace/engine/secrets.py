@@ -14,6 +14,7 @@ from pathlib import Path
 from headrace.engine.options import is_secret
 from headrace.errors import ConfigError
 from headrace.settings.environment import Environment
+from headrace.settings.paths import absolute
 
 Ask = Callable[[str], str]
 """Asks a person for the value of the named option, without showing it."""
@@ -51,7 +52,7 @@ def resolve(
     """
     resolved = Resolved({}, [])
     if secret_file is not None:
-        resolved.options.update(read_secret_file(secret_file, resolved.warnings))
+        resolved.options.update(read_secret_file(absolute(secret_file), resolved.warnings))
     for spelling, value in given.items():
         resolved.options[spelling] = _value(spelling, value, environment, ask, resolved.warnings)
     return resolved
@@ -104,7 +105,7 @@ def _value(spelling: str, value: str, environment: Environment, ask: Ask | None,
     if value.startswith("@@"):
         return value[1:]
     if value.startswith("@"):
-        return read_secret(Path(value[1:]).expanduser(), warnings)
+        return read_secret(absolute(value[1:]), warnings)
     if value.startswith("env:"):
         found = environment.get(value[4:])
         if found is None:

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from headrace.errors import ConfigError
+from headrace.settings.paths import absolute
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
 _S3_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,254}")
@@ -135,7 +136,7 @@ def _local(scheme: str, rest: str) -> Address:
 
 def _folder_or_error(text: str, working_directory: Path) -> Address:
     if text.startswith(("/", "./", "../", "~")) or text in (".", ".."):
-        return _folder(working_directory / Path(text).expanduser())
+        return _folder(absolute(text, below=working_directory))
     mistyped = re.match(r"([A-Za-z0-9]+):/*(.*)", text)
     if mistyped and mistyped[1].lower() in _PARSERS:
         raise ConfigError.of(
