@@ -4,7 +4,7 @@ Why it exists: a folder-backed server walks a directory of N entries for every p
 million takes it longer than any lister; what would be measured is the server. Here all objects of a directory have
 entries of one length, so a page is a slice of one prepared buffer. It checks no signatures and holds no data.
 
-    python -m benchmarks.listing_server PORT DIRECTORY=COUNT…
+    python -m benchmarks.listing_server HOST:PORT DIRECTORY=COUNT…
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ import argparse
 import asyncio
 import bisect
 import contextlib
+import sys
 import urllib.parse
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks.data import entry_name
+from headrace.testing.processes import ServerProcess, free_port
 
 PAGE = 1000
+READY = "listing server is ready"
 ETAG = "d41d8cd98f00b204e9800998ecf8427e"
 MODIFIED = "2026-01-02T03:04:05.000Z"
 MODIFIED_HTTP = "Fri, 02 Jan 2026 03:04:05 GMT"
@@ -182,9 +187,20 @@ def _reply(status: str, body: bytes, content_type: str, *, with_body: bool) -> b
 async def _serve(host: str, port: int, bucket: Bucket) -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Server(bucket), host, port, backlog=512)
-    print("ready", flush=True)
+    print(READY, flush=True)
     async with server:
         await server.serve_forever()
+
+
+@contextlib.contextmanager
+def running_listing_server(directories: Mapping[str, int], state: Path) -> Iterator[str]:
+    """A server in a process of its own; its endpoint. It ends with the block."""
+    address = f"127.0.0.1:{free_port()}"
+    pairs = [f"{name}={count}" for name, count in directories.items()]
+    command = [sys.executable, "-m", "benchmarks.listing_server", address, *pairs]
+    with ServerProcess(command, log_path=state / "listing-server.log") as process:
+        process.wait_until(lambda: READY in process.log_tail(), timeout_s=60)
+        yield f"http://{address}"
 
 
 def main() -> None:

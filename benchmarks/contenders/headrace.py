@@ -75,7 +75,7 @@ class Headrace:
             *(program, "mount", f"s3://{source.bucket}/{source.prefix}".rstrip("/"), str(mountpoint)),
             *("--cache", f"{cache.folder}:{cache.quota_mebibytes}Mi:SSD", "--foreground"),
             *("--option", f"endpoint={source.endpoint}", "--option", "path-style=true"),
-            *("--option", f"region={source.region}"),
+            *("--option", f"region={source.region}", "--state-directory", f"{cache.folder}.state"),
             *(("--mode", self.mode) if self.mode != "auto" else ()),
         ]
         log_path = cache.folder.with_suffix(".log")

@@ -6,18 +6,20 @@ One table entry each: how to call it, what it keeps, how it tells its version. N
 from __future__ import annotations
 
 import os
+import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.contenders.contract import CacheSpace, Kind, MountError, Source
-from benchmarks.contenders.foreground import ForegroundMount, find_program, program_version
+from benchmarks.contenders.foreground import HIDDEN_VARIABLES, ForegroundMount, find_program, program_version
 
 # The remote of rclone, which takes its configuration from variables named after it.
 REMOTE = "bench"
 
-type CommandMaker = Callable[[str, Source, Path, CacheSpace], list[str]]
-type EnvironmentMaker = Callable[[Source], Mapping[str, str]]
+CommandMaker = Callable[[str, Source, Path, CacheSpace], list[str]]
+EnvironmentMaker = Callable[[Source], Mapping[str, str]]
 
 
 def _keys(source: Source) -> Mapping[str, str]:
@@ -137,3 +139,18 @@ def known_peers() -> list[Peer]:
     if installed_rclone and newer_rclone and newer_rclone.resolve() != installed_rclone.resolve():
         peers.insert(2, Peer("rclone-new", newer_rclone, **rclone))  # type: ignore[arg-type]
     return peers
+
+
+def list_with_rclone(peer: Peer, source: Source, entries: int, *, limit_s: float) -> float:
+    """Seconds that rclone takes to list a folder of a bucket recursively, with its fast listing."""
+    remote = f"{REMOTE}:{source.bucket}/{source.prefix}"
+    command = [str(peer.program), "lsf", "--recursive", "--files-only", "--fast-list", "--config", os.devnull, remote]
+    environment = {name: value for name, value in os.environ.items() if name not in HIDDEN_VARIABLES}
+    start = time.perf_counter()
+    done = subprocess.run(
+        command, capture_output=True, check=False, timeout=limit_s, env={**environment, **peer.environment(source)}
+    )
+    elapsed = time.perf_counter() - start
+    if done.returncode != 0 or done.stdout.count(b"\n") != entries:
+        raise MountError(f"`rclone lsf` told {done.stdout.count(10)} of {entries} names")
+    return elapsed
