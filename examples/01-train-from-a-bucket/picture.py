@@ -11,6 +11,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from experiment import COLD, LOCAL, S3FS, WARM, Row
 from matplotlib.axes import Axes
+
 from report import Report
 
 COLOURS = {S3FS: "#9aa5b1", COLD: "#5aa9e6", WARM: "#0b6e4f", LOCAL: "#d9d3c7"}

@@ -11,13 +11,14 @@ import signal
 import sys
 from pathlib import Path
 
-import report
 from cleaning import remove_leftovers, work_folder
 from experiment import COLD, LOCAL, S3FS, WARM, Experiment, Sizes, disagreements, workloads
 from picture import draw
 from progress import elapsed_s, say
 from storage import make_data, serve
 from ways import Commands
+
+import report
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CACHE = CHECKOUT / ".cache" / "demo"

@@ -73,7 +73,7 @@ def png_images(folder: Path, *, count: int, seed: int) -> tf.data.Dataset:
 
 def _labelled_files(folder: Path) -> Iterator[tuple[str, int]]:
     for class_folder in os.scandir(folder):
-        for name in os.listdir(class_folder.path):
+        for name in os.listdir(class_folder.path):  # noqa: PTH208 - tens of thousands of names
             yield f"{class_folder.path}/{name}", int(class_folder.name)
 
 
@@ -100,7 +100,7 @@ class Progress(tf.keras.callbacks.Callback):
         self.images = 0
         self._next_s = time.monotonic() + 5
 
-    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002
         self.images += BATCH  # every batch is full
         if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + 5

@@ -55,7 +55,7 @@ class Commands:
             "AWS_REGION": self.server.region,
             "HEADRACE_STATE_DIR": str(self.work / "state"),
             "HEADRACE_RUNTIME_DIR": str(self.work / "run"),
-            "HEADRACE_CONFIG": os.devnull,
+            "HEADRACE_CONFIG": str(_empty_file(self.work / "headrace.toml")),
         }
         return {**os.environ, **keys.environment(), **s3fs_names, **own}
 
@@ -121,6 +121,11 @@ def unmount(mountpoint: Path) -> None:
         if not os.path.ismount(mountpoint):
             return
         subprocess.run(command, capture_output=True, check=False)
+
+
+def _empty_file(path: Path) -> Path:
+    path.touch()
+    return path
 
 
 def _empty_folder(folder: Path) -> Path:
