@@ -28,6 +28,19 @@ pub struct EngineConfig {
     pub transfer: TransferConfig,
     #[serde(default)]
     pub eviction: EvictionPolicy,
+    #[serde(default)]
+    pub snapshot: SnapshotPolicy,
+}
+
+/// Which snapshot an engine starts with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SnapshotPolicy {
+    /// A new one; the last one if the origin does not answer.
+    #[default]
+    Refresh,
+    /// The last one; a new one only if there is none.
+    Keep,
 }
 
 /// One origin and where its tree appears.

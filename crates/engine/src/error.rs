@@ -57,8 +57,8 @@ pub enum Retry {
 impl ErrorKind {
     /// Every kind with its errno, its Python exception and its meaning: the one table behind all conversions.
     pub const ALL: &'static [(ErrorKind, i32, &'static str, &'static str)] = &[
-        (ErrorKind::NotFound, libc::ENOENT, "FileNotFoundError", "not there"),
-        (ErrorKind::PermissionDenied, libc::EACCES, "PermissionError", "credentials or rights were refused"),
+        (ErrorKind::NotFound, libc::ENOENT, "MissingFileError", "not there"),
+        (ErrorKind::PermissionDenied, libc::EACCES, "RefusedError", "credentials or rights were refused"),
         (ErrorKind::Stale, libc::ESTALE, "StaleDataError", "the object changed since the snapshot"),
         (ErrorKind::Corrupt, libc::EIO, "CorruptDataError", "bytes do not match their checksum"),
         (
@@ -68,13 +68,13 @@ impl ErrorKind {
             "the origin asked to slow down, beyond the retry budget",
         ),
         (ErrorKind::Unreachable, libc::EIO, "OriginUnreachableError", "the origin cannot be reached"),
-        (ErrorKind::Timeout, libc::ETIMEDOUT, "TimeoutError", "no answer within the deadline"),
+        (ErrorKind::Timeout, libc::ETIMEDOUT, "DeadlineError", "no answer within the deadline"),
         (ErrorKind::NoSpace, libc::ENOSPC, "NoSpaceError", "no room left"),
         (ErrorKind::Busy, libc::EBUSY, "BusyError", "somebody else holds it"),
         (ErrorKind::Unsupported, libc::EOPNOTSUPP, "UnsupportedError", "cannot be done here"),
         (ErrorKind::Config, libc::EINVAL, "ConfigError", "the request or the configuration is wrong"),
-        (ErrorKind::IsDirectory, libc::EISDIR, "IsADirectoryError", "a directory, not a file"),
-        (ErrorKind::NotDirectory, libc::ENOTDIR, "NotADirectoryError", "a file, not a directory"),
+        (ErrorKind::IsDirectory, libc::EISDIR, "DirectoryInsteadError", "a directory, not a file"),
+        (ErrorKind::NotDirectory, libc::ENOTDIR, "NotDirectoryInsteadError", "a file, not a directory"),
         (ErrorKind::ReadOnly, libc::EROFS, "ReadOnlyError", "the tree is read-only"),
         (ErrorKind::Cancelled, libc::EINTR, "CancelledError", "cancelled"),
         (ErrorKind::Unexpected, libc::EIO, "EngineError", "a fault of Headrace itself"),
@@ -85,7 +85,7 @@ impl ErrorKind {
         self.row().1
     }
 
-    /// The name of the Python exception class for this kind.
+    /// The name of the class in `headrace.errors` for this kind.
     pub fn exception(self) -> &'static str {
         self.row().2
     }

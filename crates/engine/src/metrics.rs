@@ -170,8 +170,8 @@ impl Metrics {
             ),
             prefetch_queue: register!(
                 r,
-                "prefetch_queue_blocks",
-                "Blocks waiting in the prefetch queue",
+                "prefetch_queue_files",
+                "Files of known orders that are still to be looked at",
                 UnsignedGauge::default()
             ),
             readahead_bytes: register!(

@@ -1,7 +1,51 @@
-//! The private extension module `headrace._native`.
+//! The private extension module `headrace._native`: conversions between Python and the engine, and nothing else.
+//!
+//! Every call that may wait releases the interpreter's lock. An engine belongs to the process that opened it: the threads
+//! behind it do not survive a fork, so a forked child is told instead of hanging.
+
+mod engine;
+mod errors;
+mod job;
+mod log;
+mod memory;
+mod mount;
+
 use pyo3::prelude::*;
 
 #[pymodule]
-fn _native(_module: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+mod _native {
+    #[pymodule_export]
+    use super::engine::{Engine, Entry};
+    #[pymodule_export]
+    use super::job::Job;
+    #[pymodule_export]
+    use super::log::set_log;
+    #[pymodule_export]
+    use super::mount::Mount;
+    #[pymodule_export]
+    use super::{error_kinds, is_debug_build, metric_definitions, version};
+}
+
+/// The version of the native module.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// True for a build without optimisation, which nobody should measure.
+#[pyfunction]
+fn is_debug_build() -> bool {
+    cfg!(debug_assertions)
+}
+
+/// Rows of the one error table: kind, errno, exception class, meaning.
+#[pyfunction]
+fn error_kinds() -> Vec<(String, i32, &'static str, &'static str)> {
+    headrace_engine::error::ErrorKind::ALL.iter().map(|row| (row.0.name(), row.1, row.2, row.3)).collect()
+}
+
+/// The OpenMetrics text of a fresh registry: every name, unit and help.
+#[pyfunction]
+fn metric_definitions() -> String {
+    headrace_engine::metrics::Metrics::new().encode()
 }

@@ -26,7 +26,6 @@ from headrace.testing.debian_packages import package_root
 
 PACKAGE = "mate-backgrounds"
 PHOTO_FOLDER = "usr/share/backgrounds/mate/nature"
-LARGE_PHOTO = "usr/share/backgrounds/mate/abstract/Elephants.jpg"
 # A mark that changes when the files of the same seed would differ.
 FORMAT_VERSION = 1
 QUALITY = 92
@@ -93,9 +92,9 @@ def _make_all(
 
 
 def _source_photos(cache: Path) -> list[Path]:
+    # The package's other folders hold drawings.
     root = package_root(PACKAGE, PHOTO_FOLDER, cache=cache / "debian")
-    photos = sorted((root / PHOTO_FOLDER).glob("*.jpg"))
-    return [*photos, root / LARGE_PHOTO]
+    return sorted((root / PHOTO_FOLDER).glob("*.jpg"))
 
 
 class _Maker:

@@ -1,1 +1,35 @@
-//! The FUSE session over the kernel protocol.
+//! The FUSE session over the kernel protocol: a `FileSystem` becomes a folder that any program can read.
+//!
+//! Knows no origin, no cache and no Python. Why there is a session of our own: `docs/decisions/0004-own-fuse-session.md`;
+//! which mode does what: `docs/decisions/0005-mount-modes.md`.
+
+mod abi;
+mod device;
+mod directory;
+mod dispatch;
+mod fusermount;
+#[cfg(test)]
+mod fuzz;
+mod handle;
+mod interrupt;
+mod mount;
+mod mountinfo;
+mod mountpoint;
+mod negotiate;
+mod notify;
+mod open_modes;
+mod options;
+mod pipe;
+mod reads;
+mod reply;
+mod request;
+mod session;
+
+pub use handle::{MountHandle, mount};
+pub use mount::unmount_path;
+pub use mountpoint::MOUNT_KIND;
+pub use negotiate::Negotiated;
+pub use notify::{Delivered, Delivery};
+pub use open_modes::OpenState;
+pub use options::{Mode, MountOptions};
+pub use session::{Handover, Session, Surroundings};

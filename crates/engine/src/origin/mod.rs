@@ -2,6 +2,23 @@
 //!
 //! An origin knows nothing of snapshots, blocks or caches. It lists objects and streams bytes of one version of one object.
 
+mod bucket;
+mod endpoint;
+mod fault;
+mod http;
+mod layers;
+mod listing;
+mod local;
+mod open;
+mod oss;
+mod pace;
+mod place;
+mod remote;
+mod s3;
+mod version;
+mod webhdfs;
+mod wire;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -9,6 +26,9 @@ use tokio::sync::mpsc;
 
 use crate::error::Result;
 use crate::ids::{ByteRange, Version};
+
+pub use open::open;
+use open::{both_keys, build_error, deadline, deliver};
 
 /// What an origin can do; callers and contract tests choose by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,1 +1,15 @@
 //! The local server: other processes of this machine read through the owner of a cache.
+//!
+//! One process owns a cache folder; data-loader workers, the SDK and the command line attach to it over a Unix socket.
+//! A file that is whole in the cache is handed over as an open descriptor, so its reads cost no round trip at all; other
+//! reads and all control verbs are framed messages. `docs/format.md`, "Local protocol", describes every byte.
+
+mod client;
+mod frame;
+mod message;
+mod server;
+mod socket;
+
+pub use client::{Client, LeasedFile};
+pub use message::{ReadItem, Welcome};
+pub use server::{Control, Server};

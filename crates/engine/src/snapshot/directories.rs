@@ -4,6 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 use super::names::NAME_MAX;
+use super::record::DirectoryContent;
 
 /// The number of the root among the directories.
 pub(super) const ROOT: u32 = 0;
@@ -43,9 +44,7 @@ pub(super) struct Directory {
     pub mount: bool,
     // Filled by `tree`:
     pub index: u32,
-    pub first_child: u32,
-    pub children: u32,
-    pub subdirectories: u32,
+    pub content: DirectoryContent,
     /// Newest modification below, for directories that were not listed.
     pub newest_ns: i64,
 }
@@ -68,9 +67,7 @@ impl Directories {
             origin: 0,
             mount: true,
             index: 0,
-            first_child: 0,
-            children: 0,
-            subdirectories: 0,
+            content: DirectoryContent::default(),
             newest_ns: i64::MIN,
         };
         Directories { all: vec![root], table: vec![VACANT; 64], hasher: RandomState::new() }

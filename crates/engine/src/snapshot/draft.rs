@@ -83,6 +83,8 @@ impl Draft {
     /// Replaces the inodes by these, one for each entry in index order.
     pub(super) fn write_inodes(&mut self, inodes: &[u64], next_inode: u64) -> Result<()> {
         self.header.next_inode = next_inode;
+        let as_they_are = inodes.iter().enumerate().all(|(index, inode)| *inode == index as u64 + 1);
+        let inodes = if as_they_are { &[] } else { inodes };
         self.try_write_inodes(inodes).map_err(|error| self.failed("write", error))
     }
 
@@ -164,10 +166,11 @@ fn write_nodes(
 ) -> std::io::Result<()> {
     out.begin()?;
     write_directory(out, builder, 0, 0)?;
-    names.push(b"", true);
+    names.push(b"");
     for &number in &tree.order {
         let directory = builder.directories.get(number);
-        for (position, item) in tree.children(number, directory.children).iter().enumerate() {
+        names.start_directory(directory.content.prefix);
+        for item in tree.children(number, directory.content.children) {
             let name = match item.directory() {
                 Some(child) => {
                     write_directory(out, builder, child, directory.index)?;
@@ -179,7 +182,7 @@ fn write_nodes(
                     leaf.name
                 }
             };
-            names.push(builder.names.get(name), position == 0);
+            names.push(builder.names.get(name));
         }
     }
     out.end(SectionId::Nodes);
@@ -193,8 +196,7 @@ fn write_directory(
     parent: u32,
 ) -> std::io::Result<()> {
     let entry = builder.directories.get(number);
-    let record =
-        Record::directory(entry.origin, entry.newest_ns, entry.first_child, entry.children, entry.subdirectories);
+    let record = Record::directory(entry.origin, entry.newest_ns, entry.content);
     out.write_record(record.below(parent))
 }
 

@@ -21,7 +21,7 @@ const CHECKSUM_AT: usize = HEADER_BYTES - 4;
 pub(super) enum SectionId {
     /// One record of `record::RECORD_BYTES` for each entry, breadth first, each directory's children together.
     Nodes,
-    /// For each group of `names::GROUP` entries a `u64`: where its names begin in `Names`.
+    /// For each group of `names::GROUP` entries where its names begin in `Names`, and the head of the first.
     NameGroups,
     /// Front-coded names.
     Names,

@@ -13,8 +13,8 @@ use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
 
 use super::layout::{ENTRIES_MAX, Header, SECTIONS, SectionId, corrupt, u32_at, u64_at};
-use super::names::{GROUP, Name, NameCursor, Names};
-use super::record::{RECORD_BYTES, Record};
+use super::names::{GROUP, GROUP_BYTES, Name, NameCursor, Names};
+use super::record::{DirectoryContent, RECORD_BYTES, Record};
 use super::rules::{PATH_MAX, Rejections};
 use super::{Node, NodeIndex, NodeKind};
 use crate::error::{Error, Result};
@@ -148,8 +148,8 @@ impl Snapshot {
 
     /// The children of a directory as indices, if that is what the record says and where children can be.
     fn child_range(&self, directory: NodeIndex, record: &Record) -> Option<Range<u32>> {
-        let (first, count) = record.children();
-        let end = first.checked_add(count)?;
+        let DirectoryContent { first_child: first, children, .. } = record.content();
+        let end = first.checked_add(children)?;
         let fits = record.kind()? == NodeKind::Directory && first > directory.0 && end <= self.nodes();
         fits.then_some(first..end)
     }
@@ -158,6 +158,7 @@ impl Snapshot {
         let record = self.record(index)?;
         let kind = record.kind()?;
         let is_directory = kind == NodeKind::Directory;
+        let content = if is_directory { record.content() } else { DirectoryContent::default() };
         Some(Node {
             index,
             parent: NodeIndex(record.parent),
@@ -166,8 +167,8 @@ impl Snapshot {
             size: if is_directory { 0 } else { record.extent },
             mtime_ns: record.mtime_ns,
             origin: record.origin(),
-            subdirectories: if is_directory { record.subdirectories() } else { 0 },
-            children: if is_directory { record.children().1 } else { 0 },
+            subdirectories: content.subdirectories,
+            children: content.children,
         })
     }
 
@@ -189,7 +190,11 @@ impl Snapshot {
             let index = u32::try_from(inode.checked_sub(1)?).ok()?;
             return (index < self.nodes()).then_some(NodeIndex(index));
         }
-        let (mut low, mut high) = (0, self.nodes() as usize);
+        // Inodes count up from 1, so an inode's rank is at most its number, and at least that less all that are gone.
+        let most = inode.checked_sub(1)?;
+        let gone = self.next_inode().saturating_sub(1).saturating_sub(u64::from(self.nodes()));
+        let mut low = usize::try_from(most.saturating_sub(gone)).ok()?;
+        let mut high = usize::try_from(inode).ok()?.min(self.nodes() as usize);
         while low < high {
             let middle = low + (high - low) / 2;
             let index = NodeIndex(u32_at(order, middle * 4));
@@ -204,8 +209,9 @@ impl Snapshot {
 
     /// The child of `directory` with exactly this name.
     pub fn lookup(&self, directory: NodeIndex, name: &[u8]) -> Option<NodeIndex> {
-        let range = self.child_range(directory, &self.record(directory)?)?;
-        self.names().search(range.start, range.end, name).map(NodeIndex)
+        let record = self.record(directory)?;
+        let range = self.child_range(directory, &record)?;
+        self.names().search(range.start, range.end, record.content().prefix, name).map(NodeIndex)
     }
 
     /// The entry at a path from the root; the root itself for an empty one. No other form than `a/b/c` is known.
@@ -317,7 +323,7 @@ fn check_lengths(header: &Header) -> Result<()> {
     let inodes = (length(SectionId::Inodes), length(SectionId::InodeOrder));
     let consistent = (1..=ENTRIES_MAX).contains(&nodes)
         && length(SectionId::Nodes) == nodes * RECORD_BYTES as u64
-        && length(SectionId::NameGroups) == nodes.div_ceil(u64::from(GROUP)) * 8
+        && length(SectionId::NameGroups) == nodes.div_ceil(u64::from(GROUP)) * GROUP_BYTES as u64
         && (inodes == (0, 0) || inodes == (nodes * 8, nodes * 4));
     if consistent { Ok(()) } else { Err(corrupt("its sections have impossible lengths")) }
 }

@@ -10,6 +10,7 @@ mod build;
 mod difference;
 mod directories;
 mod draft;
+pub mod erofs;
 mod layout;
 mod mapped;
 mod names;

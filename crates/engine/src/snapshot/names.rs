@@ -1,12 +1,18 @@
 //! Front-coded names in groups: how they are written, read in order, and searched. Knows nothing of records.
 //!
 //! Each name is `[shared][length][length bytes]`: it shares its first `shared` bytes with the name before it. The first
-//! name of a group and the first child of a directory share nothing, so a search can begin at either.
+//! name of a group and the first child of a directory share nothing, so a search can begin at either. A group's entry
+//! also holds the eight bytes that follow what all names of its directory begin with, so that the binary search over a
+//! directory of millions stays inside one small array.
+
+use std::cmp::Ordering;
 
 use super::layout::u64_at;
 
-/// Names in one group. Reading one name costs at most this many steps; a group costs 8 bytes.
+/// Names in one group. Reading one name costs at most this many steps.
 pub(super) const GROUP: u32 = 16;
+/// A group's entry: where its names begin, and the head of the first (`u64` each).
+pub(super) const GROUP_BYTES: usize = 16;
 
 /// The longest name that a file system of Linux holds.
 pub const NAME_MAX: usize = 255;
@@ -50,15 +56,27 @@ pub(super) struct NameWriter {
     pub names: Vec<u8>,
     previous: Vec<u8>,
     count: u32,
+    /// What all names of the current directory begin with, in bytes.
+    prefix: u8,
+    restart: bool,
 }
 
 impl NameWriter {
-    /// Appends the next name (at most `NAME_MAX` bytes); `restart` for the first child of a directory.
-    pub(super) fn push(&mut self, name: &[u8], restart: bool) {
+    /// The next names are the children of another directory, all beginning with the same `prefix` bytes.
+    pub(super) fn start_directory(&mut self, prefix: u8) {
+        self.prefix = prefix;
+        self.restart = true;
+    }
+
+    /// Appends the next name (at most `NAME_MAX` bytes).
+    pub(super) fn push(&mut self, name: &[u8]) {
         let group_start = self.count.is_multiple_of(GROUP);
         if group_start {
+            let head = leading_bytes(name.get(usize::from(self.prefix)..).unwrap_or_default());
             self.groups.extend_from_slice(&(self.names.len() as u64).to_le_bytes());
+            self.groups.extend_from_slice(&head.to_le_bytes());
         }
+        let restart = std::mem::take(&mut self.restart);
         let shared = if group_start || restart { 0 } else { common_prefix(&self.previous, name) };
         self.names.push(shared as u8);
         self.names.push((name.len() - shared) as u8);
@@ -71,6 +89,14 @@ impl NameWriter {
 
 pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
     left.iter().zip(right).take_while(|(left, right)| left == right).count()
+}
+
+/// The first eight bytes as a number that sorts as they do. Names hold no NUL, so padding sorts before everything.
+pub(super) fn leading_bytes(name: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = name.len().min(8);
+    bytes[..length].copy_from_slice(&name[..length]);
+    u64::from_be_bytes(bytes)
 }
 
 /// The two name sections of a mapped file. Every method is total: nonsense gives `None`.
@@ -96,13 +122,21 @@ impl<'a> Names<'a> {
         Some(cursor)
     }
 
-    /// The index of the name `target` among `first..end`, which is sorted.
-    pub(super) fn search(&self, first: u32, end: u32, target: &[u8]) -> Option<u32> {
+    /// The index of the name `target` among `first..end`, the sorted children of one directory that all begin with the
+    /// same `prefix` bytes.
+    pub(super) fn search(&self, first: u32, end: u32, prefix: u8, target: &[u8]) -> Option<u32> {
+        // A target that begins otherwise is sent to some group and not found there.
+        let head = leading_bytes(target.get(usize::from(prefix)..)?);
         let (mut low, mut high) = (first.div_ceil(GROUP), end.div_ceil(GROUP));
         let first_group = low;
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.restart_name(middle)? <= target { low = middle + 1 } else { high = middle }
+            let (offset, middle_head) = self.group(middle)?;
+            let is_behind = match middle_head.cmp(&head) {
+                Ordering::Equal => self.whole_name(offset)? > target,
+                order => order.is_gt(),
+            };
+            if is_behind { high = middle } else { low = middle + 1 }
         }
         // The group before `low` is the last whose first name is not behind the target.
         let start = if low == first_group { first } else { (low - 1) * GROUP };
@@ -125,23 +159,29 @@ impl<'a> Names<'a> {
             }
             let wanted = target.get(matched..)?;
             match suffix.cmp(wanted) {
-                std::cmp::Ordering::Equal => return Some(index),
-                std::cmp::Ordering::Less => matched += common_prefix(suffix, wanted),
-                std::cmp::Ordering::Greater => return None,
+                Ordering::Equal => return Some(index),
+                Ordering::Less => matched += common_prefix(suffix, wanted),
+                Ordering::Greater => return None,
             }
         }
         None
     }
 
-    /// The first name of a group, whole.
-    fn restart_name(&self, group: u32) -> Option<&'a [u8]> {
-        let (shared, suffix) = self.entries(group * GROUP)?.next()?;
-        (shared == 0).then_some(suffix)
+    /// The name at `offset`, the first of a group.
+    fn whole_name(&self, offset: usize) -> Option<&'a [u8]> {
+        let (_, suffix) = Entries { rest: self.names.get(offset..)? }.next()?;
+        Some(suffix)
+    }
+
+    /// Where a group's names begin, and its head.
+    fn group(&self, group: u32) -> Option<(usize, u64)> {
+        let start = group as usize * GROUP_BYTES;
+        let entry = self.groups.get(start..start + GROUP_BYTES)?;
+        Some((usize::try_from(u64_at(entry, 0)).ok()?, u64_at(entry, 8)))
     }
 
     fn entries(&self, index: u32) -> Option<Entries<'a>> {
-        let group = (index / GROUP) as usize * 8;
-        let offset = usize::try_from(u64_at(self.groups.get(group..group + 8)?, 0)).ok()?;
+        let (offset, _) = self.group(index / GROUP)?;
         let mut entries = Entries { rest: self.names.get(offset..)? };
         for _ in 0..index % GROUP {
             entries.next()?;

@@ -44,17 +44,29 @@ pub(super) struct Record {
     /// Files and links: size in bytes. Directories: first child (low half), number of children (high half).
     pub extent: u64,
     pub mtime_ns: i64,
-    /// Files: version. Links: offset and length of the text. Directories: number of subdirectories (`u32`).
+    /// Files: version. Links: offset and length of the text. Directories: number of subdirectories (`u32`), then how
+    /// many bytes all names in it begin with (`u8`).
     pub tag: [u8; DIGEST_BYTES],
     pub parent: u32,
     flags: u32,
 }
 
+/// What is special to a directory's record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct DirectoryContent {
+    pub first_child: u32,
+    pub children: u32,
+    pub subdirectories: u32,
+    /// How many bytes all names in it begin with.
+    pub prefix: u8,
+}
+
 impl Record {
-    pub(super) fn directory(origin: u16, mtime_ns: i64, first_child: u32, children: u32, subdirectories: u32) -> Self {
+    pub(super) fn directory(origin: u16, mtime_ns: i64, content: DirectoryContent) -> Self {
         let mut tag = [0; DIGEST_BYTES];
-        tag[..4].copy_from_slice(&subdirectories.to_le_bytes());
-        let extent = u64::from(first_child) | u64::from(children) << 32;
+        tag[..4].copy_from_slice(&content.subdirectories.to_le_bytes());
+        tag[4] = content.prefix;
+        let extent = u64::from(content.first_child) | u64::from(content.children) << 32;
         Record { extent, mtime_ns, tag, parent: 0, flags: flags_of(1, Packing::Modified, origin, 0) }
     }
 
@@ -121,13 +133,14 @@ impl Record {
         PACKINGS.get((self.flags >> 2 & 7) as usize).copied()
     }
 
-    /// Directories: first child and number of children.
-    pub(super) fn children(&self) -> (u32, u32) {
-        (self.extent as u32, (self.extent >> 32) as u32)
-    }
-
-    pub(super) fn subdirectories(&self) -> u32 {
-        u32_at(&self.tag, 0)
+    /// What a directory's record says.
+    pub(super) fn content(&self) -> DirectoryContent {
+        DirectoryContent {
+            first_child: self.extent as u32,
+            children: (self.extent >> 32) as u32,
+            subdirectories: u32_at(&self.tag, 0),
+            prefix: self.tag[4],
+        }
     }
 
     /// A link's text in `text`.

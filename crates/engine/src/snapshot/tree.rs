@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 
 use super::build::{Leaf, SnapshotBuilder};
 use super::directories::{Directories, Directory, NameArena, ROOT};
+use super::names::{common_prefix, leading_bytes};
+use super::record::DirectoryContent;
 use super::rules::Rule;
 
 /// A child of a directory: the number of a leaf, or of a directory with the highest bit set.
@@ -103,20 +105,11 @@ fn sort_by_name(items: &mut [Item], builder: &SnapshotBuilder, scratch: &mut Vec
         return;
     }
     let first = name(items[0]);
-    let shared =
-        items.iter().fold(first.len(), |shared, &item| super::names::common_prefix(&first[..shared], name(item)));
+    let shared = items.iter().fold(first.len(), |shared, &item| common_prefix(&first[..shared], name(item)));
     scratch.clear();
     scratch.extend(items.iter().map(|&item| (leading_bytes(&name(item)[shared..]), item)));
     scratch.sort_unstable_by(|left, right| left.0.cmp(&right.0).then_with(|| name(left.1).cmp(name(right.1))));
     items.iter_mut().zip(scratch.iter()).for_each(|(item, sorted)| *item = sorted.1);
-}
-
-/// The first eight bytes as a number that sorts as they do. Names hold no NUL, so padding sorts before everything.
-fn leading_bytes(name: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    let length = name.len().min(8);
-    bytes[..length].copy_from_slice(&name[..length]);
-    u64::from_be_bytes(bytes)
 }
 
 /// Keeps one item of each name, at the front; answers how many.
@@ -211,16 +204,21 @@ fn number_children(parent: u32, children: &[Item], first: u32, builder: &mut Sna
             order.push(number);
         }
     }
-    let entry = builder.directories.get_mut(parent);
-    entry.first_child = first;
-    entry.children = children.len() as u32;
-    entry.subdirectories = (order.len() - before) as u32;
+    let name = |item: &Item| name_of(*item, &builder.directories, &builder.leaves, &builder.names);
+    let prefix =
+        children.first().zip(children.last()).map_or(0, |(first, last)| common_prefix(name(first), name(last)));
+    builder.directories.get_mut(parent).content = DirectoryContent {
+        first_child: first,
+        children: children.len() as u32,
+        subdirectories: (order.len() - before) as u32,
+        prefix: prefix as u8,
+    };
 }
 
 /// Gives directories that were not listed the newest time of what is below them, from the leaves of the tree up.
 fn date_directories(tree: &Tree, builder: &mut SnapshotBuilder) {
     for &number in tree.order.iter().rev() {
-        let count = builder.directories.get(number).children;
+        let count = builder.directories.get(number).content.children;
         let newest = tree.children(number, count).iter().map(|item| match item.directory() {
             Some(child) => builder.directories.get(child).newest_ns,
             None => builder.leaves[item.leaf()].record.mtime_ns,

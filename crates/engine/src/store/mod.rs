@@ -1,6 +1,13 @@
 //! The block store: levels of cache folders with quotas, eviction, checksums and warm restart. Never fetches.
 //!
-//! Signatures that other layers build on.
+//! Inside a cache folder each file version has one sparse data file with its blocks at their natural place (so the kernel
+//! can be given a whole file as it is), and one log says which blocks are really there. See `docs/format-store.md`.
+//!
+//! - `record`, `log`, `lock`, `layout`, `disk`: what lies on the disk;
+//! - `index`, `weights`: what is where, in memory;
+//! - `folder/`: one folder, all of the above together;
+//! - `eviction/`: who gives way to whom, pure;
+//! - `levels`, `placement`, `mover`, `listing`: several folders and levels.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,6 +20,28 @@ use crate::config::{EvictionPolicy, LevelConfig};
 use crate::error::Result;
 use crate::ids::{BlockSize, FileId, FileKey};
 use crate::metrics::Metrics;
+
+mod counters;
+mod disk;
+mod eviction;
+mod folder;
+mod index;
+mod layout;
+mod levels;
+mod listing;
+mod lock;
+mod log;
+mod mover;
+mod open;
+mod placement;
+mod record;
+mod weights;
+
+pub use listing::CachedFile;
+
+use self::folder::{Removal, Verdict};
+use self::levels::Core;
+use self::mover::Mover;
 
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
@@ -27,7 +56,7 @@ pub struct BlockHandle {
     pub file: Arc<File>,
     pub offset: u64,
     pub length: u32,
-    _pin: Arc<()>,
+    _pin: Arc<index::OpenFile>,
 }
 
 /// A whole file version in one local file, from byte 0, verified. Stays in place until dropped.
@@ -35,7 +64,7 @@ pub struct BlockHandle {
 pub struct WholeFile {
     pub file: Arc<File>,
     pub size: u64,
-    _pin: Arc<()>,
+    _pin: Arc<index::OpenFile>,
 }
 
 /// What became of a block that was offered.
@@ -58,61 +87,94 @@ pub struct LevelUsage {
 }
 
 #[derive(Debug)]
-pub struct Store {}
+pub struct Store {
+    core: Arc<Core>,
+    mover: Mover,
+}
 
 impl Store {
     /// Opens the folders, takes their locks (`Busy` names the holder), replays what earlier runs left.
-    pub fn open(_config: StoreConfig, _budgets: Budgets, _metrics: Metrics) -> Result<Arc<Self>> {
-        unimplemented!()
+    pub fn open(config: StoreConfig, budgets: Budgets, metrics: Metrics) -> Result<Arc<Self>> {
+        let core = Arc::new(open::open(config, &budgets, &metrics)?);
+        let mover = Mover::start(&core)?;
+        Ok(Arc::new(Store { core, mover }))
     }
 
     /// The block, if here. A block read back from an earlier run, or whose file changed under us, is verified first;
     /// a corrupt one is dropped, counted, and `None`.
-    pub fn get(&self, _file: &FileId, _index: u32) -> Option<BlockHandle> {
-        unimplemented!()
+    pub fn get(&self, file: &FileId, index: u32) -> Option<BlockHandle> {
+        self.core.get(file, index)
     }
 
     /// True when `get` would probably answer; no I/O, no verification, no recency.
-    pub fn may_contain(&self, _file: &FileId, _index: u32) -> bool {
-        unimplemented!()
+    pub fn may_contain(&self, file: &FileId, index: u32) -> bool {
+        self.core.open_folders().any(|folder| folder.may_contain(file, index))
     }
 
     /// Keeps a block whose content is `parts` in order.
-    pub fn put(&self, _key: &Arc<FileKey>, _index: u32, _parts: &[Bytes]) -> Put {
-        unimplemented!()
+    pub fn put(&self, key: &Arc<FileKey>, index: u32, parts: &[Bytes]) -> Put {
+        let put = self.core.put(key, index, parts);
+        if let Put::Declined(reason) = put {
+            self.core.shared.counters.declined(reason);
+        }
+        put
     }
 
-    /// The whole file version, if every block of it is here in one file.
-    pub fn whole_file(&self, _file: &FileId, _size: u64) -> Option<WholeFile> {
-        unimplemented!()
+    /// The whole file version, if every block of it is here in one file. `None`, too, while more than 64 MiB of it are
+    /// still to be verified after a restart; that is done in the background then.
+    pub fn whole_file(&self, file: &FileId, size: u64) -> Option<WholeFile> {
+        self.core.whole_file(file, size)
     }
 
     /// Bytes of this file version that are here.
-    pub fn cached_bytes(&self, _file: &FileId) -> u64 {
-        unimplemented!()
+    pub fn cached_bytes(&self, file: &FileId) -> u64 {
+        self.core.open_folders().map(|folder| folder.cached_bytes(file)).sum()
     }
 
     /// Drops all blocks of this file version that nobody is reading; returns the bytes given back.
-    pub fn evict(&self, _file: &FileId) -> u64 {
-        unimplemented!()
+    pub fn evict(&self, file: &FileId) -> u64 {
+        self.core.open_folders().map(|folder| folder.remove(file, None, Removal::Evict)).sum()
     }
 
     /// Reads every block of the file version back and compares checksums; drops what is wrong. (good, corrupt) blocks.
-    pub fn verify(&self, _file: &FileId) -> (u64, u64) {
-        unimplemented!()
+    pub fn verify(&self, file: &FileId) -> (u64, u64) {
+        let (mut good, mut corrupt) = (0, 0);
+        for folder in self.core.open_folders() {
+            for index in folder.indices(file) {
+                match folder.verify_block(file, index, true) {
+                    Verdict::Good => good += 1,
+                    Verdict::Corrupt => corrupt += 1,
+                    Verdict::Absent => {}
+                }
+            }
+        }
+        (good, corrupt)
     }
 
     pub fn usage(&self) -> Vec<LevelUsage> {
-        unimplemented!()
+        let level = |level: &self::levels::Level| LevelUsage {
+            medium: level.medium,
+            quota_bytes: level.folders.iter().map(|folder| folder.quota_bytes).sum(),
+            used_bytes: level.folders.iter().map(|folder| folder.used()).sum(),
+            blocks: level.folders.iter().map(|folder| folder.blocks()).sum(),
+        };
+        self.core.levels.iter().map(level).collect()
     }
 
-    /// Writes what a restart needs and gives the folders free.
+    /// Writes what a restart needs and gives the folders free. Afterwards nothing is here and nothing is kept.
     pub fn close(&self) -> Result<()> {
-        unimplemented!()
+        self.mover.stop();
+        self.core.close()
     }
 
     /// True when another process may use `folder` (nobody holds its lock).
-    pub fn is_free(_folder: &Path) -> bool {
-        unimplemented!()
+    pub fn is_free(folder: &Path) -> bool {
+        lock::FolderLock::is_free(folder)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.mover.stop();
     }
 }

@@ -1,1 +1,143 @@
-//! Who fetches what from where: single-flight fills, read-ahead, prefetch.
+//! Who fetches what from where: single-flight fills, read-ahead, prefetch and warm-up.
+//!
+//! Every missing block is fetched by one task, whoever and however many want it (`flights`, `flight`, `fetch`); a reader
+//! gets its range as soon as it has arrived (`read`); what a sequential reader will want next is fetched with long
+//! requests, several at a time (`reader`, `ahead`); known orders and warm-ups use what that leaves (`order`, `warm`).
+//! All bytes on the way count against one memory budget (`memory`). Knows neither names nor inodes: `vfs` does.
+
+mod ahead;
+mod background;
+mod claim;
+mod control;
+mod fetch;
+mod flight;
+mod flights;
+mod kept;
+mod memory;
+mod order;
+mod pieces;
+mod progress;
+mod read;
+mod reader;
+mod reply;
+mod settle;
+mod source;
+mod warm;
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::budget::Budgets;
+use crate::config::TransferConfig;
+use crate::error::{Error, Result};
+use crate::ids::BlockSize;
+use crate::metrics::Metrics;
+use crate::store::Store;
+
+use flights::Flights;
+use memory::Memory;
+use order::Orders;
+
+pub use order::{OrderedFiles, Prefetch};
+pub use progress::{WarmProgress, WarmState};
+pub use reader::ReaderState;
+pub use reply::{Piece, Reply, StoredPart};
+pub use source::Source;
+pub use warm::WarmJob;
+
+/// The one that fetches, for all readers of one engine.
+pub struct Transfer {
+    store: Option<Arc<Store>>,
+    runtime: Handle,
+    block_size: BlockSize,
+    config: TransferConfig,
+    metrics: Metrics,
+    flights: Arc<Flights>,
+    memory: Memory,
+    /// Requests that no reader waits for: three quarters of all, so that a reader always finds one free.
+    ahead_slots: Arc<Semaphore>,
+    /// Those of them for prefetch and warm-up: half of all.
+    background_slots: Arc<Semaphore>,
+    put_slots: Semaphore,
+    orders: Orders,
+    tasks: TaskTracker,
+    closing: CancellationToken,
+}
+
+impl Transfer {
+    /// A transfer over `store` (`None`: nothing is kept), whose tasks run on `runtime`. `Config` when the block size is
+    /// impossible.
+    pub fn new(
+        store: Option<Arc<Store>>,
+        runtime: Handle,
+        budgets: Budgets,
+        metrics: Metrics,
+        config: TransferConfig,
+    ) -> Result<Arc<Self>> {
+        let block_size = BlockSize::new(config.block_size_bytes).ok_or_else(|| {
+            let bytes = config.block_size_bytes;
+            Error::config(format!("a block size of {bytes} bytes is not possible")).with_hint(format!(
+                "choose a power of two from {} to {}",
+                BlockSize::MIN,
+                BlockSize::MAX
+            ))
+        })?;
+        let flights = Arc::new(Flights::new());
+        let writers = std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 8));
+        Ok(Arc::new(Transfer {
+            store,
+            runtime,
+            block_size,
+            memory: Memory::new(budgets.memory, flights.clone()),
+            ahead_slots: Arc::new(Semaphore::new((config.concurrency * 3 / 4).max(1))),
+            background_slots: Arc::new(Semaphore::new((config.concurrency / 2).max(1))),
+            put_slots: Semaphore::new(writers),
+            orders: Orders::new(metrics.prefetch_queue.clone()),
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+            config,
+            metrics,
+            flights,
+        }))
+    }
+
+    /// The store that blocks are kept in.
+    pub fn store(&self) -> Option<&Arc<Store>> {
+        self.store.as_ref()
+    }
+
+    pub fn block_size(&self) -> BlockSize {
+        self.block_size
+    }
+
+    /// Blocks on their way or kept in memory now.
+    pub fn blocks_in_memory(&self) -> usize {
+        self.flights.count()
+    }
+
+    /// Stops all fetches (their readers get `Cancelled`), waits until complete blocks are in the store, and gives all
+    /// memory back.
+    pub async fn close(&self) {
+        self.closing.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.memory.drop_kept();
+    }
+
+    /// Most blocks of one request.
+    fn span_blocks(&self) -> u32 {
+        // An eighth of the memory: several requests must fit beside each other.
+        let bytes = reader::MAX_SPAN_BYTES.min(self.memory.limit() / 8);
+        (bytes / u64::from(self.block_size.bytes())).max(1) as u32
+    }
+}
+
+impl std::fmt::Debug for Transfer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Transfer({} blocks in memory)", self.blocks_in_memory())
+    }
+}

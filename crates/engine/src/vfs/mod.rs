@@ -3,6 +3,13 @@
 //! `FileSystem` is the seam: the FUSE session, the local server and the SDK all answer from the same implementation, so
 //! they cannot disagree.
 
+mod files;
+mod generation;
+mod replies;
+mod selection;
+mod siblings;
+mod tree;
+
 use std::fs::File;
 use std::sync::Arc;
 
@@ -10,6 +17,9 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 
 use crate::error::Result;
+
+pub use selection::Selection;
+pub use tree::{Ownership, Tree};
 
 /// The number of a file or directory. 1 is the root; a changed file gets a new number, an unchanged one keeps its own.
 pub type Inode = u64;

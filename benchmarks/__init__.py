@@ -1,0 +1,1 @@
+"""Headrace's benchmark: the workloads of training, side by side with the local file system and with peers."""

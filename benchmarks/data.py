@@ -1,0 +1,103 @@
+"""The dataset: made once for a run, as objects of the server and as the plain copy that the local file system reads.
+
+Every file holds other bytes, so nothing can be compressed or shared between files. The same sizes give the same
+bytes. Knows no contender.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.native import FileLoop
+from benchmarks.settings import MEBIBYTE, SMALL_FILE_BYTES, Scale
+from headrace.testing.buckets import adopt_file
+
+BUCKET = "benchmark"
+LARGE, SMALL, EPOCH = "large", "small", "epoch"
+FILES_IN_A_CLASS = 200
+
+
+class NotEnoughSpaceError(OSError):
+    """The disk cannot hold the data of this run."""
+
+
+def check_space(folder: Path, scale: Scale, contenders: int) -> None:
+    """`NotEnoughSpaceError` unless the bucket, its copy and every contender's cache fit."""
+    needed = scale.data_bytes() * (2 + contenders)
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        message = f"{folder} has {free >> 30} GiB free, this run needs up to {(needed >> 30) + 1} GiB"
+        raise NotEnoughSpaceError(f"{message}; choose another folder with --work, or run with --quick")
+
+
+def make_bucket(bucket: Path, scale: Scale) -> None:
+    """Fills the bucket's folder with large, small and epoch files, each a full object with its etag."""
+    for index in range(scale.large_files):
+        _write(bucket, large_name(index), scale.large_file_bytes)
+    for folder, count in ((SMALL, scale.small_files), (EPOCH, scale.epoch_files)):
+        for index in range(count):
+            _write(bucket, small_name(folder, index), SMALL_FILE_BYTES)
+
+
+def copy_bucket(bucket: Path, target: Path) -> None:
+    """The plain copy: the same bytes in other files, so that no page cache is shared with the server."""
+    shutil.copytree(bucket, target, copy_function=shutil.copyfile)
+
+
+def large_name(index: int) -> str:
+    return f"{LARGE}/shard-{index:05d}.bin"
+
+
+def small_name(folder: str, index: int) -> str:
+    return f"{folder}/class-{index // FILES_IN_A_CLASS:04d}/image-{index:06d}.jpg"
+
+
+def large_paths(tree: Path, scale: Scale) -> list[Path]:
+    return [tree / large_name(index) for index in range(scale.large_files)]
+
+
+def small_paths(tree: Path, count: int, *, seed: int | None = None) -> list[Path]:
+    """The first `count` small files; in an order of their own when a seed is given, as a shuffled epoch reads."""
+    names = [small_name(SMALL, index) for index in range(count)]
+    return [tree / name for name in _ordered(names, seed)]
+
+
+def epoch_paths(tree: Path, count: int, *, seed: int) -> list[Path]:
+    """The files of the epoch folder, which `tree` shows as its root, in the order of one shuffled epoch."""
+    names = [small_name(EPOCH, index).removeprefix(f"{EPOCH}/") for index in range(count)]
+    return [tree / name for name in _ordered(names, seed)]
+
+
+def wide_name(entries: int) -> str:
+    """The directory that holds so many entries."""
+    return f"wide-{entries}"
+
+
+def entry_name(index: int) -> str:
+    return f"sample-{index:09d}.jpg"
+
+
+def make_wide_directory(folder: Path, entries: int, loop: FileLoop) -> None:
+    """Empty files, as many as asked for, with the names that the listing server tells."""
+    folder.mkdir(parents=True)
+    paths = [folder / entry_name(index) for index in range(entries)]
+    loop.run("create", paths, seconds=600, threads=2)
+
+
+def _ordered(names: list[str], seed: int | None) -> Sequence[str]:
+    if seed is not None:
+        random.Random(seed).shuffle(names)
+    return names
+
+
+def _write(bucket: Path, name: str, size_bytes: int) -> None:
+    path = bucket / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    source = random.Random(name)
+    with path.open("wb") as file:
+        for start in range(0, size_bytes, MEBIBYTE):
+            file.write(source.randbytes(min(MEBIBYTE, size_bytes - start)))
+    adopt_file(path)

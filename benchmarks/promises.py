@@ -1,0 +1,145 @@
+"""What Headrace promises of its speed, as data, and the verdict on a run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from benchmarks import rows
+from benchmarks.report.statistics import Summary, advantage, best
+from benchmarks.samples import Row, Samples
+
+LOCAL = "local"
+ROOM_FACTOR = 2.0
+# Headers of HTTP, TCP and Ethernet are counted with the payload where bytes are counted on the wire.
+WIRE_OVERHEAD = 1.02
+MILLION = 1_000_000
+# A process costs this much whatever it serves; at a million files it must not show more.
+FIXED_HEAP_PER_FILE = 16.0
+
+
+class Measure(Enum):
+    """What of a row is compared with the threshold."""
+
+    VALUE = "value"
+    OF_LOCAL = "× local"
+
+
+class Verdict(Enum):
+    REACHED = "reached"
+    NOT_REACHED = "not reached"
+    NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One promise about one row. `at_least` False means at most."""
+
+    text: str
+    row: Row
+    measure: Measure
+    threshold: float
+    at_least: bool = True
+
+    def holds(self, figure: float) -> bool:
+        return figure >= self.threshold if self.at_least else figure <= self.threshold
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A promise and what was measured; `figure` is None where nothing was."""
+
+    text: str
+    wanted: str
+    figure: float | None
+    verdict: Verdict
+    note: str = ""
+
+
+def _of_local(text: str, row: Row, threshold: float) -> Promise:
+    return Promise(text, row, Measure.OF_LOCAL, threshold)
+
+
+def _at_most(text: str, row: Row, threshold: float) -> Promise:
+    return Promise(text, row, Measure.VALUE, threshold, at_least=False)
+
+
+def _at_least(text: str, row: Row, threshold: float) -> Promise:
+    return Promise(text, row, Measure.VALUE, threshold)
+
+
+PROMISES = (
+    _of_local("warm sequential read, page cache hot", rows.SEQUENTIAL_HOT, 0.95),
+    _of_local("warm sequential read, page cache cold", rows.SEQUENTIAL_COLD, 0.95),
+    _of_local("warm random 4 KiB reads, page cache hot", rows.RANDOM_4K_HOT, 0.90),
+    _of_local("warm random 4 KiB reads, page cache cold", rows.RANDOM_4K_COLD, 0.90),
+    _of_local("warm small files, repeated", rows.SMALL_AGAIN, 0.95),
+    _of_local("warm small files, first touch", rows.SMALL_FIRST, 0.60),
+    _of_local("stat as the local file system", rows.STAT_HOT, 0.95),
+    _of_local("ls -l as the local file system", rows.long_names_again(100_000), 0.95),
+    _at_most("a million names", rows.names_of(MILLION), 1.5),
+    _at_most("ls -l of a million", rows.long_names_of(MILLION), 5.0),
+    _at_least("list a million objects, objects a second", rows.LIST_WIDE, 50_000),
+    _at_most("map the snapshot again, seconds", rows.MAP_AGAIN, 0.1),
+    _at_most("snapshot bytes a file besides its name", rows.snapshot_per_file(MILLION), 64),
+    _at_most("of it on the heap, bytes a file", rows.heap_per_file(MILLION), FIXED_HEAP_PER_FILE),
+    _at_least("cold read fills the link from one reader", rows.LINK_ONE, 0.95),
+    _at_most("first byte above the bucket's own, ms", rows.FIRST_BYTE, 1.0),
+    _at_most("each byte fetched once (on the wire)", rows.LINK_BYTES, WIRE_OVERHEAD),
+    _at_least("hits of an epoch with half the data cached, %", rows.EPOCH_HITS, 49.0),
+)
+
+
+def judge(samples: Samples, subject: str) -> list[Outcome]:
+    """The verdict on every promise of the table, for the contender named `subject`."""
+    return [_judge_one(promise, samples, subject) for promise in PROMISES]
+
+
+def judge_against_peers(samples: Samples, subject: str, peers: set[str]) -> list[Outcome]:
+    """At least twice the best peer, on every row where the local file system leaves that room."""
+    compared = [row for row in samples.rows.values() if row.compare]
+    outcomes = (_judge_room(row, samples.summaries(row.key), subject, peers) for row in compared)
+    return [outcome for outcome in outcomes if outcome]
+
+
+def _judge_one(promise: Promise, samples: Samples, subject: str) -> Outcome:
+    figure = _figure(promise, samples.summaries(promise.row.key), subject)
+    sign = "≥" if promise.at_least else "≤"
+    unit = promise.measure.value if promise.measure is Measure.OF_LOCAL else promise.row.unit
+    wanted = f"{sign} {promise.threshold:g} {unit}"
+    if figure is None:
+        reason = samples.reasons.get(promise.row.key, {}).get(subject, "not part of this run")
+        return Outcome(promise.text, wanted, None, Verdict.NOT_MEASURED, reason)
+    verdict = Verdict.REACHED if promise.holds(figure) else Verdict.NOT_REACHED
+    return Outcome(promise.text, wanted, figure, verdict)
+
+
+def _figure(promise: Promise, summaries: Mapping[str, Summary], subject: str) -> float | None:
+    ours = summaries.get(subject)
+    if ours is None or promise.measure is Measure.VALUE:
+        return ours.median if ours else None
+    local = summaries.get(LOCAL)
+    return advantage(ours.median, local.median, promise.row.better) if local else None
+
+
+def _judge_room(
+    row: Row, summaries: Mapping[str, Summary], subject: str, peers: set[str]
+) -> Outcome | None:
+    medians = {name: summary.median for name, summary in summaries.items()}
+    rival = best({name: value for name, value in medians.items() if name in peers}, row.better)
+    if subject not in medians or rival is None:
+        return None
+    figure = advantage(medians[subject], medians[rival], row.better)
+    if figure is None:
+        return None
+    room = advantage(medians[LOCAL], medians[rival], row.better) if LOCAL in medians else None
+    reached = figure >= ROOM_FACTOR
+    note = f"best peer: {rival}"
+    if not reached and room is not None and room < ROOM_FACTOR:
+        return Outcome(_name(row), "no room", figure, Verdict.REACHED, f"{note}; the local file system: {room:.2f}×")
+    return Outcome(_name(row), f"≥ {ROOM_FACTOR:g}×", figure, Verdict.REACHED if reached else Verdict.NOT_REACHED, note)
+
+
+def _name(row: Row) -> str:
+    return f"{row.title} ({row.cache})" if row.cache else row.title

@@ -1,0 +1,1 @@
+"""What is made of the samples: statistics, promises, tables, a plot. Measures nothing."""

@@ -1,0 +1,85 @@
+"""Every row that can be measured, as data: workloads name them, promises and reports refer to them by key."""
+
+from __future__ import annotations
+
+from benchmarks.report.statistics import Better
+from benchmarks.samples import Row
+
+COLD = "data in the contender's cache, page cache cold"
+HOT = "page cache hot"
+EMPTY = "nothing cached"
+NEW = "names not in the kernel"
+
+SEQUENTIAL_COLD = Row("sequential-cold", "sequential read, large files", "MiB/s", cache=COLD)
+SEQUENTIAL_HOT = Row("sequential-hot", "sequential read, large files", "MiB/s", cache=HOT)
+RANDOM_4K_COLD = Row("random-4k-cold", "random 4 KiB reads", "reads/s", cache=COLD)
+RANDOM_4K_HOT = Row("random-4k-hot", "random 4 KiB reads", "reads/s", cache=HOT)
+RANDOM_128K_COLD = Row("random-128k-cold", "random 128 KiB reads", "reads/s", cache=COLD)
+RANDOM_128K_HOT = Row("random-128k-hot", "random 128 KiB reads", "reads/s", cache=HOT)
+MMAP_COLD = Row("mmap-cold", "mmap, one byte of each page", "MiB/s", cache=COLD)
+MMAP_HOT = Row("mmap-hot", "mmap, one byte of each page", "MiB/s", cache=HOT)
+SMALL_FIRST = Row("small-first", "open+read+close of 110 KB, first touch", "files/s", cache=COLD)
+SMALL_AGAIN = Row("small-again", "open+read+close of 110 KB, repeated", "files/s", cache=HOT)
+SMALL_THREADS = Row("small-threads", "the same with 8 threads", "files/s", cache=HOT)
+STAT_COLD = Row("stat-cold", "stat of every file, first time", "files/s", cache=NEW)
+STAT_HOT = Row("stat-hot", "stat of every file, repeated", "files/s", cache="names in the kernel")
+WALK = Row("walk", "walk of the tree (find)", "s", Better.LOWER, NEW)
+
+LINK_ONE = Row("link-one", "cold read over a limited link, one reader", "share of link", cache=EMPTY)
+LINK_MANY = Row("link-many", "cold read over a limited link, 4 readers", "share of link", cache=EMPTY)
+LINK_RATE = Row("link-rate", "what the link gives a plain client", "MB/s", cache=EMPTY, compare=False)
+LINK_BYTES = Row("link-bytes", "bytes from the bucket / bytes read", "×", Better.LOWER, EMPTY, compare=False)
+FIRST_BYTE = Row("first-byte", "time to first byte above the bucket's own", "ms", Better.LOWER, EMPTY, compare=False)
+FIRST_BYTE_RAW = Row("first-byte-raw", "time to first byte, cold file", "ms", Better.LOWER, EMPTY)
+
+EPOCH_HITS = Row("epoch-hits", "hit ratio of a shuffled epoch, cache of half the data", "%", cache="after epoch 1")
+EPOCH_BYTES = Row("epoch-bytes", "bytes from the bucket in an epoch", "MiB", Better.LOWER, "after epoch 1")
+EPOCH_TIME = Row("epoch-time", "time of an epoch", "s", Better.LOWER, "after epoch 1")
+
+LIST_BUCKET = Row("list-bucket", "list the bucket of small files (versitygw)", "objects/s", cache=EMPTY)
+LIST_WIDE = Row("list-wide", "list the widest directory (listing server)", "objects/s", cache=EMPTY)
+MOUNT_AGAIN = Row("mount-again", "mount again with its snapshot", "s", Better.LOWER, "state kept", compare=False)
+MAP_AGAIN = Row("map-again", "map the snapshot again", "s", Better.LOWER, "state kept", compare=False)
+
+SDK_LOOP = Row("sdk-loop", "Python open().read() of 110 KB files", "files/s", cache=HOT)
+SDK_BATCH = Row("sdk-batch", "Headrace's batch read of the same files", "files/s", cache=HOT, compare=False)
+SDK_GAIN = Row("sdk-gain", "batch read / open().read() of local files", "×", cache=HOT, compare=False)
+
+
+def fresh_names_of(entries: int) -> Row:
+    return Row(f"ls-fresh-{entries}", f"mount and ls, directory of {entries:,}", "s", Better.LOWER, EMPTY)
+
+
+def names_of(entries: int) -> Row:
+    return Row(f"ls-{entries}", f"ls, directory of {entries:,}", "s", Better.LOWER, NEW)
+
+
+def long_names_of(entries: int) -> Row:
+    return Row(f"ls-l-{entries}", f"ls -l, directory of {entries:,}", "s", Better.LOWER, NEW)
+
+
+def names_again(entries: int) -> Row:
+    return Row(f"ls-again-{entries}", f"ls, directory of {entries:,}, repeated", "s", Better.LOWER, "repeated")
+
+
+def long_names_again(entries: int) -> Row:
+    return Row(f"ls-l-again-{entries}", f"ls -l, directory of {entries:,}, repeated", "s", Better.LOWER, "repeated")
+
+
+def walk_of(entries: int) -> Row:
+    return Row(f"walk-{entries}", f"walk of a directory of {entries:,} (find)", "s", Better.LOWER, "repeated")
+
+
+def resident_per_file(entries: int) -> Row:
+    title = f"memory per file after ls -l of {entries:,}"
+    return Row(f"memory-{entries}", title, "bytes/file", Better.LOWER, "after ls -l")
+
+
+def heap_per_file(entries: int) -> Row:
+    title = f"of it on the heap, {entries:,} files"
+    return Row(f"heap-{entries}", title, "bytes/file", Better.LOWER, "after ls -l")
+
+
+def snapshot_per_file(entries: int) -> Row:
+    title = f"snapshot bytes per file besides its name, {entries:,} files"
+    return Row(f"snapshot-{entries}", title, "bytes/file", Better.LOWER, compare=False)

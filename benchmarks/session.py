@@ -1,0 +1,113 @@
+"""One run: where it works, who takes part, what it has measured. Suites get it; it knows no workload."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from benchmarks.contenders import CacheSpace, Contender, Kind, Mounted, MountError, Source
+from benchmarks.contenders.foreground import unmount
+from benchmarks.data import BUCKET
+from benchmarks.native import FileLoop, LoopError
+from benchmarks.samples import Row, Samples
+from benchmarks.settings import Scale
+from headrace.testing.network import NamespaceLink, ProxyLink
+from headrace.testing.s3_server import S3Server
+
+T = TypeVar("T")
+
+# What a contender may fail with in a measurement; anything else is a fault of the benchmark.
+MEASUREMENT_FAILURES = (LoopError, MountError, OSError, subprocess.SubprocessError)
+AMPLE_QUOTA_BYTES = 16 << 30
+
+
+@dataclass
+class Session:
+    """What every suite needs."""
+
+    scale: Scale
+    work: Path
+    loop: FileLoop
+    contenders: Sequence[Contender]
+    server: S3Server
+    link: NamespaceLink | ProxyLink
+    """Counts what the server sends; without a limit."""
+    samples: Samples = field(default_factory=Samples)
+
+    def say(self, text: str) -> None:
+        """Talk for the person who waits; the figures come at the end."""
+        print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+    def source(self, prefix: str = "", *, server: S3Server | None = None) -> Source:
+        """The bucket, or a folder of it, through the counting link unless another server is named."""
+        chosen = server or self.server
+        return Source(chosen.endpoint, BUCKET, prefix, chosen.region, chosen.credentials)
+
+    @contextlib.contextmanager
+    def mounted(
+        self,
+        contender: Contender,
+        source: Source,
+        label: str,
+        *,
+        quota_bytes: int = AMPLE_QUOTA_BYTES,
+        keep_cache: bool = False,
+    ) -> Iterator[Mounted]:
+        """Mounts with an empty cache (unless the label's cache is kept), and takes all of it away."""
+        name = f"{label}-{contender.name}"
+        mountpoint, cache = self.work / "mounts" / name, CacheSpace(self.work / "caches" / name, quota_bytes)
+        tree = contender.mount(source, mountpoint, cache)
+        self.samples.commands.setdefault(contender.name, self._without_paths(tree.command))
+        try:
+            yield tree
+        finally:
+            tree.close()
+            if not keep_cache:
+                self.forget_cache(contender, label)
+
+    def forget_cache(self, contender: Contender, label: str) -> None:
+        name = f"{label}-{contender.name}"
+        for folder in (name, f"{name}.state"):
+            shutil.rmtree(self.work / "caches" / folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def attempt(self, contender: Contender, *rows: Row) -> Iterator[None]:
+        """A failure in the block leaves the contender out of the rows, with its reason."""
+        try:
+            yield
+        except MEASUREMENT_FAILURES as error:
+            reason = self._without_paths(f"{error}").replace("\n", " ")[:300] or type(error).__name__
+            self.say(f"  {contender.name}: {reason}")
+            for row in rows:
+                self.samples.leave_out(row, contender.name, reason)
+
+    def names(self, kind: Kind) -> list[str]:
+        return [contender.name for contender in self.contenders if contender.kind is kind]
+
+    def clean_up(self) -> None:
+        """Unmounts what is still mounted below the work folder and removes the folder."""
+        for mountpoint in (self.work / "mounts").glob("*"):
+            unmount(mountpoint)
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def _without_paths(self, text: str) -> str:
+        """Reports name no folder of this machine."""
+        return text.replace(str(self.work), "WORK").replace(str(Path.home()), "~")
+
+
+def interleaved(items: Sequence[T], repetitions: int) -> Iterator[tuple[int, T]]:
+    """A B C, B C A, C A B: each is measured in each repetition, in another place each time.
+
+    What disturbs the machine for a while then disturbs all of them, and no one always comes first.
+    """
+    for repetition in range(repetitions):
+        shift = repetition % max(len(items), 1)
+        for item in (*items[shift:], *items[:shift]):
+            yield repetition, item

@@ -1,0 +1,80 @@
+"""How much data and how many repetitions: the two sizes of a run, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MEBIBYTE = 1 << 20
+SMALL_FILE_BYTES = 110_000
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One size of the whole run. Times are limits of single measurements, in seconds."""
+
+    name: str
+    repetitions: int
+    large_files: int
+    large_file_bytes: int
+    small_files: int
+    """How many files of 110 KB the bucket holds; stat and memory see all of them."""
+    loop_files: int
+    """How many of them the open+read+close loops read, the same for every contender."""
+    epoch_files: int
+    epochs: int
+    directories: tuple[int, ...]
+    """Entries of the wide directories."""
+    link_bits_per_s: int
+    link_read_bytes: int
+    first_byte_files: int
+    loop_s: float
+    """How long one measured loop runs."""
+    cold_limit_s: float
+    """A cold pass ends after this time and counts what it did."""
+    listing_limit_s: float
+    """A listing that takes longer is given up and named as such."""
+    warm_limit_s: float
+
+    def data_bytes(self) -> int:
+        """The bytes of the bucket."""
+        small = (self.small_files + self.epoch_files) * SMALL_FILE_BYTES
+        return self.large_files * self.large_file_bytes + small
+
+
+DEFAULT = Scale(
+    name="default",
+    repetitions=3,
+    large_files=4,
+    large_file_bytes=256 * MEBIBYTE,
+    small_files=20_000,
+    loop_files=3_000,
+    epoch_files=3_000,
+    epochs=4,
+    directories=(100_000, 1_000_000),
+    link_bits_per_s=1_000_000_000,
+    link_read_bytes=256 * MEBIBYTE,
+    first_byte_files=50,
+    loop_s=1.0,
+    cold_limit_s=5.0,
+    listing_limit_s=20.0,
+    warm_limit_s=30.0,
+)
+
+QUICK = Scale(
+    name="quick",
+    repetitions=2,
+    large_files=2,
+    large_file_bytes=64 * MEBIBYTE,
+    small_files=2_000,
+    loop_files=500,
+    epoch_files=500,
+    epochs=3,
+    directories=(10_000, 100_000),
+    link_bits_per_s=500_000_000,
+    link_read_bytes=32 * MEBIBYTE,
+    first_byte_files=10,
+    loop_s=0.4,
+    cold_limit_s=2.0,
+    listing_limit_s=6.0,
+    warm_limit_s=8.0,
+)

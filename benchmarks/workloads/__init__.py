@@ -1,0 +1,1 @@
+"""Measurements on a directory, whoever serves it. None of them knows contenders, servers or reports."""

@@ -1,0 +1,134 @@
+"""Headrace's SDK, measured in a process of its own: opening a dataset, opening it again, reading files in batches.
+
+The one place where the benchmark calls `headrace.client`. Takes its orders as JSON on standard input, so that keys
+stand on no command line, and answers in JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.contenders import CacheSpace, Source
+from benchmarks.native import LoopError
+
+BATCH_FILES = 64
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What the process is to do; without paths it only opens, twice."""
+
+    origin: str
+    cache: str
+    options: Mapping[str, str]
+    state_directory: str
+    paths: Sequence[str]
+    file_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What it measured. `batch_rates` holds one rate for each repetition."""
+
+    open_s: float
+    open_again_s: float
+    files: int
+    batch_rates: Sequence[float]
+
+
+def orders(source: Source, cache: CacheSpace, *, paths: Sequence[str], file_bytes: int, seconds: float) -> Orders:
+    """Orders for a dataset of an S3 source."""
+    return Orders(
+        origin=f"s3://{source.bucket}/{source.prefix}".rstrip("/"),
+        cache=f"{cache.folder}:{cache.quota_mebibytes}Mi:SSD",
+        options={"endpoint": source.endpoint, "path-style": "true", "region": source.region},
+        state_directory=str(cache.folder) + ".state",
+        paths=paths,
+        file_bytes=file_bytes,
+        seconds=seconds,
+    )
+
+
+def measure(wanted: Orders, source: Source, *, repetitions: int, limit_s: float) -> Figures:
+    """Runs the process; LoopError with its words when it fails."""
+    keys = source.credentials
+    request = {"orders": asdict(wanted), "repetitions": repetitions, "keys": keys.environment()}
+    command = [sys.executable, "-m", "benchmarks.workloads.sdk"]
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(request), capture_output=True, text=True, check=False, timeout=limit_s
+        )
+    except subprocess.TimeoutExpired as error:
+        raise LoopError(f"the SDK's process did not end within {limit_s:.0f} s") from error
+    if done.returncode != 0:
+        raise LoopError(f"the SDK's process failed: {done.stderr.strip()[-400:]}")
+    return Figures(**json.loads(done.stdout))
+
+
+def python_loop_files_per_s(paths: Sequence[Path], *, seconds: float) -> float:
+    """`open().read()` of whole files by Python, one after another, again and again."""
+    count, start = 0, time.perf_counter()
+    while (elapsed := time.perf_counter() - start) < seconds:
+        for path in paths[count % len(paths) :][:BATCH_FILES]:
+            # Not Path.read_bytes: this is what a data loader does.
+            with open(path, "rb") as file:  # noqa: PTH123
+                file.read()
+            count += 1
+    return count / elapsed
+
+
+def _open_and_read(wanted: Orders, repetitions: int) -> Figures:
+    from headrace.client.dataset import open_dataset  # noqa: PLC0415 - only in the process that measures it
+
+    def open_now() -> tuple[float, object]:
+        start = time.perf_counter()
+        dataset = open_dataset(
+            wanted.origin, cache=wanted.cache, options=wanted.options, state_directory=Path(wanted.state_directory)
+        )
+        return time.perf_counter() - start, dataset
+
+    open_s, dataset = open_now()
+    dataset.close()  # type: ignore[attr-defined]
+    open_again_s, dataset = open_now()
+    files = dataset.status().snapshot.files  # type: ignore[attr-defined]
+    rates = []
+    if wanted.paths:
+        dataset.warm(wanted.paths)  # type: ignore[attr-defined]
+        rates = [_batch_rate(dataset, wanted) for _ in range(repetitions)]
+    dataset.close()  # type: ignore[attr-defined]
+    return Figures(open_s, open_again_s, files, rates)
+
+
+def _batch_rate(dataset: object, wanted: Orders) -> float:
+    """Batches into the same memory again and again, as a loader with a fixed buffer does."""
+    memory = bytearray(BATCH_FILES * wanted.file_bytes)
+    count, start = 0, time.perf_counter()
+    while (elapsed := time.perf_counter() - start) < wanted.seconds:
+        first = count % len(wanted.paths)
+        batch = wanted.paths[first : first + BATCH_FILES]
+        views = dataset.read_many(batch, out=memory)  # type: ignore[attr-defined]
+        if sum(len(view) for view in views) != len(batch) * wanted.file_bytes:
+            raise OSError("a batch came back short")
+        count += len(batch)
+    return count / elapsed
+
+
+def main() -> None:
+    """The process that `measure` starts."""
+    import os  # noqa: PLC0415 - this process sets its own environment before the engine reads it
+
+    request = json.load(sys.stdin)
+    os.environ.update(request["keys"])
+    figures = _open_and_read(Orders(**request["orders"]), request["repetitions"])
+    print(json.dumps(asdict(figures)))
+
+
+if __name__ == "__main__":
+    main()

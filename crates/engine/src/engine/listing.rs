@@ -1,0 +1,88 @@
+//! Taking a snapshot: all origins listed side by side into one builder.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::origin::{ListedObject, Origin};
+use crate::snapshot::{Difference, Snapshot, SnapshotBuilder};
+
+/// Batches on their way from the listers to the builder: a builder that falls behind slows the listing down.
+const BATCHES_IN_FLIGHT: usize = 64;
+/// How often progress is told, in objects.
+const REPORT_EVERY: u64 = 250_000;
+
+/// Lists every origin and writes the snapshot to `path`; nothing is written unless every listing is complete.
+pub fn take_snapshot(
+    runtime: &Handle,
+    origins: &[Arc<dyn Origin>],
+    mounts: &[String],
+    path: &Path,
+    previous: Option<&Snapshot>,
+) -> Result<(Snapshot, Difference)> {
+    let mut builder = SnapshotBuilder::new(mounts)?;
+    for (number, origin) in origins.iter().enumerate() {
+        // Only folders have links; their names are whatever the kernel holds, valid UTF-8 or not.
+        if origin.capability().symlinks {
+            builder.accept_any_bytes(number as u16);
+        }
+    }
+    let (sink, mut batches) = mpsc::channel(BATCHES_IN_FLIGHT);
+    let listings: Vec<_> =
+        origins.iter().enumerate().map(|(number, origin)| start(runtime, number as u16, origin, &sink)).collect();
+    drop(sink);
+    let mut objects = 0;
+    while let Some((number, batch)) = batches.blocking_recv() {
+        let before = objects / REPORT_EVERY;
+        objects += batch.len() as u64;
+        batch.into_iter().for_each(|object: ListedObject| builder.add(number, object));
+        if objects / REPORT_EVERY > before {
+            tracing::info!(objects, "listing");
+        }
+    }
+    for listing in listings {
+        runtime
+            .block_on(listing)
+            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Cancelled, "the listing was stopped")))?;
+    }
+    builder.finish(path, previous)
+}
+
+/// Fails with the first origin that cannot be used, in the order given.
+pub fn check_all(runtime: &Handle, origins: &[Arc<dyn Origin>]) -> Result<()> {
+    let checks: Vec<_> = origins
+        .iter()
+        .map(|origin| {
+            let origin = origin.clone();
+            runtime.spawn(async move { origin.check().await })
+        })
+        .collect();
+    for check in checks {
+        runtime.block_on(check).unwrap_or_else(|_| Err(Error::new(ErrorKind::Cancelled, "the check was stopped")))?;
+    }
+    Ok(())
+}
+
+fn start(
+    runtime: &Handle,
+    number: u16,
+    origin: &Arc<dyn Origin>,
+    sink: &mpsc::Sender<(u16, Vec<ListedObject>)>,
+) -> tokio::task::JoinHandle<Result<()>> {
+    let (batches, mut received) = mpsc::channel(BATCHES_IN_FLIGHT);
+    let (origin, sink) = (origin.clone(), sink.clone());
+    runtime.spawn(async move {
+        let forward = async {
+            while let Some(batch) = received.recv().await {
+                if sink.send((number, batch)).await.is_err() {
+                    break;
+                }
+            }
+        };
+        let (outcome, ()) = tokio::join!(origin.list(batches), forward);
+        outcome
+    })
+}

@@ -1,0 +1,401 @@
+//! The process that owns a dataset's cache: opens every part, keeps the current snapshot, answers control verbs.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::runtime::{Handle, Runtime};
+
+use super::job::{Job, Jobs};
+use super::report;
+use super::state::StateDirectory;
+use super::status::Status;
+use super::verb::Verb;
+use super::{listing, verification};
+use crate::budget::{Budget, Budgets};
+use crate::config::{EngineConfig, SnapshotPolicy};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fuse::{self, Mode, MountHandle, MountOptions};
+use crate::ids::BlockSize;
+use crate::metrics::Metrics;
+use crate::origin::{self, Origin};
+use crate::serve::{Control, Server, Welcome};
+use crate::snapshot::{Difference, Snapshot};
+use crate::store::{Store, StoreConfig};
+use crate::sync::Mutex;
+use crate::transfer::Transfer;
+use crate::vfs::{FileSystem, Ownership, Tree};
+
+/// How long background work may take to end when the engine closes.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// Datasets whose files are smaller than this on average are mounted without opens.
+const ELIDE_BELOW_MEAN_BYTES: u64 = 1 << 20;
+
+/// One dataset, owned by this process.
+pub struct Owner {
+    config: EngineConfig,
+    state: StateDirectory,
+    runtime: Mutex<Option<Runtime>>,
+    handle: Handle,
+    origins: Vec<Arc<dyn Origin>>,
+    store: Option<Arc<Store>>,
+    transfer: Arc<Transfer>,
+    tree: Arc<Tree>,
+    budgets: Budgets,
+    metrics: Metrics,
+    jobs: Jobs,
+    mounts: Mutex<Vec<Arc<MountHandle>>>,
+    server: Mutex<Option<Server>>,
+    refresh_error: Mutex<Option<String>>,
+    refreshing: Mutex<()>,
+}
+
+impl Owner {
+    /// Takes the state directory and the cache folders, gets a snapshot, and serves other processes of this machine.
+    ///
+    /// `Busy` when another process owns them: attach to that one instead.
+    pub fn open(config: EngineConfig) -> Result<Arc<Self>> {
+        let state = StateDirectory::own(&config.state_directory)?;
+        let block_size = block_size(&config)?;
+        let runtime = runtime(config.transfer.threads)?;
+        let (metrics, budgets) = (Metrics::new(), budgets(&config));
+        let origins = open_origins(&config, &metrics)?;
+        let (snapshot, refresh_error) = first_snapshot(&config, &state, runtime.handle(), &origins)?;
+        let store = open_store(&config, block_size, &budgets, &metrics)?;
+        let handle = runtime.handle().clone();
+        let transfer = Transfer::new(store.clone(), handle.clone(), budgets.clone(), metrics.clone(), config.transfer)?;
+        let tree = Tree::new(snapshot, origins.clone(), transfer.clone(), own_files());
+        let owner = Arc::new(Owner {
+            config,
+            state,
+            runtime: Mutex::new(Some(runtime)),
+            handle,
+            origins,
+            store,
+            transfer,
+            tree,
+            budgets,
+            metrics,
+            jobs: Jobs::default(),
+            mounts: Mutex::new(Vec::new()),
+            server: Mutex::new(None),
+            refresh_error: Mutex::new(refresh_error),
+            refreshing: Mutex::new(()),
+        });
+        owner.note_snapshot();
+        let server = Server::start(
+            owner.state.path(),
+            owner.tree.clone(),
+            Arc::new(Face(Arc::downgrade(&owner))),
+            owner.handle.clone(),
+        )?;
+        *owner.server.lock() = Some(server);
+        Ok(owner)
+    }
+
+    pub fn tree(&self) -> &Arc<Tree> {
+        &self.tree
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        self.tree.snapshot()
+    }
+
+    pub fn runtime(&self) -> &Handle {
+        &self.handle
+    }
+
+    pub fn state_directory(&self) -> &Path {
+        self.state.path()
+    }
+
+    /// Lists the origins again and moves readers on to the new snapshot at their next look-up.
+    pub fn refresh(&self) -> Result<Difference> {
+        let _one_at_a_time = self.refreshing.lock();
+        let outcome = self.next_snapshot();
+        *self.refresh_error.lock() = outcome.as_ref().err().map(ToString::to_string);
+        let (snapshot, difference) = outcome?;
+        let version = snapshot.version();
+        let changes = self.tree.refresh(snapshot);
+        let names: Vec<_> = changes.into_iter().map(|change| (change.parent_inode, change.name.into_vec())).collect();
+        for mount in self.mounts.lock().iter() {
+            // Not waited for: the kernel forgets while requests go on.
+            drop(mount.invalidate(names.clone()));
+        }
+        self.note_snapshot();
+        self.state.prune(version);
+        Ok(difference)
+    }
+
+    fn next_snapshot(&self) -> Result<(Snapshot, Difference)> {
+        let path = self.state.snapshot_path(self.state.next_version());
+        let current = self.tree.snapshot();
+        listing::check_all(&self.handle, &self.origins)?;
+        listing::take_snapshot(&self.handle, &self.origins, &mount_paths(&self.config), &path, Some(&current))
+    }
+
+    fn note_snapshot(&self) {
+        let snapshot = self.tree.snapshot();
+        let rejected = snapshot.rejections().counts.iter().map(|(_, count)| count).sum();
+        self.metrics.snapshot_files.set(snapshot.files());
+        self.metrics.snapshot_bytes.set(snapshot.total_bytes());
+        self.metrics.snapshot_rejected_keys.set(rejected);
+        self.metrics.snapshot_version.set(snapshot.version());
+    }
+
+    /// Brings every byte of the files at and below `paths` in; the job and the number it goes by.
+    pub fn warm(&self, paths: &[impl AsRef<[u8]>]) -> Result<(u64, Arc<dyn Job>)> {
+        let job: Arc<dyn Job> = self.transfer.warm(Arc::new(self.tree.select(paths)?))?;
+        Ok((self.jobs.add(job.clone()), job))
+    }
+
+    /// Reads the cached blocks of the files at and below `paths` back and drops what is wrong.
+    pub fn verify(&self, paths: &[impl AsRef<[u8]>]) -> Result<(u64, Arc<dyn Job>)> {
+        let Some(store) = &self.store else {
+            return Err(Error::new(ErrorKind::Unsupported, "there is no cache to verify")
+                .with_hint("mount with --cache PATH:QUOTA"));
+        };
+        let files = self.tree.select(paths)?.sources().map(|source| (source.id(), source.size())).collect();
+        let job = verification::start(store.clone(), files)
+            .map_err(|error| Error::new(ErrorKind::Unexpected, "cannot start the verification").with_source(error))?;
+        Ok((self.jobs.add(job.clone()), job))
+    }
+
+    /// Drops the cached blocks of the files at and below `paths`; the bytes given back.
+    pub fn evict(&self, paths: &[impl AsRef<[u8]>]) -> Result<u64> {
+        let selected = self.tree.select(paths)?;
+        let Some(store) = &self.store else { return Ok(0) };
+        Ok(selected.sources().map(|source| store.evict(&source.id())).sum())
+    }
+
+    /// Mounts the tree; it stays until `MountHandle::unmount`, an unmount from outside, or `close`.
+    pub fn mount(&self, mountpoint: &Path, options: MountOptions) -> Result<Arc<MountHandle>> {
+        let tree: Arc<dyn FileSystem> = self.tree.clone();
+        let options = MountOptions { mode: self.resolve(options.mode), ..options };
+        let mounted =
+            fuse::mount(tree, mountpoint, options, self.handle.clone(), self.metrics.clone(), self.budgets.clone())?;
+        let mounted = Arc::new(mounted);
+        self.mounts.lock().push(mounted.clone());
+        Ok(mounted)
+    }
+
+    /// What `auto` means for this dataset. An open costs a round trip that many small files feel and a few large ones do
+    /// not; passthrough is the other way round (measured in docs/decisions/0005-mount-modes.md).
+    fn resolve(&self, mode: Mode) -> Mode {
+        let snapshot = self.tree.snapshot();
+        let mean_bytes = snapshot.total_bytes() / snapshot.files().max(1);
+        match mode {
+            Mode::Auto if mean_bytes < ELIDE_BELOW_MEAN_BYTES => Mode::Elide,
+            chosen => chosen,
+        }
+    }
+
+    /// Fetches `paths` in their order, ahead of `client`, which is going to read them.
+    pub fn prefetch(&self, client: u64, paths: &[impl AsRef<[u8]>]) -> Result<()> {
+        drop(self.transfer.prefetch(client, Arc::new(self.tree.select(paths)?)));
+        Ok(())
+    }
+
+    /// The values of all metrics as OpenMetrics text.
+    pub fn metrics_text(&self) -> String {
+        report::metrics_text(&self.metrics, &self.budgets, self.store.as_deref())
+    }
+
+    pub fn status(&self) -> Status {
+        let mut mounts = self.mounts.lock();
+        mounts.retain(|mount| !mount.wait(Some(Duration::ZERO)));
+        report::Facts {
+            config: &self.config,
+            origins: &self.origins,
+            snapshot_path: &self.state.snapshot_path(self.snapshot().version()),
+            refresh_error: self.refresh_error.lock().clone(),
+            tree: &self.tree,
+            store: self.store.as_deref(),
+            budgets: &self.budgets,
+            metrics: &self.metrics,
+            mounts: &mounts,
+        }
+        .status()
+    }
+
+    pub(super) fn carry_out(&self, verb: Verb) -> Result<Value> {
+        Ok(match verb {
+            Verb::Status => encode(self.status())?,
+            Verb::Metrics => json!(self.metrics_text()),
+            Verb::Refresh => self.refresh_report()?,
+            Verb::Warm { inodes } => json!({ "job": self.warm(&self.paths(&inodes))?.0 }),
+            Verb::Verify { inodes } => json!({ "job": self.verify(&self.paths(&inodes))?.0 }),
+            Verb::Evict { inodes } => json!(self.evict(&self.paths(&inodes))?),
+            Verb::Progress { job } => encode(self.jobs.get(job)?.progress())?,
+            Verb::Cancel { job } => {
+                self.jobs.get(job)?.cancel();
+                Value::Null
+            }
+        })
+    }
+
+    fn refresh_report(&self) -> Result<Value> {
+        let mut report = encode(self.refresh()?)?;
+        let snapshot = self.tree.snapshot();
+        report["version"] = json!(snapshot.version());
+        report["files"] = json!(snapshot.files());
+        report["bytes"] = json!(snapshot.total_bytes());
+        Ok(report)
+    }
+
+    /// The paths of those inodes that the current snapshot still has.
+    fn paths(&self, inodes: &[u64]) -> Vec<Vec<u8>> {
+        let snapshot = self.tree.snapshot();
+        inodes.iter().filter_map(|inode| snapshot.find_inode(*inode)).map(|index| snapshot.path(index)).collect()
+    }
+
+    /// Ends everything in order: mounts, other processes, jobs, transfers, the store. Safe to call twice.
+    pub fn close(&self) -> Result<()> {
+        for mount in self.mounts.lock().drain(..) {
+            if let Err(error) = mount.unmount(true) {
+                tracing::warn!(%error, "cannot unmount while closing");
+            }
+        }
+        drop(self.server.lock().take());
+        self.jobs.cancel_all();
+        self.handle.block_on(self.transfer.close());
+        let runtime = self.runtime.lock().take();
+        if let Some(runtime) = runtime {
+            runtime.shutdown_timeout(SHUTDOWN_GRACE);
+        }
+        self.store.as_ref().map_or(Ok(()), |store| store.close())
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::warn!(%error, "closing the engine");
+        }
+    }
+}
+
+/// The local server's view of the owner; weak, so that the server does not keep it alive.
+struct Face(std::sync::Weak<Owner>);
+
+impl Face {
+    fn owner(&self) -> Result<Arc<Owner>> {
+        self.0.upgrade().ok_or_else(closing)
+    }
+}
+
+impl Control for Face {
+    fn welcome(&self) -> Result<Welcome> {
+        let owner = self.owner()?;
+        let snapshot = owner.state.snapshot_path(owner.snapshot().version());
+        Ok(Welcome { name: owner.config.name.clone(), pid: std::process::id(), snapshot })
+    }
+
+    fn control(&self, request: Value) -> Result<Value> {
+        let verb = serde_json::from_value(request).map_err(|error| {
+            Error::new(ErrorKind::Unsupported, format!("the owner does not know this verb: {error}"))
+        })?;
+        self.owner()?.carry_out(verb)
+    }
+
+    fn prefetch(&self, client: u64, inodes: Vec<u64>) -> Result<()> {
+        let owner = self.owner()?;
+        owner.prefetch(client, &owner.paths(&inodes))
+    }
+}
+
+/// The files belong to whoever runs the engine.
+fn own_files() -> Ownership {
+    Ownership::new(nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())
+}
+
+fn block_size(config: &EngineConfig) -> Result<BlockSize> {
+    let bytes = config.transfer.block_size_bytes;
+    BlockSize::new(bytes).ok_or_else(|| {
+        Error::config(format!("a block size of {bytes} bytes is not a power of two between 64 KiB and 64 MiB"))
+    })
+}
+
+fn runtime(threads: usize) -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads.max(1))
+        .thread_name("headrace-io")
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(ErrorKind::Unexpected, "cannot start the engine's threads").with_source(error))
+}
+
+fn budgets(config: &EngineConfig) -> Budgets {
+    Budgets {
+        memory: Budget::memory(config.limits.memory_bytes),
+        descriptors: Budget::count("descriptors", config.limits.descriptors),
+        inodes: Budget::count("inodes", config.limits.inodes),
+    }
+}
+
+fn open_origins(config: &EngineConfig, metrics: &Metrics) -> Result<Vec<Arc<dyn Origin>>> {
+    if config.origins.is_empty() {
+        return Err(Error::config("a dataset needs at least one origin"));
+    }
+    config.origins.iter().map(|mount| origin::open(&mount.origin, &config.transfer, metrics)).collect()
+}
+
+fn open_store(
+    config: &EngineConfig,
+    block_size: BlockSize,
+    budgets: &Budgets,
+    metrics: &Metrics,
+) -> Result<Option<Arc<Store>>> {
+    if config.cache.is_empty() {
+        return Ok(None);
+    }
+    let store = StoreConfig { levels: config.cache.clone(), block_size, policy: config.eviction };
+    Store::open(store, budgets.clone(), metrics.clone()).map(Some)
+}
+
+/// The snapshot to start with, and why it is not a new one if it should have been.
+fn first_snapshot(
+    config: &EngineConfig,
+    state: &StateDirectory,
+    runtime: &Handle,
+    origins: &[Arc<dyn Origin>],
+) -> Result<(Snapshot, Option<String>)> {
+    let last = state.latest_snapshot();
+    if let (SnapshotPolicy::Keep, Some(last)) = (config.snapshot, &last) {
+        return Ok((last.clone(), None));
+    }
+    let path = state.snapshot_path(state.next_version());
+    let listed = listing::check_all(runtime, origins)
+        .and_then(|()| listing::take_snapshot(runtime, origins, &mount_paths(config), &path, last.as_ref()));
+    match (listed, last) {
+        (Ok((snapshot, _)), _) => {
+            state.prune(snapshot.version());
+            Ok((snapshot, None))
+        }
+        (Err(error), Some(last)) if may_pass(&error) => {
+            tracing::warn!(%error, version = last.version(), "the origin does not answer: going on with the last snapshot");
+            Ok((last, Some(error.to_string())))
+        }
+        (Err(error), _) => Err(error),
+    }
+}
+
+/// True for faults of the moment, for which the last snapshot is better than none.
+fn may_pass(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Throttled)
+}
+
+fn mount_paths(config: &EngineConfig) -> Vec<String> {
+    config.origins.iter().map(|mount| mount.path.clone()).collect()
+}
+
+fn encode(report: impl serde::Serialize) -> Result<Value> {
+    serde_json::to_value(report)
+        .map_err(|error| Error::new(ErrorKind::Unexpected, "cannot write a report").with_source(error))
+}
+
+fn closing() -> Error {
+    Error::new(ErrorKind::Cancelled, "the engine is closing")
+}

@@ -1,0 +1,124 @@
+//! Gathers what an owner tells of itself into `Status` and into the metrics' text.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use super::status::{
+    BudgetStatus, LevelStatus, MountStatus, OriginStatus, ReadStatus, RejectedKey, SnapshotStatus, Status,
+};
+use crate::budget::{Budget, Budgets};
+use crate::config::EngineConfig;
+use crate::error::ErrorKind;
+use crate::fuse::MountHandle;
+use crate::metrics::{LevelLabel, Metrics, ReasonLabel};
+use crate::origin::Origin;
+use crate::store::Store;
+use crate::vfs::Tree;
+
+/// What a status is made from.
+pub struct Facts<'a> {
+    pub config: &'a EngineConfig,
+    pub origins: &'a [Arc<dyn Origin>],
+    pub snapshot_path: &'a Path,
+    pub refresh_error: Option<String>,
+    pub tree: &'a Tree,
+    pub store: Option<&'a Store>,
+    pub budgets: &'a Budgets,
+    pub metrics: &'a Metrics,
+    pub mounts: &'a [Arc<MountHandle>],
+}
+
+impl Facts<'_> {
+    pub fn status(self) -> Status {
+        let (cached_bytes, cached_files) = self.cached();
+        Status {
+            name: self.config.name.clone(),
+            pid: std::process::id(),
+            origins: self.origins(),
+            cached_bytes,
+            cached_files,
+            levels: self.levels(),
+            corrupt_blocks: self.metrics.store_corrupt_blocks.get(),
+            evicted_blocks: self.metrics.store_evicted_blocks.get(),
+            reads: ReadStatus::of(self.metrics, read_errors(self.metrics)),
+            budgets: named(self.budgets).map(|(name, budget)| BudgetStatus::of(name, budget)).into(),
+            mounts: self.mounts.iter().map(|mount| mount_status(mount)).collect(),
+            snapshot: self.snapshot(),
+        }
+    }
+
+    fn origins(&self) -> Vec<OriginStatus> {
+        let paths = self.config.origins.iter().map(|mount| mount.path.clone());
+        let uris = self.origins.iter().map(|origin| origin.name().to_owned());
+        paths.zip(uris).map(|(path, uri)| OriginStatus { path, uri }).collect()
+    }
+
+    fn snapshot(self) -> SnapshotStatus {
+        let snapshot = self.tree.snapshot();
+        let file = std::fs::metadata(self.snapshot_path).ok();
+        let taken = file.as_ref().and_then(|file| file.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+        let rejections = snapshot.rejections();
+        let rejected = rejections.samples.into_iter().map(|(reason, key)| RejectedKey { key, reason });
+        SnapshotStatus {
+            version: snapshot.version(),
+            files: snapshot.files(),
+            directories: snapshot.directories(),
+            bytes: snapshot.total_bytes(),
+            taken_at_s: taken.map_or(0.0, |time| time.as_secs_f64()),
+            file_bytes: file.map_or(0, |file| file.len()),
+            refresh_error: self.refresh_error,
+            rejected_keys: rejections.counts.iter().map(|(_, count)| count).sum(),
+            rejected_by_rule: rejections.counts,
+            rejected: rejected.collect(),
+        }
+    }
+
+    /// (bytes, whole files) of the current snapshot in the cache: one look-up in the store for each file.
+    fn cached(&self) -> (u64, u64) {
+        let Some(store) = self.store else { return (0, 0) };
+        let Ok(everything) = self.tree.select(&[b""]) else { return (0, 0) };
+        everything.sources().fold((0, 0), |(bytes, files), source| {
+            let here = store.cached_bytes(&source.id()).min(source.size());
+            (bytes + here, files + u64::from(here == source.size()))
+        })
+    }
+
+    fn levels(&self) -> Vec<LevelStatus> {
+        let usage = self.store.map(Store::usage).unwrap_or_default();
+        let levels = usage.into_iter().zip(&self.config.cache);
+        let folders = |level: &crate::config::LevelConfig| {
+            level.folders.iter().map(|folder| folder.path.display().to_string()).collect()
+        };
+        levels.map(|(usage, level)| LevelStatus { folders: folders(level), usage }).collect()
+    }
+}
+
+/// The values of all metrics, with the gauges that are only looked at when asked for.
+pub fn metrics_text(metrics: &Metrics, budgets: &Budgets, store: Option<&Store>) -> String {
+    for (name, budget) in named(budgets) {
+        let label = ReasonLabel { reason: name.to_owned() };
+        metrics.budget_used.get_or_create(&label).set(budget.used());
+        metrics.budget_limit.get_or_create(&label).set(budget.limit());
+    }
+    for (number, level) in store.map(Store::usage).unwrap_or_default().into_iter().enumerate() {
+        let label = LevelLabel { level: number as u32, medium: format!("{:?}", level.medium).to_uppercase() };
+        metrics.store_used_bytes.get_or_create(&label).set(level.used_bytes);
+        metrics.store_quota_bytes.get_or_create(&label).set(level.quota_bytes);
+        metrics.store_blocks.get_or_create(&label).set(level.blocks);
+    }
+    metrics.encode()
+}
+
+fn named(budgets: &Budgets) -> [(&'static str, &Budget); 3] {
+    [("memory", &budgets.memory), ("descriptors", &budgets.descriptors), ("inodes", &budgets.inodes)]
+}
+
+fn read_errors(metrics: &Metrics) -> u64 {
+    let kinds = ErrorKind::ALL.iter().map(|row| ReasonLabel { reason: row.0.name() });
+    kinds.filter_map(|label| metrics.read_errors.get(&label).map(|counter| counter.get())).sum()
+}
+
+fn mount_status(mount: &MountHandle) -> MountStatus {
+    MountStatus { mountpoint: mount.mountpoint().display().to_string(), mode: mount.mode().to_string() }
+}

@@ -1,0 +1,127 @@
+//! The state directory of one dataset: who owns it, and its snapshots. Decides nothing about their content.
+//!
+//! Files: `owner.lock` (flock, holds the owner's pid), `snapshot-<version>.hrs`, `engine.sock`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::snapshot::Snapshot;
+
+/// Snapshots kept beside the current one, for readers that still hold files of them across a restart of nobody.
+const KEPT_SNAPSHOTS: usize = 2;
+
+/// An owned state directory; dropping it gives the ownership back.
+#[derive(Debug)]
+pub struct StateDirectory {
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl StateDirectory {
+    /// Creates the directory if missing and takes it; `Busy` names the process that has it.
+    pub fn own(path: &Path) -> Result<Self> {
+        std::fs::create_dir_all(path).map_err(|error| {
+            Error::from_io("create", path, error).with_hint("choose a cache folder that this user may write to")
+        })?;
+        let lock_path = path.join("owner.lock");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&lock_path)
+            .map_err(|error| Error::from_io("open", &lock_path, error))?;
+        let mut lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => lock,
+            Err((file, _)) => return Err(held_by(path, file)),
+        };
+        let written = lock.set_len(0).and_then(|()| write!(lock, "{}\n", std::process::id()));
+        written.map_err(|error| Error::from_io("write", &lock_path, error))?;
+        Ok(StateDirectory { path: path.to_owned(), _lock: lock })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the snapshot of that version lies.
+    pub fn snapshot_path(&self, version: u64) -> PathBuf {
+        self.path.join(format!("snapshot-{version}.hrs"))
+    }
+
+    /// The newest snapshot that opens. A damaged one is passed over with a warning: a listing replaces it.
+    pub fn latest_snapshot(&self) -> Option<Snapshot> {
+        let mut versions = self.versions();
+        versions.sort_unstable_by(|a, b| b.cmp(a));
+        versions.into_iter().find_map(|version| match Snapshot::open(&self.snapshot_path(version)) {
+            Ok(snapshot) => Some(snapshot),
+            Err(error) => {
+                tracing::warn!(%error, version, "passing over a damaged snapshot");
+                None
+            }
+        })
+    }
+
+    /// The version after every snapshot file that is here, readable or not.
+    pub fn next_version(&self) -> u64 {
+        self.versions().into_iter().max().map_or(1, |version| version + 1)
+    }
+
+    /// Removes snapshots that neither the current generation nor its predecessors need.
+    pub fn prune(&self, current: u64) {
+        let mut older: Vec<u64> = self.versions().into_iter().filter(|version| *version < current).collect();
+        older.sort_unstable_by(|a, b| b.cmp(a));
+        for version in older.into_iter().skip(KEPT_SNAPSHOTS) {
+            let path = self.snapshot_path(version);
+            if let Err(error) = std::fs::remove_file(&path) {
+                tracing::warn!(%error, path = %path.display(), "cannot remove an old snapshot");
+            }
+        }
+    }
+
+    fn versions(&self) -> Vec<u64> {
+        let Ok(entries) = std::fs::read_dir(&self.path) else { return Vec::new() };
+        let names = entries.flatten().map(|entry| entry.file_name());
+        names.filter_map(|name| name.to_str()?.strip_prefix("snapshot-")?.strip_suffix(".hrs")?.parse().ok()).collect()
+    }
+}
+
+fn held_by(path: &Path, mut lock: File) -> Error {
+    let mut holder = String::new();
+    let _ = lock.rewind().and_then(|()| lock.read_to_string(&mut holder));
+    let holder = match holder.trim() {
+        "" => "another process".to_owned(),
+        pid => format!("process {pid}"),
+    };
+    Error::new(ErrorKind::Busy, format!("{} is in use by {holder}", path.display()))
+        .with_hint("use that mount, unmount it first, or choose another cache folder")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_owner_is_told_who_the_first_is() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let first = StateDirectory::own(folder.path()).expect("nobody has it");
+        let error = StateDirectory::own(folder.path()).expect_err("it is taken");
+        assert_eq!(error.kind(), ErrorKind::Busy);
+        assert!(error.message().contains(&std::process::id().to_string()), "{error}");
+        drop(first);
+        StateDirectory::own(folder.path()).expect("it was given back");
+    }
+
+    #[test]
+    fn a_damaged_snapshot_is_passed_over_and_its_version_not_used_again() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let state = StateDirectory::own(folder.path()).expect("nobody has it");
+        std::fs::write(state.snapshot_path(7), b"not a snapshot").expect("writable");
+        assert!(state.latest_snapshot().is_none());
+        assert_eq!(state.next_version(), 8);
+    }
+}

@@ -1,0 +1,115 @@
+//! What an engine tells of itself: one serialisable record, without secrets.
+
+use serde::Serialize;
+
+use crate::budget::Budget;
+use crate::metrics::Metrics;
+use crate::store::LevelUsage;
+
+/// Everything, as `headrace status --json` shows it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    pub name: String,
+    pub pid: u32,
+    pub origins: Vec<OriginStatus>,
+    pub snapshot: SnapshotStatus,
+    /// Bytes of the current snapshot's files that are in the cache.
+    pub cached_bytes: u64,
+    /// Files of the current snapshot that are in the cache as a whole.
+    pub cached_files: u64,
+    pub levels: Vec<LevelStatus>,
+    pub corrupt_blocks: u64,
+    pub evicted_blocks: u64,
+    pub reads: ReadStatus,
+    pub budgets: Vec<BudgetStatus>,
+    pub mounts: Vec<MountStatus>,
+}
+
+/// An origin's canonical name, and the path it appears at.
+#[derive(Debug, Clone, Serialize)]
+pub struct OriginStatus {
+    pub path: String,
+    pub uri: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct SnapshotStatus {
+    pub version: u64,
+    pub files: u64,
+    pub directories: u64,
+    pub bytes: u64,
+    /// Seconds since 1970.
+    pub taken_at_s: f64,
+    /// Size of the snapshot file.
+    pub file_bytes: u64,
+    /// Why the last attempt at a newer snapshot failed, if it did.
+    pub refresh_error: Option<String>,
+    pub rejected_keys: u64,
+    /// How many by rule.
+    pub rejected_by_rule: Vec<(String, u64)>,
+    /// A bounded sample.
+    pub rejected: Vec<RejectedKey>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct RejectedKey {
+    pub key: String,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct LevelStatus {
+    pub folders: Vec<String>,
+    #[serde(flatten)]
+    pub usage: LevelUsage,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct ReadStatus {
+    pub hit_bytes: u64,
+    pub miss_bytes: u64,
+    /// Hits by bytes; `None` before the first read. Passthrough reads are the kernel's own and not among them.
+    pub hit_ratio: Option<f64>,
+    pub passthrough_opens: u64,
+    pub errors: u64,
+    pub origin_bytes: u64,
+    pub origin_requests: u64,
+    pub origin_retries: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct BudgetStatus {
+    pub name: &'static str,
+    pub limit: u64,
+    pub used: u64,
+    pub waits: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct MountStatus {
+    pub mountpoint: String,
+    pub mode: String,
+}
+
+impl ReadStatus {
+    /// `errors` counts the reads that failed.
+    pub fn of(metrics: &Metrics, errors: u64) -> Self {
+        let (hit, miss) = (metrics.read_hit_bytes.get(), metrics.read_miss_bytes.get());
+        ReadStatus {
+            hit_bytes: hit,
+            miss_bytes: miss,
+            hit_ratio: (hit + miss > 0).then(|| hit as f64 / (hit + miss) as f64),
+            errors,
+            passthrough_opens: metrics.passthrough_opens.get(),
+            origin_bytes: metrics.origin_bytes.get(),
+            origin_requests: metrics.origin_requests.get(),
+            origin_retries: metrics.origin_retries.get(),
+        }
+    }
+}
+
+impl BudgetStatus {
+    pub fn of(name: &'static str, budget: &Budget) -> Self {
+        BudgetStatus { name, limit: budget.limit(), used: budget.used(), waits: budget.waits() }
+    }
+}

@@ -1,0 +1,91 @@
+//! The descriptor of `/dev/fuse`: reads, replies, ioctls. Knows bytes and lengths, no meaning of a request.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use nix::errno::Errno;
+
+/// `struct fuse_backing_map`.
+#[repr(C)]
+pub struct BackingMap {
+    descriptor: i32,
+    flags: u32,
+    padding: u64,
+}
+
+mod control {
+    const MAGIC: u8 = 229;
+    nix::ioctl_write_ptr!(backing_open, MAGIC, 1, super::BackingMap);
+    nix::ioctl_write_ptr!(backing_close, MAGIC, 2, u32);
+}
+
+/// One connection to the kernel.
+#[derive(Debug)]
+pub struct Device {
+    descriptor: OwnedFd,
+}
+
+/// What one `read` brought.
+pub enum Received {
+    /// A request of this many bytes.
+    Request(usize),
+    /// Nothing, try again: a signal, or a request that was taken back.
+    Nothing,
+    /// The file system is unmounted, or the connection was aborted.
+    Ended,
+}
+
+impl Device {
+    /// Takes over an open `/dev/fuse` that a mount was made with.
+    pub fn new(descriptor: OwnedFd) -> Self {
+        Device { descriptor }
+    }
+
+    /// Waits for the next request.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
+        match nix::unistd::read(&self.descriptor, buffer) {
+            Ok(length) => Ok(Received::Request(length)),
+            Err(Errno::EINTR | Errno::EAGAIN | Errno::ENOENT) => Ok(Received::Nothing),
+            Err(Errno::ENODEV | Errno::ECONNABORTED) => Ok(Received::Ended),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes one message; the kernel takes it whole or not at all.
+    pub fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        nix::sys::uio::writev(&self.descriptor, parts)?;
+        Ok(())
+    }
+
+    /// Registers `file` as the content of inodes and answers the number to name it by in OPEN replies.
+    pub fn open_backing(&self, file: &File) -> io::Result<u32> {
+        let map = BackingMap { descriptor: file.as_raw_fd(), flags: 0, padding: 0 };
+        // SAFETY: `map` is a valid `fuse_backing_map` for the whole call; the kernel only reads it.
+        let id = unsafe { control::backing_open(self.descriptor.as_raw_fd(), &map) }?;
+        u32::try_from(id).map_err(|_| io::Error::from_raw_os_error(libc::EIO))
+    }
+
+    /// Takes a registration back; inodes that are open on it keep it until they close.
+    pub fn close_backing(&self, id: u32) -> io::Result<()> {
+        // SAFETY: the pointer is to a live u32; the kernel only reads it.
+        unsafe { control::backing_close(self.descriptor.as_raw_fd(), &id) }?;
+        Ok(())
+    }
+
+    /// The number of the descriptor, for a mount option.
+    pub fn number(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+
+    /// A second descriptor of the same connection, to hand to another session or process.
+    pub fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.descriptor.try_clone()
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}

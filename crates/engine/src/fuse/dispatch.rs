@@ -1,0 +1,322 @@
+//! One request in, one answer out: what each operation of the kernel means on a read-only tree.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::metrics::counter::Counter;
+
+use super::abi::{Opcode, open};
+use super::device::Device;
+use super::directory::{self, Listing};
+use super::interrupt::InFlight;
+use super::negotiate::Negotiated;
+use super::open_modes::OpenModes;
+use super::options::Mode;
+use super::reads::{self, ReadBuffers};
+use super::reply::{self, Pending, Presentation};
+use super::request::{Body, Header, Malformed, Request};
+use crate::error::{Error, ErrorKind};
+use crate::metrics::{Metrics, ReasonLabel};
+use crate::vfs::{FileSystem, Inode};
+
+/// Nothing larger is believed of a request: 16 MiB, far beyond what the kernel asks for.
+const MOST_BYTES: u32 = 16 << 20;
+
+/// What all threads of a session share.
+pub struct Shared {
+    pub device: Arc<Device>,
+    pub filesystem: Arc<dyn FileSystem>,
+    pub negotiated: Negotiated,
+    pub shown: Presentation,
+    pub runtime: tokio::runtime::Handle,
+    pub in_flight: Arc<InFlight>,
+    pub opens: OpenModes,
+    pub counts: Counts,
+    pub lookups: Lookups,
+}
+
+/// Requests by operation, looked up once.
+pub struct Counts {
+    by_number: Vec<Option<Counter>>,
+    unknown: Counter,
+    passthrough: Counter,
+}
+
+impl Counts {
+    pub fn new(metrics: &Metrics) -> Self {
+        let counter =
+            |name: &str| metrics.fuse_requests.get_or_create(&ReasonLabel { reason: name.to_owned() }).clone();
+        let last = Opcode::ALL.iter().map(|(opcode, _)| *opcode as usize).max().unwrap_or(0);
+        let mut by_number = vec![None; last + 1];
+        Opcode::ALL.iter().for_each(|(opcode, name)| by_number[*opcode as usize] = Some(counter(name)));
+        Counts { by_number, unknown: counter("unknown"), passthrough: metrics.passthrough_opens.clone() }
+    }
+
+    fn count(&self, opcode: Option<Opcode>) {
+        let known = opcode.and_then(|opcode| self.by_number[opcode as usize].as_ref());
+        known.unwrap_or(&self.unknown).inc();
+    }
+}
+
+/// References to inodes that the kernel holds. We keep no table of inodes, so this is all they cost us.
+#[derive(Debug)]
+pub struct Lookups {
+    held: AtomicU64,
+    limit: u64,
+}
+
+impl Lookups {
+    pub fn new(limit: u64) -> Self {
+        Lookups { held: AtomicU64::new(0), limit }
+    }
+
+    /// How many the kernel holds now.
+    pub fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, count: u64) {
+        self.held.fetch_add(count, Ordering::Relaxed);
+    }
+
+    fn forget(&self, count: u64) {
+        let less = |held: u64| Some(held.saturating_sub(count));
+        let _ = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// Listings hand out no more inodes once the budget is spent; single look-ups always work.
+    fn have_room(&self) -> bool {
+        self.held() < self.limit
+    }
+}
+
+/// What one thread keeps between requests.
+#[derive(Default)]
+pub struct Scratch {
+    reads: ReadBuffers,
+    listing: Vec<u8>,
+}
+
+impl Shared {
+    /// Answers the request in `bytes`.
+    pub fn handle(self: &Arc<Self>, bytes: &[u8], scratch: &mut Scratch) {
+        match Request::parse(bytes) {
+            Ok(request) => {
+                self.counts.count(request.opcode);
+                self.dispatch(&request, scratch);
+            }
+            Err(Malformed { unique: Some(unique) }) => drop(self.pending(unique)),
+            Err(Malformed { unique: None }) => tracing::error!("fuse: the kernel sent no request"),
+        }
+    }
+
+    fn pending(&self, unique: u64) -> Pending {
+        Pending::new(self.device.clone(), unique)
+    }
+
+    fn dispatch(self: &Arc<Self>, request: &Request<'_>, scratch: &mut Scratch) {
+        let header = request.header;
+        match request.body {
+            Body::Forget { lookups } | Body::BatchForget { lookups } => return self.lookups.forget(lookups),
+            Body::Interrupt { unique } => return self.in_flight.interrupt(unique),
+            _ => {}
+        }
+        let pending = self.pending(header.unique);
+        match (request.opcode, &request.body) {
+            (Some(Opcode::Lookup), Body::Lookup { name }) => self.lookup(pending, header.inode, name),
+            (Some(Opcode::GetAttributes), _) => self.attributes(pending, header.inode),
+            (Some(Opcode::ReadLink), _) => self.read_link(pending, header.inode),
+            (Some(Opcode::Open), Body::Open { flags }) => self.open(pending, header.inode, *flags),
+            (Some(Opcode::Release), Body::Release { handle }) => self.release(pending, header.inode, *handle),
+            (Some(Opcode::Read), Body::Read { handle, offset, length }) => {
+                let range = Range { handle: *handle, offset: *offset, length: *length };
+                self.read(pending, header, range, scratch);
+            }
+            (Some(opcode), Body::ReadDirectory { cookie, length }) => {
+                let plus = opcode == Opcode::ReadDirectoryPlus;
+                let limit_bytes = (*length).min(MOST_BYTES) as usize;
+                let instantiate = plus && self.lookups.have_room();
+                let listing = Listing { inode: header.inode, position: *cookie, limit_bytes, plus, instantiate };
+                self.list(pending, listing, scratch);
+            }
+            (Some(Opcode::StatFileSystem), _) => {
+                pending.words(reply::statistics(self.filesystem.statistics()));
+            }
+            (opcode, _) => {
+                pending.error(refusal(opcode));
+            }
+        }
+    }
+
+    fn lookup(&self, pending: Pending, parent: Inode, name: &[u8]) {
+        match self.filesystem.lookup(parent, name) {
+            Ok(attributes) => {
+                // Before the answer: its FORGET can come at any time after.
+                self.lookups.add(1);
+                if !pending.words(self.shown.entry(&attributes)) {
+                    self.lookups.forget(1);
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                pending.words(self.shown.absent());
+            }
+            Err(error) => fail(pending, &error),
+        }
+    }
+
+    fn attributes(&self, pending: Pending, inode: Inode) {
+        match self.filesystem.attributes(inode) {
+            Ok(attributes) => {
+                pending.words(self.shown.attributes(&attributes));
+            }
+            Err(error) => fail(pending, &error),
+        }
+    }
+
+    fn read_link(&self, pending: Pending, inode: Inode) {
+        match self.filesystem.read_link(inode) {
+            Ok(target) => {
+                pending.slices(target.len(), &[IoSlice::new(&target)]);
+            }
+            Err(error) => fail(pending, &error),
+        }
+    }
+
+    fn open(&self, pending: Pending, inode: Inode, flags: i32) {
+        if flags & libc::O_ACCMODE != libc::O_RDONLY {
+            pending.error(libc::EROFS);
+        } else if self.negotiated.mode == Mode::Elide {
+            // From this one answer on the kernel opens without asking.
+            pending.error(libc::ENOSYS);
+        } else if self.negotiated.mode == Mode::Passthrough {
+            self.open_accounted(pending, inode);
+        } else {
+            self.open_cached(pending, inode);
+        }
+    }
+
+    fn open_accounted(&self, pending: Pending, inode: Inode) {
+        match self.opens.open(&*self.filesystem, inode) {
+            Some(backing) => {
+                self.counts.passthrough.inc();
+                // KEEP_CACHE beside PASSTHROUGH would make the kernel fail the open (FOPEN_PASSTHROUGH_MASK).
+                let flags = open::PASSTHROUGH | open::NOFLUSH;
+                if !pending.words(reply::opened(0, flags, backing)) {
+                    self.opens.close(inode);
+                }
+            }
+            None => {
+                if !self.open_cached(pending, inode) {
+                    self.opens.close(inode);
+                }
+            }
+        }
+    }
+
+    /// False when the file is not open afterwards.
+    fn open_cached(&self, pending: Pending, inode: Inode) -> bool {
+        let opened = match self.filesystem.open(inode) {
+            Ok(opened) => opened,
+            Err(error) => {
+                fail(pending, &error);
+                return false;
+            }
+        };
+        // An inode's content never changes, so what is cached of it stays right.
+        let accepted = pending.words(reply::opened(opened.handle, open::KEEP_CACHE | open::NOFLUSH, 0));
+        if !accepted && opened.handle != 0 {
+            self.filesystem.release(opened.handle);
+        }
+        accepted
+    }
+
+    fn release(&self, pending: Pending, inode: Inode, handle: u64) {
+        if self.negotiated.mode == Mode::Passthrough {
+            self.opens.close(inode);
+        }
+        if handle != 0 {
+            self.filesystem.release(handle);
+        }
+        pending.error(0);
+    }
+
+    fn read(self: &Arc<Self>, pending: Pending, header: Header, range: Range, scratch: &mut Scratch) {
+        let Range { handle, offset, length } = range;
+        if length > MOST_BYTES {
+            pending.error(libc::EINVAL);
+            return;
+        }
+        match self.filesystem.read_cached(header.inode, handle, offset, length as usize) {
+            Ok(Some(found)) => reads::answer(pending, found, length as usize, &mut scratch.reads),
+            Ok(None) => self.read_later(pending, header, range),
+            Err(error) => fail(pending, &error),
+        }
+    }
+
+    /// Waits for the origin on the runtime, never on a request thread.
+    fn read_later(self: &Arc<Self>, pending: Pending, header: Header, range: Range) {
+        let shared = self.clone();
+        let waiting = self.in_flight.enter(header.unique, header.thread);
+        self.runtime.spawn(async move {
+            let Range { handle, offset, length } = range;
+            let read = shared.filesystem.clone().read(header.inode, handle, offset, length as usize);
+            let outcome = tokio::select! {
+                biased;
+                outcome = read => outcome,
+                () = waiting.abandoned() => Err(Error::new(ErrorKind::Cancelled, "the reader was killed")),
+            };
+            drop(waiting);
+            match outcome {
+                Ok(found) => answer_from_runtime(pending, found, length as usize).await,
+                Err(error) => fail(pending, &error),
+            }
+        });
+    }
+
+    fn list(&self, pending: Pending, listing: Listing, scratch: &mut Scratch) {
+        match directory::list(&*self.filesystem, &self.shown, listing, &mut scratch.listing) {
+            Ok(lookups) => {
+                self.lookups.add(lookups);
+                if !pending.bytes(&scratch.listing) {
+                    self.lookups.forget(lookups);
+                }
+            }
+            Err(error) => fail(pending, &error),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    handle: u64,
+    offset: u64,
+    length: u32,
+}
+
+/// Memory is handed over at once; a cache file may block on its disk, which the runtime's own threads must not.
+async fn answer_from_runtime(pending: Pending, found: crate::vfs::ReadReply, length: usize) {
+    let answer = move || reads::answer(pending, found, length, &mut ReadBuffers::default());
+    let _ = tokio::task::spawn_blocking(answer).await;
+}
+
+fn fail(pending: Pending, error: &Error) {
+    pending.error(error.errno());
+}
+
+/// The errno for everything that is not answered above.
+fn refusal(opcode: Option<Opcode>) -> i32 {
+    use Opcode::*;
+    match opcode {
+        Some(
+            SetAttributes | SymbolicLink | MakeNode | MakeDirectory | Unlink | RemoveDirectory | Rename | Link | Write
+            | SetExtended | RemoveExtended | Create | Allocate | RenameWithFlags | CopyRange | CopyRange64
+            | TemporaryFile,
+        ) => libc::EROFS,
+        Some(DeviceControl) => libc::ENOTTY,
+        Some(Destroy) => 0,
+        // Most of these the kernel asks once, and then decides itself: OPENDIR without a round trip, FLUSH and FSYNC as
+        // done, ACCESS by the mode bits, SEEK_DATA by the size.
+        _ => libc::ENOSYS,
+    }
+}

@@ -1,0 +1,186 @@
+//! Whatever the kernel might send: no panic, and exactly one answer to each request that wants one.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use proptest::prelude::*;
+
+use super::abi::IN_HEADER_BYTES;
+use super::device::Device;
+use super::dispatch::{Counts, Lookups, Scratch, Shared};
+use super::negotiate::Negotiated;
+use super::open_modes::OpenModes;
+use super::options::Mode;
+use super::reply::{Lifetime, Presentation};
+use crate::budget::Budget;
+use crate::error::{Error, ErrorKind, Result};
+use crate::metrics::Metrics;
+use crate::vfs::{
+    Attributes, Backing, DirectoryEntry, FileKind, FileSystem, Inode, Opened, ROOT, ReadReply, Statistics,
+};
+
+const CONTENT: &[u8] = b"the content of every file";
+
+/// A tree where every even inode is a file, every odd one a directory, and everything above 100 absent.
+struct Endless;
+
+fn of(inode: Inode) -> Result<Attributes> {
+    if inode > 100 {
+        return Err(Error::new(ErrorKind::Stale, "no such inode"));
+    }
+    let kind = if inode.is_multiple_of(2) { FileKind::File } else { FileKind::Directory };
+    Ok(Attributes { inode, kind, size: CONTENT.len() as u64, mtime_ns: i64::MIN, mode: u32::MAX, links: 1 })
+}
+
+fn content(inode: Inode) -> Result<ReadReply> {
+    // More than asked for: a fault that the session must not pass on.
+    of(inode).map(|_| ReadReply::Memory(vec![CONTENT.into(); 3]))
+}
+
+impl FileSystem for Endless {
+    fn lookup(&self, parent: Inode, name: &[u8]) -> Result<Attributes> {
+        of(parent.wrapping_add(name.len() as u64))
+    }
+    fn attributes(&self, inode: Inode) -> Result<Attributes> {
+        of(inode)
+    }
+    fn read_link(&self, _inode: Inode) -> Result<Vec<u8>> {
+        Ok(b"target".to_vec())
+    }
+    fn open(&self, inode: Inode) -> Result<Opened> {
+        of(inode).map(|_| Opened { handle: inode })
+    }
+    fn release(&self, _handle: u64) {}
+    fn backing(&self, _inode: Inode) -> Option<Backing> {
+        None
+    }
+    fn read_cached(&self, inode: Inode, _handle: u64, offset: u64, _length: usize) -> Result<Option<ReadReply>> {
+        if offset.is_multiple_of(2) { content(inode).map(Some) } else { Ok(None) }
+    }
+    fn read(self: Arc<Self>, inode: Inode, _: u64, _: u64, _: usize) -> BoxFuture<'static, Result<ReadReply>> {
+        Box::pin(async move { content(inode) })
+    }
+    fn read_directory(
+        &self,
+        inode: Inode,
+        cookie: u64,
+        visit: &mut dyn FnMut(DirectoryEntry<'_>) -> bool,
+    ) -> Result<()> {
+        let attributes = of(inode)?;
+        let mut cookie = cookie;
+        while visit(DirectoryEntry { name: b"name", attributes, cookie }) {
+            cookie = cookie.wrapping_add(1);
+        }
+        Ok(())
+    }
+    fn parent(&self, _inode: Inode) -> Result<Inode> {
+        Ok(ROOT)
+    }
+    fn statistics(&self) -> Statistics {
+        Statistics { files: u64::MAX, bytes: u64::MAX }
+    }
+}
+
+/// A session whose "kernel" is the other end of a socket.
+fn session(runtime: tokio::runtime::Handle, mode: Mode) -> (Arc<Shared>, UnixDatagram) {
+    let (ours, kernel) = UnixDatagram::pair().expect("a socket pair");
+    kernel.set_read_timeout(Some(Duration::from_secs(5))).expect("set");
+    let device = Arc::new(Device::new(OwnedFd::from(ours)));
+    let lifetime = Lifetime::from_seconds(1.0);
+    let shared = Shared {
+        opens: OpenModes::new(device.clone(), Budget::count("descriptors", 10), mode == Mode::Passthrough),
+        device,
+        filesystem: Arc::new(Endless),
+        negotiated: Negotiated { minor: 45, flags: u64::MAX, mode },
+        shown: Presentation { entry: lifetime, attributes: lifetime, user: 0, group: 0 },
+        runtime,
+        in_flight: Arc::default(),
+        counts: Counts::new(&Metrics::new()),
+        lookups: Lookups::new(1000),
+    };
+    (Arc::new(shared), kernel)
+}
+
+fn request(opcode: u32, inode: u64, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(((IN_HEADER_BYTES + body.len()) as u32).to_ne_bytes());
+    bytes.extend(opcode.to_ne_bytes());
+    bytes.extend(77u64.to_ne_bytes());
+    bytes.extend(inode.to_ne_bytes());
+    bytes.extend([0; 16]);
+    bytes.extend(body);
+    bytes
+}
+
+/// The one answer: its length is right, its number ours, its error an errno.
+fn check_answer(kernel: &UnixDatagram, asked: &[u8]) {
+    let mut answer = vec![0; 1 << 20];
+    let length = kernel.recv(&mut answer).unwrap_or_else(|error| panic!("no answer to {asked:?}: {error}"));
+    let word = |at: usize| i32::from_ne_bytes(answer[at..at + 4].try_into().expect("four bytes"));
+    assert_eq!(word(0) as usize, length);
+    assert!((-4095..=0).contains(&word(4)), "{}", word(4));
+    assert_eq!(word(8), 77);
+    assert!(word(4) == 0 || length == 16);
+}
+
+const FORGET: u32 = 2;
+const INTERRUPT: u32 = 36;
+const BATCH_FORGET: u32 = 42;
+
+/// A body of small words, so that limits and offsets are often believable.
+fn body() -> impl Strategy<Value = Vec<u8>> {
+    let word = prop_oneof![0u64..5, 0u64..100_000, any::<u64>()];
+    prop_oneof![
+        proptest::collection::vec(word, 0..9)
+            .prop_map(|words| words.iter().flat_map(|word| word.to_ne_bytes()).collect()),
+        proptest::collection::vec(any::<u8>(), 0..200),
+    ]
+}
+
+#[test]
+fn every_request_gets_exactly_one_answer() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    for mode in [Mode::Classic, Mode::Elide, Mode::Passthrough] {
+        let (shared, kernel) = session(runtime.handle().clone(), mode);
+        let asked = (0u32..60, 0u64..120, body());
+        proptest!(ProptestConfig::with_cases(1500), |((opcode, inode, body) in asked)| {
+            let bytes = request(opcode, inode, &body);
+            shared.handle(&bytes, &mut Scratch::default());
+            let well_formed = super::request::Request::parse(&bytes).is_ok();
+            if !(well_formed && [FORGET, INTERRUPT, BATCH_FORGET].contains(&opcode)) {
+                check_answer(&kernel, &bytes);
+            }
+            kernel.set_nonblocking(true).expect("set");
+            prop_assert!(kernel.recv(&mut [0; 16]).is_err(), "a second answer to {bytes:?}");
+            kernel.set_nonblocking(false).expect("set");
+        });
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_a_session_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let (shared, _kernel) = session(runtime.handle().clone(), Mode::Classic);
+        shared.handle(&bytes, &mut Scratch::default());
+    }
+}
+
+#[test]
+fn a_read_is_never_answered_with_more_than_was_asked_for() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let (shared, kernel) = session(runtime.handle().clone(), Mode::Classic);
+    for (offset, length) in [(0u64, 10u64), (1, 10), (0, 0), (0, 1000)] {
+        let body = [0, offset, length].map(u64::to_ne_bytes).concat();
+        shared.handle(&request(15, 2, &body), &mut Scratch::default());
+        let mut answer = vec![0; 4096];
+        let received = kernel.recv(&mut answer).expect("an answer");
+        let expected = CONTENT.repeat(3);
+        assert_eq!(&answer[16..received], &expected[..expected.len().min(length as usize)]);
+    }
+}

@@ -1,0 +1,164 @@
+//! Attaches a connection to a folder and detaches it, with root's system calls or through `fusermount3`.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags};
+
+use super::device::Device;
+use super::fusermount;
+use super::mountinfo::{self, MountEntry};
+use super::mountpoint::{self, MOUNT_KIND};
+use super::options::MountOptions;
+use crate::error::{Error, ErrorKind, Result};
+
+const DEVICE: &str = "/dev/fuse";
+pub const NO_DEVICE_HINT: &str = "load the kernel module (modprobe fuse), or give the container the device /dev/fuse";
+
+/// A mounted connection.
+#[derive(Debug)]
+pub struct Mounted {
+    path: PathBuf,
+    entry: MountEntry,
+    by_helper: bool,
+}
+
+/// Mounts on `mountpoint`. The kernel's INIT request waits in the device afterwards.
+pub fn mount(mountpoint: &Path, options: &MountOptions) -> Result<(Device, Mounted)> {
+    let path = mountpoint::check(mountpoint, options.allow_nonempty)?;
+    let is_root = nix::unistd::geteuid().is_root();
+    let direct = if is_root { mount_directly(&path, options)? } else { None };
+    let (device, by_helper) = match direct {
+        Some(device) => (device, false),
+        None => (mount_by_helper(&path, options, is_root)?, true),
+    };
+    let Some(entry) = mountinfo::topmost_at(&path)?.filter(|entry| entry.kind == MOUNT_KIND) else {
+        let message = format!("the mount on {} went away at once", path.display());
+        return Err(Error::new(ErrorKind::Unexpected, message));
+    };
+    Ok((device, Mounted { path, entry, by_helper }))
+}
+
+/// `None` when this root may not mount (a container without CAP_SYS_ADMIN): the helper may still be able to.
+fn mount_directly(path: &Path, options: &MountOptions) -> Result<Option<Device>> {
+    let device = Device::new(open_device()?);
+    let mut data = format!("fd={},rootmode=40000,user_id=0,group_id=0,default_permissions", device.number());
+    if options.allow_other {
+        data.push_str(",allow_other");
+    }
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_RDONLY;
+    match nix::mount::mount(Some(options.source.as_str()), path, Some(MOUNT_KIND), flags, Some(data.as_str())) {
+        Ok(()) => Ok(Some(device)),
+        Err(Errno::EPERM) => Ok(None),
+        Err(error) => Err(Error::from_io("mount on", path, error.into())),
+    }
+}
+
+fn mount_by_helper(path: &Path, options: &MountOptions, is_root: bool) -> Result<Device> {
+    if options.allow_other && !is_root && !fusermount::allows_other() {
+        return Err(fusermount::other_refused());
+    }
+    let source = fusermount::escape(&options.source);
+    let mut words = format!("fsname={source},subtype=headrace,ro,nosuid,nodev,default_permissions");
+    if options.allow_other {
+        words.push_str(",allow_other");
+    }
+    Ok(Device::new(fusermount::mount(path, &words)?))
+}
+
+fn open_device() -> Result<OwnedFd> {
+    let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(DEVICE);
+    opened.map(OwnedFd::from).map_err(explain_device)
+}
+
+fn explain_device(error: io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
+            Error::new(ErrorKind::Unsupported, format!("cannot mount: this machine has no {DEVICE}"))
+                .with_hint(NO_DEVICE_HINT)
+        }
+        Some(libc::EPERM | libc::EACCES) => {
+            Error::new(ErrorKind::PermissionDenied, format!("cannot mount: no right to open {DEVICE}"))
+                .with_hint("run as root, or let the container use the device /dev/fuse")
+        }
+        _ => Error::from_io("open", Path::new(DEVICE), error),
+    }
+}
+
+impl Mounted {
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes the mount off its folder: EBUSY while in use, unless `force`, which detaches it now and lets those who
+    /// still have files open there finish. Nothing happens when the mount is gone already. `served`: whether its
+    /// connection is still alive.
+    pub fn unmount(&self, force: bool, served: bool) -> Result<()> {
+        if !self.is_on_top()? || !(served || self.is_dead()) {
+            return Ok(());
+        }
+        let outcome =
+            if self.by_helper { fusermount::unmount(&self.path, force) } else { self.unmount_directly(force) };
+        outcome.map_err(|error| match error.kind() {
+            ErrorKind::Busy => error.with_hint("close what is open there, or force it"),
+            _ => error,
+        })
+    }
+
+    fn unmount_directly(&self, force: bool) -> Result<()> {
+        let lazy = if force { MntFlags::MNT_DETACH } else { MntFlags::empty() };
+        nix::mount::umount2(&self.path, lazy | MntFlags::UMOUNT_NOFOLLOW)
+            .map_err(|error| Error::from_io("unmount", &self.path, error.into()))
+    }
+
+    /// The kernel gives the numbers of a mount that is gone to the next one. So once our connection has ended, what has
+    /// our numbers is either our own mount, aborted, or somebody else's, alive: that one is not ours to take.
+    fn is_dead(&self) -> bool {
+        std::fs::metadata(&self.path).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN))
+    }
+
+    fn is_on_top(&self) -> Result<bool> {
+        let top = mountinfo::topmost_at(&self.path)?;
+        Ok(top.is_some_and(|top| top.id == self.entry.id && top.device == self.entry.device))
+    }
+
+    /// Lets the kernel read ahead up to `bytes` in this mount. Needs root's rights: otherwise its default stays.
+    pub fn raise_readahead(&self, bytes: u32) {
+        let setting = format!("/sys/class/bdi/{}/read_ahead_kb", self.entry.device);
+        if let Err(error) = std::fs::write(&setting, (bytes >> 10).to_string()) {
+            tracing::debug!("fuse: the kernel's read-ahead stays as it is: {error}");
+        }
+    }
+}
+
+/// Clears a mount of ours whose process is gone, or any other at `mountpoint` that this user may take off.
+pub fn unmount_path(mountpoint: &Path, force: bool) -> Result<()> {
+    let Some(entry) = find_mount(mountpoint)? else {
+        let message = format!("cannot unmount {}: nothing of Headrace is mounted there", mountpoint.display());
+        return Err(Error::new(ErrorKind::NotFound, message));
+    };
+    let by_helper = !nix::unistd::geteuid().is_root();
+    Mounted { path: entry.path.clone(), entry, by_helper }.unmount(force, true)
+}
+
+/// Without touching the mountpoint itself: a dead mount there answers nothing.
+fn find_mount(mountpoint: &Path) -> Result<Option<MountEntry>> {
+    let absolute = std::path::absolute(mountpoint).map_err(|error| Error::from_io("find", mountpoint, error))?;
+    let path = match (absolute.parent().map(std::fs::canonicalize), absolute.file_name()) {
+        (Some(Ok(parent)), Some(name)) => parent.join(name),
+        _ => absolute.clone(),
+    };
+    let exact = mountinfo::topmost_at(&path)?.filter(|entry| entry.kind == MOUNT_KIND);
+    match (exact, std::fs::read_link(&path)) {
+        (None, Ok(target)) => {
+            let target = path.parent().unwrap_or(Path::new("/")).join(target);
+            Ok(mountinfo::topmost_at(&target)?.filter(|entry| entry.kind == MOUNT_KIND))
+        }
+        (exact, _) => Ok(exact),
+    }
+}

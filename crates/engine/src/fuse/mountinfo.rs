@@ -1,0 +1,93 @@
+//! What is mounted where, as `/proc/self/mountinfo` tells it: without touching a mount, so a dead one cannot hang us.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// One line of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountEntry {
+    pub id: u64,
+    /// `major:minor`, which is also the name of its backing device information in `/sys/class/bdi`.
+    pub device: String,
+    pub path: PathBuf,
+    pub kind: String,
+    pub source: String,
+}
+
+/// The mount that is on top at `path`, if `path` is a mountpoint.
+pub fn topmost_at(path: &Path) -> Result<Option<MountEntry>> {
+    let table = std::fs::read(MOUNTS).map_err(|error| Error::from_io("read", Path::new(MOUNTS), error))?;
+    Ok(find_topmost(&table, path))
+}
+
+/// Later lines cover earlier ones.
+fn find_topmost(table: &[u8], path: &Path) -> Option<MountEntry> {
+    table.split(|byte| *byte == b'\n').filter_map(parse_line).rfind(|entry| entry.path == path)
+}
+
+/// `36 35 98:0 /root /mnt options [tags…] - type source super-options`
+fn parse_line(line: &[u8]) -> Option<MountEntry> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let id = text(words.next()?).parse().ok()?;
+    let device = text(words.nth(1)?);
+    let path = PathBuf::from(OsString::from_vec(unescape(words.nth(1)?)));
+    let mut words = words.skip_while(|word| *word != b"-").skip(1);
+    let kind = text(words.next()?);
+    let source = text(&unescape(words.next()?));
+    Some(MountEntry { id, device, path, kind, source })
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The kernel writes blank, tab, newline and backslash as `\` and three octal digits.
+fn unescape(word: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((&first, tail)) = rest.split_first() {
+        match (first, tail) {
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
+                plain.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = after;
+            }
+            _ => {
+                plain.push(first);
+                rest = tail;
+            }
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[u8] = b"22 1 0:20 / /proc rw shared:5 - proc proc rw\n\
+        40 1 0:41 / /mnt/two\\040words ro,nosuid - fuse.headrace s3://b\\134x ro,user_id=0\n\
+        41 1 0:42 / /mnt/two\\040words ro - fuse.other top ro\n\
+        broken line\n";
+
+    #[test]
+    fn the_topmost_mount_is_found_with_its_blanks() {
+        let found = find_topmost(TABLE, Path::new("/mnt/two words")).expect("listed");
+        assert_eq!((found.kind.as_str(), found.device.as_str(), found.id), ("fuse.other", "0:42", 41));
+    }
+
+    #[test]
+    fn a_plain_folder_is_no_mount() {
+        assert_eq!(find_topmost(TABLE, Path::new("/mnt")), None);
+    }
+
+    #[test]
+    fn sources_are_unescaped() {
+        let line = TABLE.split(|byte| *byte == b'\n').nth(1).expect("second line");
+        assert_eq!(parse_line(line).expect("a mount").source, "s3://b\\x");
+    }
+}

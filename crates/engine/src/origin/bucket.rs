@@ -1,0 +1,117 @@
+//! An origin that is a bucket with keys: what S3 and OSS have in common, which is all but how a request is signed.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::ids::ByteRange;
+use crate::origin::listing::page::{self, Page, PageEntry};
+use crate::origin::listing::ranges::{PageSource, list_all};
+use crate::origin::pace::Pace;
+use crate::origin::remote::{Remote, condition, key_text, stale};
+use crate::origin::{ByteStream, Capability, ListedObject, ObjectKind, ObjectVersion, Origin, deadline};
+
+/// The most that S3 and OSS give at once.
+const KEYS_PER_PAGE: usize = 1000;
+
+#[derive(Clone)]
+pub(super) struct Bucket {
+    remote: Remote,
+    /// Empty, or ends with a slash.
+    prefix: String,
+    pace: Pace,
+}
+
+impl Bucket {
+    /// `prefix`: the folder to show, with or without slashes around it.
+    pub fn new(remote: Remote, prefix: &str, pace: Pace) -> Self {
+        Bucket { remote, prefix: folder_prefix(prefix), pace }
+    }
+
+    async fn page(&self, after: Option<String>, limit: usize) -> Result<Page> {
+        let answer = self.remote.page(&self.prefix, after, limit, true).await?;
+        page::parse(&answer.body).map_err(|fault| {
+            Error::new(ErrorKind::Unexpected, format!("cannot list {}: {fault}", self.remote.place.name))
+                .with_hint("check that the endpoint is that of the storage service")
+                .with_retry(Retry::Temporary)
+        })
+    }
+
+    fn listed(&self, entry: PageEntry) -> Option<ListedObject> {
+        let key = entry.key.strip_prefix(&self.prefix)?;
+        // The marker of the prefix itself is the root, which is there anyway.
+        if key.is_empty() {
+            return None;
+        }
+        let marker = key.ends_with('/') && entry.size == 0;
+        let kind = if marker { ObjectKind::Directory } else { ObjectKind::File };
+        Some(ListedObject {
+            key: key.as_bytes().into(),
+            kind,
+            size: entry.size,
+            mtime_ns: entry.mtime_ns,
+            etag: entry.etag,
+        })
+    }
+}
+
+#[async_trait]
+impl Origin for Bucket {
+    fn name(&self) -> &str {
+        &self.remote.place.name
+    }
+
+    fn capability(&self) -> Capability {
+        Capability { conditional_read: true, list_from_key: true, etags: true, symlinks: false }
+    }
+
+    async fn check(&self) -> Result<()> {
+        let page = deadline(&self.remote.place, self.pace.patiently(|| self.page(None, 1))).await?;
+        if page.entries.is_empty() {
+            return Err(Error::new(ErrorKind::NotFound, format!("nothing below {}", self.remote.place.name))
+                .with_hint("check bucket and prefix: the listing is empty"));
+        }
+        Ok(())
+    }
+
+    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+        let source = Arc::new(Pages { bucket: self.clone() });
+        list_all(source, &self.prefix, self.pace.concurrency, |entries| {
+            let batch: Vec<ListedObject> = entries.into_iter().filter_map(|entry| self.listed(entry)).collect();
+            super::deliver(&sink, batch)
+        })
+        .await
+        .map_err(|error| error.with_context("origin", self.name()))
+    }
+
+    async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
+        let key = key_text(&object.key)?;
+        if key.starts_with('/') && self.prefix.is_empty() {
+            return Err(stale(key, "has a key that begins with a slash, which no path can have"));
+        }
+        let body = self.remote.open(&format!("{}{key}", self.prefix), range, condition(&object.version)).await?;
+        body.exactly(object, range)
+    }
+}
+
+/// The bucket's pages, each asked for with the patience of the pace.
+struct Pages {
+    bucket: Bucket,
+}
+
+#[async_trait]
+impl PageSource for Pages {
+    async fn page(&self, after: Option<String>) -> Result<Page> {
+        self.bucket.pace.patiently(|| self.bucket.page(after.clone(), KEYS_PER_PAGE)).await
+    }
+}
+
+/// What all keys of the folder begin with.
+pub(super) fn folder_prefix(prefix: &str) -> String {
+    match prefix.trim_start_matches('/').trim_end_matches('/') {
+        "" => String::new(),
+        folder => format!("{folder}/"),
+    }
+}

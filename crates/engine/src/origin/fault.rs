@@ -1,0 +1,192 @@
+//! What went wrong on the wire, as a typed cause without any text of the other side but its error code.
+//!
+//! A fault never holds a URL, a header's value or a body, so nothing secret can leave through it.
+
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+
+/// A failed exchange.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub cause: Cause,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The host's name could not be resolved.
+    NameUnknown,
+    ConnectionRefused,
+    /// No connection within the time for it.
+    ConnectTimeout,
+    /// No route, or another failure to connect.
+    CannotConnect,
+    /// The certificate was not accepted.
+    Certificate,
+    /// TLS was spoken to something that does not speak it, or failed otherwise.
+    Tls,
+    /// The connection ended in the middle of an answer.
+    Disconnected,
+    /// Nothing was heard for the configured time.
+    Silent,
+    /// An answer larger than any page of a listing.
+    TooLarge,
+    /// Not HTTP, or a URL that cannot be sent.
+    Garbled,
+    TooManyRedirects,
+    Refused(Refusal),
+    /// No fault: the answer was taken whole, and lies in its slot.
+    Captured,
+}
+
+/// An answer other than success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub status: u16,
+    /// The protocol's error code (`NoSuchKey`, `FileNotFoundException`), letters and digits only; empty if none.
+    pub code: String,
+    pub retry_after: Option<Duration>,
+    /// The region where the bucket really is, when the server tells.
+    pub region: Option<String>,
+}
+
+impl From<Cause> for Fault {
+    fn from(cause: Cause) -> Self {
+        Fault { cause }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.cause {
+            Cause::Refused(refusal) if refusal.code.is_empty() => write!(f, "status {}", refusal.status),
+            Cause::Refused(refusal) => write!(f, "status {} {}", refusal.status, refusal.code),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Fault {
+    /// What a failure of the HTTP client means.
+    pub fn of_transport(error: &reqwest::Error) -> Self {
+        let chain = Chain::of(error);
+        let cause = if error.is_redirect() {
+            Cause::TooManyRedirects
+        } else if chain.says("certificate") {
+            Cause::Certificate
+        } else if chain.says("corrupt message") || chain.says("handshake") || chain.says("tls") {
+            Cause::Tls
+        } else if error.is_connect() {
+            chain.connect_cause(error.is_timeout())
+        } else if error.is_timeout() {
+            Cause::Silent
+        } else if chain.says("invalid http") || chain.says("parse") || error.is_builder() {
+            Cause::Garbled
+        } else {
+            Cause::Disconnected
+        };
+        cause.into()
+    }
+
+    /// What an answer other than success means; `body` is searched for the protocol's error code alone.
+    pub fn of_refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let retry_after = text("retry-after").and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
+        let region = text("x-amz-bucket-region").map(code_characters).filter(|region| !region.is_empty());
+        Cause::Refused(Refusal { status: status.as_u16(), code: error_code(body), retry_after, region }).into()
+    }
+
+    pub fn into_opendal(self) -> opendal::Error {
+        opendal::Error::new(opendal::ErrorKind::Unexpected, "the exchange failed").set_source(self)
+    }
+
+    /// The fault inside an OpenDAL error, if it came through the wire.
+    pub fn inside(error: &opendal::Error) -> Option<Fault> {
+        let mut next: Option<&(dyn std::error::Error + 'static)> = std::error::Error::source(error);
+        while let Some(source) = next {
+            if let Some(fault) = source.downcast_ref::<Fault>() {
+                return Some(fault.clone());
+            }
+            next = source.source();
+        }
+        None
+    }
+}
+
+/// All messages of an error and its sources, in lower case. Only ever searched, never shown.
+struct Chain {
+    text: String,
+    io: Option<std::io::ErrorKind>,
+}
+
+impl Chain {
+    fn of(error: &reqwest::Error) -> Self {
+        let mut chain = Chain { text: String::new(), io: None };
+        let mut next: Option<&(dyn std::error::Error + 'static)> = std::error::Error::source(error);
+        while let Some(source) = next {
+            if let Some(io) = source.downcast_ref::<std::io::Error>() {
+                chain.io = Some(io.kind());
+            }
+            chain.text.push_str(&source.to_string().to_lowercase());
+            chain.text.push('\n');
+            next = source.source();
+        }
+        chain
+    }
+
+    fn says(&self, words: &str) -> bool {
+        self.text.contains(words)
+    }
+
+    fn connect_cause(&self, timeout: bool) -> Cause {
+        match self.io {
+            Some(std::io::ErrorKind::ConnectionRefused) => Cause::ConnectionRefused,
+            _ if self.says("dns error") || self.says("failed to lookup address") => Cause::NameUnknown,
+            _ if timeout || self.says("timed out") => Cause::ConnectTimeout,
+            _ => Cause::CannotConnect,
+        }
+    }
+}
+
+/// The text of `<Code>` (S3, OSS) or of `"exception"` (WebHDFS).
+fn error_code(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let after = |start: &str| text.find(start).map(|at| text[at + start.len()..].trim_start());
+    if let Some(rest) = after("<Code>") {
+        return code_characters(rest);
+    }
+    match after("\"exception\"").and_then(|rest| rest.strip_prefix(':')).map(str::trim_start) {
+        Some(rest) => code_characters(rest.trim_start_matches('"')),
+        None => String::new(),
+    }
+}
+
+/// The leading letters, digits, dots and dashes, at most 64: enough for any code, too little for a secret document.
+fn code_characters(text: &str) -> String {
+    text.chars().take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')).take(64).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_is_all_that_is_kept_of_a_body() {
+        let body = b"<Error><Code>NoSuchKey</Code><Message>secret words</Message></Error>";
+        let fault = Fault::of_refusal(StatusCode::NOT_FOUND, &HeaderMap::new(), body);
+        assert_eq!(fault.to_string(), "status 404 NoSuchKey");
+        let body = br#"{"RemoteException": {"exception" : "FileNotFoundException", "message": "secret words"}}"#;
+        let fault = Fault::of_refusal(StatusCode::NOT_FOUND, &HeaderMap::new(), body);
+        assert_eq!(fault.to_string(), "status 404 FileNotFoundException");
+    }
+
+    #[test]
+    fn a_body_without_a_code_gives_none() {
+        assert_eq!(error_code(b"<html>no <Code>"), "");
+        assert_eq!(error_code(&[0xff, 0xfe, b'<']), "");
+        assert_eq!(error_code(b"\"exception\""), "");
+    }
+}

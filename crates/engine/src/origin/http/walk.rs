@@ -1,0 +1,164 @@
+//! Lists a web server's tree: index pages and HEAD requests, many at the same time.
+
+use std::collections::HashSet;
+
+use futures::StreamExt;
+use futures::future::Either;
+use futures::stream::FuturesUnordered;
+use tokio::sync::mpsc;
+use url::Url;
+
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::origin::http::Web;
+use crate::origin::http::index::{Name, names};
+use crate::origin::version::{bare_tag, http_seconds};
+use crate::origin::wire::Answer;
+use crate::origin::{ListedObject, ObjectKind, deliver};
+
+/// Objects are handed on in batches of this size, so that a large flat folder streams.
+const BATCH: usize = 256;
+/// Deeper trees are taken for a server whose folders link to themselves under ever longer names.
+const MAX_DEPTH: usize = 64;
+
+/// What came of one step of the walk.
+enum Step {
+    Folder { below: String, names: Vec<Name> },
+    File(Option<ListedObject>),
+}
+
+impl Web {
+    /// The names on the index page of the folder `below` (empty or with a trailing slash).
+    pub(super) async fn index(&self, below: &str) -> Result<Vec<Name>> {
+        let action = format!("list {below:?} of {}", self.remote.place.name);
+        let path = format!("{}{below}", self.folder);
+        let answer = self.remote.document(&action, &path).await?;
+        let page = answer.header("content-type").is_none_or(|kind| kind.contains("html"));
+        let address = self.address(&path);
+        match address {
+            Some(address) if page => Ok(names(&answer.body, &address)),
+            _ => Err(Error::new(
+                ErrorKind::NotDirectory,
+                format!("cannot {action}: it answers with a file, not with an index page"),
+            )
+            .with_hint("the address must be that of a folder whose index page the server shows")),
+        }
+    }
+
+    /// The URL of a folder, as links on its page are relative to it.
+    fn address(&self, path: &str) -> Option<Url> {
+        Url::parse(&format!("{}/{}", self.endpoint.as_str(), opendal::raw::percent_encode_path(path))).ok()
+    }
+
+    pub(super) async fn walk(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+        let (mut folders, mut files, mut batch) = (vec![String::new()], Vec::new(), Vec::new());
+        let mut seen = HashSet::from([String::new()]);
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            while under_way.len() < self.pace.concurrency {
+                // Files first: it keeps the lists of what is still to do short.
+                let step = match files.pop() {
+                    Some(file) => Either::Left(self.file(file)),
+                    None => match folders.pop() {
+                        Some(folder) => Either::Right(self.folder(folder)),
+                        None => break,
+                    },
+                };
+                under_way.push(step);
+            }
+            let Some(step) = under_way.next().await else { break };
+            match step? {
+                Step::File(object) => batch.extend(object),
+                Step::Folder { below, names } => {
+                    self.sort(&below, names, &mut seen, &mut folders, &mut files, &mut batch)?
+                }
+            }
+            if batch.len() >= BATCH {
+                deliver(&sink, std::mem::take(&mut batch)).await?;
+            }
+        }
+        deliver(&sink, batch).await
+    }
+
+    /// Puts the names of one page where they belong.
+    fn sort(
+        &self,
+        below: &str,
+        names: Vec<Name>,
+        seen: &mut HashSet<String>,
+        folders: &mut Vec<String>,
+        files: &mut Vec<String>,
+        batch: &mut Vec<ListedObject>,
+    ) -> Result<()> {
+        if below.matches('/').count() >= MAX_DEPTH {
+            return Err(Error::new(
+                ErrorKind::Unexpected,
+                format!("{} has folders within folders without end", self.remote.place.name),
+            ));
+        }
+        for name in names {
+            let mut key = below.as_bytes().to_vec();
+            key.extend_from_slice(&name.bytes);
+            match String::from_utf8(key) {
+                Ok(key) if name.folder => {
+                    batch.push(object(key.clone().into_bytes(), ObjectKind::Directory));
+                    let folder = format!("{key}/");
+                    if seen.insert(folder.clone()) {
+                        folders.push(folder);
+                    }
+                }
+                Ok(key) => files.push(key),
+                // It can be named, so that the snapshot tells of it, but not asked for.
+                Err(error) => batch.push(object(error.into_bytes(), ObjectKind::File)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn folder(&self, below: String) -> Result<Step> {
+        let names = self.pace.patiently(|| self.index(&below)).await?;
+        Ok(Step::Folder { below, names })
+    }
+
+    async fn file(&self, key: String) -> Result<Step> {
+        let path = format!("{}{key}", self.folder);
+        let action = format!("ask for the size of {key:?} of {}", self.remote.place.name);
+        match self.pace.patiently(|| self.remote.head(&action, &path)).await {
+            // Some index pages link to folders without the slash, and the server redirects.
+            Ok(answer) if answer.is_folder => Ok(Step::Folder {
+                below: parent(&key).to_owned(),
+                names: vec![Name { bytes: last(&key).into(), folder: true }],
+            }),
+            Ok(answer) => self.listed(key, &answer).map(|object| Step::File(Some(object))),
+            // A dead link, as after a deletion: it is not there, so it is not listed.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Step::File(None)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn listed(&self, key: String, answer: &Answer) -> Result<ListedObject> {
+        let Some(size) = answer.header("content-length").and_then(|text| text.parse().ok()) else {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("{} does not tell the size of {key:?}", self.remote.place.name),
+            )
+            .with_hint("the server must answer HEAD requests with a Content-Length")
+            .with_retry(Retry::Permanent));
+        };
+        let mtime_ns = answer.header("last-modified").and_then(http_seconds).unwrap_or(0).saturating_mul(1_000_000_000);
+        let etag = answer.headers.get("etag").map(|tag| bare_tag(tag.as_bytes())).filter(|tag| !tag.is_empty());
+        Ok(ListedObject { size, mtime_ns, etag, ..object(key.into_bytes(), ObjectKind::File) })
+    }
+}
+
+fn object(key: Vec<u8>, kind: ObjectKind) -> ListedObject {
+    ListedObject { key: key.into(), kind, size: 0, mtime_ns: 0, etag: None }
+}
+
+/// The folder that holds `key`, empty or with a trailing slash.
+fn parent(key: &str) -> &str {
+    key.rfind('/').map_or("", |slash| &key[..=slash])
+}
+
+fn last(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or(key)
+}

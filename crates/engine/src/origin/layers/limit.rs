@@ -1,0 +1,52 @@
+//! At most so many requests of one origin in flight: a permit is held until the body ends or is dropped.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use tokio::sync::mpsc;
+
+use crate::error::Result;
+use crate::ids::ByteRange;
+use crate::origin::pace::Pace;
+use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin};
+
+pub(super) struct Limited {
+    inner: Arc<dyn Origin>,
+    pace: Pace,
+}
+
+impl Limited {
+    pub fn new(inner: Arc<dyn Origin>, pace: Pace) -> Self {
+        Limited { inner, pace }
+    }
+}
+
+#[async_trait]
+impl Origin for Limited {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn capability(&self) -> Capability {
+        self.inner.capability()
+    }
+
+    async fn check(&self) -> Result<()> {
+        self.inner.check().await
+    }
+
+    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+        self.inner.list(sink).await
+    }
+
+    async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
+        let permit = self.pace.permit().await;
+        let body = self.inner.read(object, range).await?;
+        let held = futures::stream::unfold((body, permit), |(mut body, permit)| async move {
+            let piece = body.next().await?;
+            Some((piece, (body, permit)))
+        });
+        Ok(held.boxed())
+    }
+}

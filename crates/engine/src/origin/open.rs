@@ -1,0 +1,75 @@
+//! From a configuration to a usable origin: the right protocol inside the layers.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::config::{OriginConfig, TransferConfig};
+use crate::error::{Error, ErrorKind, Result};
+use crate::metrics::Metrics;
+use crate::origin::pace::Pace;
+use crate::origin::place::Place;
+use crate::origin::{ListedObject, Origin, http, layers, local, oss, s3, webhdfs};
+use crate::secret::Secret;
+
+/// A check that has no answer by then has failed.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The origin that `config` describes, with retries, limits and metrics around it. Sends nothing yet: a wrong word is
+/// `Config` here, a wrong place shows in `Origin::check`. Use it within a tokio runtime.
+pub fn open(config: &OriginConfig, settings: &TransferConfig, metrics: &Metrics) -> Result<Arc<dyn Origin>> {
+    let pace = Pace::new(settings, metrics);
+    let origin: Arc<dyn Origin> = match config {
+        OriginConfig::Local { directory } => Arc::new(local::Local::new(directory, pace.clone())?),
+        OriginConfig::S3 { .. } => Arc::new(s3::build(config, pace.clone())?),
+        OriginConfig::Oss { .. } => Arc::new(oss::build(config, pace.clone())?),
+        OriginConfig::Webhdfs { .. } => Arc::new(webhdfs::build(config, pace.clone())?),
+        OriginConfig::Http { .. } => Arc::new(http::build(config, pace.clone())?),
+    };
+    Ok(layers::wrap(origin, &pace))
+}
+
+/// Key and secret, when both are given; half a pair is a mistake.
+pub(super) fn both_keys<'a>(
+    key: &'a Option<Secret>,
+    secret: &'a Option<Secret>,
+) -> Result<Option<(&'a Secret, &'a Secret)>> {
+    match (key, secret) {
+        (Some(key), Some(secret)) => Ok(Some((key, secret))),
+        (None, None) => Ok(None),
+        (Some(_), None) => {
+            Err(Error::config("an access key is given, but no secret key").with_hint("give both, or neither"))
+        }
+        (None, Some(_)) => {
+            Err(Error::config("a secret key is given, but no access key").with_hint("give both, or neither"))
+        }
+    }
+}
+
+/// What OpenDAL refuses when a service is built. Its text may repeat options, so it is not passed on.
+pub(super) fn build_error(place: &Place, _error: &opendal::Error) -> Error {
+    Error::config(format!("the options of {} do not fit together", place.name))
+        .with_hint("check bucket, endpoint and region")
+}
+
+/// The outcome of a check, or that there was none in time.
+pub(super) async fn deadline<T>(place: &Place, check: impl Future<Output = Result<T>>) -> Result<T> {
+    match tokio::time::timeout(CHECK_TIMEOUT, check).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(Error::new(
+            ErrorKind::Unreachable,
+            format!("{} gave no usable answer within {} s", place.endpoint, CHECK_TIMEOUT.as_secs()),
+        )
+        .with_hint("check the endpoint, and that no firewall stands between")),
+    }
+}
+
+/// Hands a batch to whoever wanted the listing.
+pub(super) async fn deliver(sink: &mpsc::Sender<Vec<ListedObject>>, batch: Vec<ListedObject>) -> Result<()> {
+    if batch.is_empty() {
+        return Ok(());
+    }
+    sink.send(batch).await.map_err(|_| Error::new(ErrorKind::Cancelled, "the listing was cancelled"))
+}

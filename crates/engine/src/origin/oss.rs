@@ -1,0 +1,54 @@
+//! Alibaba Cloud OSS by its own protocol and signature (header signature, HMAC-SHA1), as OpenDAL's service speaks it.
+
+use std::sync::Arc;
+
+use opendal::Builder;
+use opendal::services::Oss;
+
+use crate::config::OriginConfig;
+use crate::error::{Error, Result};
+use crate::origin::bucket::{Bucket, folder_prefix};
+use crate::origin::endpoint::Endpoint;
+use crate::origin::pace::Pace;
+use crate::origin::place::Place;
+use crate::origin::remote::Remote;
+use crate::origin::wire::Wire;
+use crate::origin::{both_keys, build_error};
+
+const KEY_NAMES: &str = "fs.oss.accessKeyId and fs.oss.accessKeySecret (or ALIBABA_CLOUD_ACCESS_KEY_ID and \
+                         ALIBABA_CLOUD_ACCESS_KEY_SECRET)";
+
+pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Bucket> {
+    let OriginConfig::Oss { bucket, prefix, endpoint, path_style, anonymous, .. } = config else {
+        return Err(Error::config("not the configuration of an OSS origin"));
+    };
+    if bucket.is_empty() {
+        return Err(Error::config("the OSS origin has no bucket").with_hint("write oss://BUCKET/PREFIX"));
+    }
+    let endpoint = Endpoint::parse(endpoint)?;
+    let builder = Oss::default()
+        .root("/")
+        .bucket(bucket)
+        .endpoint(endpoint.as_str())
+        .addressing_style(if *path_style { "path" } else { "virtual" });
+    let builder = if *anonymous { builder.skip_signature() } else { with_credentials(builder, config)? };
+    let place = Place {
+        name: format!("oss://{bucket}/{}@{}", folder_prefix(prefix).trim_end_matches('/'), endpoint.host()).into(),
+        endpoint: endpoint.as_str().to_owned(),
+        bucket: Some(bucket.clone()),
+        credential_hint: KEY_NAMES,
+    };
+    let service = builder.build().map_err(|error| build_error(&place, &error))?;
+    let wire = Wire::new(endpoint.url(), pace.concurrency, pace.silence)?;
+    Ok(Bucket::new(Remote { service: Arc::new(service), wire, place }, prefix, pace))
+}
+
+fn with_credentials(builder: Oss, config: &OriginConfig) -> Result<Oss> {
+    let OriginConfig::Oss { access_key_id, access_key_secret, security_token, .. } = config else { return Ok(builder) };
+    let Some((key, secret)) = both_keys(access_key_id, access_key_secret)? else { return Ok(builder) };
+    let builder = builder.access_key_id(key.expose()).access_key_secret(secret.expose());
+    Ok(match security_token {
+        Some(token) => builder.security_token(token.expose()),
+        None => builder,
+    })
+}

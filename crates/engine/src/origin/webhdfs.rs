@@ -1,0 +1,225 @@
+//! HDFS through WebHDFS or HttpFS: OpenDAL's service sends the requests, the answers are read here.
+//!
+//! A read is tied to its version by asking for the file's status after the file was opened and before its first byte
+//! is passed on: HDFS never changes written blocks, so a file that still has the snapshot's time and length at that
+//! moment was opened in the snapshot's version.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use opendal::Builder;
+use opendal::services::Webhdfs;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use tokio::sync::mpsc;
+
+use crate::config::OriginConfig;
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::ids::{ByteRange, Version};
+use crate::origin::bucket::folder_prefix;
+use crate::origin::endpoint::Endpoint;
+use crate::origin::pace::Pace;
+use crate::origin::place::Place;
+use crate::origin::remote::{Remote, key_text, stale};
+use crate::origin::wire::{Answer, Wire};
+use crate::origin::{
+    ByteStream, Capability, ListedObject, ObjectKind, ObjectVersion, Origin, build_error, deadline, deliver,
+};
+
+#[derive(Clone)]
+pub(super) struct Hdfs {
+    remote: Remote,
+    /// Empty, or the directory without a leading and with a trailing slash.
+    directory: String,
+    pace: Pace,
+}
+
+pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Hdfs> {
+    let OriginConfig::Webhdfs { endpoint, directory, user, delegation_token } = config else {
+        return Err(Error::config("not the configuration of a WebHDFS origin"));
+    };
+    let endpoint = Endpoint::parse(
+        if endpoint.contains("://") { endpoint.clone() } else { format!("http://{endpoint}") }.as_str(),
+    )?;
+    // The service puts both into the URL as they are.
+    let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let mut builder = Webhdfs::default().root("/").endpoint(endpoint.as_str()).disable_list_batch();
+    if let Some(user) = user.as_deref().filter(|_| delegation_token.is_none()) {
+        builder = builder.user_name(&encoded(user));
+    }
+    if let Some(token) = delegation_token {
+        builder = builder.delegation(&encoded(token.expose()));
+    }
+    let directory = folder_prefix(directory);
+    let place = Place {
+        name: format!("webhdfs://{}/{}", endpoint.host(), directory.trim_end_matches('/')).into(),
+        endpoint: endpoint.as_str().to_owned(),
+        bucket: None,
+        credential_hint: "the user, or the delegation token",
+    };
+    let service = builder.build().map_err(|error| build_error(&place, &error))?;
+    let wire = Wire::new(endpoint.url(), pace.concurrency, pace.silence)?;
+    Ok(Hdfs { remote: Remote { service: Arc::new(service), wire, place }, directory, pace })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct StatusesAnswer {
+    file_statuses: Statuses,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Statuses {
+    file_status: Vec<Status>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    path_suffix: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    length: u64,
+    modification_time: i64,
+    symlink: Option<String>,
+}
+
+#[derive(Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "UPPERCASE")]
+enum Kind {
+    File,
+    Directory,
+    Symlink,
+}
+
+impl Status {
+    fn mtime_ns(&self) -> i64 {
+        self.modification_time.saturating_mul(1_000_000)
+    }
+}
+
+impl Hdfs {
+    /// The statuses of what is in the directory at `path`; of a file, its own status without a name.
+    async fn statuses(&self, path: &str) -> Result<Vec<Status>> {
+        let answer = self.remote.page(path.trim_end_matches('/'), None, usize::MAX, false).await?;
+        Ok(self.parse::<StatusesAnswer>(&answer)?.file_statuses.file_status)
+    }
+
+    /// The status of the file at `path`. Asked for by LISTSTATUS: OpenDAL's own `stat` would ask for the root first, and
+    /// create it if it were not there.
+    async fn file_status(&self, path: &str) -> Result<Status> {
+        let statuses = self.statuses(path).await.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => stale(path, "was deleted since the snapshot"),
+            _ => error,
+        })?;
+        let file =
+            statuses.into_iter().next().filter(|status| status.path_suffix.is_empty() && status.kind == Kind::File);
+        file.ok_or_else(|| stale(path, "is no file any more"))
+    }
+
+    fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a Answer) -> Result<T> {
+        serde_json::from_slice(&answer.body).map_err(|_| {
+            let place = &self.remote.place.name;
+            Error::new(
+                ErrorKind::Unexpected,
+                format!("cannot list {place}: the answer is not that of WebHDFS, or was cut off"),
+            )
+            .with_hint("the endpoint must be the web address of the namenode or of HttpFS: check host and port")
+            .with_retry(Retry::Temporary)
+        })
+    }
+
+    /// The names in one directory, and the directories among them.
+    async fn walk(&self, below: String) -> Result<(Vec<ListedObject>, Vec<String>)> {
+        let path = format!("{}{below}", self.directory);
+        let statuses = self.pace.patiently(|| self.statuses(&path)).await?;
+        let (mut objects, mut directories) = (Vec::with_capacity(statuses.len()), Vec::new());
+        for status in statuses {
+            if status.path_suffix.is_empty() {
+                return Err(self.not_a_directory(&below));
+            }
+            let key = format!("{below}{}", status.path_suffix);
+            if status.kind == Kind::Directory {
+                if matches!(status.path_suffix.as_str(), "." | "..") || status.path_suffix.contains('/') {
+                    return Err(self.not_a_directory(&below));
+                }
+                directories.push(format!("{key}/"));
+            }
+            objects.push(listed(key, status));
+        }
+        Ok((objects, directories))
+    }
+
+    fn not_a_directory(&self, below: &str) -> Error {
+        Error::new(
+            ErrorKind::NotDirectory,
+            format!("cannot list {below:?} of {}: it is not a directory", self.remote.place.name),
+        )
+    }
+}
+
+fn listed(key: String, status: Status) -> ListedObject {
+    let mtime_ns = status.mtime_ns();
+    let (kind, size) = match status.kind {
+        Kind::File => (ObjectKind::File, status.length),
+        Kind::Directory => (ObjectKind::Directory, 0),
+        Kind::Symlink => (ObjectKind::Symlink(status.symlink.unwrap_or_default().into_bytes().into()), 0),
+    };
+    ListedObject { key: key.into_bytes().into(), kind, size, mtime_ns, etag: None }
+}
+
+#[async_trait]
+impl Origin for Hdfs {
+    fn name(&self) -> &str {
+        &self.remote.place.name
+    }
+
+    fn capability(&self) -> Capability {
+        Capability { conditional_read: true, list_from_key: false, etags: false, symlinks: true }
+    }
+
+    async fn check(&self) -> Result<()> {
+        let place = &self.remote.place;
+        let walk = deadline(place, self.walk(String::new())).await;
+        match walk {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(Error::new(ErrorKind::NotFound, format!("the directory of {} does not exist", place.name))
+                    .with_hint("check the path"))
+            }
+            other => other.map(|_| ()),
+        }
+    }
+
+    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+        let mut waiting = vec![String::new()];
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            while under_way.len() < self.pace.concurrency {
+                let Some(below) = waiting.pop() else { break };
+                under_way.push(self.walk(below));
+            }
+            let Some(walked) = under_way.next().await else { return Ok(()) };
+            let (objects, directories) = walked?;
+            waiting.extend(directories);
+            deliver(&sink, objects).await?;
+        }
+    }
+
+    async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
+        let path = format!("{}{}", self.directory, key_text(&object.key)?);
+        let opened = self.remote.open(&path, range, None).await;
+        // Also after a refusal, for which HDFS has no code of its own: an offset beyond the end of a shorter version.
+        if opened.as_ref().err().is_none_or(|error| !error.is_temporary() && error.kind() != ErrorKind::Stale) {
+            let status = self.file_status(&path).await?;
+            if status.length != object.size || object.version != Version::ModifiedNs(status.mtime_ns()) {
+                return Err(stale(&path, "is another version than in the snapshot"));
+            }
+        }
+        let mut body = opened?;
+        body.begins_at(range);
+        body.exactly(object, range)
+    }
+}

@@ -1,0 +1,206 @@
+//! The one HTTP client under every remote protocol: OpenDAL builds and signs requests, the wire sends them.
+//!
+//! It keeps what OpenDAL would flatten (status, headers, the raw page of a listing) and turns every failure into a
+//! typed `Fault` before anything can print a body or a URL. It knows nothing of keys, buckets or objects.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use http::{HeaderMap, Request, Response, StatusCode};
+use opendal::raw::Operation;
+use opendal::{Buffer, HttpBody, HttpTransport, HttpTransporter, OperationContext};
+
+use crate::error::{Error, Result};
+use crate::origin::fault::{Cause, Fault};
+use crate::sync::Mutex;
+
+/// No page of a listing is larger; what is larger is no page.
+const MAX_PAGE_BYTES: usize = 64 << 20;
+/// Error bodies are read this far, for their code alone.
+const MAX_REFUSAL_BYTES: usize = 64 << 10;
+/// A credential service that does not answer by then is taken to be absent.
+const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(4);
+/// The metadata address of a cloud answers at once or not at all.
+const METADATA_TIMEOUT: Duration = Duration::from_secs(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Status and headers of an answer, and its body where the whole of it was asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// The answer came from an address that ends with a slash: where a file was asked for, it is a folder.
+    pub is_folder: bool,
+}
+
+impl Answer {
+    /// The header's text, when it is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+/// What is to be kept of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// Status and headers; the body streams on to the caller.
+    Head,
+    /// Everything; OpenDAL sees `Cause::Captured` instead of a body it would misread.
+    Whole,
+}
+
+/// Sends requests and takes answers for one origin.
+#[derive(Clone)]
+pub(super) struct Wire {
+    client: reqwest::Client,
+    silence: Duration,
+}
+
+impl Wire {
+    /// A wire with its own pool of connections. `silence`: longest wait for headers, and for the next bytes of a page.
+    pub fn new(endpoint: &url::Url, connections: usize, silence: Duration) -> Result<Self> {
+        let mut builder = reqwest::Client::builder()
+            .http1_only()
+            .tcp_nodelay(true)
+            .connect_timeout(CONNECT_TIMEOUT.min(silence))
+            .pool_max_idle_per_host(connections.max(1))
+            .redirect(reqwest::redirect::Policy::limited(5))
+            .referer(false)
+            .user_agent(concat!("headrace/", env!("CARGO_PKG_VERSION")));
+        if is_loopback(endpoint) {
+            builder = builder.no_proxy();
+        }
+        let client = builder
+            .build()
+            .map_err(|_| Error::config("cannot set up TLS: this machine has no usable root certificates"))?;
+        Ok(Wire { client, silence })
+    }
+
+    /// A context for one operation of an OpenDAL service, and the place where its answer will lie afterwards.
+    pub fn context(&self, keep: Keep) -> (OperationContext, AnswerSlot) {
+        let slot = AnswerSlot::default();
+        let transport = Transport { wire: self.clone(), keep, slot: slot.clone() };
+        (OperationContext::new().with_http_transport(HttpTransporter::new(transport)), slot)
+    }
+
+    async fn send(
+        &self,
+        request: Request<Buffer>,
+        patience: Duration,
+    ) -> std::result::Result<reqwest::Response, Fault> {
+        let (parts, body) = request.into_parts();
+        let url = reqwest::Url::parse(&parts.uri.to_string()).map_err(|_| Fault::from(Cause::Garbled))?;
+        let mut headers = parts.headers;
+        headers.entry(http::header::ACCEPT_ENCODING).or_insert(http::HeaderValue::from_static("identity"));
+        let request = self.client.request(parts.method, url).headers(headers).body(body.to_bytes());
+        match tokio::time::timeout(patience, request.send()).await {
+            Ok(answer) => answer.map_err(|error| Fault::of_transport(&error)),
+            Err(_) => Err(Cause::Silent.into()),
+        }
+    }
+
+    async fn whole_body(&self, answer: reqwest::Response, limit: usize) -> std::result::Result<Bytes, Fault> {
+        let mut body = BytesMut::new();
+        let mut stream = answer.bytes_stream();
+        loop {
+            match tokio::time::timeout(self.silence, stream.next()).await {
+                Err(_) => return Err(Cause::Silent.into()),
+                Ok(None) => return Ok(body.freeze()),
+                Ok(Some(Err(error))) => return Err(Fault::of_transport(&error)),
+                Ok(Some(Ok(piece))) if body.len() + piece.len() > limit => return Err(Cause::TooLarge.into()),
+                Ok(Some(Ok(piece))) => body.extend_from_slice(&piece),
+            }
+        }
+    }
+
+    /// The fault that an answer other than success means.
+    async fn refusal(&self, answer: reqwest::Response) -> Fault {
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let body = self.whole_body(answer, MAX_REFUSAL_BYTES).await.unwrap_or_default();
+        Fault::of_refusal(status, &headers, &body)
+    }
+}
+
+/// Where the answer of one operation lies.
+#[derive(Clone, Default)]
+pub(super) struct AnswerSlot(Arc<Mutex<Option<Answer>>>);
+
+impl AnswerSlot {
+    pub fn take(&self) -> Option<Answer> {
+        self.0.lock().take()
+    }
+}
+
+struct Transport {
+    wire: Wire,
+    keep: Keep,
+    slot: AnswerSlot,
+}
+
+impl HttpTransport for Transport {
+    async fn fetch(&self, request: Request<Buffer>) -> opendal::Result<Response<HttpBody>> {
+        // Requests of an operation carry its name; those for credentials (STS, metadata services) do not. WebHDFS
+        // names only some of its operations, but signs nothing, so nothing else can be under way there.
+        let named = request.extensions().get::<Operation>().is_some();
+        if named || request.uri().path().contains("/webhdfs/v1/") {
+            self.operation(request).await.map_err(Fault::into_opendal)
+        } else {
+            self.credential(request).await.map_err(Fault::into_opendal)
+        }
+    }
+}
+
+impl Transport {
+    async fn operation(&self, request: Request<Buffer>) -> std::result::Result<Response<HttpBody>, Fault> {
+        // Whatever a service may want to do of its own accord: origins are only ever read.
+        if !matches!(*request.method(), http::Method::GET | http::Method::HEAD) {
+            return Err(Cause::Garbled.into());
+        }
+        let answer = self.wire.send(request, self.wire.silence).await?;
+        if !answer.status().is_success() {
+            return Err(self.wire.refusal(answer).await);
+        }
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let is_folder = answer.url().path().ends_with('/');
+        let head = Answer { status, headers, body: Bytes::new(), is_folder };
+        if self.keep == Keep::Whole {
+            let body = self.wire.whole_body(answer, MAX_PAGE_BYTES).await?;
+            *self.slot.0.lock() = Some(Answer { body, ..head });
+            return Err(Cause::Captured.into());
+        }
+        *self.slot.0.lock() = Some(head);
+        Ok(response(answer))
+    }
+
+    async fn credential(&self, request: Request<Buffer>) -> std::result::Result<Response<HttpBody>, Fault> {
+        let metadata = matches!(request.uri().host(), Some("169.254.169.254" | "169.254.170.2" | "100.100.100.200"));
+        let patience = if metadata { METADATA_TIMEOUT } else { CREDENTIAL_TIMEOUT };
+        self.wire.send(request, patience).await.map(response)
+    }
+}
+
+/// The answer as OpenDAL wants it. The length is not handed on: the reader above counts the bytes itself.
+fn response(answer: reqwest::Response) -> Response<HttpBody> {
+    let mut converted = Response::new(());
+    *converted.status_mut() = answer.status();
+    *converted.headers_mut() = answer.headers().clone();
+    let body =
+        answer.bytes_stream().filter(|piece| std::future::ready(!matches!(piece, Ok(bytes) if bytes.is_empty())));
+    let body = body.map(|piece| match piece {
+        Ok(bytes) => Ok(Buffer::from(bytes)),
+        Err(error) => Err(Fault::of_transport(&error).into_opendal()),
+    });
+    converted.map(|()| HttpBody::new(body, None))
+}
+
+fn is_loopback(endpoint: &url::Url) -> bool {
+    match endpoint.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}

@@ -1,0 +1,88 @@
+//! System calls on cache files: positioned writes, holes, stamps, sizes of file systems. Knows no blocks.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use bytes::Bytes;
+
+/// What a data file looked like when we last saw it: a digest of inode, size, modification and change time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp(u64);
+
+impl Stamp {
+    /// A stamp that no file has been seen with.
+    pub const NEVER: Stamp = Stamp(0);
+
+    /// The stamp of an open file now: one `fstat`.
+    pub fn of(file: &File) -> io::Result<(Self, u64)> {
+        let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: the descriptor is open as long as `file` lives, and `status` is large enough for what is written.
+        if unsafe { libc::fstat(file.as_raw_fd(), status.as_mut_ptr()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `fstat` succeeded, so it filled `status`.
+        let status = unsafe { status.assume_init() };
+        let fields = [
+            status.st_ino,
+            status.st_size as u64,
+            status.st_mtime as u64,
+            status.st_mtime_nsec as u64,
+            status.st_ctime as u64,
+            status.st_ctime_nsec as u64,
+        ];
+        let digest = fields.iter().fold(0x9e37_79b9_7f4a_7c15, |digest: u64, field| {
+            (digest ^ field).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31)
+        });
+        Ok((Stamp(digest | 1), status.st_size as u64))
+    }
+}
+
+/// Writes `parts` one after the other from `offset`.
+pub fn write_parts(file: &File, parts: &[Bytes], mut offset: u64) -> io::Result<()> {
+    for part in parts {
+        file.write_all_at(part, offset)?;
+        offset += part.len() as u64;
+    }
+    Ok(())
+}
+
+/// The CRC32C of `parts` in order.
+pub fn checksum(parts: &[Bytes]) -> u32 {
+    parts.iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part))
+}
+
+/// The CRC32C of `length` bytes from `offset`, as the file holds them now.
+pub fn checksum_of_file(file: &File, offset: u64, length: u32) -> io::Result<u32> {
+    let mut buffer = vec![0; (length as usize).min(256 << 10)];
+    let (mut crc, mut done) = (0, 0);
+    while done < length as usize {
+        let count = buffer.len().min(length as usize - done);
+        file.read_exact_at(&mut buffer[..count], offset + done as u64)?;
+        crc = crc32c::crc32c_append(crc, &buffer[..count]);
+        done += count;
+    }
+    Ok(crc)
+}
+
+/// Gives the room of `length` bytes from `offset` back to the file system; they read as zeros afterwards.
+pub fn punch_hole(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: a plain system call on a descriptor that is open as long as `file` lives.
+    let result = unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, length as i64) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The size in bytes of the file system that holds `path`, and its number; a size of 0 means without limit.
+pub fn file_system(path: &Path) -> io::Result<(u64, u64)> {
+    let status = nix::sys::statvfs::statvfs(path)?;
+    let device = std::os::unix::fs::MetadataExt::dev(&std::fs::metadata(path)?);
+    Ok((status.blocks() as u64 * status.fragment_size() as u64, device))
+}
+
+/// The bytes that a block of `length` takes of a quota: whole pages of 4 KiB.
+pub fn allocated(length: u32) -> u64 {
+    u64::from(length).next_multiple_of(4096)
+}

@@ -1,0 +1,81 @@
+//! Opening data files within the budget of descriptors, closing those that nobody reads.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Folder;
+use crate::budget::Permit;
+use crate::ids::FileId;
+use crate::store::disk::Stamp;
+use crate::store::index::OpenFile;
+use crate::store::layout;
+
+/// A descriptor of the budget, counted against the folder's share of it.
+#[derive(Debug)]
+pub struct Descriptor {
+    _permit: Permit,
+    open_files: Arc<AtomicU64>,
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        self.open_files.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Folder {
+    /// The data file of `id`, open and known to the index; `create` makes it if missing. Called without any lock held.
+    pub(super) fn open_data(&self, id: &FileId, create: bool) -> io::Result<Arc<OpenFile>> {
+        let descriptor = self.descriptor(id).ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))?;
+        let file = open(&layout::data_file(&self.path, id), create)?;
+        let opened = Arc::new(OpenFile { file: Arc::new(file), _descriptor: descriptor });
+        Ok(self.attach(id, opened))
+    }
+
+    /// Makes `opened` the file of its part, unless another thread was faster: then that one's is the answer.
+    fn attach(&self, id: &FileId, opened: Arc<OpenFile>) -> Arc<OpenFile> {
+        let mut shard = self.index.shard(id);
+        let Some(part) = shard.find_mut(id).filter(|part| !part.leaving) else { return opened };
+        part.recent = true;
+        part.open.get_or_insert(opened).clone()
+    }
+
+    fn descriptor(&self, id: &FileId) -> Option<Descriptor> {
+        if self.open_files.load(Ordering::Relaxed) >= self.shared.descriptor_share {
+            self.close_idle_file(id);
+        }
+        let permit = match self.shared.descriptors.try_acquire(1) {
+            Some(permit) => permit,
+            None if self.close_idle_file(id) => self.shared.descriptors.try_acquire(1)?,
+            None => return None,
+        };
+        self.open_files.fetch_add(1, Ordering::Relaxed);
+        Some(Descriptor { _permit: permit, open_files: self.open_files.clone() })
+    }
+
+    /// Closes one file that nobody reads, of the shard of `id` if it has one.
+    fn close_idle_file(&self, id: &FileId) -> bool {
+        self.index.shard(id).close_one() || self.index.shards().any(|shard| shard.lock().close_one())
+    }
+}
+
+fn open(path: &Path, create: bool) -> io::Result<File> {
+    let attempt = || OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path);
+    match attempt() {
+        Err(error) if create && error.kind() == io::ErrorKind::NotFound => {
+            path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            attempt()
+        }
+        Err(error) if !create && matches!(error.raw_os_error(), Some(libc::EROFS | libc::EACCES)) => File::open(path),
+        result => result,
+    }
+}
+
+/// The stamp and length of an open data file; `NEVER` and 0 when even that fails.
+pub(super) fn stamp_of(open: &OpenFile) -> (Stamp, u64) {
+    Stamp::of(&open.file).unwrap_or((Stamp::NEVER, 0))
+}

@@ -1,0 +1,282 @@
+//! One cache folder: its lock, log, data files, index and quota. Knows no levels and no other folder.
+//!
+//! Lock order: a shard's lock is never held over I/O on data or log (but for one `fstat`); the log's lock may be held
+//! while a shard's is taken, never the other way.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::counters::{Counters, LevelGauges};
+use super::disk;
+use super::eviction::{self, Eviction, Mark, Tick};
+use super::index::{Index, Part};
+use super::lock::FolderLock;
+use super::log::Log;
+use crate::budget::Budget;
+use crate::ids::{BlockSize, FileId, FileKey};
+
+mod descriptors;
+mod read;
+mod recover;
+mod remove;
+mod write;
+
+pub use descriptors::Descriptor;
+pub use read::Verdict;
+pub use recover::make_directory;
+pub use remove::Removal;
+pub use write::{Content, Fault};
+
+/// A file may have this many blocks at most.
+pub const MAX_BLOCKS: u64 = 1 << 24;
+/// How long a folder whose disk failed is left alone.
+const ASIDE_MS: u64 = 30_000;
+/// A file that was to fill the rest of a folder gives the place up after so many accesses without a block of it.
+const SPILL_TICKS: Tick = 1 << 16;
+
+/// What all folders of a store have in common.
+#[derive(Debug)]
+pub struct Shared {
+    pub block_size: BlockSize,
+    pub policy: Box<dyn Eviction>,
+    pub clock: AtomicU64,
+    pub descriptors: Budget,
+    /// Most data files that one folder keeps open.
+    pub descriptor_share: u64,
+    pub counters: Counters,
+    pub started: Instant,
+}
+
+impl Shared {
+    pub fn now(&self) -> Tick {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    /// Counts one more access, to this block.
+    pub fn tick(&self, id: &FileId, index: u32) -> Tick {
+        let now = self.clock.fetch_add(1, Ordering::Relaxed) + 1;
+        self.policy.observe(block_hash(id, index), now);
+        now
+    }
+}
+
+/// The one file version that may lie in a folder by halves, to use its last room.
+#[derive(Debug, Clone, Copy)]
+pub struct Spill {
+    id: FileId,
+    last_use: Tick,
+}
+
+#[derive(Debug)]
+pub struct Folder {
+    pub path: PathBuf,
+    pub quota_bytes: u64,
+    pub level: usize,
+    shared: Arc<Shared>,
+    gauges: LevelGauges,
+    lock: FolderLock,
+    log: Log,
+    index: Index,
+    used: AtomicU64,
+    blocks: AtomicU64,
+    open_files: Arc<AtomicU64>,
+    aside_until_ms: AtomicU64,
+    /// The file system can give back the room of one block.
+    punches: AtomicBool,
+    spill: crate::sync::Mutex<Option<Spill>>,
+}
+
+impl Folder {
+    /// Bytes of the quota that are taken.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    pub fn blocks(&self) -> u64 {
+        self.blocks.load(Ordering::Relaxed)
+    }
+
+    pub fn free(&self) -> u64 {
+        self.quota_bytes.saturating_sub(self.used())
+    }
+
+    /// Free share of the quota, for choosing between folders.
+    pub fn free_share(&self) -> f64 {
+        self.free() as f64 / self.quota_bytes.max(1) as f64
+    }
+
+    /// True while the disk is left alone after a failure.
+    pub fn is_aside(&self) -> bool {
+        self.now_ms() < self.aside_until_ms.load(Ordering::Relaxed)
+    }
+
+    pub fn set_aside(&self, reason: &str) {
+        let before = self.aside_until_ms.swap(self.now_ms() + ASIDE_MS, Ordering::Relaxed);
+        if before <= self.now_ms() {
+            let seconds = ASIDE_MS / 1000;
+            tracing::warn!("cache folder {}: {reason}; nothing new is kept there for {seconds} s", self.path.display());
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.shared.started.elapsed().as_millis() as u64
+    }
+
+    pub fn may_contain(&self, id: &FileId, index: u32) -> bool {
+        self.index.shard(id).find(id).is_some_and(|part| part.holds(index))
+    }
+
+    /// True when some block of the file version is here.
+    pub fn holds_file(&self, id: &FileId) -> bool {
+        self.index.shard(id).find(id).is_some_and(|part| part.present > 0)
+    }
+
+    /// Content bytes of this file version that are here.
+    pub fn cached_bytes(&self, id: &FileId) -> u64 {
+        self.index.shard(id).find(id).map_or(0, |part| self.content_bytes(part))
+    }
+
+    fn content_bytes(&self, part: &Part) -> u64 {
+        part.present_indices().map(|index| u64::from(self.length_of(part.size, index))).sum()
+    }
+
+    fn length_of(&self, size: u64, index: u32) -> u32 {
+        self.shared.block_size.range(index, size).length() as u32
+    }
+
+    fn offset_of(&self, index: u32) -> u64 {
+        u64::from(index) * u64::from(self.shared.block_size.bytes())
+    }
+
+    /// The ids of all file versions here.
+    pub fn ids(&self) -> impl Iterator<Item = FileId> {
+        self.index.ids()
+    }
+
+    /// The key of a file version that is here, read from the log.
+    pub fn key(&self, id: &FileId) -> Option<FileKey> {
+        // A compaction may move the record between the two look-ups; it cannot do so every time.
+        (0..3).find_map(|_| {
+            let record = self.index.shard(id).find(id)?.record;
+            self.log.read_key(id, record)
+        })
+    }
+
+    /// Takes `bytes` of the quota, if they are free.
+    pub fn reserve(&self, bytes: u64) -> bool {
+        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(bytes).filter(|sum| *sum <= self.quota_bytes)
+        });
+        if taken.is_ok() {
+            self.gauges.used_bytes.inc_by(bytes);
+        }
+        taken.is_ok()
+    }
+
+    /// Gives bytes of the quota back.
+    pub fn release(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.gauges.used_bytes.dec_by(bytes);
+    }
+
+    fn count_blocks(&self, change: i64) {
+        self.blocks.fetch_add(change as u64, Ordering::Relaxed);
+        if change >= 0 {
+            self.gauges.blocks.inc_by(change as u64)
+        } else {
+            self.gauges.blocks.dec_by(change.unsigned_abs())
+        };
+    }
+
+    /// True when a block of `id` may use free room without leaving files in halves: more of the file is here already, or
+    /// the whole of it fits.
+    pub fn fits_whole(&self, id: &FileId, size: u64) -> bool {
+        self.holds_file(id) || size.next_multiple_of(4096) <= self.free()
+    }
+
+    /// True when `id` is, or becomes, the one file that may use the folder's last room by halves.
+    pub fn may_spill(&self, id: &FileId) -> bool {
+        let now = self.shared.now();
+        let mut spill = self.spill.lock();
+        let free = spill.is_none_or(|spill| spill.id == *id || now.saturating_sub(spill.last_use) > SPILL_TICKS);
+        if free {
+            *spill = Some(Spill { id: *id, last_use: now });
+        }
+        free
+    }
+
+    /// The block that should give way first among some drawn at random, by the policy or, when `forced`, by age alone.
+    pub fn victim(&self, now: Tick, forced: bool) -> Option<Victim> {
+        let best = |_| {
+            self.index.pick(|part, index| {
+                let small = part.present > 1 && part.size <= self.quota_bytes / 32;
+                let whole = small || !self.punches.load(Ordering::Relaxed);
+                let mark = if whole { part.mark() } else { part.slot(index).mark() };
+                let score = if forced { Some(mark.idle(now)) } else { self.shared.policy.surrender(mark, now) };
+                let takeable = !part.is_pinned() && part.busy == 0;
+                score.filter(|_| takeable).map(|score| Victim {
+                    id: part.id,
+                    index: (!whole).then_some(index),
+                    score,
+                    mark,
+                })
+            })?
+        };
+        (0..eviction::CANDIDATES).filter_map(best).max_by_key(|victim| victim.score)
+    }
+
+    /// True when rewriting the log would pay.
+    pub fn wants_compaction(&self) -> bool {
+        self.log.wants_compaction()
+    }
+
+    /// Rewrites the log without what is gone.
+    pub fn compact(&self) -> std::io::Result<()> {
+        use super::record::Record;
+        let keep = |record: &Record| match record {
+            Record::File { id, .. } => self.index.shard(id).find(id).is_some(),
+            Record::Block { id, index, crc, .. } => self.index.shard(id).find(id).is_some_and(|part| {
+                let slot = part.slot(*index);
+                slot.state != super::index::BlockState::Absent && slot.crc == *crc
+            }),
+            _ => false,
+        };
+        let moved = |id: FileId, offset: u64| {
+            if let Some(part) = self.index.shard(&id).find_mut(&id) {
+                part.record = offset;
+            }
+        };
+        self.log.compact(keep, moved)
+    }
+
+    /// Puts the log on the disk and gives the folder free.
+    pub fn close(&self) -> std::io::Result<()> {
+        let result = self.log.close();
+        self.lock.release();
+        result
+    }
+}
+
+/// A block, or with `index: None` a whole file version, that may go.
+#[derive(Debug, Clone, Copy)]
+pub struct Victim {
+    pub id: FileId,
+    pub index: Option<u32>,
+    pub score: u64,
+    pub mark: Mark,
+}
+
+/// A hash of a block's identity. Ids are digests, so some of their bytes and the index, mixed, suffice.
+fn block_hash(id: &FileId, index: u32) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&id.0[4..12]);
+    let mixed = (u64::from_le_bytes(bytes) ^ u64::from(index)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
+/// What a block takes of the quota.
+fn charge(length: u32) -> u64 {
+    disk::allocated(length)
+}

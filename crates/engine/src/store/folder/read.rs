@@ -1,0 +1,225 @@
+//! Finding blocks and whole files, and making sure of their content before the first use.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use super::descriptors::stamp_of;
+use super::{Folder, Removal};
+use crate::ids::FileId;
+use crate::store::disk::{self, Stamp};
+use crate::store::eviction;
+use crate::store::index::{BlockState, OpenFile, Slot};
+use crate::store::mover::Use;
+use crate::store::{BlockHandle, WholeFile};
+
+/// More than this is not verified while a reader waits for an open: the reader goes block by block instead.
+const MAX_VERIFIED_AT_OPEN_BYTES: u64 = 64 << 20;
+
+/// What a look into the index found.
+enum Look {
+    Miss,
+    Ready(BlockHandle, Option<Use>),
+    /// Here, but the data file is not open.
+    Closed,
+    /// Here, but its content must be verified first.
+    Suspect(Suspect),
+}
+
+struct Suspect {
+    open: Arc<OpenFile>,
+    stamp: Stamp,
+    crc: u32,
+    length: u32,
+}
+
+/// What became of a verification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Good,
+    /// Dropped and counted.
+    Corrupt,
+    /// Not here, or it cannot be told now.
+    Absent,
+}
+
+impl Folder {
+    /// The block, verified. A use of it is noted, unless it only continues the last one.
+    pub fn get(&self, id: &FileId, index: u32) -> Option<(BlockHandle, Option<Use>)> {
+        // Twice at most in practice: open, then verify. The bound is for files that change all the time.
+        for _ in 0..8 {
+            match self.look(id, index, true) {
+                Look::Miss => return None,
+                Look::Ready(handle, fresh) => return Some((handle, fresh)),
+                Look::Closed if !self.reopen(id) => return None,
+                Look::Suspect(suspect) if self.verify_content(id, index, &suspect) != Verdict::Good => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn look(&self, id: &FileId, index: u32, use_it: bool) -> Look {
+        let mut shard = self.index.shard(id);
+        let Some(part) = shard.find_mut(id).filter(|part| part.holds(index)) else { return Look::Miss };
+        let Some(open) = part.open.clone() else { return Look::Closed };
+        let (stamp, _) = stamp_of(&open);
+        part.check_stamp(stamp);
+        part.recent = true;
+        let length = self.length_of(part.size, index);
+        let slot = part.slot_mut(index);
+        if !slot.trusted {
+            return Look::Suspect(Suspect { open, stamp, crc: slot.crc, length });
+        }
+        let fresh = if use_it { self.note_use(id, index, slot) } else { None };
+        Look::Ready(BlockHandle { file: open.file.clone(), offset: self.offset_of(index), length, _pin: open }, fresh)
+    }
+
+    fn note_use(&self, id: &FileId, index: u32, slot: &mut Slot) -> Option<Use> {
+        let (mark, now) = (slot.mark(), self.shared.now());
+        if eviction::is_same_access(mark, now, self.blocks()) {
+            return None;
+        }
+        let used = self.shared.policy.used(mark, self.shared.tick(id, index));
+        slot.set_mark(used);
+        Some(Use { mark: used, gap: mark.idle(now) })
+    }
+
+    /// Opens the data file; blocks of one that is gone are dropped.
+    fn reopen(&self, id: &FileId) -> bool {
+        match self.open_data(id, false) {
+            Ok(_) => true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.remove(id, None, Removal::Corrupt);
+                false
+            }
+            Err(error) => {
+                tracing::debug!("cannot open the data file of {id}: {error}");
+                false
+            }
+        }
+    }
+
+    /// Reads the block and compares; the block is trusted then if the file did not change meanwhile.
+    fn verify_content(&self, id: &FileId, index: u32, suspect: &Suspect) -> Verdict {
+        match disk::checksum_of_file(&suspect.open.file, self.offset_of(index), suspect.length) {
+            Ok(crc) if crc == suspect.crc => {
+                self.trust(id, index, suspect);
+                Verdict::Good
+            }
+            Err(error) if error.kind() == io::ErrorKind::OutOfMemory => Verdict::Absent,
+            _ if self.remove(id, Some(index), Removal::Corrupt) > 0 => Verdict::Corrupt,
+            _ => Verdict::Absent,
+        }
+    }
+
+    fn trust(&self, id: &FileId, index: u32, suspect: &Suspect) {
+        let mut shard = self.index.shard(id);
+        let Some(part) = shard.find_mut(id) else { return };
+        let same_file = part.open.as_ref().is_some_and(|open| Arc::ptr_eq(open, &suspect.open));
+        let unchanged = part.busy > 0 || stamp_of(&suspect.open).0 == suspect.stamp;
+        let slot = part.slot_mut(index);
+        slot.trusted = same_file && unchanged && slot.state == BlockState::Present && slot.crc == suspect.crc;
+    }
+
+    /// The whole file version, if all of it is here. `None`, too, when more than 64 MiB of it are still unverified.
+    pub fn whole_file(&self, id: &FileId, size: u64) -> Option<WholeFile> {
+        for _ in 0..4 {
+            match self.look_whole(id, size)? {
+                Whole::Ready(file) => return Some(file),
+                Whole::Closed if !self.reopen(id) => return None,
+                Whole::Closed => {}
+                Whole::Suspect(indices) => self.verify_all(id, indices)?,
+            }
+        }
+        None
+    }
+
+    fn look_whole(&self, id: &FileId, size: u64) -> Option<Whole> {
+        let count = self.shared.block_size.count(size);
+        let mut shard = self.index.shard(id);
+        let part = shard.find_mut(id).filter(|part| part.size == size && part.present == count && count > 0)?;
+        let Some(open) = part.open.clone() else { return Some(Whole::Closed) };
+        let (stamp, length) = stamp_of(&open);
+        part.check_stamp(stamp);
+        part.recent = true;
+        let suspects: Vec<u32> = part.present_indices().filter(|index| !part.slot(*index).trusted).collect();
+        if !suspects.is_empty() {
+            let bytes = suspects.len() as u64 * u64::from(self.shared.block_size.bytes());
+            return (bytes.min(size) <= MAX_VERIFIED_AT_OPEN_BYTES).then_some(Whole::Suspect(suspects));
+        }
+        if length != size || part.busy > 0 {
+            return None;
+        }
+        let now = self.shared.now();
+        if !eviction::is_same_access(part.mark(), now, self.blocks()) {
+            let policy = &self.shared.policy;
+            part.slots_mut().iter_mut().enumerate().for_each(|(index, slot)| {
+                slot.set_mark(policy.used(slot.mark(), self.shared.tick(id, index as u32)));
+            });
+        }
+        Some(Whole::Ready(WholeFile { file: open.file.clone(), size, _pin: open }))
+    }
+
+    fn verify_all(&self, id: &FileId, indices: Vec<u32>) -> Option<()> {
+        indices.into_iter().all(|index| self.verify_block(id, index, false) == Verdict::Good).then_some(())
+    }
+
+    /// Verifies one block; one that is trusted already only when `again`.
+    pub fn verify_block(&self, id: &FileId, index: u32, again: bool) -> Verdict {
+        for _ in 0..4 {
+            match self.look(id, index, false) {
+                Look::Miss => return Verdict::Absent,
+                Look::Closed if !self.reopen(id) => return Verdict::Absent,
+                Look::Closed => {}
+                Look::Ready(..) if !again => return Verdict::Good,
+                Look::Ready(handle, _) => {
+                    let Some(crc) = self.crc_of(id, index) else { return Verdict::Absent };
+                    let (stamp, length) = (stamp_of(&handle._pin).0, handle.length);
+                    return self.verify_content(id, index, &Suspect { open: handle._pin, stamp, crc, length });
+                }
+                Look::Suspect(suspect) => return self.verify_content(id, index, &suspect),
+            }
+        }
+        Verdict::Absent
+    }
+
+    /// True when `whole_file` would answer if all of it were verified.
+    pub fn wants_verification(&self, id: &FileId, size: u64) -> bool {
+        let count = self.shared.block_size.count(size);
+        let shard = self.index.shard(id);
+        shard.find(id).is_some_and(|part| {
+            let trusted = part.slots().iter().filter(|slot| slot.trusted).count();
+            part.size == size && part.present == count && trusted < count as usize
+        })
+    }
+
+    /// The content of a block with its checksum, for a copy; `None` when it is not here, or wrong.
+    pub fn read_block(&self, id: &FileId, index: u32) -> Option<(Vec<u8>, u32)> {
+        if self.verify_block(id, index, false) != Verdict::Good {
+            return None;
+        }
+        let Look::Ready(handle, _) = self.look(id, index, false) else { return None };
+        let crc = self.crc_of(id, index)?;
+        let mut bytes = vec![0; handle.length as usize];
+        handle.file.read_exact_at(&mut bytes, handle.offset).ok()?;
+        (crc32c::crc32c(&bytes) == crc).then_some((bytes, crc))
+    }
+
+    fn crc_of(&self, id: &FileId, index: u32) -> Option<u32> {
+        let shard = self.index.shard(id);
+        shard.find(id).filter(|part| part.holds(index)).map(|part| part.slot(index).crc)
+    }
+
+    /// The indices of the file version's blocks that are here.
+    pub fn indices(&self, id: &FileId) -> Vec<u32> {
+        self.index.shard(id).find(id).map(|part| part.present_indices().collect()).unwrap_or_default()
+    }
+}
+
+enum Whole {
+    Ready(WholeFile),
+    Closed,
+    /// These blocks must be verified first.
+    Suspect(Vec<u32>),
+}

@@ -1,0 +1,173 @@
+//! Opening a folder: what earlier runs left is replayed, and what no record speaks of is removed.
+
+use std::collections::HashSet;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::{Folder, MAX_BLOCKS, Shared, charge};
+use crate::error::{Error, Result};
+use crate::ids::{BlockSize, FileId};
+use crate::store::counters::LevelGauges;
+use crate::store::index::{BlockState, Index, Part};
+use crate::store::lock::FolderLock;
+use crate::store::log::{Log, Replayed};
+use crate::store::record::Record;
+use crate::store::{disk, layout};
+
+/// Room that a file system may use beyond the blocks, for its own bookkeeping.
+const SLACK_BYTES: u64 = 64 << 10;
+
+impl Folder {
+    /// Opens the folder at `path` and takes its lock.
+    pub fn open(path: &Path, quota_bytes: u64, level: usize, shared: Arc<Shared>, gauges: LevelGauges) -> Result<Self> {
+        let lock = FolderLock::take(path)?;
+        let index = Index::new();
+        let (log, replayed) =
+            Log::open(path, shared.block_size, |offset, record| replay(&index, shared.block_size, offset, record))?;
+        let folder = Folder {
+            path: path.to_owned(),
+            quota_bytes,
+            level,
+            shared,
+            gauges,
+            lock,
+            log,
+            index,
+            used: AtomicU64::new(0),
+            blocks: AtomicU64::new(0),
+            open_files: Arc::default(),
+            aside_until_ms: AtomicU64::new(0),
+            punches: AtomicBool::new(true),
+            spill: crate::sync::Mutex::new(None),
+        };
+        folder.reconcile(&replayed)?;
+        Ok(folder)
+    }
+
+    /// Makes index and data files agree, counts, and says what was found.
+    fn reconcile(&self, replayed: &Replayed) -> Result<()> {
+        let orphans = self.sweep()?;
+        if !replayed.clean {
+            self.trim();
+        }
+        for shard in self.index.shards() {
+            for part in shard.lock().parts() {
+                let bytes = part.present_indices().map(|index| charge(self.length_of(part.size, index))).sum();
+                self.used.fetch_add(bytes, Ordering::Relaxed);
+                self.gauges.used_bytes.inc_by(bytes);
+                self.count_blocks(i64::from(part.present));
+            }
+        }
+        while self.used() > self.quota_bytes {
+            let Some(victim) = self.victim(0, true) else { break };
+            self.remove(&victim.id, victim.index, super::Removal::Evict);
+        }
+        let (place, blocks, used) = (self.path.display(), self.blocks(), self.used());
+        let cut = replayed.cut_bytes;
+        tracing::info!(
+            "cache folder {place}: {blocks} blocks, {used} bytes; {cut} bytes of log and {orphans} files without use removed"
+        );
+        Ok(())
+    }
+
+    /// Removes data files without records, and parts without data file or blocks; the number of files removed.
+    fn sweep(&self) -> Result<u64> {
+        let root = self.path.join(layout::DATA);
+        make_directory(&root)?;
+        let (mut seen, mut removed) = (HashSet::new(), 0);
+        let listing = |path: &Path| std::fs::read_dir(path).map_err(|error| Error::from_io("list", path, error));
+        for directory in listing(&root)?.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            for entry in listing(&directory.path())?.flatten() {
+                let Some(id) = layout::parse_data_file(&entry.file_name()) else { continue };
+                if self.index.shard(&id).find(&id).is_some_and(|part| part.present > 0) {
+                    seen.insert(id);
+                } else if std::fs::remove_file(entry.path()).is_ok() {
+                    removed += 1;
+                }
+            }
+        }
+        let lost: Vec<FileId> = self.index.ids().filter(|id| !seen.contains(id)).collect();
+        for id in lost {
+            if self.index.shard(&id).remove(&id).is_some_and(|part| part.present > 0) {
+                self.log
+                    .append_drop(id, None, 0)
+                    .map_err(|error| Error::from_io("write the log of", &self.path, error))?;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Gives back the room of blocks that were written but not noted, or noted as gone but not punched out.
+    fn trim(&self) {
+        for id in self.index.ids() {
+            let Some((size, mut absent, kept)) = self.absent_blocks(&id) else { continue };
+            let path = layout::data_file(&self.path, &id);
+            let Ok(file) = std::fs::OpenOptions::new().write(true).open(&path) else { continue };
+            let taken = file.metadata().map_or(0, |data| data.blocks() * 512);
+            if taken > kept + SLACK_BYTES {
+                let punch = |index| {
+                    disk::punch_hole(&file, self.offset_of(index), u64::from(self.length_of(size, index))).is_ok()
+                };
+                absent.retain(|index| !punch(*index));
+            }
+        }
+    }
+
+    /// Size, absent blocks and charged bytes of a file of several blocks.
+    fn absent_blocks(&self, id: &FileId) -> Option<(u64, Vec<u32>, u64)> {
+        let shard = self.index.shard(id);
+        let count = self.shared.block_size.count(shard.find(id)?.size);
+        let part = shard.find(id).filter(|part| count > 1 && part.present < count)?;
+        let kept = part.present_indices().map(|index| charge(self.length_of(part.size, index))).sum();
+        Some((part.size, (0..count).filter(|index| !part.holds(*index)).collect(), kept))
+    }
+}
+
+/// Brings one record into the index; false when it cannot be true.
+fn replay(index: &Index, block_size: BlockSize, offset: u64, record: &Record) -> bool {
+    match record {
+        Record::File { id, size, .. } => {
+            if *size == 0 || size.div_ceil(u64::from(block_size.bytes())) > MAX_BLOCKS {
+                return false;
+            }
+            let mut shard = index.shard(id);
+            let part = shard.find_or_insert(id, || Part::new(*id, *size, block_size.count(*size)));
+            part.record = offset;
+            part.size == *size
+        }
+        Record::Block { id, index: number, length, crc } => {
+            let mut shard = index.shard(id);
+            let Some(part) = shard.find_mut(id) else { return false };
+            let fits = *number < block_size.count(part.size)
+                && block_size.range(*number, part.size).length() == u64::from(*length);
+            if fits {
+                part.slot_mut(*number).crc = *crc;
+                shard.set_state(id, *number, BlockState::Present);
+            }
+            fits
+        }
+        Record::Drop { id, index: None } => {
+            index.shard(id).remove(id);
+            true
+        }
+        Record::Drop { id, index: Some(number) } => {
+            let mut shard = index.shard(id);
+            if shard.find(id).is_some_and(|part| part.holds(*number)) {
+                shard.set_state(id, *number, BlockState::Absent);
+            }
+            true
+        }
+        Record::Dataset { .. } | Record::Clean => true,
+    }
+}
+
+/// Makes a folder, for this user alone, unless it is there; the answer is its canonical path.
+pub fn make_directory(path: &Path) -> Result<PathBuf> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| {
+        Error::from_io("make cache folder", path, error).with_hint("check the path and the rights of its parent folder")
+    })?;
+    std::fs::canonicalize(path).map_err(|error| Error::from_io("use cache folder", path, error))
+}

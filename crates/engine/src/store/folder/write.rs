@@ -1,0 +1,156 @@
+//! Taking blocks in: data first, then the record, then the index.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::descriptors::stamp_of;
+use super::{Folder, charge};
+use crate::ids::{FileId, FileKey};
+use crate::store::counters as reasons;
+use crate::store::disk;
+use crate::store::index::{BlockState, NO_RECORD, OpenFile, Part};
+
+/// A block on its way in.
+pub struct Content<'a> {
+    pub key: &'a FileKey,
+    pub id: FileId,
+    pub index: u32,
+    pub parts: &'a [Bytes],
+    pub length: u32,
+    pub crc: u32,
+}
+
+/// Why a folder did not take a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It is there already.
+    Present,
+    /// Another thread is at this block.
+    InProgress,
+    /// The disk failed; the folder is set aside if that may last.
+    Disk(&'static str),
+}
+
+impl Folder {
+    /// Writes a block for which `charge(length)` is reserved; gives the reservation back if it cannot.
+    pub fn store(&self, content: &Content<'_>) -> Result<(), Fault> {
+        let result = self.claim(content).and_then(|open| self.fill(content, open));
+        match result {
+            Ok(()) => self.count_blocks(1),
+            Err(_) => self.release(charge(content.length)),
+        }
+        result
+    }
+
+    /// Makes the block's place ours.
+    fn claim(&self, content: &Content<'_>) -> Result<Option<Arc<OpenFile>>, Fault> {
+        let (id, size) = (content.id, content.key.size);
+        let mut shard = self.index.shard(&id);
+        let part = shard.find_or_insert(&id, || Part::new(id, size, self.shared.block_size.count(size)));
+        if part.leaving {
+            return Err(Fault::InProgress);
+        }
+        match part.slot(content.index).state {
+            BlockState::Present => return Err(Fault::Present),
+            BlockState::Moving => return Err(Fault::InProgress),
+            BlockState::Absent => {}
+        }
+        if let Some(open) = &part.open {
+            let (stamp, _) = stamp_of(open);
+            part.check_stamp(stamp);
+        }
+        part.busy += 1;
+        part.slot_mut(content.index).crc = content.crc;
+        let open = part.open.clone();
+        shard.set_state(&id, content.index, BlockState::Moving);
+        Ok(open)
+    }
+
+    fn fill(&self, content: &Content<'_>, open: Option<Arc<OpenFile>>) -> Result<(), Fault> {
+        let (id, index) = (&content.id, content.index);
+        let written = open.map_or_else(|| self.open_for_writing(id), Ok).and_then(|open| {
+            disk::write_parts(&open.file, content.parts, self.offset_of(index))?;
+            self.note_file(content)?;
+            self.log.append_block(*id, index, content.length, content.crc)?;
+            Ok(open)
+        });
+        match written {
+            Ok(open) => {
+                self.settle(content, &open);
+                Ok(())
+            }
+            Err(error) => {
+                self.unclaim(content);
+                Err(self.fault(&error))
+            }
+        }
+    }
+
+    /// Opens the file for its only writer; what changed while it was closed is not our doing.
+    fn open_for_writing(&self, id: &FileId) -> io::Result<Arc<OpenFile>> {
+        let open = self.open_data(id, true)?;
+        let (stamp, _) = stamp_of(&open);
+        let mut shard = self.index.shard(id);
+        if let Some(part) = shard.find_mut(id).filter(|part| part.busy == 1) {
+            part.busy = 0;
+            part.check_stamp(stamp);
+            part.busy = 1;
+        }
+        Ok(open)
+    }
+
+    /// Writes the file record before the first block record of a part.
+    fn note_file(&self, content: &Content<'_>) -> io::Result<()> {
+        let id = &content.id;
+        if self.index.shard(id).find(id).is_some_and(|part| part.record != NO_RECORD) {
+            return Ok(());
+        }
+        self.log.append_file(*id, content.key, |record| {
+            if let Some(part) = self.index.shard(id).find_mut(id) {
+                part.record = record;
+            }
+        })
+    }
+
+    fn settle(&self, content: &Content<'_>, open: &OpenFile) {
+        let (id, index) = (&content.id, content.index);
+        let mark = self.shared.policy.admitted(self.shared.now());
+        let mut shard = self.index.shard(id);
+        shard.set_state(id, index, BlockState::Present);
+        let Some(part) = shard.find_mut(id) else { return };
+        let slot = part.slot_mut(index);
+        slot.trusted = true;
+        slot.set_mark(mark);
+        part.busy -= 1;
+        if part.busy == 0 {
+            part.stamp = stamp_of(open).0;
+        }
+    }
+
+    /// Undoes a claim after a failed write.
+    fn unclaim(&self, content: &Content<'_>) {
+        let (id, index) = (&content.id, content.index);
+        let open = self.index.shard(id).find(id).and_then(|part| part.open.clone());
+        if let Some(open) = open {
+            let range = u64::from(content.length);
+            // What was written of it takes room; a file system without holes keeps it until the file goes.
+            let _ = disk::punch_hole(&open.file, self.offset_of(index), range);
+        }
+        self.index.shard(id).set_state(id, index, BlockState::Absent);
+        self.finish(id);
+    }
+
+    fn fault(&self, error: &io::Error) -> Fault {
+        let reason = match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => return Fault::Disk(reasons::NO_DESCRIPTOR),
+            Some(libc::ENOSPC) => reasons::DISK_FULL,
+            Some(libc::EDQUOT) => reasons::DISK_QUOTA,
+            Some(libc::EROFS) => reasons::READ_ONLY,
+            _ => reasons::DISK_ERROR,
+        };
+        self.set_aside(&format!("{reason} ({error})"));
+        Fault::Disk(reason)
+    }
+}

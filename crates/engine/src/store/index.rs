@@ -1,0 +1,345 @@
+//! What a cache folder holds, in memory: file versions, their blocks and their open data files. No I/O of its own.
+//!
+//! Sharded by file version, so that all blocks of one file stand under one lock. About 90 bytes a file of one block and
+//! 12 bytes for each further block.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use hashbrown::HashTable;
+
+use super::disk::Stamp;
+use super::eviction::Mark;
+use super::folder::Descriptor;
+use super::weights::Weights;
+use crate::ids::FileId;
+use crate::sync::{Mutex, MutexGuard};
+
+pub const SHARDS: usize = 64;
+
+/// A data file that is open; as long as anybody but the index holds it, its content stays in place.
+#[derive(Debug)]
+pub struct OpenFile {
+    pub file: Arc<File>,
+    pub _descriptor: Descriptor,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BlockState {
+    #[default]
+    Absent,
+    /// Being written, or being removed: nobody else may touch its place.
+    Moving,
+    Present,
+}
+
+/// One block: 12 bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Slot {
+    pub crc: u32,
+    last_use_low: u32,
+    last_use_high: u8,
+    frequency: u8,
+    pub state: BlockState,
+    /// Its content is known to be right as long as the file's stamp does not change.
+    pub trusted: bool,
+}
+
+impl Slot {
+    pub fn mark(&self) -> Mark {
+        let last_use = u64::from(self.last_use_high) << 32 | u64::from(self.last_use_low);
+        Mark { last_use, frequency: self.frequency }
+    }
+
+    pub fn set_mark(&mut self, mark: Mark) {
+        self.last_use_low = mark.last_use as u32;
+        self.last_use_high = (mark.last_use >> 32) as u8;
+        self.frequency = mark.frequency;
+    }
+}
+
+/// The blocks of a file version; most files have just one.
+#[derive(Debug)]
+enum Slots {
+    One(Slot),
+    Many(Box<Vec<Slot>>),
+}
+
+/// One file version in one folder.
+#[derive(Debug)]
+pub struct Part {
+    pub id: FileId,
+    pub size: u64,
+    /// Where its file record stands in the log; `NO_RECORD` before it is written.
+    pub record: u64,
+    pub stamp: Stamp,
+    pub open: Option<Arc<OpenFile>>,
+    slots: Slots,
+    /// Blocks that are present.
+    pub present: u32,
+    /// Writers and removers at work; while there are any, a changed stamp is our own doing.
+    pub busy: u16,
+    /// All of it is being removed.
+    pub leaving: bool,
+    /// Opened or read since the last look for a descriptor to close.
+    pub recent: bool,
+}
+
+pub const NO_RECORD: u64 = u64::MAX;
+
+impl Part {
+    pub fn new(id: FileId, size: u64, block_count: u32) -> Self {
+        let slots = if block_count <= 1 { Slots::One(Slot::default()) } else { Slots::Many(Box::default()) };
+        Part {
+            id,
+            size,
+            record: NO_RECORD,
+            stamp: Stamp::NEVER,
+            open: None,
+            slots,
+            present: 0,
+            busy: 0,
+            leaving: false,
+            recent: false,
+        }
+    }
+
+    pub fn slots(&self) -> &[Slot] {
+        match &self.slots {
+            Slots::One(slot) => std::slice::from_ref(slot),
+            Slots::Many(slots) => slots,
+        }
+    }
+
+    pub fn slots_mut(&mut self) -> &mut [Slot] {
+        match &mut self.slots {
+            Slots::One(slot) => std::slice::from_mut(slot),
+            Slots::Many(slots) => slots,
+        }
+    }
+
+    pub fn slot(&self, index: u32) -> Slot {
+        self.slots().get(index as usize).copied().unwrap_or_default()
+    }
+
+    /// The slot of block `index`, made if it is beyond those used so far.
+    pub fn slot_mut(&mut self, index: u32) -> &mut Slot {
+        let index = index as usize;
+        match &mut self.slots {
+            Slots::One(slot) => slot,
+            Slots::Many(slots) => {
+                if slots.len() <= index {
+                    slots.resize(index + 1, Slot::default());
+                }
+                &mut slots[index]
+            }
+        }
+    }
+
+    pub fn holds(&self, index: u32) -> bool {
+        self.slot(index).state == BlockState::Present
+    }
+
+    pub fn present_indices(&self) -> impl Iterator<Item = u32> {
+        let states = self.slots().iter().enumerate();
+        states.filter(|(_, slot)| slot.state == BlockState::Present).map(|(index, _)| index as u32)
+    }
+
+    /// True when somebody holds a handle into the data file.
+    pub fn is_pinned(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| Arc::strong_count(open) > 1)
+    }
+
+    /// Takes note of how the file looks now: a change that is not ours makes every block suspect.
+    pub fn check_stamp(&mut self, now: Stamp) {
+        if self.busy == 0 && self.stamp != now {
+            self.slots_mut().iter_mut().for_each(|slot| slot.trusted = false);
+            self.stamp = now;
+        }
+    }
+
+    /// The mark of its most recently used block, with the greatest frequency of any.
+    pub fn mark(&self) -> Mark {
+        self.slots().iter().filter(|slot| slot.state == BlockState::Present).map(Slot::mark).fold(
+            Mark { last_use: 0, frequency: 0 },
+            |most, mark| Mark {
+                last_use: most.last_use.max(mark.last_use),
+                frequency: most.frequency.max(mark.frequency),
+            },
+        )
+    }
+}
+
+/// The file versions whose ids fall to one lock.
+#[derive(Debug, Default)]
+pub struct Shard {
+    table: HashTable<u32>,
+    parts: Vec<Option<Part>>,
+    free: Vec<u32>,
+    /// Present blocks by part, to draw a block at random.
+    weights: Weights,
+    /// Their number, for those who do not hold the lock.
+    total: Arc<AtomicU32>,
+    /// Where the search for a descriptor to close goes on.
+    hand: usize,
+}
+
+impl Shard {
+    pub fn find(&self, id: &FileId) -> Option<&Part> {
+        let number = *self.table.find(hash(id), |number| self.id_at(*number) == Some(*id))?;
+        self.parts[number as usize].as_ref()
+    }
+
+    pub fn find_mut(&mut self, id: &FileId) -> Option<&mut Part> {
+        let number = self.number(id)?;
+        self.parts[number as usize].as_mut()
+    }
+
+    /// The part of `id`; `make` gives it when there is none.
+    pub fn find_or_insert(&mut self, id: &FileId, make: impl FnOnce() -> Part) -> &mut Part {
+        let number = match self.number(id) {
+            Some(number) => number,
+            None => self.insert(make()),
+        };
+        self.parts[number as usize].get_or_insert_with(|| unreachable!("the table names an empty place"))
+    }
+
+    fn insert(&mut self, part: Part) -> u32 {
+        let id = part.id;
+        let number = self.free.pop().unwrap_or_else(|| {
+            if self.parts.len() == self.parts.capacity() {
+                self.parts.reserve_exact(self.parts.len() / 8 + 4);
+            }
+            self.parts.push(None);
+            self.weights.push();
+            self.parts.len() as u32 - 1
+        });
+        self.parts[number as usize] = Some(part);
+        let parts = &self.parts;
+        self.table.insert_unique(hash(&id), number, |number| {
+            parts[*number as usize].as_ref().map_or(0, |part| hash(&part.id))
+        });
+        number
+    }
+
+    /// Takes the part out; its blocks are no longer counted.
+    pub fn remove(&mut self, id: &FileId) -> Option<Part> {
+        let number = self.number(id)?;
+        self.table.find_entry(hash(id), |found| *found == number).ok()?.remove();
+        let part = self.parts[number as usize].take()?;
+        self.weigh(number, -(part.present as i32));
+        self.free.push(number);
+        Some(part)
+    }
+
+    /// Changes the state of a block and keeps the counts right.
+    pub fn set_state(&mut self, id: &FileId, index: u32, state: BlockState) {
+        let Some(number) = self.number(id) else { return };
+        let Some(part) = self.parts[number as usize].as_mut() else { return };
+        let slot = part.slot_mut(index);
+        let before = std::mem::replace(&mut slot.state, state) == BlockState::Present;
+        let after = state == BlockState::Present;
+        slot.trusted &= after;
+        part.present = part.present + u32::from(after) - u32::from(before);
+        self.weigh(number, i32::from(after) - i32::from(before));
+    }
+
+    fn weigh(&mut self, number: u32, change: i32) {
+        self.weights.add(number, change);
+        self.total.store(self.weights.total(), Ordering::Relaxed);
+    }
+
+    /// Block number `draw` modulo the present ones, each counted once: a uniform choice for a uniform `draw`.
+    pub fn pick(&self, draw: u32) -> Option<(&Part, u32)> {
+        let total = self.weights.total();
+        let (number, rank) = self.weights.find(draw.checked_rem(total)?);
+        let part = self.parts.get(number as usize)?.as_ref()?;
+        if part.present as usize == part.slots().len() {
+            return Some((part, rank));
+        }
+        part.present_indices().nth(rank as usize).map(|index| (part, index))
+    }
+
+    /// Closes one data file that nobody holds and that was not read since the last look; true when it found one.
+    pub fn close_one(&mut self) -> bool {
+        for _ in 0..2 * self.parts.len() {
+            self.hand = (self.hand + 1) % self.parts.len();
+            let Some(part) = self.parts[self.hand].as_mut().filter(|part| part.open.is_some()) else { continue };
+            if part.is_pinned() || part.busy > 0 || std::mem::take(&mut part.recent) {
+                continue;
+            }
+            part.open = None;
+            return true;
+        }
+        false
+    }
+
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter().flatten()
+    }
+
+    fn number(&self, id: &FileId) -> Option<u32> {
+        self.table.find(hash(id), |number| self.id_at(*number) == Some(*id)).copied()
+    }
+
+    fn id_at(&self, number: u32) -> Option<FileId> {
+        self.parts[number as usize].as_ref().map(|part| part.id)
+    }
+}
+
+/// All file versions of a folder.
+#[derive(Debug)]
+pub struct Index {
+    shards: Vec<Mutex<Shard>>,
+    totals: Vec<Arc<AtomicU32>>,
+    draws: AtomicU64,
+}
+
+impl Index {
+    pub fn new() -> Self {
+        let totals: Vec<Arc<AtomicU32>> = (0..SHARDS).map(|_| Arc::default()).collect();
+        let shard = |total: &Arc<AtomicU32>| Mutex::new(Shard { total: total.clone(), ..Shard::default() });
+        Index { shards: totals.iter().map(shard).collect(), totals, draws: AtomicU64::new(0x2545_f491_4f6c_dd1d) }
+    }
+
+    pub fn shard(&self, id: &FileId) -> MutexGuard<'_, Shard> {
+        self.shards[id.0[15] as usize % SHARDS].lock()
+    }
+
+    pub fn shards(&self) -> impl Iterator<Item = &Mutex<Shard>> {
+        self.shards.iter()
+    }
+
+    /// Looks at a block drawn at random; `None` when there is none.
+    pub fn pick<T>(&self, look: impl FnOnce(&Part, u32) -> T) -> Option<T> {
+        let draw = split_mix(self.draws.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed));
+        let totals = self.totals.iter().map(|total| u64::from(total.load(Ordering::Relaxed)));
+        let mut rank = draw.checked_rem(totals.clone().sum())?;
+        let shard = totals.enumerate().find_map(|(number, total)| {
+            let found = rank < total;
+            rank -= if found { 0 } else { total };
+            found.then_some(number)
+        })?;
+        let shard = self.shards[shard].lock();
+        shard.pick(rank as u32).map(|(part, index)| look(part, index))
+    }
+
+    /// The ids of all file versions, as they stand shard by shard.
+    pub fn ids(&self) -> impl Iterator<Item = FileId> {
+        self.shards.iter().flat_map(|shard| shard.lock().parts().map(|part| part.id).collect::<Vec<_>>())
+    }
+}
+
+/// Ids are digests: any eight bytes of them are a hash. The shard was chosen by the last byte.
+fn hash(id: &FileId) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&id.0[..8]);
+    u64::from_le_bytes(bytes)
+}
+
+fn split_mix(mut value: u64) -> u64 {
+    value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}

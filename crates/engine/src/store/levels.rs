@@ -1,0 +1,80 @@
+//! The folders of all levels together, and look-ups across them. What may be moved where stands in `mover`.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use super::folder::{Folder, Shared};
+use super::mover::{Errand, Errands};
+use super::{BlockHandle, WholeFile};
+use crate::config::Medium;
+use crate::error::{Error, Result};
+use crate::ids::FileId;
+
+/// Folders of one medium.
+#[derive(Debug)]
+pub struct Level {
+    pub medium: Medium,
+    pub high: f64,
+    pub low: f64,
+    pub folders: Vec<Arc<Folder>>,
+}
+
+#[derive(Debug)]
+pub struct Core {
+    pub shared: Arc<Shared>,
+    /// Fastest first.
+    pub levels: Vec<Level>,
+    pub errands: OnceLock<Errands>,
+    pub closed: AtomicBool,
+}
+
+impl Core {
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// All folders, fastest level first; none once closed.
+    pub fn open_folders(&self) -> impl Iterator<Item = &Arc<Folder>> {
+        let levels = if self.is_closed() { &[] } else { self.levels.as_slice() };
+        levels.iter().flat_map(|level| &level.folders)
+    }
+
+    pub fn get(&self, id: &FileId, index: u32) -> Option<BlockHandle> {
+        self.open_folders().find_map(|folder| {
+            let (handle, fresh) = folder.get(id, index)?;
+            if let Some(fresh) = fresh.filter(|_| folder.level > 0) {
+                self.send(Errand::Promote { folder: folder.clone(), id: *id, index, fresh });
+            }
+            Some(handle)
+        })
+    }
+
+    pub fn whole_file(&self, id: &FileId, size: u64) -> Option<WholeFile> {
+        self.open_folders().find_map(|folder| {
+            let whole = folder.whole_file(id, size);
+            if whole.is_none() && folder.wants_verification(id, size) {
+                self.send(Errand::Verify { folder: folder.clone(), id: *id });
+            }
+            whole
+        })
+    }
+
+    /// Asks for something to be done in the background; forgotten when too much is waiting already.
+    pub fn send(&self, errand: Errand) {
+        if let Some(errands) = self.errands.get() {
+            errands.send(errand);
+        }
+    }
+
+    pub fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let close = |folder: &Arc<Folder>| {
+            folder.close().map_err(|error| Error::from_io("write the log of cache folder", &folder.path, error))
+        };
+        // Every folder is closed, whatever becomes of the others; the first failure is told.
+        let results: Vec<Result<()>> = self.levels.iter().flat_map(|level| &level.folders).map(close).collect();
+        results.into_iter().collect()
+    }
+}

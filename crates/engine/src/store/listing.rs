@@ -1,0 +1,73 @@
+//! All file versions that a store holds: listing, eviction by rule, scrubbing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Store;
+use super::folder::{Folder, Removal, Verdict};
+use crate::ids::{FileId, FileKey};
+
+/// One file version of which something is here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CachedFile {
+    pub id: FileId,
+    pub key: FileKey,
+    pub cached_bytes: u64,
+}
+
+impl Store {
+    /// Shows every file version of which something is here, each once; reads keys from disk, so it takes a while.
+    pub fn files(&self, mut visit: impl FnMut(CachedFile)) {
+        let mut parts: BTreeMap<FileId, Arc<Folder>> = BTreeMap::new();
+        for folder in self.core.open_folders() {
+            parts.extend(folder.ids().map(|id| (id, folder.clone())));
+        }
+        for (id, folder) in parts {
+            let cached_bytes = self.cached_bytes(&id);
+            if let Some(key) = folder.key(&id).filter(|_| cached_bytes > 0) {
+                visit(CachedFile { id, key, cached_bytes });
+            }
+        }
+    }
+
+    /// Drops all blocks, that nobody is reading, of the file versions that `chosen` answers true to; the bytes given
+    /// back.
+    pub fn evict_where(&self, mut chosen: impl FnMut(&FileKey) -> bool) -> u64 {
+        let mut evicted = 0;
+        for folder in self.core.open_folders() {
+            for id in folder.ids() {
+                if folder.key(&id).is_some_and(|key| chosen(&key)) {
+                    evicted += folder.remove(&id, None, Removal::Evict);
+                }
+            }
+        }
+        evicted
+    }
+
+    /// Verifies every block, reading at most `bytes_per_second`, as long as `goes_on` answers true; (good, corrupt)
+    /// blocks. Blocks the calling thread all the while.
+    pub fn scrub(&self, bytes_per_second: u64, goes_on: impl Fn() -> bool) -> (u64, u64) {
+        let (mut good, mut corrupt) = (0, 0);
+        let (start, mut read_bytes) = (Instant::now(), 0u64);
+        for folder in self.core.open_folders() {
+            for id in folder.ids() {
+                for index in folder.indices(&id) {
+                    if !goes_on() || self.core.is_closed() {
+                        return (good, corrupt);
+                    }
+                    match folder.verify_block(&id, index, true) {
+                        Verdict::Good => good += 1,
+                        Verdict::Corrupt => corrupt += 1,
+                        Verdict::Absent => continue,
+                    }
+                    read_bytes += u64::from(self.core.shared.block_size.bytes());
+                    let due = Duration::from_secs_f64(read_bytes as f64 / bytes_per_second.max(1) as f64);
+                    // In short sleeps, so that `goes_on` is asked often enough.
+                    std::thread::sleep(due.saturating_sub(start.elapsed()).min(Duration::from_millis(200)));
+                }
+            }
+        }
+        (good, corrupt)
+    }
+}

@@ -1,0 +1,89 @@
+//! The lock that gives one process a cache folder. Knows nothing of what the folder holds.
+//!
+//! The kernel's `flock` decides; the pid and start time in the file only serve the message for people.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+
+const NAME: &str = "lock";
+
+/// Held as long as it lives; the kernel gives it back when the process ends, however it ends.
+#[derive(Debug)]
+pub struct FolderLock {
+    file: File,
+}
+
+impl FolderLock {
+    /// Takes the lock of `folder`; `Busy` names the process that holds it.
+    pub fn take(folder: &Path) -> Result<Self> {
+        let path = folder.join(NAME);
+        let mut file = open(&path).map_err(|error| not_writable(folder, error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(busy(folder, &mut file)),
+            Err(TryLockError::Error(error)) => return Err(Error::from_io("lock", &path, error)),
+        }
+        let owner = format!("pid {} start {}\n", std::process::id(), start_time(std::process::id()).unwrap_or(0));
+        file.set_len(0).and_then(|()| file.write_all(owner.as_bytes())).map_err(|error| not_writable(folder, error))?;
+        Ok(FolderLock { file })
+    }
+
+    /// True when `take` would succeed now.
+    pub fn is_free(folder: &Path) -> bool {
+        match OpenOptions::new().read(true).open(folder.join(NAME)) {
+            Ok(file) => file.try_lock().is_ok(),
+            Err(_) => true,
+        }
+    }
+
+    /// Gives the folder free before the value is dropped.
+    pub fn release(&self) {
+        if let Err(error) = self.file.set_len(0).and_then(|()| self.file.unlock()) {
+            tracing::debug!("cannot release a cache folder's lock: {error}");
+        }
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+fn busy(folder: &Path, file: &mut File) -> Error {
+    let owner = read_owner(file);
+    let (who, hint) = match owner {
+        Some((pid, start)) if start_time(pid) == Some(start) => {
+            (format!("process {pid}"), format!("stop process {pid}, or give this one another --cache folder"))
+        }
+        Some((pid, _)) => (
+            format!("a child of process {pid}, which is gone"),
+            "end the children that it left, or use another --cache folder".to_owned(),
+        ),
+        None => ("another process".to_owned(), "stop that process, or use another --cache folder".to_owned()),
+    };
+    Error::new(ErrorKind::Busy, format!("cache folder {} is in use by {who}", folder.display())).with_hint(hint)
+}
+
+fn read_owner(file: &mut File) -> Option<(u32, u64)> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.take(100).read_to_string(&mut text).ok()?;
+    let mut words = text.split_whitespace();
+    let (_, pid, _, start) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    Some((pid.parse().ok()?, start.parse().ok()?))
+}
+
+/// When the process started, in clock ticks since boot; `None` when there is no such process.
+fn start_time(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command name, in parentheses, may hold spaces: count fields after its end. Start time is field 22.
+    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+fn not_writable(folder: &Path, error: std::io::Error) -> Error {
+    Error::from_io("write into cache folder", folder, error)
+        .with_hint("give the folder to this user, or use another --cache folder")
+}

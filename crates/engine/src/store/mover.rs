@@ -1,0 +1,249 @@
+//! The background thread of a store: moves blocks between levels, keeps water marks, compacts logs, verifies on request.
+//!
+//! Everything it does is optional for readers: its queue is bounded, and what does not fit is forgotten.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::disk;
+use super::eviction::{Mark, Tick};
+use super::folder::{Content, Folder, Removal, Victim};
+use super::levels::{Core, Level};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ids::FileId;
+use crate::sync::Mutex;
+
+const MAX_ERRANDS: usize = 256;
+/// How often logs are looked at, and the least time between two rounds of relief.
+const ROUND: Duration = Duration::from_millis(1000);
+const RELIEF_PAUSE: Duration = Duration::from_millis(20);
+/// Victims taken in one round of relief, so that other errands get their turn.
+const MAX_VICTIMS: usize = 4096;
+
+/// Something to do in the background.
+#[derive(Debug)]
+pub enum Errand {
+    /// A block was used in a slow level.
+    Promote {
+        folder: Arc<Folder>,
+        id: FileId,
+        index: u32,
+        fresh: Use,
+    },
+    /// Some folder is over its high mark.
+    Relieve,
+    /// A whole file is wanted, but not yet verified.
+    Verify {
+        folder: Arc<Folder>,
+        id: FileId,
+    },
+    Stop,
+}
+
+/// A new use of a resident block: its mark afterwards, and how long it was idle before.
+#[derive(Debug, Clone, Copy)]
+pub struct Use {
+    pub mark: Mark,
+    pub gap: Tick,
+}
+
+/// The way to the thread.
+#[derive(Debug)]
+pub struct Errands {
+    sender: SyncSender<Errand>,
+    relief_wanted: Arc<AtomicBool>,
+}
+
+impl Errands {
+    pub fn send(&self, errand: Errand) {
+        if matches!(errand, Errand::Relieve) && self.relief_wanted.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = self.sender.try_send(errand) {
+            let (std::sync::mpsc::TrySendError::Full(lost) | std::sync::mpsc::TrySendError::Disconnected(lost)) = error;
+            if matches!(lost, Errand::Relieve) {
+                self.relief_wanted.store(false, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// The thread, until stopped.
+#[derive(Debug)]
+pub struct Mover {
+    sender: SyncSender<Errand>,
+    stopping: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Mover {
+    pub fn start(core: &Arc<Core>) -> Result<Self> {
+        let (sender, receiver) = sync_channel(MAX_ERRANDS);
+        let (stopping, relief_wanted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let errands = Errands { sender: sender.clone(), relief_wanted: relief_wanted.clone() };
+        let worker = Worker { core: Arc::downgrade(core), stopping: stopping.clone(), relief_wanted };
+        let thread = if core.levels.is_empty() {
+            None
+        } else {
+            let spawned = std::thread::Builder::new().name("headrace-store".to_owned());
+            let spawned = spawned.spawn(move || worker.run(&receiver));
+            Some(spawned.map_err(|error| {
+                Error::new(ErrorKind::Unexpected, "cannot start the store's background thread").with_source(error)
+            })?)
+        };
+        // A core is given to one mover only.
+        let _ = core.errands.set(errands);
+        Ok(Mover { sender, stopping, thread: Mutex::new(thread) })
+    }
+
+    /// Waits for the errand at hand and ends the thread. Harmless when repeated.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        let _ = self.sender.try_send(Errand::Stop);
+        if let Some(thread) = self.thread.lock().take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the store's background thread ended with a fault");
+        }
+    }
+}
+
+struct Worker {
+    core: Weak<Core>,
+    stopping: Arc<AtomicBool>,
+    relief_wanted: Arc<AtomicBool>,
+}
+
+impl Worker {
+    fn run(&self, receiver: &Receiver<Errand>) {
+        while !self.is_stopping() {
+            let errand = receiver.recv_timeout(ROUND);
+            let Some(core) = self.core.upgrade() else { return };
+            match errand {
+                Ok(Errand::Promote { folder, id, index, fresh }) => core.promote(&folder, &id, index, fresh),
+                Ok(Errand::Relieve) => self.relieve(&core),
+                Ok(Errand::Verify { folder, id }) => self.verify(&folder, &id),
+                Ok(Errand::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            compact_logs(&core);
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    fn relieve(&self, core: &Core) {
+        self.relief_wanted.store(false, Ordering::Relaxed);
+        for level in &core.levels {
+            level.folders.iter().for_each(|folder| core.relieve(level, folder, &self.stopping));
+        }
+        std::thread::sleep(RELIEF_PAUSE);
+    }
+
+    fn verify(&self, folder: &Folder, id: &FileId) {
+        let mut indices = folder.indices(id).into_iter();
+        while let Some(index) = indices.next().filter(|_| !self.is_stopping()) {
+            folder.verify_block(id, index, false);
+        }
+    }
+}
+
+fn compact_logs(core: &Core) {
+    for folder in core.open_folders().filter(|folder| folder.wants_compaction() && !folder.is_aside()) {
+        if let Err(error) = folder.compact() {
+            folder.set_aside(&format!("its log could not be written anew ({error})"));
+        }
+    }
+}
+
+impl Core {
+    /// Brings a folder that is over its high mark down to its low mark, as far as the policy gives blocks up.
+    pub fn relieve(&self, level: &Level, folder: &Arc<Folder>, stopping: &AtomicBool) {
+        let mark = |share: f64| (share * folder.quota_bytes as f64) as u64;
+        if folder.used() <= mark(level.high) {
+            return;
+        }
+        for _ in 0..MAX_VICTIMS {
+            if folder.used() <= mark(level.low) || stopping.load(Ordering::Relaxed) {
+                return;
+            }
+            let Some(victim) = folder.victim(self.shared.now(), false) else { return };
+            self.give_up(folder, &victim);
+        }
+    }
+
+    /// Moves a victim one level down, or evicts it where there is no lower level that takes it.
+    fn give_up(&self, folder: &Arc<Folder>, victim: &Victim) {
+        let indices = victim.index.map_or_else(|| folder.indices(&victim.id), |index| vec![index]);
+        let demoted = self.levels.get(folder.level + 1).and_then(|below| {
+            below
+                .folders
+                .iter()
+                .filter(|target| !target.is_aside())
+                .max_by(|a, b| a.free_share().total_cmp(&b.free_share()))
+        });
+        if let Some(target) = demoted {
+            let last = folder.level + 2 == self.levels.len();
+            let moved = self.transplant(folder, target, &victim.id, &indices, last);
+            self.shared.counters.demoted.inc_by(moved);
+        }
+        // What was moved is gone already; what was not is evicted.
+        folder.remove(&victim.id, victim.index, Removal::Evict);
+    }
+
+    /// Moves a block of a slow level, or its whole file where it fits, up into the fastest level that pays.
+    pub fn promote(&self, folder: &Arc<Folder>, id: &FileId, index: u32, fresh: Use) {
+        let indices = folder.indices(id);
+        let bytes = |indices: &[u32]| indices.len() as u64 * u64::from(self.shared.block_size.bytes());
+        for level in self.levels.iter().take(folder.level) {
+            for target in level.folders.iter().filter(|target| !target.is_aside()) {
+                let room = ((level.high * target.quota_bytes as f64) as u64).saturating_sub(target.used());
+                let whole = folder.cached_bytes(id).next_multiple_of(4096) <= room;
+                let chosen = if whole { indices.clone() } else { vec![index] };
+                let free = bytes(&chosen) <= room || whole;
+                if self.pays(target, fresh, free) {
+                    let moved = self.transplant(folder, target, id, &chosen, false);
+                    self.shared.counters.promoted.inc_by(moved);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// True when a promotion pays; a rival that must go for it has gone then.
+    fn pays(&self, target: &Arc<Folder>, fresh: Use, free: bool) -> bool {
+        let now = self.shared.now();
+        if free {
+            return self.shared.policy.promotes(fresh.mark, fresh.gap, None, now);
+        }
+        let Some(rival) = target.victim(now, false) else { return false };
+        let pays = self.shared.policy.promotes(fresh.mark, fresh.gap, Some(rival.mark), now);
+        if pays {
+            self.give_up(target, &rival);
+        }
+        pays
+    }
+
+    /// Copies blocks to another folder, each under its checksum, and removes what was copied; how many were.
+    fn transplant(&self, from: &Folder, to: &Arc<Folder>, id: &FileId, indices: &[u32], may_evict: bool) -> u64 {
+        let Some(key) = from.key(id) else { return 0 };
+        let copied = indices.iter().filter(|index| {
+            let Some((bytes, crc)) = from.read_block(id, **index) else { return false };
+            let length = bytes.len() as u32;
+            let room = disk::allocated(length);
+            if !(to.reserve(room) || may_evict && self.make_room(to, room) && to.reserve(room)) {
+                return false;
+            }
+            let content = Content { key: &key, id: *id, index: **index, parts: &[Bytes::from(bytes)], length, crc };
+            to.store(&content).is_ok()
+        });
+        copied.filter(|index| from.remove(id, Some(**index), Removal::Move) > 0).count() as u64
+    }
+}

@@ -1,0 +1,59 @@
+//! What becomes of a complete block: it goes into the store on a blocking thread, or stays in memory for a while.
+
+use std::sync::Arc;
+
+use super::Transfer;
+use super::control::Purpose;
+use super::flight::Flight;
+use crate::store::{Put, Store};
+
+impl Transfer {
+    /// Takes a block whose last byte has arrived; its readers have been answered already.
+    pub(crate) fn finish(self: &Arc<Self>, flight: &Arc<Flight>) {
+        self.metrics.fills.inc();
+        match &self.store {
+            None => self.settle(flight, Put::Declined("no cache")),
+            Some(store) => {
+                let (transfer, store, flight) = (self.clone(), store.clone(), flight.clone());
+                let settle = async move {
+                    let put = transfer.put(store, &flight).await;
+                    transfer.settle(&flight, put);
+                };
+                drop(self.tasks.spawn_on(settle, &self.runtime));
+            }
+        }
+    }
+
+    /// Writes the block. Few threads do so at a time; meanwhile the block's memory stays taken, which slows down
+    /// whoever fetches faster than the disk writes.
+    async fn put(&self, store: Arc<Store>, flight: &Arc<Flight>) -> Put {
+        let _slot = self.put_slots.acquire().await;
+        let flight = flight.clone();
+        let write = move || store.put(flight.source.key(), flight.id.index, &flight.parts());
+        match self.runtime.spawn_blocking(write).await {
+            Ok(put) => put,
+            // The thread panicked, or the runtime is going away: the reader has its bytes all the same.
+            Err(_) => Put::Declined("interrupted"),
+        }
+    }
+
+    fn settle(&self, flight: &Arc<Flight>, put: Put) {
+        match put {
+            Put::Stored | Put::Present => {
+                self.flights.remove(flight);
+                flight.end_stored();
+            }
+            Put::Declined(reason) if self.keeps(flight) => self.memory.keep(flight.clone(), reason),
+            Put::Declined(reason) => {
+                self.flights.remove(flight);
+                flight.end_declined(reason);
+                flight.discard();
+            }
+        }
+    }
+
+    /// A declined block stays in memory unless only a warm-up wanted it.
+    fn keeps(&self, flight: &Flight) -> bool {
+        !self.closing.is_cancelled() && (flight.control.purpose != Purpose::Warm || flight.control.was_served())
+    }
+}

@@ -1,0 +1,267 @@
+//! Warm-up: brings given files into the store, skips what is there, and calls itself complete only when every block has
+//! been seen in the store afterwards. Starting it again goes on where it was.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Transfer;
+use super::background::Found;
+use super::control::{Outcome, Purpose};
+use super::order::OrderedFiles;
+use super::progress::{WarmProgress, WarmState};
+use super::source::Source;
+use crate::error::{Error, Result};
+use crate::store::Store;
+use crate::sync::{Condvar, Mutex};
+
+/// Errors kept word for word; beyond them only their number is known.
+const KEPT_ERRORS: usize = 100;
+
+/// Files whose blocks may be under way at the same time.
+const FILES_UNDER_WAY: usize = 1024;
+
+/// A warm-up stops when the store declined this much in a row: it is full.
+const DECLINED_IN_A_ROW_BYTES: u64 = 64 << 20;
+
+/// A warm-up gives up after this many failures in a row: the origin is gone, and each file would wait for its retries.
+const FAILED_IN_A_ROW: u64 = 100;
+
+/// A warm-up under way, or ended.
+#[derive(Debug)]
+pub struct WarmJob {
+    counts: Counts,
+    total_bytes: u64,
+    total_files: u64,
+    errors: Mutex<Vec<String>>,
+    declined_reason: Mutex<&'static str>,
+    state: Mutex<WarmState>,
+    changed: Condvar,
+    cancelled: CancellationToken,
+    ended: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    done_bytes: AtomicU64,
+    done_files: AtomicU64,
+    origin_bytes: AtomicU64,
+    declined_bytes: AtomicU64,
+    failed_blocks: AtomicU64,
+    declined_in_a_row_bytes: AtomicU64,
+    failed_in_a_row: AtomicU64,
+}
+
+impl WarmJob {
+    fn new(files: &dyn OrderedFiles) -> Arc<Self> {
+        Arc::new(WarmJob {
+            counts: Counts::default(),
+            total_bytes: files.total_bytes(),
+            total_files: files.count() as u64,
+            errors: Mutex::default(),
+            declined_reason: Mutex::new(""),
+            state: Mutex::new(WarmState::Fetching),
+            changed: Condvar::new(),
+            cancelled: CancellationToken::new(),
+            ended: CancellationToken::new(),
+        })
+    }
+
+    /// How far it is; cheap enough to ask several times a second.
+    pub fn progress(&self) -> WarmProgress {
+        let state = *self.state.lock();
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let mut progress = WarmProgress {
+            state,
+            done_bytes: read(&self.counts.done_bytes),
+            total_bytes: self.total_bytes,
+            done_files: read(&self.counts.done_files),
+            total_files: self.total_files,
+            origin_bytes: read(&self.counts.origin_bytes),
+            did_not_fit_bytes: read(&self.counts.declined_bytes),
+            failed_blocks: read(&self.counts.failed_blocks),
+            declined_reason: *self.declined_reason.lock(),
+            errors: self.errors.lock().clone(),
+            message: String::new(),
+        };
+        progress.message = progress.sentence();
+        progress
+    }
+
+    /// Stops fetching; blocks under way still complete.
+    pub fn cancel(&self) {
+        self.cancelled.cancel();
+    }
+
+    /// Waits for the end.
+    pub async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// Blocks this thread until the job has ended or `timeout` is over; true when it has ended.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        let mut state = self.state.lock();
+        while !state.is_end() {
+            if self.changed.wait_until(&mut state, deadline).timed_out() {
+                return state.is_end();
+            }
+        }
+        true
+    }
+
+    fn enter(&self, state: WarmState) {
+        *self.state.lock() = state;
+        if state.is_end() {
+            self.ended.cancel();
+        }
+        self.changed.notify_all();
+    }
+
+    /// True when going on is of no use: the store is full, or the origin is gone.
+    fn is_hopeless(&self) -> bool {
+        self.counts.declined_in_a_row_bytes.load(Ordering::Relaxed) >= DECLINED_IN_A_ROW_BYTES
+            || self.counts.failed_in_a_row.load(Ordering::Relaxed) >= FAILED_IN_A_ROW
+    }
+
+    /// Notes how one block ended; true when it is in.
+    fn note(&self, source: &Source, bytes: u64, outcome: &Outcome) -> bool {
+        let add = |count: &AtomicU64, amount| {
+            count.fetch_add(amount, Ordering::Relaxed);
+        };
+        let clear = |count: &AtomicU64| count.store(0, Ordering::Relaxed);
+        match outcome {
+            Outcome::Stored => {
+                add(&self.counts.done_bytes, bytes);
+                clear(&self.counts.declined_in_a_row_bytes);
+                clear(&self.counts.failed_in_a_row);
+                return true;
+            }
+            Outcome::Declined(reason) => {
+                *self.declined_reason.lock() = reason;
+                add(&self.counts.declined_bytes, bytes);
+                add(&self.counts.declined_in_a_row_bytes, bytes);
+                clear(&self.counts.failed_in_a_row);
+            }
+            Outcome::Failed(error) => {
+                add(&self.counts.failed_blocks, 1);
+                add(&self.counts.failed_in_a_row, 1);
+                let mut errors = self.errors.lock();
+                if errors.len() < KEPT_ERRORS {
+                    errors.push(format!("{}: {error}", source.path()));
+                }
+            }
+        }
+        false
+    }
+}
+
+impl Transfer {
+    /// Brings `files` into the store, in their order, at the speed of the link. `Config` when there is no cache.
+    pub fn warm(self: &Arc<Self>, files: Arc<dyn OrderedFiles>) -> Result<Arc<WarmJob>> {
+        let Some(store) = self.store.clone() else {
+            return Err(Error::config("there is no cache to warm").with_hint("name a cache folder: --cache PATH:QUOTA"));
+        };
+        let job = WarmJob::new(&*files);
+        let (transfer, running) = (self.clone(), job.clone());
+        let run = async move {
+            tokio::select! {
+                () = transfer.closing.cancelled() => running.cancel(),
+                () = running.cancelled.cancelled() => {}
+                () = transfer.warm_all(&running, &*files) => {}
+            }
+            transfer.conclude(&running, store, files).await;
+        };
+        drop(self.tasks.spawn_on(run, &self.runtime));
+        Ok(job)
+    }
+
+    async fn warm_all(self: &Arc<Self>, job: &Arc<WarmJob>, files: &dyn OrderedFiles) {
+        let under_way = Arc::new(Semaphore::new(FILES_UNDER_WAY));
+        let watchers = TaskTracker::new();
+        for position in 0..files.count() {
+            if job.is_hopeless() {
+                break;
+            }
+            let Ok(permit) = under_way.clone().acquire_owned().await else { break };
+            let Some(source) = files.get(position) else { continue };
+            let (coming, blocks) = mpsc::unbounded_channel();
+            watchers.spawn_on(watch_file(job.clone(), source.clone(), blocks, permit), &self.runtime);
+            self.warm_file(job, &source, coming).await;
+            tokio::task::consume_budget().await;
+        }
+        watchers.close();
+        watchers.wait().await;
+    }
+
+    async fn warm_file(self: &Arc<Self>, job: &WarmJob, source: &Source, coming: mpsc::UnboundedSender<Coming>) {
+        self.fetch_missing(source, Purpose::Warm, |found| {
+            match found {
+                Found::Here { bytes } => drop(job.note(source, bytes, &Outcome::Stored)),
+                Found::Coming { bytes, outcome, ours } => {
+                    job.counts.origin_bytes.fetch_add(if ours { bytes } else { 0 }, Ordering::Relaxed);
+                    // The watcher lives until this sender is dropped.
+                    drop(coming.send((bytes, outcome)));
+                }
+            }
+            !job.is_hopeless()
+        })
+        .await;
+    }
+
+    /// Looks for every block in the store and says how the job ended.
+    async fn conclude(&self, job: &Arc<WarmJob>, store: Arc<Store>, files: Arc<dyn OrderedFiles>) {
+        if job.cancelled.is_cancelled() {
+            return job.enter(WarmState::Cancelled);
+        }
+        job.enter(WarmState::Verifying);
+        let (verifying, block_size) = (job.clone(), self.block_size);
+        let verify = move || {
+            let mut seen = (0, 0);
+            for source in (0..files.count()).filter_map(|position| files.get(position)) {
+                if verifying.cancelled.is_cancelled() {
+                    break;
+                }
+                let indices = 0..block_size.count(source.size());
+                let present = indices.filter(|index| store.get(&source.id(), *index).is_some());
+                let bytes: u64 = present.map(|index| block_size.range(index, source.size()).length()).sum();
+                seen = (seen.0 + bytes, seen.1 + u64::from(bytes == source.size()));
+            }
+            seen
+        };
+        let Ok((bytes, whole_files)) = self.runtime.spawn_blocking(verify).await else {
+            return job.enter(WarmState::Cancelled);
+        };
+        job.counts.done_bytes.store(bytes, Ordering::Relaxed);
+        job.counts.done_files.store(whole_files, Ordering::Relaxed);
+        job.enter(match () {
+            () if job.cancelled.is_cancelled() => WarmState::Cancelled,
+            () if bytes == job.total_bytes && whole_files == job.total_files => WarmState::Complete,
+            () => WarmState::Incomplete,
+        });
+    }
+}
+
+/// A block on its way: its length, and how it will end.
+type Coming = (u64, oneshot::Receiver<Outcome>);
+
+/// Notes how the blocks of one file end.
+async fn watch_file(
+    job: Arc<WarmJob>,
+    source: Source,
+    mut blocks: mpsc::UnboundedReceiver<Coming>,
+    _permit: OwnedSemaphorePermit,
+) {
+    let mut whole = true;
+    while let Some((bytes, outcome)) = blocks.recv().await {
+        let outcome = outcome.await.unwrap_or_else(|_| Outcome::Failed(super::fetch::closing_error()));
+        whole &= job.note(&source, bytes, &outcome);
+    }
+    if whole {
+        job.counts.done_files.fetch_add(1, Ordering::Relaxed);
+    }
+}

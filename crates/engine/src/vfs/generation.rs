@@ -1,0 +1,124 @@
+//! Which snapshots the tree answers from: the current one, and a few before it for those who still hold their inodes.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::Inode;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ids::FileKey;
+use crate::origin::{ObjectVersion, Origin};
+use crate::snapshot::{Node, NodeIndex, NodeKind, Snapshot};
+use crate::transfer::Source;
+
+/// Snapshots kept beside the current one. A file that is open keeps its own for as long as it is open; these are for
+/// inodes that the kernel remembers without a handle.
+const OLDER: usize = 4;
+
+/// One snapshot with the origins that its files come from.
+pub(super) struct Generation {
+    pub(super) snapshot: Snapshot,
+    origins: Arc<[Arc<dyn Origin>]>,
+    names: Arc<[Arc<str>]>,
+}
+
+/// A node of one generation.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) generation: Arc<Generation>,
+    pub(super) node: Node,
+}
+
+/// The current generation and those before it, newest first.
+struct Line {
+    current: Arc<Generation>,
+    older: Vec<Arc<Generation>>,
+}
+
+pub(super) struct Generations {
+    line: ArcSwap<Line>,
+}
+
+impl Generation {
+    pub(super) fn new(snapshot: Snapshot, origins: Arc<[Arc<dyn Origin>]>) -> Self {
+        let names = origins.iter().map(|origin| Arc::from(origin.name())).collect();
+        Generation { snapshot, origins, names }
+    }
+
+    fn succeeded_by(&self, snapshot: Snapshot) -> Self {
+        Generation { snapshot, origins: self.origins.clone(), names: self.names.clone() }
+    }
+
+    /// The version of a file and where it comes from. `IsDirectory` for a directory.
+    pub(super) fn source(&self, node: &Node) -> Result<Source> {
+        if node.kind != NodeKind::File {
+            return Err(self.not_a_file(node));
+        }
+        let number = usize::from(node.origin);
+        let key = self.snapshot.origin_key(node.index);
+        let version = self.snapshot.file_version(node.index);
+        let (Some(origin), Some(dataset), Some(version)) = (self.origins.get(number), self.names.get(number), version)
+        else {
+            let path = self.readable_path(node.index);
+            return Err(Error::new(ErrorKind::Corrupt, format!("the snapshot's entry for {path} makes no sense"))
+                .with_hint("take a new snapshot: headrace refresh"));
+        };
+        let path: Box<[u8]> = key.into();
+        let object = ObjectVersion { key: path.clone(), size: node.size, version: version.clone() };
+        let key = FileKey { dataset: dataset.clone(), path, size: node.size, version };
+        Ok(Source::new(key, object, origin.clone()))
+    }
+
+    fn not_a_file(&self, node: &Node) -> Error {
+        let path = self.readable_path(node.index);
+        match node.kind {
+            NodeKind::Directory => Error::new(ErrorKind::IsDirectory, format!("{path} is a directory")),
+            _ => Error::new(ErrorKind::Unsupported, format!("{path} is a symbolic link, which cannot be read itself")),
+        }
+    }
+
+    pub(super) fn readable_path(&self, index: NodeIndex) -> String {
+        format!("/{}", String::from_utf8_lossy(&self.snapshot.path(index)))
+    }
+}
+
+impl Generations {
+    pub(super) fn new(first: Generation) -> Self {
+        Generations { line: ArcSwap::from_pointee(Line { current: Arc::new(first), older: Vec::new() }) }
+    }
+
+    pub(super) fn current(&self) -> Arc<Generation> {
+        self.line.load().current.clone()
+    }
+
+    /// Makes `snapshot` the current one; returns the one before.
+    pub(super) fn succeed(&self, snapshot: Snapshot) -> Arc<Generation> {
+        let line = self.line.load_full();
+        let older = std::iter::once(&line.current).chain(&line.older).take(OLDER).cloned().collect();
+        let current = Arc::new(line.current.succeeded_by(snapshot));
+        self.line.store(Arc::new(Line { current, older }));
+        line.current.clone()
+    }
+
+    /// The newest node with this inode. `Stale` when no snapshot that is kept has it.
+    pub(super) fn find(&self, inode: Inode) -> Result<Place> {
+        let line = self.line.load();
+        std::iter::once(&line.current)
+            .chain(&line.older)
+            .find_map(|generation| {
+                let node = generation.snapshot.node(generation.snapshot.find_inode(inode)?)?;
+                Some(Place { generation: generation.clone(), node })
+            })
+            .ok_or_else(|| Error::new(ErrorKind::Stale, format!("inode {inode} is of a snapshot that is long gone")))
+    }
+
+    /// The same for a directory; `NotDirectory` for anything else.
+    pub(super) fn find_directory(&self, inode: Inode) -> Result<Place> {
+        let place = self.find(inode)?;
+        if place.node.kind == NodeKind::Directory {
+            return Ok(place);
+        }
+        let path = place.generation.readable_path(place.node.index);
+        Err(Error::new(ErrorKind::NotDirectory, format!("{path} is not a directory")))
+    }
+}

@@ -1,0 +1,271 @@
+//! The one implementation of `FileSystem`: names from the snapshot, bytes from the transfer.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use super::files::{Files, OpenFile};
+use super::generation::{Generation, Generations, Place};
+use super::replies::{reply_from_cache, reply_when_ready};
+use super::selection::Selection;
+use super::siblings::Siblings;
+use super::{Attributes, Backing, DirectoryEntry, FileKind, FileSystem, Inode, Opened, ROOT, ReadReply, Statistics};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ids::ByteRange;
+use crate::origin::Origin;
+use crate::snapshot::{Change, Node, NodeIndex, NodeKind, Snapshot, difference_inodes};
+use crate::sync::Mutex;
+use crate::transfer::{Source, Transfer};
+
+/// Who the files seem to belong to, and what may be done with them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ownership {
+    pub uid: u32,
+    pub gid: u32,
+    /// Permission bits of files.
+    pub file_mode: u32,
+    /// Permission bits of directories.
+    pub directory_mode: u32,
+}
+
+impl Ownership {
+    /// Readable by all, owned by `uid` and `gid`.
+    pub fn new(uid: u32, gid: u32) -> Self {
+        Ownership { uid, gid, file_mode: 0o444, directory_mode: 0o555 }
+    }
+}
+
+/// A dataset as a tree of files.
+pub struct Tree {
+    generations: Generations,
+    transfer: Arc<Transfer>,
+    ownership: Ownership,
+    files: Files,
+    siblings: Siblings,
+    refreshing: Mutex<()>,
+}
+
+impl Tree {
+    /// The tree of `snapshot`, whose origin number n is `origins[n]`.
+    pub fn new(
+        snapshot: Snapshot,
+        origins: Vec<Arc<dyn Origin>>,
+        transfer: Arc<Transfer>,
+        ownership: Ownership,
+    ) -> Arc<Self> {
+        Arc::new(Tree {
+            generations: Generations::new(Generation::new(snapshot, origins.into())),
+            transfer,
+            ownership,
+            files: Files::new(),
+            siblings: Siblings::default(),
+            refreshing: Mutex::new(()),
+        })
+    }
+
+    /// Answers from `snapshot` from now on, and tells every name that a cache above must forget. Files that are open
+    /// stay at their version; so do inodes without a handle for the next four refreshes. Reads both snapshots whole:
+    /// not for a thread that must not wait.
+    pub fn refresh(&self, snapshot: Snapshot) -> Vec<Change> {
+        let _one_at_a_time = self.refreshing.lock();
+        let before = self.generations.succeed(snapshot.clone());
+        let mut changes = Vec::new();
+        difference_inodes(&before.snapshot, &snapshot, &mut |change| changes.push(change));
+        changes
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        self.generations.current().snapshot.clone()
+    }
+
+    pub fn ownership(&self) -> Ownership {
+        self.ownership
+    }
+
+    pub fn transfer(&self) -> &Arc<Transfer> {
+        &self.transfer
+    }
+
+    /// The files at `paths` (below the root, no leading slash; a directory means all below it) in the current snapshot.
+    pub fn select(&self, paths: &[impl AsRef<[u8]>]) -> Result<Selection> {
+        Selection::new(self.generations.current(), paths)
+    }
+
+    /// The attributes of the entry at `path`; the root's for an empty one.
+    pub fn find(&self, path: &[u8]) -> Result<Attributes> {
+        let generation = self.generations.current();
+        let index = generation.snapshot.find_path(path).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("/{} does not exist", String::from_utf8_lossy(path)))
+        })?;
+        generation.snapshot.node(index).map(|node| self.describe(&node)).ok_or_else(no_such_entry)
+    }
+
+    /// The version of a file that `inode` stands for, and where it comes from.
+    pub fn source(&self, inode: Inode) -> Result<Source> {
+        Ok(self.file(inode, 0)?.source.clone())
+    }
+
+    /// Files open by handle now.
+    pub fn open_handles(&self) -> usize {
+        self.files.open_handles()
+    }
+
+    fn file(&self, inode: Inode, handle: u64) -> Result<Arc<OpenFile>> {
+        self.files.find(inode, handle, || OpenFile::at(self.generations.find(inode)?))
+    }
+
+    /// Watches for walks in name order over small files, and fetches ahead of them.
+    fn note_start(&self, file: &OpenFile) {
+        let block = u64::from(self.transfer.block_size().bytes());
+        if file.source.size() > block {
+            return;
+        }
+        let Some(ahead) = self.siblings.note(&file.generation, file.parent, file.index) else { return };
+        let snapshot = &file.generation.snapshot;
+        let nodes = ahead.clone().map_while(|index| snapshot.node(NodeIndex(index)));
+        let siblings = nodes.take_while(|node| node.parent == file.parent);
+        let mut reached = ahead.start;
+        for node in siblings {
+            if node.kind == NodeKind::File && node.size <= block && !self.fetch_sibling(&file.generation, node) {
+                return self.siblings.pressed(&file.generation, file.parent, reached);
+            }
+            reached += 1;
+        }
+    }
+
+    /// False when memory or requests are short.
+    fn fetch_sibling(&self, generation: &Arc<Generation>, node: Node) -> bool {
+        let place = Place { generation: generation.clone(), node };
+        match self.files.find(place.node.inode, 0, || OpenFile::at(place)) {
+            Ok(file) => self.transfer.fetch_file_ahead(&file.source),
+            // Its own reader will hear of it.
+            Err(_) => true,
+        }
+    }
+
+    fn describe(&self, node: &Node) -> Attributes {
+        let (kind, mode, links) = match node.kind {
+            NodeKind::File => (FileKind::File, self.ownership.file_mode, 1),
+            NodeKind::Directory => (FileKind::Directory, self.ownership.directory_mode, 2 + node.subdirectories),
+            NodeKind::Symlink => (FileKind::Symlink, 0o777, 1),
+        };
+        Attributes { inode: node.inode, kind, size: node.size, mtime_ns: node.mtime_ns, mode, links }
+    }
+}
+
+impl OpenFile {
+    fn at(place: Place) -> Result<Self> {
+        let source = place.generation.source(&place.node)?;
+        Ok(OpenFile {
+            source,
+            reader: Default::default(),
+            index: place.node.index,
+            parent: place.node.parent,
+            generation: place.generation,
+        })
+    }
+}
+
+impl FileSystem for Tree {
+    fn lookup(&self, parent: Inode, name: &[u8]) -> Result<Attributes> {
+        let directory = self.generations.find_directory(parent)?;
+        let snapshot = &directory.generation.snapshot;
+        let index = snapshot.lookup(directory.node.index, name).ok_or_else(no_such_entry)?;
+        snapshot.node(index).map(|node| self.describe(&node)).ok_or_else(no_such_entry)
+    }
+
+    fn attributes(&self, inode: Inode) -> Result<Attributes> {
+        Ok(self.describe(&self.generations.find(inode)?.node))
+    }
+
+    fn read_link(&self, inode: Inode) -> Result<Vec<u8>> {
+        let place = self.generations.find(inode)?;
+        place.generation.snapshot.symlink_target(place.node.index).ok_or_else(|| {
+            let path = place.generation.readable_path(place.node.index);
+            Error::config(format!("{path} is not a symbolic link"))
+        })
+    }
+
+    fn open(&self, inode: Inode) -> Result<Opened> {
+        let file = self.file(inode, 0)?;
+        self.note_start(&file);
+        Ok(Opened { handle: self.files.open(&file) })
+    }
+
+    fn release(&self, handle: u64) {
+        self.files.release(handle);
+    }
+
+    fn backing(&self, inode: Inode) -> Option<Backing> {
+        let file = self.file(inode, 0).ok()?;
+        let whole = self.transfer.store()?.whole_file(&file.source.id(), file.source.size())?;
+        self.transfer.note_reading(&file.source);
+        Some(Backing { file: whole.file.clone(), pin: Box::new(whole) })
+    }
+
+    fn read_cached(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Result<Option<ReadReply>> {
+        let file = self.file(inode, handle)?;
+        if offset == 0 && handle == 0 {
+            self.note_start(&file);
+        }
+        let reply = self.transfer.read_cached(&file.source, ByteRange::new(offset, length as u64), &file.reader)?;
+        reply.map(reply_from_cache).transpose()
+    }
+
+    fn read(
+        self: Arc<Self>,
+        inode: Inode,
+        handle: u64,
+        offset: u64,
+        length: usize,
+    ) -> BoxFuture<'static, Result<ReadReply>> {
+        Box::pin(async move {
+            let file = self.file(inode, handle)?;
+            if offset == 0 && handle == 0 {
+                self.note_start(&file);
+            }
+            let range = ByteRange::new(offset, length as u64);
+            reply_when_ready(self.transfer.read(&file.source, range, &file.reader).await?).await
+        })
+    }
+
+    /// A cookie is a child's position in name order plus one, and holds for the snapshot that the directory is in. A
+    /// directory that is read across a refresh goes on at the same position of the new one: as on any file system, a
+    /// name that came or went meanwhile may be told or not, and one beside it told twice or left out.
+    fn read_directory(
+        &self,
+        inode: Inode,
+        cookie: u64,
+        visit: &mut dyn FnMut(DirectoryEntry<'_>) -> bool,
+    ) -> Result<()> {
+        let directory = self.generations.find_directory(inode)?;
+        let snapshot = &directory.generation.snapshot;
+        // No directory has 2^32 entries, so a larger cookie is behind the end.
+        let Ok(skip) = u32::try_from(cookie) else { return Ok(()) };
+        let mut cookie = cookie;
+        snapshot.children(directory.node.index, skip, &mut |index, name| {
+            cookie += 1;
+            let Some(node) = snapshot.node(index) else { return true };
+            visit(DirectoryEntry { name, attributes: self.describe(&node), cookie })
+        });
+        Ok(())
+    }
+
+    fn parent(&self, inode: Inode) -> Result<Inode> {
+        if inode == ROOT {
+            return Ok(ROOT);
+        }
+        let place = self.generations.find(inode)?;
+        place.generation.snapshot.inode(place.node.parent).ok_or_else(no_such_entry)
+    }
+
+    fn statistics(&self) -> Statistics {
+        let generation = self.generations.current();
+        Statistics { files: generation.snapshot.files(), bytes: generation.snapshot.total_bytes() }
+    }
+}
+
+/// Not a word more: this is made for every name that a program tries in vain.
+fn no_such_entry() -> Error {
+    Error::new(ErrorKind::NotFound, "no such file or directory")
+}

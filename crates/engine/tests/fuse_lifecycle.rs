@@ -1,0 +1,548 @@
+//! From mount to unmount: refusals, busy and dead mounts, hand-over, crashes, invalidation, killed readers, faults.
+
+mod fuse_support;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fuse_support::{Content, Mount, Tree, budgets, can_mount, eventually, memory, pattern, runtime};
+use headrace_engine::error::{Error, ErrorKind};
+use headrace_engine::fuse::{Handover, Mode, MountOptions, Negotiated, Session, Surroundings, mount, unmount_path};
+use headrace_engine::metrics::Metrics;
+use headrace_engine::vfs::ROOT;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn hello() -> Tree {
+    let tree = Tree::default();
+    tree.put(ROOT, "hello", memory(b"hello world"));
+    tree
+}
+
+/// The error of a mount that must fail, within a second.
+fn refused(path: &Path, options: MountOptions) -> Error {
+    let (start, runtime) = (Instant::now(), runtime());
+    let tree = Arc::new(hello());
+    let outcome = mount(tree, path, options, runtime.handle().clone(), Metrics::new(), budgets());
+    assert!(start.elapsed() < SECOND);
+    outcome.err().expect("refused")
+}
+
+#[test]
+fn a_busy_mount_is_not_unmounted_unless_forced() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::new(hello(), Mode::Classic);
+    let file = File::open(mount.path("hello")).expect("openable");
+    let busy = mount.handle().unmount(false).expect_err("busy");
+    assert_eq!((busy.kind(), busy.errno()), (ErrorKind::Busy, libc::EBUSY));
+    assert!(!mount.handle().wait(Some(Duration::from_millis(50))));
+    mount.handle().unmount(true).expect("detached");
+    assert_eq!(std::fs::read_dir(mount.folder.path()).expect("the folder itself").count(), 0);
+    let mut buffer = [0; 5];
+    file.read_exact_at(&mut buffer, 6).expect("who has it open may finish");
+    assert_eq!(&buffer, b"world");
+    drop(file);
+    assert!(mount.handle().wait(Some(5 * SECOND)));
+    mount.handle().unmount(false).expect("gone already");
+}
+
+#[test]
+fn an_idle_mount_is_unmounted_and_ends() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::new(hello(), Mode::Auto);
+    drop(std::fs::read(mount.path("hello")).expect("readable"));
+    mount.handle().unmount(false).expect("idle");
+    assert!(mount.handle().wait(Some(5 * SECOND)));
+    assert!(!mount.path("hello").exists());
+}
+
+#[test]
+fn dropping_unmounts_also_when_busy() {
+    if !can_mount() {
+        return;
+    }
+    let mut mount = Mount::new(hello(), Mode::Classic);
+    let _file = File::open(mount.path("hello")).expect("openable");
+    mount.handle = None;
+    assert!(!mount.path("hello").exists());
+}
+
+#[test]
+fn an_unmount_leaves_what_others_mounted_later() {
+    if !can_mount() {
+        return;
+    }
+    let first = Mount::new(hello(), Mode::Classic);
+    first.handle().unmount(false).expect("idle");
+    let other = Tree::default();
+    other.put(ROOT, "other", memory(b"other"));
+    let runtime = runtime();
+    let second = mount(
+        Arc::new(other),
+        first.folder.path(),
+        MountOptions::default(),
+        runtime.handle().clone(),
+        Metrics::new(),
+        budgets(),
+    );
+    let _second = second.expect("mounted");
+    first.handle().unmount(true).expect("nothing to do");
+    assert!(first.path("other").exists());
+}
+
+#[test]
+fn unfit_folders_are_refused_with_a_hint() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("file"), b"x").expect("written");
+    for (path, kind) in [
+        (folder.path().join("missing"), ErrorKind::NotFound),
+        (folder.path().join("file"), ErrorKind::NotDirectory),
+        (folder.path().to_owned(), ErrorKind::Busy),
+    ] {
+        let error = refused(&path, MountOptions::default());
+        assert_eq!(error.kind(), kind, "{error:?}");
+        assert!(error.hint().is_some() && !error.message().contains('\n'));
+    }
+    let nothing = unmount_path(folder.path(), false).expect_err("nothing there");
+    assert_eq!(nothing.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn the_same_folder_is_not_mounted_on_twice() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::new(hello(), Mode::Classic);
+    let error = refused(mount.folder.path(), MountOptions::default());
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    assert!(error.hint().is_some_and(|hint| hint.contains("headrace unmount")), "{error:?}");
+}
+
+#[test]
+fn senseless_options_are_refused() {
+    let unfit = [
+        MountOptions { threads: Some(0), ..Default::default() },
+        MountOptions { entry_timeout_s: f64::NAN, ..Default::default() },
+        MountOptions { source: "two\nlines".into(), ..Default::default() },
+    ];
+    for options in unfit {
+        assert_eq!(refused(Path::new("/"), options).kind(), ErrorKind::Config);
+    }
+}
+
+/// A server in a process of its own, so that it can be killed.
+struct Server {
+    child: Child,
+    words: Vec<String>,
+}
+
+impl Server {
+    fn start(folder: &Path) -> Server {
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "server", "--ignored", "--nocapture"])
+            .env("HEADRACE_SERVE", folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("started");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let line = lines.find_map(|line| line.ok().filter(|line| line.contains("mounted"))).expect("mounted");
+        let words = line.split_whitespace().map(str::to_owned).collect();
+        Server { child, words }
+    }
+
+    fn number<T: std::str::FromStr>(&self, after: &str) -> T {
+        let place = self.words.iter().position(|word| word == after).expect("printed");
+        self.words[place + 1].parse().ok().expect("a number")
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("ended");
+    }
+}
+
+#[test]
+#[ignore = "a part of other tests: serves until it is killed"]
+fn server() {
+    let Ok(folder) = std::env::var("HEADRACE_SERVE") else { return };
+    let tree = hello();
+    tree.put(ROOT, "stuck", Content::Stuck { size: 11 });
+    let runtime = runtime();
+    let options = MountOptions { mode: Mode::Classic, ..MountOptions::default() };
+    let path = Path::new(&folder);
+    let handle = mount(Arc::new(tree), path, options, runtime.handle().clone(), Metrics::new(), budgets());
+    let negotiated = handle.as_ref().expect("mounted").negotiated();
+    println!("\nmounted minor {} flags {}", negotiated.minor, negotiated.flags);
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+#[test]
+fn a_mount_whose_process_died_is_named_and_cleared() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    Server::start(folder.path()).kill();
+    assert_eq!(std::fs::metadata(folder.path()).expect_err("dead").raw_os_error(), Some(libc::ENOTCONN));
+    let error = refused(folder.path(), MountOptions::default());
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    assert!(error.hint().is_some_and(|hint| hint.contains("headrace unmount")), "{error:?}");
+    unmount_path(folder.path(), false).expect("cleared");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder itself").count(), 0);
+}
+
+/// A reader waits for a server that is killed; another session takes the connection over and answers it.
+#[test]
+fn a_crash_is_survived_by_whoever_holds_the_descriptor() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(folder.path());
+    let open = File::open(folder.path().join("hello")).expect("openable");
+    let reader = Command::new("cat").arg(folder.path().join("stuck")).stdout(Stdio::piped()).spawn().expect("cat");
+    std::thread::sleep(Duration::from_millis(300));
+    let negotiated = Negotiated { minor: server.number("minor"), flags: server.number("flags"), mode: Mode::Classic };
+    let handover =
+        Handover { descriptor: steal_connection(server.child.id()), negotiated, opens: vec![], resend: true };
+    server.kill();
+
+    let tree = hello();
+    tree.put(ROOT, "stuck", memory(b"not any more"));
+    let runtime = runtime();
+    let surroundings = Surroundings {
+        filesystem: Arc::new(tree),
+        runtime: runtime.handle().clone(),
+        metrics: Metrics::new(),
+        budgets: budgets(),
+    };
+    let session = Session::resume(handover, &MountOptions::default(), surroundings).expect("resumed");
+    assert_eq!(reader.wait_with_output().expect("ended").stdout, b"not any mor");
+    let mut buffer = [0; 5];
+    open.read_exact_at(&mut buffer, 6).expect("an open file goes on");
+    assert_eq!(std::fs::read(folder.path().join("hello")).expect("readable"), b"hello world");
+    drop(open);
+    unmount_path(folder.path(), false).expect("unmounted");
+    assert!(session.wait(Some(5 * SECOND)));
+}
+
+/// The `/dev/fuse` of another process, as a supervisor would hold it.
+fn steal_connection(process: u32) -> OwnedFd {
+    let folder = format!("/proc/{process}/fd");
+    let is_fuse = |entry: &std::fs::DirEntry| {
+        std::fs::read_link(entry.path()).is_ok_and(|target| target == Path::new("/dev/fuse"))
+    };
+    let entries = std::fs::read_dir(folder).expect("a process").map(|entry| entry.expect("an entry"));
+    let number: i32 =
+        entries.filter(is_fuse).find_map(|entry| entry.file_name().to_str()?.parse().ok()).expect("a connection");
+    // SAFETY: plain system calls with checked results; the new descriptor is owned by nobody else.
+    unsafe {
+        let handle = libc::syscall(libc::SYS_pidfd_open, process, 0) as i32;
+        assert!(handle >= 0);
+        let handle = OwnedFd::from_raw_fd(handle);
+        let stolen = libc::syscall(libc::SYS_pidfd_getfd, handle.as_raw_fd(), number, 0) as i32;
+        assert!(stolen >= 0);
+        OwnedFd::from_raw_fd(stolen)
+    }
+}
+
+#[test]
+fn another_session_goes_on_where_one_stopped() {
+    if !can_mount() {
+        return;
+    }
+    for mode in [Mode::Passthrough, Mode::Classic, Mode::Elide] {
+        let source = tempfile::tempdir().expect("a temporary folder");
+        let bytes = pattern(300_000, 3);
+        std::fs::write(source.path().join("file"), &bytes).expect("written");
+        let mut mount = Mount::new(Tree::of_folder(source.path()), mode);
+        let open = File::open(mount.path("file")).expect("openable");
+        let handover = mount.handle.take().expect("mounted").hand_over().expect("stopped").expect("a session");
+        let blocked = {
+            let path = mount.path("file");
+            std::thread::spawn(move || std::fs::read(path).expect("readable"))
+        };
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(mode != Mode::Passthrough || !blocked.is_finished(), "nobody serves");
+        let surroundings = Surroundings {
+            filesystem: mount.tree.clone(),
+            runtime: mount.runtime.handle().clone(),
+            metrics: Metrics::new(),
+            budgets: budgets(),
+        };
+        let session = Session::resume(handover, &MountOptions::default(), surroundings).expect("resumed");
+        assert!(blocked.join().expect("no fault") == bytes, "{mode:?}");
+        let mut buffer = vec![0; 1000];
+        open.read_exact_at(&mut buffer, 200_000).expect("an open file goes on");
+        assert!(buffer[..] == bytes[200_000..201_000]);
+        drop(open);
+        assert!(std::fs::read(mount.path("file")).expect("readable") == bytes, "{mode:?}");
+        unmount_path(mount.folder.path(), false).expect("unmounted");
+        assert!(session.wait(Some(5 * SECOND)));
+    }
+}
+
+#[test]
+fn an_invalidated_name_is_looked_up_again_while_readers_run() {
+    if !can_mount() {
+        return;
+    }
+    let tree = Tree::default();
+    tree.put(ROOT, "file", memory(&[0; 50_000]));
+    tree.knobs.slow.store(true, Ordering::Relaxed);
+    let mount = Mount::new(tree, Mode::Classic);
+    assert!(!mount.path("later").exists());
+    let (stop, before) = (AtomicBool::new(false), File::open(mount.path("file")).expect("openable"));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let bytes = std::fs::read(mount.path("file")).expect("readable");
+                    assert!(
+                        bytes.len() == 50_000 && bytes.iter().all(|byte| *byte == bytes[0]),
+                        "one version at a time"
+                    );
+                    assert!(std::fs::read_dir(mount.folder.path()).expect("a folder").count() >= 1);
+                }
+            });
+        }
+        for version in 1..=40u8 {
+            mount.tree.put(ROOT, "file", memory(&[version; 50_000]));
+            let delivery = mount.handle().invalidate(vec![(ROOT, b"file".to_vec()), (ROOT, b"unheard of".to_vec())]);
+            mount
+                .runtime
+                .block_on(async { tokio::time::timeout(10 * SECOND, delivery).await })
+                .expect("no deadlock")
+                .ok();
+            assert_eq!(std::fs::read(mount.path("file")).expect("readable")[0], version);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let mut old = [9; 10];
+    before.read_exact_at(&mut old, 0).expect("readable");
+    assert_eq!(old, [0; 10], "an open file keeps its version");
+}
+
+#[test]
+fn added_names_appear_after_invalidation() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::new(hello(), Mode::Classic);
+    let names = || std::fs::read_dir(mount.folder.path()).expect("a folder").count();
+    assert_eq!((names(), names(), mount.path("later").exists()), (1, 1, false));
+    mount.tree.put(ROOT, "later", memory(b"here"));
+    assert_eq!((names(), mount.path("later").exists()), (1, false), "the kernel believes what it was told");
+    let delivery = mount.handle().invalidate(vec![(ROOT, b"later".to_vec())]);
+    assert_eq!(delivery.blocking_recv().expect("delivered").known, 1);
+    assert_eq!((names(), std::fs::read(mount.path("later")).expect("readable")), (2, b"here".to_vec()));
+}
+
+#[test]
+fn all_names_can_be_forgotten_at_once() {
+    if !can_mount() {
+        return;
+    }
+    let tree = hello();
+    let folder = tree.put(ROOT, "folder", Content::Directory(Default::default()));
+    tree.put(folder, "file", memory(b"old"));
+    let mount = Mount::new(tree, Mode::Classic);
+    let read = || std::fs::read(mount.path("folder/file")).expect("readable");
+    assert_eq!((read(), mount.path("folder/new").exists()), (b"old".to_vec(), false));
+    mount.tree.put(folder, "file", memory(b"new"));
+    mount.tree.put(folder, "new", memory(b"new"));
+    let delivered = mount.handle().invalidate_all_names().blocking_recv().expect("delivered");
+    if delivered.unsupported > 0 {
+        return eprintln!("skipped: this kernel has no FUSE_NOTIFY_INC_EPOCH");
+    }
+    assert_eq!((read(), mount.path("folder/new").exists()), (b"new".to_vec(), true));
+}
+
+/// A page fault without read-ahead: the kernel waits for our answer itself, and sends INTERRUPT for any signal.
+const FAULTING_READER: &str = "import mmap, signal, sys\n\
+    signal.signal(signal.SIGUSR1, lambda *_: None)\n\
+    signal.siginterrupt(signal.SIGUSR1, True)\n\
+    file = open(sys.argv[1], 'rb', 0)\n\
+    memory = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)\n\
+    memory.madvise(mmap.MADV_RANDOM)\n\
+    print('ready', flush=True)\n\
+    print(memory[0], memory[5000], flush=True)\n";
+
+fn faulting_reader(path: &Path) -> Child {
+    let mut command = Command::new("python3");
+    let mut reader = command.args(["-c", FAULTING_READER]).arg(path).stdout(Stdio::piped()).spawn().expect("python3");
+    let mut ready = [0; 6];
+    reader.stdout.as_mut().expect("piped").read_exact(&mut ready).expect("started");
+    std::thread::sleep(Duration::from_millis(200));
+    reader
+}
+
+fn ends_soon(child: &mut Child) {
+    eventually("the reader ends", || child.try_wait().expect("a child").is_some());
+}
+
+fn signal(child: &Child, number: i32) {
+    // SAFETY: our own child, not waited for yet.
+    unsafe { libc::kill(child.id() as i32, number) };
+}
+
+#[test]
+fn a_killed_reader_is_let_go_and_its_read_cancelled() {
+    if !can_mount() {
+        return;
+    }
+    for number in [libc::SIGKILL, libc::SIGTERM] {
+        let tree = Tree::default();
+        tree.put(ROOT, "stuck", Content::Stuck { size: 8192 });
+        let mount = Mount::new(tree, Mode::Classic);
+        let mut reader = faulting_reader(&mount.path("stuck"));
+        if number == libc::SIGKILL {
+            // A signal that is waiting already: only SIGKILL still counts as fatal to the kernel then.
+            signal(&reader, libc::SIGUSR1);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(reader.try_wait().expect("a child").is_none(), "still waiting");
+        signal(&reader, number);
+        let start = Instant::now();
+        ends_soon(&mut reader);
+        assert!(start.elapsed() < SECOND);
+        eventually("the read is cancelled", || mount.tree.knobs.cancelled.load(Ordering::SeqCst) == 1);
+        mount.handle().unmount(false).expect("nobody is left");
+    }
+}
+
+/// A profiler's timer or a child that ends must not throw away what was fetched so far, nor fail a read.
+#[test]
+fn a_handled_signal_does_not_break_a_read() {
+    if !can_mount() {
+        return;
+    }
+    let tree = Tree::default();
+    let inode = tree.put(ROOT, "stuck", Content::Stuck { size: 8192 });
+    let mount = Mount::new(tree, Mode::Classic);
+    let mut reader = faulting_reader(&mount.path("stuck"));
+    for _ in 0..5 {
+        signal(&reader, libc::SIGUSR1);
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    assert!(reader.try_wait().expect("a child").is_none(), "still waiting");
+    assert_eq!(mount.tree.knobs.cancelled.load(Ordering::SeqCst), 0);
+    mount.tree.replace(inode, memory(&[7; 8192]));
+    let output = reader.wait_with_output().expect("ended");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "7 7\n", "{:?}", output.status);
+}
+
+#[test]
+fn a_fault_in_one_request_is_an_error_and_the_mount_goes_on() {
+    if !can_mount() {
+        return;
+    }
+    let mount = Mount::new(hello(), Mode::Classic);
+    mount.tree.knobs.panic.store(true, Ordering::Relaxed);
+    let error = std::fs::read(mount.path("hello")).expect_err("a fault");
+    assert_eq!(error.raw_os_error(), Some(libc::EIO));
+    mount.tree.knobs.panic.store(false, Ordering::Relaxed);
+    assert_eq!(std::fs::read(mount.path("hello")).expect("readable"), b"hello world");
+}
+
+#[test]
+fn a_runtime_that_ends_answers_its_readers() {
+    if !can_mount() {
+        return;
+    }
+    let tree = Tree::default();
+    tree.put(ROOT, "stuck", Content::Stuck { size: 100 });
+    let (folder, runtime) = (tempfile::tempdir().expect("a folder"), runtime());
+    let options = MountOptions::default();
+    let handle = mount(Arc::new(tree), folder.path(), options, runtime.handle().clone(), Metrics::new(), budgets());
+    let _handle = handle.expect("mounted");
+    let path = folder.path().join("stuck");
+    let reader = std::thread::spawn(move || std::fs::read(path));
+    std::thread::sleep(Duration::from_millis(200));
+    runtime.shutdown_background();
+    assert_eq!(reader.join().expect("no fault").expect_err("given up").raw_os_error(), Some(libc::EIO));
+}
+
+/// The same program as another user, who mounts through `fusermount3`.
+#[test]
+fn an_ordinary_user_mounts_through_the_helper() {
+    if !can_mount() {
+        return;
+    }
+    if Command::new("fusermount3").arg("--version").output().is_err() {
+        return eprintln!("skipped: fusermount3 is not installed");
+    }
+    // Where the program lies, another user may not be able to look.
+    let program = tempfile::Builder::new().prefix("headrace-test").tempdir_in("/tmp").expect("a folder");
+    let copy = program.path().join("test");
+    std::fs::copy(std::env::current_exe().expect("this program"), &copy).expect("copied");
+    let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(program.path(), open_to_all).expect("opened");
+    // A machine without udev lets only root open the device; in a mount namespace of its own the test has its own.
+    let script = "mknod -m 666 $0/fuse c 10 229 && mount --bind $0/fuse /dev/fuse && exec setpriv --reuid=65534 \
+        --regid=65534 --clear-groups $0/test --exact ordinary_user --ignored --nocapture";
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script])
+        .arg(program.path())
+        .env("HEADRACE_ORDINARY", "1")
+        .env("TMPDIR", "/tmp")
+        .current_dir("/")
+        .output()
+        .expect("unshare");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("all of it worked"), "{said}");
+}
+
+#[test]
+#[ignore = "a part of an_ordinary_user_mounts_through_the_helper"]
+fn ordinary_user() {
+    if std::env::var("HEADRACE_ORDINARY").is_err() {
+        return;
+    }
+    let source = tempfile::tempdir().expect("a temporary folder");
+    let bytes = pattern(3_000_000, 5);
+    std::fs::write(source.path().join("file"), &bytes).expect("written");
+    let options = |allow_other| MountOptions { allow_other, source: "a,b \\c".into(), ..MountOptions::default() };
+    let mount = Mount::with(Tree::of_folder(source.path()), options(false));
+    assert_eq!(mount.handle().mode(), Mode::Classic, "passthrough is root's");
+    assert!(std::fs::read(mount.path("file")).expect("readable") == bytes);
+    assert_eq!(std::fs::metadata(mount.path("file")).expect("there").uid(), 65534);
+    let table = std::fs::read_to_string("/proc/self/mounts").expect("readable");
+    assert!(table.contains("a,b\\040\\134c"), "{table}");
+
+    let file = File::open(mount.path("file")).expect("openable");
+    assert_eq!(mount.handle().unmount(false).expect_err("busy").kind(), ErrorKind::Busy);
+    drop(file);
+    assert_eq!(refused(mount.folder.path(), options(false)).kind(), ErrorKind::Busy);
+    mount.handle().unmount(false).expect("idle");
+    assert!(mount.handle().wait(Some(5 * SECOND)));
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    if !std::fs::read_to_string("/etc/fuse.conf").unwrap_or_default().lines().any(|line| line == "user_allow_other") {
+        let other = refused(folder.path(), options(true));
+        assert_eq!(other.kind(), ErrorKind::PermissionDenied);
+        assert!(other.hint().is_some_and(|hint| hint.contains("user_allow_other")), "{other:?}");
+    }
+    assert_eq!(refused(Path::new("/srv"), options(false)).kind(), ErrorKind::PermissionDenied);
+    // SAFETY: this process runs this test alone.
+    unsafe { std::env::set_var("PATH", "/nowhere") };
+    let missing = refused(folder.path(), options(false));
+    assert_eq!(missing.kind(), ErrorKind::Unsupported);
+    assert!(missing.hint().is_some_and(|hint| hint.contains("fuse3")), "{missing:?}");
+    println!("all of it worked");
+}

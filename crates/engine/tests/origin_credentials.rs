@@ -1,0 +1,68 @@
+//! Credentials that are not given come from the environment; where there are none, it is said at once.
+//!
+//! Alone in its program, because it changes the environment.
+#![allow(clippy::unwrap_used)]
+
+mod origin_servers;
+
+use std::time::{Duration, Instant};
+
+use headrace_engine::config::OriginConfig;
+use headrace_engine::error::{ErrorKind, Result};
+use headrace_engine::metrics::Metrics;
+use headrace_engine::origin::open;
+use origin_servers::fixture::{Protocol, config, settings};
+use origin_servers::wire::{Server, serve};
+use origin_servers::{ACCESS_KEY, SECRET_KEY, World, oss, s3};
+
+async fn server(protocol: Protocol) -> (Server, OriginConfig) {
+    let world = World::new();
+    world.put("data/x", b"x");
+    let server = serve(world, if protocol == Protocol::S3 { s3::handle } else { oss::handle }).await;
+    let mut config = config(protocol, &server.address, "data");
+    match &mut config {
+        OriginConfig::S3 { access_key_id, secret_access_key, .. } => {
+            (*access_key_id, *secret_access_key) = (None, None)
+        }
+        OriginConfig::Oss { access_key_id, access_key_secret, .. } => {
+            (*access_key_id, *access_key_secret) = (None, None)
+        }
+        _ => {}
+    }
+    (server, config)
+}
+
+async fn check(config: &OriginConfig) -> Result<()> {
+    open(config, &settings(), &Metrics::new()).unwrap().check().await
+}
+
+fn set(name: &str, value: &str) {
+    // SAFETY: this program runs this one test on one thread, and nothing else reads the environment meanwhile.
+    unsafe { std::env::set_var(name, value) };
+}
+
+#[tokio::test]
+async fn the_environment_is_used_and_its_emptiness_is_told() {
+    let nobody = tempfile::tempdir().unwrap();
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_") || name.starts_with("ALIBABA_")) {
+        // SAFETY: as in `set`.
+        unsafe { std::env::remove_var(name) };
+    }
+    set("HOME", nobody.path().to_str().unwrap());
+    for protocol in [Protocol::S3, Protocol::Oss] {
+        let (_server, config) = server(protocol).await;
+        let started = Instant::now();
+        let error = check(&config).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error:?}");
+        assert!(error.message().contains("no credentials") && error.hint().is_some(), "{error:?}");
+        assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    }
+    set("AWS_ACCESS_KEY_ID", ACCESS_KEY);
+    set("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
+    set("ALIBABA_CLOUD_ACCESS_KEY_ID", ACCESS_KEY);
+    set("ALIBABA_CLOUD_ACCESS_KEY_SECRET", SECRET_KEY);
+    for protocol in [Protocol::S3, Protocol::Oss] {
+        let (_server, config) = server(protocol).await;
+        check(&config).await.unwrap();
+    }
+}

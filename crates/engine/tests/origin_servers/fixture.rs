@@ -1,0 +1,183 @@
+//! One origin of each protocol over contents that a test changes as it likes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use headrace_engine::config::{OriginConfig, TransferConfig};
+use headrace_engine::error::Result;
+use headrace_engine::ids::{ByteRange, Version};
+use headrace_engine::metrics::Metrics;
+use headrace_engine::origin::{ListedObject, ObjectKind, ObjectVersion, Origin, open};
+use headrace_engine::secret::Secret;
+
+use super::wire::{Handler, Server, serve};
+use super::{ACCESS_KEY, BUCKET, SECRET_KEY, World, hdfs, oss, s3, web};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    Local,
+    S3,
+    Oss,
+    Webhdfs,
+    Http,
+}
+
+pub struct Fixture {
+    pub protocol: Protocol,
+    pub origin: Arc<dyn Origin>,
+    pub metrics: Metrics,
+    pub world: Arc<World>,
+    pub folder: Option<tempfile::TempDir>,
+    pub server: Option<Server>,
+}
+
+pub fn settings() -> TransferConfig {
+    TransferConfig { timeout_s: 2.0, retries: 3, concurrency: 8, ..TransferConfig::default() }
+}
+
+pub async fn fixture(protocol: Protocol) -> Fixture {
+    fixture_with(protocol, "data", settings()).await
+}
+
+pub async fn fixture_with(protocol: Protocol, prefix: &str, settings: TransferConfig) -> Fixture {
+    let handler: Handler = match protocol {
+        Protocol::Local => return local(settings),
+        Protocol::S3 => s3::handle,
+        Protocol::Oss => oss::handle,
+        Protocol::Webhdfs => hdfs::handle,
+        Protocol::Http => web::handle,
+    };
+    served(protocol, handler, prefix, settings).await
+}
+
+pub async fn served(protocol: Protocol, handler: Handler, prefix: &str, settings: TransferConfig) -> Fixture {
+    let world = World::new();
+    let server = serve(world.clone(), handler).await;
+    let config = config(protocol, &server.address, prefix);
+    let metrics = Metrics::new();
+    let origin = open(&config, &settings, &metrics).unwrap();
+    Fixture { protocol, origin, metrics, world, folder: None, server: Some(server) }
+}
+
+fn local(settings: TransferConfig) -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    let config = OriginConfig::Local { directory: folder.path().to_owned() };
+    let metrics = Metrics::new();
+    let origin = open(&config, &settings, &metrics).unwrap();
+    Fixture { protocol: Protocol::Local, origin, metrics, world: World::new(), folder: Some(folder), server: None }
+}
+
+pub fn config(protocol: Protocol, address: &str, prefix: &str) -> OriginConfig {
+    let (key, secret) = (Some(Secret::new(ACCESS_KEY)), Some(Secret::new(SECRET_KEY)));
+    let (bucket, prefix, endpoint) = (BUCKET.to_owned(), prefix.to_owned(), address.to_owned());
+    match protocol {
+        Protocol::Local => OriginConfig::Local { directory: PathBuf::from(prefix) },
+        Protocol::S3 => OriginConfig::S3 {
+            bucket,
+            prefix,
+            endpoint: Some(endpoint),
+            region: None,
+            path_style: true,
+            access_key_id: key,
+            secret_access_key: secret,
+            session_token: None,
+            anonymous: false,
+        },
+        Protocol::Oss => OriginConfig::Oss {
+            bucket,
+            prefix,
+            endpoint,
+            path_style: true,
+            access_key_id: key,
+            access_key_secret: secret,
+            security_token: None,
+            anonymous: false,
+        },
+        Protocol::Webhdfs => OriginConfig::Webhdfs {
+            endpoint,
+            directory: format!("/{prefix}"),
+            user: None,
+            delegation_token: Some(Secret::new(SECRET_KEY)),
+        },
+        Protocol::Http => OriginConfig::Http {
+            endpoint,
+            directory: format!("/{prefix}"),
+            username: None,
+            password: None,
+            token: Some(Secret::new("hunter2")),
+        },
+    }
+}
+
+impl Fixture {
+    /// Stores an object below the origin's prefix; each time as a new version.
+    pub fn put(&self, key: &str, body: &[u8]) {
+        let Some(folder) = &self.folder else { return self.world.put(&format!("data/{key}"), body) };
+        let path = folder.path().join(key);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, body).unwrap();
+        // File systems tick in milliseconds; two versions within one tick would look the same.
+        std::thread::sleep(std::time::Duration::from_millis(if cfg!(target_os = "linux") { 12 } else { 1100 }));
+    }
+
+    pub fn remove(&self, key: &str) {
+        match &self.folder {
+            Some(folder) => std::fs::remove_file(folder.path().join(key)).unwrap(),
+            None => self.world.remove(&format!("data/{key}")),
+        }
+    }
+
+    /// Everything that the origin lists.
+    pub async fn list(&self) -> Result<Vec<ListedObject>> {
+        let (sink, mut batches) = tokio::sync::mpsc::channel(4);
+        let origin = self.origin.clone();
+        let listing = tokio::spawn(async move { origin.list(sink).await });
+        let mut objects = Vec::new();
+        while let Some(batch) = batches.recv().await {
+            objects.extend(batch);
+        }
+        listing.await.unwrap().map(|()| objects)
+    }
+
+    /// The listed keys of files, sorted.
+    pub async fn files(&self) -> Vec<String> {
+        let files = self.list().await.unwrap().into_iter().filter(|object| object.kind == ObjectKind::File);
+        let mut keys: Vec<String> = files.map(|object| String::from_utf8(object.key.into_vec()).unwrap()).collect();
+        keys.sort();
+        keys
+    }
+
+    /// The version of `key` as the listing tells it.
+    pub async fn version(&self, key: &str) -> ObjectVersion {
+        let listed = self.list().await.unwrap();
+        let found = listed.into_iter().find(|object| &*object.key == key.as_bytes());
+        version_of(&found.unwrap_or_else(|| panic!("{key:?} is not listed")))
+    }
+
+    pub async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<Vec<u8>> {
+        let mut body = self.origin.read(object, range).await?;
+        let mut bytes = Vec::new();
+        while let Some(piece) = body.next().await {
+            bytes.extend_from_slice(&piece?);
+        }
+        Ok(bytes)
+    }
+
+    pub async fn read_all(&self, object: &ObjectVersion) -> Result<Vec<u8>> {
+        self.read(object, ByteRange::new(0, object.size)).await
+    }
+}
+
+pub fn version_of(object: &ListedObject) -> ObjectVersion {
+    let version = match &object.etag {
+        Some(tag) => Version::Etag(tag.clone()),
+        None => Version::ModifiedNs(object.mtime_ns),
+    };
+    ObjectVersion { key: object.key.clone(), size: object.size, version }
+}
+
+/// Bytes that differ at every place and repeat nowhere near.
+pub fn pattern(length: usize) -> Vec<u8> {
+    (0..length as u64).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}

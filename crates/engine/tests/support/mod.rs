@@ -1,0 +1,298 @@
+//! What the tests of transfer and vfs share: an origin in memory that counts, waits, fails and changes on demand.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream;
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, mpsc};
+
+use headrace_engine::budget::{Budget, Budgets};
+use headrace_engine::config::{EvictionPolicy, FolderConfig, LevelConfig, Medium, TransferConfig};
+use headrace_engine::error::{Error, ErrorKind, Result};
+use headrace_engine::ids::{BlockSize, ByteRange, FileKey, Version};
+use headrace_engine::metrics::Metrics;
+use headrace_engine::origin::{ByteStream, Capability, ListedObject, ObjectKind, ObjectVersion, Origin};
+use headrace_engine::store::{Store, StoreConfig};
+use headrace_engine::transfer::{OrderedFiles, ReaderState, Source, Transfer};
+
+pub const KIB: u64 = 1 << 10;
+pub const MIB: u64 = 1 << 20;
+
+/// An origin in memory.
+pub struct MemoryOrigin {
+    objects: Mutex<HashMap<Vec<u8>, (Bytes, String)>>,
+    /// Every request in order: key and range.
+    pub requests: Mutex<Vec<(Vec<u8>, ByteRange)>>,
+    pub bytes_sent: AtomicU64,
+    pub piece_bytes: AtomicUsize,
+    /// With a gate, each piece costs one of its permits.
+    gate: Mutex<Option<Arc<Semaphore>>>,
+    /// So many requests from now on fail.
+    pub failures: AtomicUsize,
+    /// So many requests from now on end one byte early.
+    pub short_answers: AtomicUsize,
+    pub open: Arc<AtomicUsize>,
+    pub most_open: Arc<AtomicUsize>,
+}
+
+impl MemoryOrigin {
+    pub fn new() -> Arc<Self> {
+        Arc::new(MemoryOrigin {
+            objects: Mutex::default(),
+            requests: Mutex::default(),
+            bytes_sent: AtomicU64::new(0),
+            piece_bytes: AtomicUsize::new(48 * 1024 + 7),
+            gate: Mutex::new(None),
+            failures: AtomicUsize::new(0),
+            short_answers: AtomicUsize::new(0),
+            open: Arc::default(),
+            most_open: Arc::default(),
+        })
+    }
+
+    /// Puts an object with content that differs everywhere, and from every other `seed`'s.
+    pub fn put(self: &Arc<Self>, key: &str, size: u64, seed: u64) -> Source {
+        let content = pattern(size, seed);
+        let etag = format!("e{seed}");
+        self.objects.lock().insert(key.as_bytes().to_vec(), (content, etag.clone()));
+        self.source(key, size, &etag)
+    }
+
+    pub fn put_content(self: &Arc<Self>, key: &str, content: Vec<u8>, etag: &str) {
+        self.objects.lock().insert(key.as_bytes().to_vec(), (content.into(), etag.to_owned()));
+    }
+
+    pub fn remove(&self, key: &str) {
+        self.objects.lock().remove(key.as_bytes());
+    }
+
+    pub fn source(self: &Arc<Self>, key: &str, size: u64, etag: &str) -> Source {
+        let version = Version::Etag(etag.as_bytes().into());
+        let dataset: Arc<str> = "memory://test".into();
+        let object = ObjectVersion { key: key.as_bytes().into(), size, version: version.clone() };
+        Source::new(FileKey { dataset, path: key.as_bytes().into(), size, version }, object, self.clone())
+    }
+
+    /// From now on each piece needs a permit of the returned semaphore.
+    pub fn close_gate(&self) -> Arc<Semaphore> {
+        let gate = Arc::new(Semaphore::new(0));
+        *self.gate.lock() = Some(gate.clone());
+        gate
+    }
+
+    pub fn open_gate(&self) {
+        if let Some(gate) = self.gate.lock().take() {
+            gate.add_permits(Semaphore::MAX_PERMITS / 2);
+        }
+    }
+
+    pub fn bytes_sent(&self) -> u64 {
+        self.bytes_sent.load(Ordering::SeqCst)
+    }
+
+    pub fn request_count(&self) -> usize {
+        self.requests.lock().len()
+    }
+
+    pub fn ranges(&self) -> Vec<ByteRange> {
+        self.requests.lock().iter().map(|(_, range)| *range).collect()
+    }
+
+    fn take(counter: &AtomicUsize) -> bool {
+        counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+    }
+
+    fn cut(&self, mut content: Bytes) -> Vec<Bytes> {
+        let size = self.piece_bytes.load(Ordering::SeqCst);
+        let mut pieces = Vec::new();
+        while !content.is_empty() {
+            pieces.push(content.split_to(content.len().min(size)));
+        }
+        pieces
+    }
+}
+
+/// Counts an answer that is being streamed, for as long as it lives.
+struct Streaming(Arc<AtomicUsize>);
+
+impl Drop for Streaming {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl Origin for MemoryOrigin {
+    fn name(&self) -> &str {
+        "memory://test"
+    }
+
+    fn capability(&self) -> Capability {
+        Capability { conditional_read: true, list_from_key: false, etags: true, symlinks: true }
+    }
+
+    async fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+        let _ = sink.send(self.listing()).await;
+        Ok(())
+    }
+
+    async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
+        self.requests.lock().push((object.key.to_vec(), range));
+        if Self::take(&self.failures) {
+            return Err(Error::new(ErrorKind::Unreachable, "told to fail"));
+        }
+        let (content, etag) = self
+            .objects
+            .lock()
+            .get(&object.key[..])
+            .cloned()
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, "no such object"))?;
+        if object.version != Version::Etag(etag.as_bytes().into()) {
+            return Err(Error::new(ErrorKind::Stale, "the object changed since the snapshot"));
+        }
+        let mut end = range.end as usize;
+        end -= usize::from(Self::take(&self.short_answers));
+        let pieces = self.cut(content.slice(range.start as usize..end));
+        self.bytes_sent.fetch_add(end as u64 - range.start, Ordering::SeqCst);
+        let now = self.open.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_open.fetch_max(now, Ordering::SeqCst);
+        let streaming = Arc::new(Streaming(self.open.clone()));
+        let gate = self.gate.lock().clone();
+        let stream = stream::iter(pieces).then(move |piece| {
+            let (gate, streaming) = (gate.clone(), streaming.clone());
+            async move {
+                if let Some(gate) = gate {
+                    gate.acquire().await.unwrap().forget();
+                }
+                tokio::task::yield_now().await;
+                drop(streaming);
+                Ok(piece)
+            }
+        });
+        Ok(stream.boxed())
+    }
+}
+
+impl MemoryOrigin {
+    pub fn listing(&self) -> Vec<ListedObject> {
+        let objects = self.objects.lock();
+        let listed = objects.iter().map(|(key, (content, etag))| ListedObject {
+            key: key.clone().into(),
+            kind: ObjectKind::File,
+            size: content.len() as u64,
+            mtime_ns: 1_700_000_000_000_000_000,
+            etag: Some(etag.as_bytes().into()),
+        });
+        listed.collect()
+    }
+}
+
+/// `size` bytes that differ everywhere and from every other seed's.
+pub fn pattern(size: u64, seed: u64) -> Bytes {
+    let word =
+        |n: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed.wrapping_mul(0xd134_2543_de82_ef95)).to_le_bytes();
+    let mut content: Vec<u8> = (0..size.div_ceil(8)).flat_map(word).collect();
+    content.truncate(size as usize);
+    content.into()
+}
+
+/// A transfer with small blocks and its surroundings.
+pub struct Setup {
+    pub origin: Arc<MemoryOrigin>,
+    pub transfer: Arc<Transfer>,
+    pub budgets: Budgets,
+    pub metrics: Metrics,
+}
+
+pub fn config(block_bytes: u64) -> TransferConfig {
+    TransferConfig { block_size_bytes: block_bytes as u32, readahead_bytes: 16 * block_bytes, ..Default::default() }
+}
+
+pub fn budgets(memory_bytes: u64) -> Budgets {
+    Budgets {
+        memory: Budget::memory(memory_bytes),
+        descriptors: Budget::count("descriptors", 1000),
+        inodes: Budget::count("inodes", 100_000),
+    }
+}
+
+pub fn setup_with(store: Option<Arc<Store>>, memory_bytes: u64, config: TransferConfig) -> Setup {
+    let (budgets, metrics) = (budgets(memory_bytes), Metrics::new());
+    let runtime = tokio::runtime::Handle::current();
+    let transfer = Transfer::new(store, runtime, budgets.clone(), metrics.clone(), config).unwrap();
+    Setup { origin: MemoryOrigin::new(), transfer, budgets, metrics }
+}
+
+/// No store, blocks of 256 KiB, 64 MiB of memory.
+pub fn setup() -> Setup {
+    setup_with(None, 64 * MIB, config(256 * KIB))
+}
+
+/// A store of one folder of `quota_bytes` with blocks of `block_bytes`.
+pub fn store(folder: &std::path::Path, quota_bytes: u64, block_bytes: u64) -> Arc<Store> {
+    let folders = vec![FolderConfig { path: folder.to_path_buf(), quota_bytes }];
+    let level = LevelConfig { medium: Medium::Ssd, folders, high: 0.98, low: 0.95 };
+    let block_size = BlockSize::new(block_bytes as u32).unwrap();
+    let config = StoreConfig { levels: vec![level], block_size, policy: EvictionPolicy::ScanResistant };
+    Store::open(config, budgets(MIB), Metrics::new()).unwrap()
+}
+
+/// Reads as the kernel does: what is cached at once, the rest by waiting.
+pub async fn read(transfer: &Arc<Transfer>, source: &Source, range: ByteRange, reader: &ReaderState) -> Vec<u8> {
+    let reply = match transfer.read_cached(source, range, reader).unwrap() {
+        Some(reply) => reply,
+        None => transfer.read(source, range, reader).await.unwrap(),
+    };
+    reply.to_vec().unwrap()
+}
+
+/// Reads the whole file in steps of `step` and compares every byte.
+pub async fn scan(transfer: &Arc<Transfer>, source: &Source, seed: u64, step: u64, reader: &ReaderState) {
+    let expected = pattern(source.size(), seed);
+    for start in (0..source.size()).step_by(step as usize) {
+        let range = ByteRange::new(start, step).clamp_to(source.size());
+        let content = read(transfer, source, range, reader).await;
+        assert!(content == expected[range.start as usize..range.end as usize], "wrong bytes in {range:?}");
+    }
+}
+
+/// Lets every task run until nothing moves any more.
+pub async fn settle() {
+    for _ in 0..2000 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Waits until `condition` holds; fails the test when it does not within (real) ten seconds.
+pub async fn until(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..10_000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    panic!("never came true: {what}");
+}
+
+/// Sources as an order.
+pub struct List(pub Vec<Source>);
+
+impl OrderedFiles for List {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn get(&self, position: usize) -> Option<Source> {
+        self.0.get(position).cloned()
+    }
+}

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.testing.faulty_origin import FaultyOrigin
+from headrace.testing.network import NamespaceLink, ProxyLink, storage_link
+from headrace.testing.oss_server import OssServer
+from headrace.testing.s3_server import S3Server
+
+from .harness import Shell
+from .servers import Bucket
+
+SLOW_LINK_BITS_PER_S = 200_000_000
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[S3Server]:
+    """A versitygw of this test's own; about 0.2 s."""
+    with S3Server(tmp_path / "objects", state=tmp_path / "server") as running:
+        yield running
+
+
+@pytest.fixture
+def bucket(server: S3Server) -> Bucket:
+    """An empty bucket."""
+    made = Bucket(server)
+    made.fill({})
+    return made
+
+
+@pytest.fixture
+def shell(tmp_path: Path, server: S3Server) -> Shell:
+    """`headrace` in a home of its own, with the server's keys in its environment."""
+    home = tmp_path / "home"
+    (home / "run").mkdir(parents=True, mode=0o700)
+    return Shell(home, {**server.credentials.environment(), "AWS_REGION": server.region})
+
+
+@pytest.fixture
+def slow_link() -> Iterator[NamespaceLink | ProxyLink]:
+    """A link of 200 Mbit/s that counts what the storage sends."""
+    with storage_link(SLOW_LINK_BITS_PER_S) as link:
+        yield link
+
+
+@pytest.fixture
+def slow_bucket(tmp_path: Path, slow_link: NamespaceLink | ProxyLink) -> Iterator[Bucket]:
+    """An empty bucket behind the slow link."""
+    with S3Server(tmp_path / "far-objects", state=tmp_path / "far-server", link=slow_link) as running:
+        made = Bucket(running)
+        made.fill({})
+        yield made
+
+
+@pytest.fixture
+def liar(server: S3Server) -> Iterator[FaultyOrigin]:
+    """A proxy before the server that lies on command."""
+    with FaultyOrigin(server.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def lying_bucket(server: S3Server, liar: FaultyOrigin) -> Bucket:
+    """An empty bucket behind the liar."""
+    made = Bucket(server, endpoint=liar.endpoint)
+    made.fill({})
+    return made
+
+
+@pytest.fixture
+def oss() -> Iterator[OssServer]:
+    """An OSS server without buckets; give it some by `oss.buckets[name] = OssBucket()`."""
+    with OssServer() as running:
+        yield running

@@ -1,0 +1,99 @@
+"""What integration tests share: the `headrace` command as a user runs it, and mounts that always come down again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HEADRACE = str(Path(sys.executable).parent / "headrace")
+DEADLINE_S = 120
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def talk(self) -> str:
+        return self.stdout + self.stderr
+
+
+@dataclass
+class Shell:
+    """Runs `headrace` with an environment of its own: nothing of the machine's clouds or caches leaks in."""
+
+    home: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def full_environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+        own = {"HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.home / "run"), "NO_COLOR": "1"}
+        return kept | own | self.environment
+
+    def run(self, *arguments: str | Path, user: str | None = None, deadline_s: float = DEADLINE_S) -> Outcome:
+        command = [HEADRACE, *map(str, arguments)]
+        if user is not None:
+            command = ["setpriv", "--reuid", user, "--regid", user, "--init-groups", "--", *command]
+        done = subprocess.run(
+            command,
+            env=self.full_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=deadline_s,
+            check=False,
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    def must(self, *arguments: str | Path, **options: object) -> Outcome:
+        outcome = self.run(*arguments, **options)  # type: ignore[arg-type]
+        assert outcome.code == 0, f"headrace {arguments} ended with {outcome.code}:\n{outcome.talk}"
+        return outcome
+
+    def status(self, target: str | Path) -> dict:
+        """The status of one mount."""
+        told = json.loads(self.must("status", "--json", target).stdout)
+        return told[0] if isinstance(told, list) else told
+
+    @contextlib.contextmanager
+    def mounted(
+        self,
+        origin: str,
+        mountpoint: Path,
+        *words: str | Path,
+        cache: Path | None = None,
+        quota: str = "1Gi",
+        options: Mapping[str, str] | None = None,
+    ) -> Iterator[Path]:
+        """Mounts, and unmounts whatever happened in between."""
+        mountpoint.mkdir(parents=True, exist_ok=True)
+        spelled = [word for name, value in (options or {}).items() for word in ("--option", f"{name}={value}")]
+        cached = ["--cache", f"{cache}:{quota}"] if cache else []
+        self.must("mount", origin, mountpoint, *cached, *spelled, *words)
+        try:
+            yield mountpoint
+        finally:
+            self.run("unmount", "--force", mountpoint)
+            assert not os.path.ismount(mountpoint), f"{mountpoint} is still mounted"
+
+
+def tree_of(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder with its content."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def drop_page_cache() -> None:
+    """Only root can; without it the tests lose sharpness, not truth."""
+    os.sync()
+    with contextlib.suppress(PermissionError):
+        Path("/proc/sys/vm/drop_caches").write_text("3")

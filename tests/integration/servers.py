@@ -1,0 +1,49 @@
+"""The storage of the integration tests: a bucket of a real S3 server, and what stands between it and us."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.testing.buckets import put_object
+from headrace.testing.s3_server import S3Server
+
+
+@dataclass
+class Bucket:
+    """One bucket of a server that serves this test alone."""
+
+    server: S3Server
+    name: str = "data"
+    # Where clients connect when something stands before the server.
+    endpoint: str | None = None
+
+    @property
+    def uri(self) -> str:
+        return f"s3://{self.name}"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """How to reach the bucket; the keys come from the environment."""
+        return {"endpoint": self.endpoint or self.server.endpoint, "path-style": "true"}
+
+    @property
+    def options_with_keys(self) -> dict[str, str]:
+        keys = self.server.credentials
+        return {
+            **self.options,
+            "aws.accessKeyId": keys.access_key_id,
+            "aws.secretKey": keys.secret_access_key,
+        }
+
+    def fill(self, content: Mapping[str, bytes]) -> None:
+        """Makes or replaces objects."""
+        folder = self.server.bucket_folder(self.name)
+        for key, data in content.items():
+            put_object(folder, key, data)
+
+    def remove(self, key: str) -> None:
+        (self.server.bucket_folder(self.name) / key).unlink()
+
+    def stop_server(self) -> None:
+        self.server.stop()

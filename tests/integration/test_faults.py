@@ -1,0 +1,126 @@
+"""Killed processes, damaged caches, full disks and lying origins: slow or an error, never a wrong byte."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from .harness import Shell, drop_page_cache, tree_of
+
+
+def content_of(files: int, size: int) -> dict[str, bytes]:
+    return {f"d{i % 4}/f{i:03}": random.Random(i).randbytes(size + 13 * i) for i in range(files)}
+
+
+def read_leniently(mountpoint: Path) -> dict[str, bytes]:
+    """What can be read; a file that fails is left out."""
+    found = {}
+    for path in sorted(mountpoint.rglob("*")):
+        try:
+            if path.is_file():
+                found[str(path.relative_to(mountpoint))] = path.read_bytes()
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("moment_s", [0.05, 0.3, 0.8])
+def test_kill_9_during_a_fill_leaves_a_cache_that_serves_nothing_wrong(shell, bucket, tmp_path, moment_s) -> None:
+    content = content_of(120, 300_000)
+    bucket.fill(content)
+    arguments = {"cache": tmp_path / "cache", "options": bucket.options}
+    with shell.mounted(bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
+        reader = threading.Thread(target=read_leniently, args=(mountpoint,))
+        reader.start()
+        time.sleep(moment_s)
+        os.kill(shell.status(mountpoint)["pid"], signal.SIGKILL)
+        reader.join(60)
+        assert not reader.is_alive(), "a reader hangs after the mount's process died"
+    with shell.mounted(bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
+        assert tree_of(mountpoint) == content
+        assert shell.run("verify", mountpoint).code == 0
+
+
+@pytest.mark.parametrize("remounted", [True, False], ids=["after a restart", "while mounted"])
+def test_flipped_bits_anywhere_in_the_cache_are_never_served(shell, bucket, tmp_path, remounted: bool) -> None:
+    content = content_of(20, 200_000)
+    bucket.fill(content)
+    arguments = {"cache": tmp_path / "cache", "options": bucket.options}
+    chance = random.Random(5)
+    with shell.mounted(bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
+        shell.must("warm", mountpoint)
+        if not remounted:
+            flip_bits(tmp_path / "cache", chance, data_only=True)
+            drop_page_cache()
+            assert tree_of(mountpoint) == content
+            assert shell.status(mountpoint)["cache"]["corrupt_blocks"] > 0
+    for _ in range(3):
+        flip_bits(tmp_path / "cache", chance, data_only=False)
+        with shell.mounted(bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
+            assert tree_of(mountpoint) == content
+
+
+def flip_bits(cache: Path, chance: random.Random, *, data_only: bool) -> None:
+    """One bit in every regular file of the cache, at a random place."""
+    for path in sorted(cache.rglob("*")):
+        if not path.is_file() or path.stat().st_size == 0 or path.name.endswith(".lock"):
+            continue
+        if data_only and "data" not in path.relative_to(cache).parts:
+            continue
+        with path.open("r+b") as file:
+            file.seek(chance.randrange(path.stat().st_size))
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ (1 << chance.randrange(8))]))
+
+
+def test_truncated_and_foreign_files_in_the_cache_do_no_harm(shell: Shell, bucket, tmp_path: Path) -> None:
+    content = content_of(12, 150_000)
+    bucket.fill(content)
+    arguments = {"cache": tmp_path / "cache", "options": bucket.options}
+    with shell.mounted(bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
+        shell.must("warm", mountpoint)
+    for number, path in enumerate(sorted(p for p in (tmp_path / "cache").rglob("*") if p.is_file())):
+        if number % 2:
+            os.truncate(path, path.stat().st_size // 2)
+    (tmp_path / "cache" / "stranger").write_bytes(b"not ours")
+    with shell.mounted(bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
+        assert tree_of(mountpoint) == content
+    assert (tmp_path / "cache" / "stranger").exists(), "a stranger's file is not ours to remove"
+
+
+@pytest.mark.root
+def test_a_full_disk_costs_caching_never_the_read(shell: Shell, bucket, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root for a small tmpfs")
+    content = content_of(40, 400_000)
+    bucket.fill(content)
+    cache = tmp_path / "small"
+    cache.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", cache], check=True)
+    try:
+        with shell.mounted(bucket.uri, tmp_path / "mnt", cache=cache, quota="10Mi", options=bucket.options) as mountpoint:
+            room = shutil.disk_usage(cache).free
+            (cache / "ballast").write_bytes(b"\0" * (room - 300_000))
+            assert tree_of(mountpoint) == content
+    finally:
+        subprocess.run(["umount", "-l", cache], check=True)
+
+
+def test_two_mounts_may_not_share_a_cache_folder(shell: Shell, bucket, tmp_path: Path) -> None:
+    bucket.fill({"a": b"1"})
+    with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
+        (tmp_path / "second").mkdir()
+        words = [word for name, value in bucket.options.items() for word in ("--option", f"{name}={value}")]
+        outcome = shell.run("mount", bucket.uri, tmp_path / "second", "--cache", f"{tmp_path / 'cache'}:1Gi", *words)
+        assert outcome.code != 0
+        assert str(shell.status(mountpoint)["pid"]) in outcome.stderr
+        assert (mountpoint / "a").read_bytes() == b"1"

@@ -1,0 +1,156 @@
+"""A bucket or folder behaves as plain read-only files, in every mount mode."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import random
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from .harness import Shell, drop_page_cache, tree_of
+
+MODES = ["passthrough", "elide", "classic"]
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    if request.param == "passthrough" and os.geteuid() != 0:
+        pytest.skip("passthrough needs CAP_SYS_ADMIN; run as root")
+    return request.param
+
+
+@pytest.fixture
+def mounted_bucket(shell: Shell, bucket, tmp_path: Path, mode: str):
+    """(mountpoint, content by path) of a bucket with files of many sizes, read cold."""
+    content = {f"class-{i % 3}/file-{i:03}.bin": random.Random(i).randbytes(i * 1371) for i in range(60)}
+    content["big/blocks.bin"] = random.Random(99).randbytes(9 * (1 << 20) + 12345)
+    content["empty.txt"] = b""
+    bucket.fill(content)
+    with shell.mounted(bucket.uri, tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache", options=bucket.options) as mnt:
+        yield mnt, content
+
+
+def test_every_byte_of_every_file_is_right_cold_and_warm(mounted_bucket) -> None:
+    mountpoint, content = mounted_bucket
+    assert tree_of(mountpoint) == content
+    drop_page_cache()
+    assert tree_of(mountpoint) == content
+
+
+def test_random_reads_by_many_threads_match_the_source(mounted_bucket) -> None:
+    mountpoint, content = mounted_bucket
+    expected = content["big/blocks.bin"]
+
+    def read_some(seed: int) -> None:
+        chance = random.Random(seed)
+        with (mountpoint / "big/blocks.bin").open("rb", buffering=0) as file:
+            for _ in range(60):
+                offset = chance.randrange(len(expected) + 5000)
+                length = chance.choice([1, 100, 4096, 131072, 1 << 20])
+                file.seek(offset)
+                assert file.read(length) == expected[offset : offset + length]
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(read_some, range(16)))
+
+
+def test_mmap_sendfile_and_direct_reads_work(mounted_bucket, tmp_path: Path) -> None:
+    mountpoint, content = mounted_bucket
+    expected = content["big/blocks.bin"]
+    with (mountpoint / "big/blocks.bin").open("rb") as file:
+        with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as view:
+            assert view[5_000_000:5_000_100] == expected[5_000_000:5_000_100]
+        with (tmp_path / "copy").open("wb") as copy:
+            sent = 0
+            while count := os.sendfile(copy.fileno(), file.fileno(), sent, 1 << 20):
+                sent += count
+        assert (tmp_path / "copy").read_bytes() == expected
+    descriptor = os.open(mountpoint / "big/blocks.bin", os.O_RDONLY | os.O_DIRECT)
+    try:
+        page = mmap.mmap(-1, 1 << 16)
+        assert os.preadv(descriptor, [page], 1 << 20) == 1 << 16
+        assert page[:] == expected[1 << 20 : (1 << 20) + (1 << 16)]
+    finally:
+        os.close(descriptor)
+
+
+def test_every_write_is_refused_as_read_only(mounted_bucket) -> None:
+    mountpoint, _ = mounted_bucket
+    attempts = [
+        lambda: (mountpoint / "new").write_bytes(b"x"),
+        lambda: (mountpoint / "empty.txt").open("ab"),
+        lambda: (mountpoint / "empty.txt").unlink(),
+        lambda: (mountpoint / "folder").mkdir(),
+        lambda: (mountpoint / "empty.txt").rename(mountpoint / "other"),
+        lambda: os.truncate(mountpoint / "empty.txt", 1),
+        lambda: os.chmod(mountpoint / "empty.txt", 0o600),
+        lambda: os.symlink("a", mountpoint / "link"),
+        lambda: os.link(mountpoint / "empty.txt", mountpoint / "hard"),
+        lambda: os.setxattr(mountpoint / "empty.txt", "user.a", b"b"),
+        lambda: os.utime(mountpoint / "empty.txt"),
+        lambda: os.rmdir(mountpoint / "big"),
+    ]
+    for number, attempt in enumerate(attempts):
+        with pytest.raises(OSError) as caught:
+            attempt()
+        assert caught.value.errno == errno.EROFS, f"attempt {number}: {caught.value}"
+
+
+def test_what_is_missing_is_missing(mounted_bucket) -> None:
+    mountpoint, _ = mounted_bucket
+    assert not (mountpoint / "absent").exists()
+    with pytest.raises(NotADirectoryError):
+        (mountpoint / "empty.txt" / "below").stat()
+    with pytest.raises(IsADirectoryError):
+        (mountpoint / "big").read_bytes()
+
+
+def test_statfs_and_find_tell_the_truth(mounted_bucket) -> None:
+    mountpoint, content = mounted_bucket
+    facts = os.statvfs(mountpoint)
+    assert facts.f_blocks * facts.f_frsize >= sum(map(len, content.values()))
+    found = subprocess.run(["find", str(mountpoint), "-type", "f"], capture_output=True, text=True, check=True)
+    assert len(found.stdout.splitlines()) == len(content)
+
+
+def test_a_busy_mount_is_not_unmounted_unless_forced(mounted_bucket, shell: Shell) -> None:
+    mountpoint, content = mounted_bucket
+    with (mountpoint / "big/blocks.bin").open("rb") as file:
+        refused = shell.run("unmount", mountpoint)
+        assert refused.code != 0
+        assert "busy" in refused.stderr.lower()
+        assert os.path.ismount(mountpoint)
+        assert file.read(10) == content["big/blocks.bin"][:10]
+
+
+def test_a_folder_keeps_its_symbolic_links(shell: Shell, tmp_path: Path, mode: str) -> None:
+    source = tmp_path / "source"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "data").write_bytes(b"content")
+    (source / "link").symlink_to("sub/data")
+    (source / "outside").symlink_to("/etc/hostname")
+    with shell.mounted(f"local://{source}", tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache") as mountpoint:
+        assert (mountpoint / "link").read_bytes() == b"content"
+        assert (mountpoint / "outside").readlink() == Path("/etc/hostname")
+
+
+def test_several_origins_appear_under_their_names(shell: Shell, bucket, tmp_path: Path) -> None:
+    bucket.fill({"a.txt": b"from the bucket"})
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "b.txt").write_bytes(b"from the folder")
+    mountpoint = tmp_path / "mnt"
+    mountpoint.mkdir()
+    options = [word for name, value in bucket.options.items() for word in ("--option", f"{name}={value}")]
+    shell.must(
+        "mount", f"bucket={bucket.uri}", f"folder={tmp_path / 'folder'}", mountpoint,
+        "--cache", f"{tmp_path / 'cache'}:1Gi", *options,
+    )  # fmt: skip
+    try:
+        assert tree_of(mountpoint) == {"bucket/a.txt": b"from the bucket", "folder/b.txt": b"from the folder"}
+    finally:
+        shell.must("unmount", mountpoint)

@@ -1,0 +1,55 @@
+"""A planted secret is searched for everywhere a process leaves traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .harness import Shell
+
+
+def test_a_secret_is_nowhere_to_be_seen(shell: Shell, bucket, tmp_path: Path) -> None:
+    secret = bucket.server.credentials.secret_access_key
+    shell.environment.pop("AWS_SECRET_ACCESS_KEY")
+    secret_file = tmp_path / "secret"
+    secret_file.write_text(f"fs.s3.accessKeySecret={secret}\n")
+    secret_file.chmod(0o600)
+    bucket.fill({"a": b"1"})
+    log = tmp_path / "headrace.log"
+    words = ["--secret-file", secret_file, "--log-file", log]
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", *words, cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
+        pid = shell.status(mountpoint)["pid"]
+        (mountpoint / "a").read_bytes()
+        shell.run("refresh", mountpoint)
+        traces = [shell.run(*verb).talk for verb in (["status", "--json"], ["status"], ["metrics", mountpoint])]
+        traces += [Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="replace") for name in ("cmdline", "environ")]
+        traces += [Path("/proc/mounts").read_text()]
+    kept = [path for path in tmp_path.rglob("*") if path.is_file() and path != secret_file]
+    kept = [path for path in kept if bucket.server.root not in path.parents and "server" not in path.parts]
+    traces += [path.read_bytes().decode(errors="replace") for path in kept]
+    assert not [trace for trace in traces if secret in trace]
+
+
+def test_a_secret_on_the_command_line_does_not_stay_there(shell: Shell, bucket, tmp_path: Path) -> None:
+    secret = bucket.server.credentials.secret_access_key
+    shell.environment.pop("AWS_SECRET_ACCESS_KEY")
+    bucket.fill({"a": b"1"})
+    words = ["--option", f"aws.secretKey={secret}"]
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", *words, cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
+        assert (mountpoint / "a").read_bytes() == b"1"
+        pid = shell.status(mountpoint)["pid"]
+        assert secret not in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        assert secret not in Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+
+
+def test_a_refused_key_is_not_repeated_in_the_error(shell: Shell, bucket, tmp_path: Path) -> None:
+    bucket.fill({"a": b"1"})
+    shell.environment["AWS_SECRET_ACCESS_KEY"] = "planted-secret-value"
+    words = [word for name, value in bucket.options.items() for word in ("--option", f"{name}={value}")]
+    (tmp_path / "mnt").mkdir()
+    outcome = shell.run("mount", bucket.uri, tmp_path / "mnt", "--cache", f"{tmp_path}/c:1Gi", *words)
+    assert outcome.code != 0
+    assert "planted-secret-value" not in outcome.talk
