@@ -63,6 +63,8 @@ impl Slot {
 #[derive(Debug)]
 enum Slots {
     One(Slot),
+    // Boxed, so that the many parts of one block stay small.
+    #[allow(clippy::box_collection)]
     Many(Box<Vec<Slot>>),
 }
 
@@ -342,4 +344,60 @@ fn split_mix(mut value: u64) -> u64 {
     value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ value >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(number: u32, blocks: u32) -> Part {
+        let mut id = [0; 16];
+        id[..4].copy_from_slice(&number.wrapping_mul(2_654_435_761).to_le_bytes());
+        id[15] = number as u8;
+        Part::new(FileId(id), u64::from(blocks) << 20, blocks)
+    }
+
+    #[test]
+    fn block_costs_less_than_a_hundred_bytes() {
+        assert_eq!(size_of::<Slot>(), 12);
+        // Beside the part: up to 9 bytes in the table, 4 of weight, an eighth of slack.
+        assert!(size_of::<Option<Part>>() <= 80, "{}", size_of::<Option<Part>>());
+    }
+
+    #[test]
+    fn pick_finds_every_present_block_and_no_other() {
+        let index = Index::new();
+        let mut expected = std::collections::BTreeSet::new();
+        for number in 0..200 {
+            let made = part(number, 1 + number % 3);
+            let id = made.id;
+            let mut shard = index.shard(&id);
+            shard.find_or_insert(&id, || made);
+            for block in (0..=number % 3).filter(|block| block % 2 == 0) {
+                shard.set_state(&id, block, BlockState::Present);
+                expected.insert((id, block));
+            }
+            if number % 10 == 0 {
+                shard.remove(&id);
+                expected.retain(|(other, _)| *other != id);
+            }
+        }
+        let found: std::collections::BTreeSet<_> =
+            (0..20_000).filter_map(|_| index.pick(|part, block| (part.id, block))).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn removed_parts_leave_room_for_others() {
+        let mut shard = Shard::default();
+        for round in 0..1000 {
+            let made = part(round, 1);
+            let id = made.id;
+            shard.find_or_insert(&id, || made);
+            assert!(shard.find(&id).is_some());
+            assert!(shard.remove(&id).is_some());
+            assert!(shard.find(&id).is_none());
+        }
+        assert_eq!(shard.parts.len(), 1);
+    }
 }

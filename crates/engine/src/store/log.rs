@@ -158,11 +158,6 @@ impl Log {
             Err(error) => std::fs::remove_file(&new).and(Err(error)),
         }
     }
-
-    #[cfg(test)]
-    pub fn length(&self) -> u64 {
-        self.writer.lock().length
-    }
 }
 
 impl Writer {

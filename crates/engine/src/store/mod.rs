@@ -133,6 +133,7 @@ impl Store {
 
     /// Drops all blocks of this file version that nobody is reading; returns the bytes given back.
     pub fn evict(&self, file: &FileId) -> u64 {
+        let _open = self.core.gate.read();
         self.core.open_folders().map(|folder| folder.remove(file, None, Removal::Evict)).sum()
     }
 
