@@ -161,6 +161,7 @@ impl Run<'_> {
         let files: Vec<_> = self.config.levels.iter().flat_map(|level| data_files(&level.folders[0].path)).collect();
         if let Some(path) = files.get(number % files.len().max(1)) {
             let length = std::fs::metadata(path).map_or(0, |data| data.len());
+            wait_for_clock_tick();
             flip_byte(path, place % length.max(1));
         }
     }

@@ -103,7 +103,6 @@ pub fn wait_for_clock_tick() {
 
 /// Damages one byte; false when the file has gone meanwhile (evicted in the background).
 pub fn flip_byte(path: &Path, offset: u64) -> bool {
-    wait_for_clock_tick();
     let Ok(file) = std::fs::File::options().read(true).write(true).open(path) else { return false };
     let mut byte = [0];
     file.read_exact_at(&mut byte, offset).unwrap();
