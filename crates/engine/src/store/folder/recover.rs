@@ -10,9 +10,10 @@ use super::{Folder, MAX_BLOCKS, Shared, charge};
 use crate::error::{Error, Result};
 use crate::ids::{BlockSize, FileId};
 use crate::store::counters::LevelGauges;
-use crate::store::index::{BlockState, Index, Part};
+use crate::store::index::Index;
 use crate::store::lock::FolderLock;
 use crate::store::log::{Log, Replayed};
+use crate::store::part::{BlockState, Part};
 use crate::store::record::Record;
 use crate::store::{disk, layout};
 

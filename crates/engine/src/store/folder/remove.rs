@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::descriptors::stamp_of;
 use super::{Folder, charge};
 use crate::ids::FileId;
-use crate::store::index::{BlockState, NO_RECORD, OpenFile};
+use crate::store::part::{BlockState, NO_RECORD, OpenFile};
 use crate::store::{disk, layout};
 
 /// Why blocks go.

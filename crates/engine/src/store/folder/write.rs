@@ -10,7 +10,7 @@ use super::{Folder, charge};
 use crate::ids::{FileId, FileKey};
 use crate::store::counters as reasons;
 use crate::store::disk;
-use crate::store::index::{BlockState, NO_RECORD, OpenFile, Part};
+use crate::store::part::{BlockState, NO_RECORD, OpenFile, Part};
 
 /// A block on its way in.
 pub struct Content<'a> {
