@@ -18,11 +18,12 @@ use support::*;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
+/// Fields are dropped in order: the store before its folders.
 struct Levels {
-    _place: tempfile::TempDir,
-    paths: Vec<PathBuf>,
     store: Arc<Store>,
+    paths: Vec<PathBuf>,
     metrics: Metrics,
+    _place: tempfile::TempDir,
 }
 
 /// One folder a level.
@@ -32,7 +33,7 @@ fn levels(quotas: &[u64], policy: EvictionPolicy) -> Levels {
     let metrics = Metrics::new();
     let levels = paths.iter().zip(quotas).map(|(path, quota)| level(&[(path, *quota)])).collect();
     let store = Store::open(config(levels, policy), budgets(200), metrics.clone()).unwrap();
-    Levels { _place: place, paths, store, metrics }
+    Levels { store, paths, metrics, _place: place }
 }
 
 fn files(prefix: &str, count: u64, size: u64) -> Vec<Arc<FileKey>> {
