@@ -198,7 +198,10 @@ def running_listing_server(directories: Mapping[str, int], state: Path) -> Itera
     address = f"127.0.0.1:{free_port()}"
     pairs = [f"{name}={count}" for name, count in directories.items()]
     command = [sys.executable, "-m", "benchmarks.listing_server", address, *pairs]
-    with ServerProcess(command, log_path=state / "listing-server.log") as process:
+    # A log of its own each time: the word that says "ready" must not be an earlier server's.
+    log_path = state / f"listing-server-{address.rpartition(':')[2]}.log"
+    log_path.unlink(missing_ok=True)
+    with ServerProcess(command, log_path=log_path) as process:
         process.wait_until(lambda: READY in process.log_tail(), timeout_s=60)
         yield f"http://{address}"
 

@@ -37,7 +37,8 @@ class ForegroundMount:
     ) -> None:
         """Starts and waits until `mountpoint` is a mount. The environment never enters `command`."""
         self.directory = mountpoint
-        self.command = shlex.join(command)
+        # A report names programs, not the folders where this machine has them.
+        self.command = shlex.join([Path(command[0]).name, *command[1:]])
         mountpoint.mkdir(parents=True, exist_ok=True)
         # `env -u` and not a changed os.environ: other contenders start beside this one.
         unset = ["env", *(f"--unset={name}" for name in HIDDEN_VARIABLES)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -11,12 +12,14 @@ from benchmarks.promises import Outcome, Verdict
 from benchmarks.report import figures
 from benchmarks.report.record import SUBJECT, Run, ratios
 
+# Wide enough for every contender in a file or a log.
+FILE_WIDTH = 220
 COLOURS = {Verdict.REACHED: "green", Verdict.NOT_REACHED: "red", Verdict.NOT_MEASURED: "yellow"}
 
 
 def print_tables(run: Run, console: Console | None = None) -> None:
     """Figures, promises, and the comparison with the best peer."""
-    shown = console or Console()
+    shown = console or Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
     shown.print(figures_table(run))
     shown.print(verdicts_table("Promises", run.promises()))
     if against := run.against_peers():
