@@ -76,9 +76,17 @@ class Query:
     @classmethod
     def parse(cls, text: str) -> Query:
         fields = dict(urllib.parse.parse_qsl(text, keep_blank_values=True))
-        after = max(fields.get("start-after", ""), fields.get("continuation-token", ""), fields.get("marker", ""))
+        after = max(
+            fields.get("start-after", ""), fields.get("continuation-token", ""), fields.get("marker", "")
+        )
         limit = min(int(fields.get("max-keys", PAGE)), PAGE)
-        return cls(fields.get("prefix", ""), fields.get("delimiter", ""), after, limit, 2 if "list-type" in fields else 1)
+        return cls(
+            fields.get("prefix", ""),
+            fields.get("delimiter", ""),
+            after,
+            limit,
+            2 if "list-type" in fields else 1,
+        )
 
 
 class Bucket:
@@ -168,7 +176,9 @@ class Server(asyncio.Protocol):
             return _reply("405 Method Not Allowed", b"", "text/plain", with_body=True)
         if key:
             found = self._bucket.holds(key)
-            return _reply("200 OK" if found else "404 Not Found", b"", "image/jpeg", with_body=method == "GET")
+            return _reply(
+                "200 OK" if found else "404 Not Found", b"", "image/jpeg", with_body=method == "GET"
+            )
         if "location" in query.split("&") or query.startswith("location="):
             body = f'<LocationConstraint xmlns="{NAMESPACE}">us-east-1</LocationConstraint>'.encode()
         else:

@@ -1,6 +1,6 @@
 """The benchmark's command: makes the data, runs the suites, writes the reports, and leaves nothing behind.
 
-    python -m benchmarks.run [--quick] [--only SUITE]… [--peers NAME,…] [--modes MODE,…] [--out FOLDER]
+python -m benchmarks.run [--quick] [--only SUITE]… [--peers NAME,…] [--modes MODE,…] [--out FOLDER]
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ def _session(scale: Scale, chosen: argparse.Namespace) -> Iterator[Session]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _make_session(scale: Scale, work: Path, contenders: Sequence[Contender], server: S3Server, link) -> Session:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def _make_session(
+    scale: Scale, work: Path, contenders: Sequence[Contender], server: S3Server, link
+) -> Session:  # type: ignore[no-untyped-def]
     session = Session(scale, work, FileLoop(work), contenders, server, link)
     session.say(f"making {scale.data_bytes() / 2**30:.1f} GiB of data, twice")
     bucket = server.bucket_folder(BUCKET)
@@ -124,15 +126,23 @@ def _report(run: Run, chosen: argparse.Namespace) -> None:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.run", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--quick", action="store_true", help="small data, two repetitions, about 3 minutes")
     parser.add_argument("--only", action="append", choices=list(SUITES), help="this suite; may be repeated")
-    parser.add_argument("--peers", type=_names, help="these peers, comma-separated; '' for none (default: all here)")
-    parser.add_argument("--modes", type=_modes, default=["auto"], help=f"ways to mount: {', '.join(HEADRACE_MODES)}")
+    parser.add_argument(
+        "--peers", type=_names, help="these peers, comma-separated; '' for none (default: all here)"
+    )
+    parser.add_argument(
+        "--modes", type=_modes, default=["auto"], help=f"ways to mount: {', '.join(HEADRACE_MODES)}"
+    )
     parser.add_argument("--repetitions", type=int, help="how often each figure is taken")
     parser.add_argument("--out", default="bench-report", help="folder for the reports (default: %(default)s)")
     parser.add_argument("--markdown", help="also write the Markdown report to this file, its plot beside it")
-    parser.add_argument("--work", default=tempfile.gettempdir(), help="where data and caches lie (default: %(default)s)")
+    parser.add_argument(
+        "--work", default=tempfile.gettempdir(), help="where data and caches lie (default: %(default)s)"
+    )
     chosen = parser.parse_args(arguments)
     if chosen.repetitions is not None and chosen.repetitions < 1:
         parser.error("--repetitions must be at least 1")

@@ -20,7 +20,15 @@ from headrace.testing.processes import ServerProcess, ServerStartError
 START_TIMEOUT_S = 60.0
 UNMOUNT_TIMEOUT_S = 10.0
 # Set for a proxy of the machine, these break clients that talk to an address of our own.
-HIDDEN_VARIABLES = ("AWS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+HIDDEN_VARIABLES = (
+    "AWS_CA_BUNDLE",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+)
 
 
 class ForegroundMount:

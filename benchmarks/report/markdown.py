@@ -30,7 +30,11 @@ def _lines(run: Run, plot: str) -> Iterator[str]:
     yield from _headrace(run)
     yield from ("## Promises", "")
     yield from _verdicts(run.promises())
-    yield from ("", "At least twice the best peer, on every row where the local file system leaves that room:", "")
+    yield from (
+        "",
+        "At least twice the best peer, on every row where the local file system leaves that room:",
+        "",
+    )
     yield from _verdicts(run.against_peers())
     yield from ("", "## All contenders (medians)", "")
     yield from _everyone(run)
@@ -85,7 +89,13 @@ def _reasons(run: Run) -> Iterator[str]:
 
 def _verdicts(outcomes: Sequence[Outcome]) -> Iterator[str]:
     cells = [
-        (one.text, one.wanted, "–" if one.figure is None else figures.number(one.figure), one.verdict.value, one.note)
+        (
+            one.text,
+            one.wanted,
+            "–" if one.figure is None else figures.number(one.figure),
+            one.verdict.value,
+            one.note,
+        )
         for one in outcomes
     ]
     yield from table(("promise", "wanted", "measured", "verdict", "note"), cells)

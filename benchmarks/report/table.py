@@ -23,7 +23,9 @@ def print_tables(run: Run, console: Console | None = None) -> None:
     shown.print(figures_table(run))
     shown.print(verdicts_table("Promises", run.promises()))
     if against := run.against_peers():
-        shown.print(verdicts_table("At least twice the best peer, where the local file system leaves room", against))
+        shown.print(
+            verdicts_table("At least twice the best peer, where the local file system leaves room", against)
+        )
     for name, reason in run.left_out.items():
         shown.print(f"left out: {name} ({reason})")
 
@@ -31,7 +33,9 @@ def print_tables(run: Run, console: Console | None = None) -> None:
 def figures_table(run: Run) -> Table:
     """One line a row, one column a contender, and how Headrace stands."""
     contenders = run.samples.contenders()
-    table = Table(title=f"Medians of {run.scale.repetitions} ({run.scale.name}); page cache {run.cache_note()}")
+    table = Table(
+        title=f"Medians of {run.scale.repetitions} ({run.scale.name}); page cache {run.cache_note()}"
+    )
     table.add_column("workload", max_width=44)
     table.add_column("unit")
     for name in contenders:

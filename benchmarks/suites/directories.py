@@ -61,7 +61,9 @@ def _one_size(session: Session, endpoint: str, entries: int, slow: dict[str, str
         trees = [(one, tree) for one in able if (tree := _mount(session, mounts, one, source, entries, slow))]
         for repetition, (contender, tree) in interleaved(trees, session.scale.repetitions):
             if not session.samples.gave_up(rows.long_names_of(entries), contender.name):
-                session.say(f"{entries:,} names {repetition + 1}/{session.scale.repetitions}: {contender.name}")
+                session.say(
+                    f"{entries:,} names {repetition + 1}/{session.scale.repetitions}: {contender.name}"
+                )
                 _measure(session, contender, tree.directory, entries)
         for contender, tree in trees:
             _memory(session, contender, tree, entries)
