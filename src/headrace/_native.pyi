@@ -6,8 +6,11 @@ so that one typed model on each side checks them. Every method that may wait rel
 (headrace.engine reopens there).
 """
 
-from collections.abc import Buffer, Sequence
+import builtins
+from collections.abc import Sequence
 from typing import final
+
+from typing_extensions import Buffer
 
 def version() -> str: ...
 def is_debug_build() -> bool: ...
@@ -64,11 +67,13 @@ class Engine:
     role: str  # "owner" or "attached"
     def close(self) -> None: ...
     def stat(self, path: bytes) -> Entry: ...
-    def list(self, path: bytes, after: bytes | None, limit: int) -> list[Entry]:
+    def list(self, path: bytes, after: bytes | None, limit: int) -> builtins.list[Entry]:
         """Up to `limit` children in name order, those after the name `after`."""
     def read_into(self, path: bytes, offset: int, buffer: Buffer) -> int:
         """Fills `buffer` from `offset`; fewer bytes only at the end of the file."""
-    def read_many(self, paths: Sequence[bytes], offsets: Sequence[int], buffers: Sequence[Buffer]) -> list[int]:
+    def read_many(
+        self, paths: Sequence[bytes], offsets: Sequence[int], buffers: Sequence[Buffer]
+    ) -> builtins.list[int]:
         """Reads many ranges at once into caller-owned memory; the bytes read of each."""
     def prefetch(self, paths: Sequence[bytes]) -> None:
         """Tells the order in which whole files will be read; returns at once; replaces the order told before."""

@@ -1,0 +1,1 @@
+"""The SDK: datasets, files, fsspec, PyTorch and TensorFlow, all over one engine handle."""

@@ -1,0 +1,195 @@
+//! Collects listed objects, judges their keys, and turns them into a snapshot file.
+
+use std::path::Path;
+
+use super::difference::{self, Difference};
+use super::directories::{Directories, NameArena, NameRange, ROOT};
+use super::layout::ENTRIES_MAX;
+use super::mapped::Snapshot;
+use super::record::{ORIGINS_MAX, Record};
+use super::rules::{self, PATH_MAX, Rejected, Rule, Verdict};
+use super::{draft, tree};
+use crate::error::{Error, ErrorKind, Result};
+use crate::origin::{ListedObject, ObjectKind};
+
+/// A file or link before it has an index. `record.parent` holds the number of its directory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leaf {
+    pub record: Record,
+    pub name: NameRange,
+}
+
+/// One origin's place in the tree.
+#[derive(Debug)]
+struct Mount {
+    path: String,
+    directory: u32,
+    /// Its names may be any bytes but `/` and NUL.
+    posix: bool,
+}
+
+/// Collects listed objects and writes a snapshot file.
+///
+/// Costs about 75 bytes of memory a file plus its name, however long the path before the name is.
+#[derive(Debug)]
+pub struct SnapshotBuilder {
+    mounts: Vec<Mount>,
+    pub(super) directories: Directories,
+    pub(super) names: NameArena,
+    pub(super) leaves: Vec<Leaf>,
+    pub(super) text: Vec<u8>,
+    pub(super) rejected: Rejected,
+    /// Where the object before went: most listings name the files of a folder one after the other.
+    recent: (u16, Vec<u8>, u32),
+    entries_max: u64,
+    fault: Option<Error>,
+}
+
+impl SnapshotBuilder {
+    /// A builder for a dataset whose origins appear at `mounts` (slash-separated, empty for the root).
+    pub fn new(mounts: &[String]) -> Result<Self> {
+        if mounts.is_empty() || mounts.len() > ORIGINS_MAX {
+            return Err(Error::config(format!("a dataset has 1 to {ORIGINS_MAX} origins, not {}", mounts.len())));
+        }
+        let mut builder = SnapshotBuilder {
+            mounts: Vec::new(),
+            directories: Directories::new(),
+            names: NameArena::default(),
+            leaves: Vec::new(),
+            text: Vec::new(),
+            rejected: Rejected::default(),
+            recent: (u16::MAX, Vec::new(), ROOT),
+            entries_max: ENTRIES_MAX,
+            fault: None,
+        };
+        for (number, path) in mounts.iter().enumerate() {
+            builder.add_mount(number as u16, path)?;
+        }
+        Ok(builder)
+    }
+
+    fn add_mount(&mut self, number: u16, path: &str) -> Result<()> {
+        let path = path.trim_matches('/');
+        if !path.is_empty()
+            && let Err(rule) = rules::check_path(path.as_bytes(), PATH_MAX - 1, false)
+        {
+            let shown = rules::escape(path.as_bytes());
+            return Err(Error::config(format!("origin {number} cannot be mounted at '{shown}': {}", rule.name()))
+                .with_hint("name a relative folder such as 'images/train', or '' for the root"));
+        }
+        let directory = self.directories.ensure(ROOT, path.as_bytes(), number, &mut self.names);
+        let mut on_the_way = directory;
+        while on_the_way != ROOT {
+            self.directories.get_mut(on_the_way).mount = true;
+            on_the_way = self.directories.get(on_the_way).parent;
+        }
+        self.mounts.push(Mount { path: path.to_owned(), directory, posix: false });
+        Ok(())
+    }
+
+    /// Says that origin number `origin` is a file system of this machine: its names may hold any bytes but `/` and NUL,
+    /// and the sizes that it tells of directories mean nothing.
+    pub fn accept_any_bytes(&mut self, origin: u16) {
+        if let Some(mount) = self.mounts.get_mut(usize::from(origin)) {
+            mount.posix = true;
+        }
+    }
+
+    /// Refuses to finish above this many entries, where less than the format's own 2^31 are wanted.
+    pub fn limit_entries(&mut self, entries_max: u64) {
+        self.entries_max = entries_max.min(ENTRIES_MAX);
+    }
+
+    /// Adds one object of origin number `origin`. A key that cannot be a file is counted, see `Rule`; what makes the
+    /// whole snapshot impossible is told by `finish`.
+    pub fn add(&mut self, origin: u16, object: ListedObject) {
+        if self.fault.is_some() || self.is_full() {
+            return;
+        }
+        let Some(mount) = self.mounts.get(usize::from(origin)) else {
+            let message = format!("origin {origin} was listed, but only {} are mounted", self.mounts.len());
+            self.fault.get_or_insert(Error::new(ErrorKind::Unexpected, message));
+            return;
+        };
+        let room = PATH_MAX - mount.path.len() - usize::from(!mount.path.is_empty());
+        match rules::judge(&object, room, mount.posix) {
+            Ok(Verdict::Entry(path)) => self.add_leaf(origin, path, &object),
+            Ok(Verdict::Directory(path, rule)) => self.add_directory(origin, path, rule, &object),
+            Ok(Verdict::Root) => {}
+            Err(rule) => self.rejected.count(rule, || object.key.to_vec()),
+        }
+    }
+
+    fn is_full(&mut self) -> bool {
+        let entries = (self.leaves.len() + self.directories.all().len()) as u64;
+        if entries >= self.entries_max {
+            let message = format!("the dataset has more than {} files and folders", self.entries_max);
+            self.fault =
+                Some(Error::new(ErrorKind::Unsupported, message).with_hint("split it: give each part its own dataset"));
+        }
+        self.fault.is_some()
+    }
+
+    fn add_leaf(&mut self, origin: u16, path: &[u8], object: &ListedObject) {
+        let (folder, name) = match path.iter().rposition(|&byte| byte == b'/') {
+            Some(slash) => (&path[..slash], &path[slash + 1..]),
+            None => (&[][..], path),
+        };
+        let directory = self.directory(origin, folder);
+        let mut record = match &object.kind {
+            ObjectKind::Symlink(target) => Record::symlink(origin, object.mtime_ns, target, &mut self.text),
+            _ => Record::file(origin, object.size, object.mtime_ns, object.etag.as_deref(), &mut self.text),
+        };
+        record.parent = directory;
+        let name = self.names.push(name);
+        self.leaves.push(Leaf { record, name });
+    }
+
+    fn add_directory(&mut self, origin: u16, path: &[u8], rule: Option<Rule>, object: &ListedObject) {
+        let number = self.directory(origin, path);
+        let directory = self.directories.get_mut(number);
+        directory.mtime_ns = directory.mtime_ns.max(Some(object.mtime_ns));
+        if let Some(rule) = rule {
+            self.rejected.count(rule, || object.key.to_vec());
+        }
+    }
+
+    /// The number of the directory `path` of an origin.
+    fn directory(&mut self, origin: u16, path: &[u8]) -> u32 {
+        if self.recent.0 == origin && self.recent.1 == path {
+            return self.recent.2;
+        }
+        let start = self.mounts[usize::from(origin)].directory;
+        let number = self.directories.ensure(start, path, origin, &mut self.names);
+        self.recent.1.clear();
+        self.recent.1.extend_from_slice(path);
+        (self.recent.0, self.recent.2) = (origin, number);
+        number
+    }
+
+    /// Writes the snapshot to `path` (atomically: temporary file, sync, rename) as the successor of `previous`.
+    ///
+    /// What did not change keeps its inode. Fails when the dataset is too large, the folder cannot be written, or
+    /// another process is building the same snapshot; `path` is then as it was.
+    pub fn finish(mut self, path: &Path, previous: Option<&Snapshot>) -> Result<(Snapshot, Difference)> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
+        let mounts = self.mounts.drain(..).map(|mount| mount.path).collect();
+        let tree = tree::arrange(&mut self);
+        let mut draft = draft::Draft::create(path)?;
+        draft.write_tree(self, &tree, mounts, previous.map_or(1, |previous| previous.version() + 1))?;
+        drop(tree);
+        let snapshot = draft.map()?;
+        let difference = match previous {
+            None => Difference { added: snapshot.leaves(), ..Difference::default() },
+            Some(previous) => {
+                let (inodes, next_inode, difference) = difference::carry_inodes(previous, &snapshot)?;
+                draft.write_inodes(&inodes, next_inode)?;
+                difference
+            }
+        };
+        drop(snapshot);
+        Ok((draft.publish()?, difference))
+    }
+}

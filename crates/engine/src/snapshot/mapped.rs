@@ -1,0 +1,323 @@
+//! A mapped snapshot: what every reader asks. Nothing here allocates per file, waits, or trusts the file's bytes.
+//!
+//! Checksums are verified when the file is opened. All the same every accessor is total: whatever the bytes say, it
+//! answers with an entry or with nothing, within a bounded number of steps. Links between entries are followed only
+//! where they agree with the order of the format (parents before children, each child of exactly one directory).
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use memmap2::Mmap;
+use serde::{Deserialize, Serialize};
+
+use super::layout::{ENTRIES_MAX, Header, SECTIONS, SectionId, corrupt, u32_at, u64_at};
+use super::names::{GROUP, Name, NameCursor, Names};
+use super::record::{RECORD_BYTES, Record};
+use super::rules::{PATH_MAX, Rejections};
+use super::{Node, NodeIndex, NodeKind};
+use crate::error::{Error, Result};
+use crate::ids::Version;
+
+/// The section that is not per file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Meta {
+    pub mounts: Vec<String>,
+    pub rejections: Rejections,
+}
+
+/// A mapped snapshot. Cheap to clone; look-ups allocate nothing and never leave the process.
+#[derive(Debug, Clone)]
+pub struct Snapshot(Arc<Mapped>);
+
+#[derive(Debug)]
+struct Mapped {
+    map: Mmap,
+    header: Header,
+    sections: [Range<usize>; SECTIONS],
+    meta: Meta,
+}
+
+impl Snapshot {
+    /// Maps and checks a snapshot file: magic, version, lengths and checksums. A damaged file is `Corrupt`.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|error| Error::from_io("open the snapshot", path, error))?;
+        let snapshot = Self::map_own(&file, path)?;
+        snapshot.check_sums().map_err(|error| unusable(path, error))?;
+        Ok(snapshot)
+    }
+
+    /// The same without reading it all: for a file that this process has just written.
+    pub(super) fn map_own(file: &File, path: &Path) -> Result<Self> {
+        // SAFETY: snapshot files are written under another name, renamed into place and never changed afterwards; only
+        // one who ignores that by truncating one can make a read fault. Changed bytes are harmless: accessors are total.
+        let map = unsafe { Mmap::map(file) }.map_err(|error| Error::from_io("map the snapshot", path, error))?;
+        Self::from_map(map).map_err(|error| unusable(path, error))
+    }
+
+    fn from_map(map: Mmap) -> Result<Self> {
+        let header = Header::decode(&map)?;
+        let sections =
+            header.sections.map(|section| section.offset as usize..(section.offset + section.length) as usize);
+        check_lengths(&header)?;
+        let meta = serde_json::from_slice(&map[sections[SectionId::Meta as usize].clone()])
+            .map_err(|_| corrupt("its list of mounts cannot be read"))?;
+        Ok(Snapshot(Arc::new(Mapped { map, header, sections, meta })))
+    }
+
+    fn check_sums(&self) -> Result<()> {
+        for (section, range) in self.0.header.sections.iter().zip(&self.0.sections) {
+            if crc32c::crc32c(&self.0.map[range.clone()]) != section.crc32c {
+                return Err(corrupt("a section does not match its checksum"));
+            }
+        }
+        Ok(())
+    }
+
+    fn section(&self, id: SectionId) -> &[u8] {
+        &self.0.map[self.0.sections[id as usize].clone()]
+    }
+
+    /// Counts up by one with each refresh; the first is 1.
+    pub fn version(&self) -> u64 {
+        self.0.header.snapshot_version
+    }
+
+    /// Regular files.
+    pub fn files(&self) -> u64 {
+        self.0.header.files
+    }
+
+    /// Directories, the root included.
+    pub fn directories(&self) -> u64 {
+        self.0.header.directories
+    }
+
+    pub fn symlinks(&self) -> u64 {
+        self.0.header.symlinks
+    }
+
+    /// Files and links together.
+    pub(super) fn leaves(&self) -> u64 {
+        self.files() + self.symlinks()
+    }
+
+    /// Bytes of all files together.
+    pub fn total_bytes(&self) -> u64 {
+        self.0.header.total_bytes
+    }
+
+    /// Length of the mapped file in bytes.
+    pub fn mapped_bytes(&self) -> u64 {
+        self.0.header.file_bytes
+    }
+
+    /// Entries of every kind. Valid indices are those below.
+    pub fn nodes(&self) -> u32 {
+        self.0.header.nodes
+    }
+
+    /// Inodes from here on were never used, neither here nor in an earlier snapshot of this line.
+    pub fn next_inode(&self) -> u64 {
+        self.0.header.next_inode
+    }
+
+    /// Where each origin's tree appears.
+    pub fn mounts(&self) -> &[String] {
+        &self.0.meta.mounts
+    }
+
+    /// Names that were left out, and why.
+    pub fn rejections(&self) -> Rejections {
+        self.0.meta.rejections.clone()
+    }
+
+    pub(super) fn record(&self, index: NodeIndex) -> Option<Record> {
+        let start = (index.0 as usize).checked_mul(RECORD_BYTES)?;
+        self.section(SectionId::Nodes).get(start..)?.first_chunk().map(Record::decode)
+    }
+
+    pub(super) fn text(&self) -> &[u8] {
+        self.section(SectionId::Text)
+    }
+
+    fn names(&self) -> Names<'_> {
+        Names { groups: self.section(SectionId::NameGroups), names: self.section(SectionId::Names) }
+    }
+
+    /// The children of a directory as indices, if that is what the record says and where children can be.
+    fn child_range(&self, directory: NodeIndex, record: &Record) -> Option<Range<u32>> {
+        let (first, count) = record.children();
+        let end = first.checked_add(count)?;
+        let fits = record.kind()? == NodeKind::Directory && first > directory.0 && end <= self.nodes();
+        fits.then_some(first..end)
+    }
+
+    pub fn node(&self, index: NodeIndex) -> Option<Node> {
+        let record = self.record(index)?;
+        let kind = record.kind()?;
+        let is_directory = kind == NodeKind::Directory;
+        Some(Node {
+            index,
+            parent: NodeIndex(record.parent),
+            inode: self.inode(index)?,
+            kind,
+            size: if is_directory { 0 } else { record.extent },
+            mtime_ns: record.mtime_ns,
+            origin: record.origin(),
+            subdirectories: if is_directory { record.subdirectories() } else { 0 },
+            children: if is_directory { record.children().1 } else { 0 },
+        })
+    }
+
+    /// The inode of an entry.
+    pub fn inode(&self, index: NodeIndex) -> Option<u64> {
+        if index.0 >= self.nodes() {
+            return None;
+        }
+        match self.section(SectionId::Inodes) {
+            [] => Some(u64::from(index.0) + 1),
+            inodes => Some(u64_at(inodes, index.0 as usize * 8)),
+        }
+    }
+
+    /// The entry with this inode, if this snapshot has it.
+    pub fn find_inode(&self, inode: u64) -> Option<NodeIndex> {
+        let order = self.section(SectionId::InodeOrder);
+        if order.is_empty() {
+            let index = u32::try_from(inode.checked_sub(1)?).ok()?;
+            return (index < self.nodes()).then_some(NodeIndex(index));
+        }
+        let (mut low, mut high) = (0, self.nodes() as usize);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let index = NodeIndex(u32_at(order, middle * 4));
+            match self.inode(index)?.cmp(&inode) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return Some(index),
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
+
+    /// The child of `directory` with exactly this name.
+    pub fn lookup(&self, directory: NodeIndex, name: &[u8]) -> Option<NodeIndex> {
+        let range = self.child_range(directory, &self.record(directory)?)?;
+        self.names().search(range.start, range.end, name).map(NodeIndex)
+    }
+
+    /// The entry at a path from the root; the root itself for an empty one. No other form than `a/b/c` is known.
+    pub fn find_path(&self, path: &[u8]) -> Option<NodeIndex> {
+        if path.is_empty() {
+            return Some(NodeIndex::ROOT);
+        }
+        path.split(|&byte| byte == b'/').try_fold(NodeIndex::ROOT, |directory, name| self.lookup(directory, name))
+    }
+
+    /// Visits the children of `directory` in name order from the `skip`-th on, until `visit` answers false.
+    pub fn children(&self, directory: NodeIndex, skip: u32, visit: &mut dyn FnMut(NodeIndex, &[u8]) -> bool) {
+        let Some(mut children) = self.children_from(directory, skip) else { return };
+        while let Some((index, name)) = children.next() {
+            if !visit(index, name) {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn children_from(&self, directory: NodeIndex, skip: u32) -> Option<Children<'_>> {
+        let range = self.child_range(directory, &self.record(directory)?)?;
+        let start = range.start.checked_add(skip).filter(|start| *start < range.end)?;
+        let names = self.names().cursor_at(start)?;
+        Some(Children { snapshot: self, names, directory, next: start, end: range.end })
+    }
+
+    /// The name of an entry; empty for the root.
+    pub fn name(&self, index: NodeIndex) -> Option<Name> {
+        if index.0 >= self.nodes() { None } else { self.names().get(index.0) }
+    }
+
+    /// The path from the root, without a leading slash.
+    pub fn path(&self, index: NodeIndex) -> Vec<u8> {
+        let mut segments = Vec::new();
+        let mut at = index;
+        let mut length = 0;
+        while at != NodeIndex::ROOT && length <= PATH_MAX {
+            let Some((name, parent)) = self.name(at).zip(self.record(at).map(|record| record.parent)) else { break };
+            length += name.as_bytes().len() + 1;
+            segments.push(name);
+            // Parents stand before their children; anything else is nonsense and would not end.
+            if parent >= at.0 {
+                break;
+            }
+            at = NodeIndex(parent);
+        }
+        let segments: Vec<&[u8]> = segments.iter().rev().map(Name::as_bytes).collect();
+        segments.join(&b'/')
+    }
+
+    /// The key of a file below its origin (its path without the origin's mount path).
+    pub fn origin_key(&self, index: NodeIndex) -> Vec<u8> {
+        let mut path = self.path(index);
+        let origin = self.record(index).map_or(0, |record| record.origin());
+        let mount = self.0.meta.mounts.get(usize::from(origin)).map_or("", String::as_str).as_bytes();
+        let below = path.strip_prefix(mount).map_or(0, |rest| path.len() - rest.len());
+        path.drain(..below + usize::from(below > 0 && path.get(below) == Some(&b'/')));
+        path
+    }
+
+    /// The version of a file.
+    pub fn file_version(&self, index: NodeIndex) -> Option<Version> {
+        let record = self.record(index)?;
+        if record.kind()? == NodeKind::File { record.version(self.text()) } else { None }
+    }
+
+    /// The text of a link, as the origin has it.
+    pub fn symlink_target(&self, index: NodeIndex) -> Option<Vec<u8>> {
+        let record = self.record(index)?;
+        if record.kind()? == NodeKind::Symlink { record.target(self.text()).map(<[u8]>::to_vec) } else { None }
+    }
+}
+
+/// A directory's children in name order.
+#[derive(Debug)]
+pub(super) struct Children<'a> {
+    snapshot: &'a Snapshot,
+    names: NameCursor<'a>,
+    directory: NodeIndex,
+    next: u32,
+    end: u32,
+}
+
+impl Children<'_> {
+    pub(super) fn next(&mut self) -> Option<(NodeIndex, &[u8])> {
+        let index = NodeIndex(self.next);
+        // An entry belongs to one directory, so a damaged file cannot make a walk visit it twice.
+        if index.0 >= self.end || self.snapshot.record(index)?.parent != self.directory.0 {
+            return None;
+        }
+        self.next += 1;
+        Some((index, self.names.next()?.as_bytes()))
+    }
+}
+
+fn unusable(path: &Path, error: Error) -> Error {
+    let told = Error::new(error.kind(), format!("cannot use the snapshot {}: {}", path.display(), error.message()));
+    match error.hint() {
+        Some(hint) => told.with_hint(hint),
+        None => told,
+    }
+}
+
+/// Sections of fixed-size entries are as long as the number of entries says.
+fn check_lengths(header: &Header) -> Result<()> {
+    let nodes = u64::from(header.nodes);
+    let length = |id| header.section(id).length;
+    let inodes = (length(SectionId::Inodes), length(SectionId::InodeOrder));
+    let consistent = (1..=ENTRIES_MAX).contains(&nodes)
+        && length(SectionId::Nodes) == nodes * RECORD_BYTES as u64
+        && length(SectionId::NameGroups) == nodes.div_ceil(u64::from(GROUP)) * 8
+        && (inodes == (0, 0) || inodes == (nodes * 8, nodes * 4));
+    if consistent { Ok(()) } else { Err(corrupt("its sections have impossible lengths")) }
+}

@@ -1,0 +1,141 @@
+"""`headrace mount`: checks everything that can be checked, starts the mount process, and says when it is ready."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli import printer, words
+from headrace.engine.configure import configure
+from headrace.roles.endpoint import parse_address
+from headrace.roles.launch import become, launch
+from headrace.roles.messages import Answer, MountOrders
+from headrace.roles.mountpoints import check_mountpoint, check_places
+from headrace.settings.dataset import MountMode, MountSettings
+from headrace.settings.engine import EvictionPolicy
+from headrace.settings.environment import Environment
+from headrace.settings.files import mount_settings, read_file
+from headrace.settings.paths import absolute
+from headrace.settings.sizes import format_size
+
+
+def run(
+    origin: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ORIGIN...",
+            help="Where the data lives: s3://bucket/prefix, oss://…, hdfs://…, https://…, /path; "
+            "NAME=ORIGIN for each of several.",
+        ),
+    ],
+    mountpoint: Annotated[Path, typer.Argument(metavar="MOUNTPOINT", help="An empty folder.")],
+    cache: words.Cache = None,
+    option: words.Option = None,
+    secret_file: words.SecretFile = None,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", "-f", help="Stay in the foreground, with the log on the terminal.")
+    ] = False,
+    mode: Annotated[MountMode | None, typer.Option(help="How the kernel is served.")] = None,
+    allow_other: Annotated[
+        bool | None, typer.Option("--allow-other", help="Let other users read the mount.")
+    ] = None,
+    nonempty: Annotated[
+        bool | None, typer.Option("--nonempty", help="Mount over a folder that is not empty.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the dataset.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Most memory that data under way may take.")
+    ] = None,
+    read_ahead: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Most bytes fetched ahead of one sequential reader.")
+    ] = None,
+    block_size: words.BlockSize = None,
+    eviction: Annotated[EvictionPolicy | None, typer.Option(help="Which blocks leave a full cache.")] = None,
+    high: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Share of the quota at which eviction starts.")
+    ] = None,
+    low: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Share of the quota at which eviction stops.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(metavar="N", help="Requests to one origin at the same time.")
+    ] = None,
+    metrics_address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where /metrics and /healthz answer.")
+    ] = None,
+    log_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The log of a mount in the background.")
+    ] = None,
+    state_directory: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where the snapshot, the lock and the socket are kept."),
+    ] = None,
+) -> None:
+    """Mount a bucket or folder, cached on this machine."""
+    environment = Environment.current()
+    dataset = words.settings_of(
+        environment,
+        option=option,
+        cache=cache,
+        secret_file=secret_file,
+        name=name,
+        memory=memory,
+        read_ahead=read_ahead,
+        block_size=block_size,
+        eviction=eviction,
+        high=high,
+        low=low,
+        concurrency=concurrency,
+        state_directory=state_directory,
+    )
+    settings = mount_settings(
+        read_file(environment)["mount"],
+        mode=mode,
+        allow_other=allow_other,
+        nonempty=nonempty,
+        metrics_address=metrics_address,
+        log_file=log_file,
+        log_level=environment.get("HEADRACE_LOG"),
+    )
+    if settings.metrics_address:
+        parse_address(settings.metrics_address)
+    folder = absolute(mountpoint)
+    check_mountpoint(folder, nonempty=settings.nonempty)
+    configured = configure(origin, dataset, environment, ask=words.ask if sys.stdin.isatty() else None)
+    for warning in configured.warnings:
+        printer.warn(warning)
+    check_places(folder, configured.config)
+    orders = MountOrders(
+        config=configured.config,
+        mountpoint=folder,
+        settings=settings,
+        registry_directory=environment.runtime_directory,
+        log_file=None if foreground else _log_file(settings, configured.config.state_directory),
+    )
+    if foreground:
+        become(orders, environment)
+    _announce(orders, _launch(orders, environment))
+
+
+def _log_file(settings: MountSettings, state_directory: Path) -> Path:
+    return absolute(settings.log_file or state_directory / "mount.log")
+
+
+def _launch(orders: MountOrders, environment: Environment) -> Answer:
+    console = printer.talk()
+    if not console.is_terminal:
+        return launch(orders, environment)
+    with console.status(f"listing {', '.join(mount.label for mount in orders.config.origins)}"):
+        return launch(orders, environment)
+
+
+def _announce(orders: MountOrders, answer: Answer) -> None:
+    levels: list[Any] = [folder.quota_bytes for level in orders.config.cache for folder in level.folders]
+    cached = f"cache of {format_size(sum(levels))}" if levels else "no cache"
+    printer.say(
+        f"mounted {orders.config.name} at {orders.mountpoint}: {answer.files:,} files, "
+        f"{format_size(answer.size_bytes)}, {cached}, {answer.mode}"
+    )

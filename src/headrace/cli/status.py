@@ -1,0 +1,108 @@
+"""`headrace status`: what is mounted on this machine, and how it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli import printer, words
+from headrace.engine.handles import Engine
+from headrace.engine.registry import Entry, Registry
+from headrace.engine.status import EngineReport
+from headrace.errors import HeadraceError
+from headrace.exits import exit_code
+from headrace.settings.environment import Environment
+from headrace.settings.sizes import format_size
+
+
+def run(
+    target: Annotated[
+        str | None, typer.Argument(metavar="[MOUNTPOINT]", help="One mount; without it, all of this machine.")
+    ] = None,
+    json: words.Json = False,
+) -> None:
+    """Show the mounts of this machine: origin, cached share, hits, keys that no file system can hold."""
+    registry = Registry(Environment.current().runtime_directory)
+    entries = [registry.get(target)] if target else registry.entries()
+    reports = [(entry, _report(entry)) for entry in entries]
+    if json:
+        printer.as_json([_as_json(entry, report) for entry, report in reports])
+    else:
+        _print(reports)
+    failed = [report for _, report in reports if isinstance(report, HeadraceError)]
+    if failed:
+        raise typer.Exit(int(exit_code(failed[0])))
+
+
+def _report(entry: Entry) -> EngineReport | HeadraceError:
+    try:
+        with Engine.attach(Path(entry.state_directory)) as engine:
+            return engine.status()
+    except HeadraceError as error:
+        return error
+
+
+def _as_json(entry: Entry, report: EngineReport | HeadraceError) -> dict[str, Any]:
+    mount = entry.model_dump(mode="json", exclude={"started_ticks"})
+    if isinstance(report, HeadraceError):
+        return {**mount, "error": {"kind": report.kind, "message": report.message}}
+    shares = {"cached_share": report.cached_share, "hit_ratio": report.reads.hit_ratio}
+    return {**mount, "engine": {**report.model_dump(mode="json"), **shares}}
+
+
+def _print(reports: list[tuple[Entry, EngineReport | HeadraceError]]) -> None:
+    if not reports:
+        printer.say("nothing is mounted")
+    for number, (entry, report) in enumerate(reports):
+        if number:
+            printer.data("")
+        printer.data(f"{entry.mountpoint}  ({entry.name})")
+        printer.table(rows(entry, report))
+
+
+def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[str, str]]:
+    """The lines of one mount."""
+    for origin in entry.origins:
+        yield "origin", origin
+    yield "process", f"{entry.pid}, {entry.mode}, since {_time(entry.started_at_s)}"
+    if isinstance(report, HeadraceError):
+        yield "error", report.message
+        return
+    snapshot = report.snapshot
+    taken = f", taken {_time(snapshot.taken_at_s)}" if snapshot.taken_at_s else ""
+    yield (
+        "snapshot",
+        f"version {snapshot.version}: {snapshot.files:,} files, {format_size(snapshot.bytes)}{taken}",
+    )
+    yield "cached", f"{format_size(report.cached_bytes)} ({_percent(report.cached_share)})"
+    for number, level in enumerate(report.levels):
+        used = f"{format_size(level.used_bytes)} of {format_size(level.quota_bytes)}"
+        yield f"level {number}", f"{level.medium.value} {used}  {', '.join(level.folders)}".rstrip()
+    read = report.reads.hit_bytes + report.reads.miss_bytes
+    yield (
+        "hits",
+        f"{_percent(report.reads.hit_ratio)} of {format_size(read)} read; "
+        f"{format_size(report.reads.origin_bytes)} from the origin",
+    )
+    if report.corrupt_blocks:
+        yield "corrupt", f"{report.corrupt_blocks:,} blocks dropped and fetched again"
+    if snapshot.rejected_keys:
+        yield "rejected", f"{snapshot.rejected_keys:,} keys"
+        for key in snapshot.rejected:
+            yield "", f"{printer.visible(key.key.encode('utf-8', 'surrogateescape'))}  ({key.reason})"
+    if entry.metrics_address:
+        yield "metrics", f"http://{entry.metrics_address}/metrics"
+    if entry.log_file:
+        yield "log", entry.log_file
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,0 +1,184 @@
+"""A dataset as training code uses it: names, whole files into memory, and the order in which they will be needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from headrace.client import trees
+from headrace.client.files import DatasetFile
+from headrace.client.opening import Opened, open_any
+from headrace.engine.status import EngineReport, JobReport, RefreshReport
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_WARM_POLL_S = 3600.0
+
+
+def open_dataset(
+    origin: str | os.PathLike[str] | Sequence[str],
+    *,
+    cache: str | Sequence[str] | None = None,
+    options: Mapping[str, str] | None = None,
+    secret_file: str | os.PathLike[str] | None = None,
+    **settings: Any,
+) -> Dataset:
+    """The dataset at an origin (`s3://bucket/prefix`, `/path`, several `NAME=URI`), a mountpoint, or a mount's name.
+
+    `cache` is `PATH:QUOTA[:MEM|SSD|HDD]`, once or several times, fastest first. Further `settings` are those of the
+    configuration file's `[dataset]` table: `memory`, `block_size`, `read_ahead`, `eviction`, and so on. Raises
+    `ConfigError` and whatever keeps the origin from being listed.
+
+    Safe to use in forked and spawned workers: each attaches to the process that owns the cache. A pickle carries the
+    arguments as they were given; give credentials by `secret_file`, `env:NAME` or `@FILE` to keep them out of it.
+    """
+    arguments = {
+        "cache": cache,
+        "options": dict(options) if options else None,
+        "secret_file": Path(secret_file) if secret_file is not None else None,
+        **settings,
+    }
+    return Dataset(origin, arguments)
+
+
+class Dataset:
+    """An open dataset. Paths are text below its root, without a leading slash."""
+
+    def __init__(self, origin: Any, arguments: Mapping[str, Any]) -> None:
+        self._arguments = (origin, dict(arguments))
+        self._opened: Opened = open_any(origin, **arguments)
+        self._root = trees.encode(self._opened.inside)
+
+    @property
+    def name(self) -> str:
+        """The dataset's name."""
+        return self._opened.name
+
+    @property
+    def mountpoint(self) -> Path | None:
+        """Where the same files can be read through the kernel, when the dataset was reached through its mount."""
+        if self._opened.mountpoint is None:
+            return None
+        return Path(self._opened.mountpoint) / self._opened.inside
+
+    def files(self, pattern: str = "**") -> list[str]:
+        """The files that match, sorted within each folder: `*` within a name, `**` across folders."""
+        skipped = len(self._root) + 1 if self._root else 0
+        found = trees.matching(self._opened.engine, self._root, pattern)
+        return [trees.decode(entry.path[skipped:]) for entry in found]
+
+    def size(self, path: str) -> int:
+        """Bytes of a file."""
+        return self._opened.engine.stat(self._full(path)).size
+
+    def open(self, path: str) -> DatasetFile:
+        """A raw binary file; `readinto` copies nothing in between."""
+        return DatasetFile(self._opened.engine, self._full(path))
+
+    def read(self, path: str) -> bytes:
+        """A whole file."""
+        with self.open(path) as file:
+            return file.readall()
+
+    def read_many(
+        self, paths: Sequence[str], *, out: Buffer | Sequence[Buffer] | None = None
+    ) -> list[memoryview]:
+        """Whole files, fetched side by side without the interpreter's lock; their bytes in the order of `paths`.
+
+        `out` is where they land: one writable buffer (a bytearray, a numpy array, pinned memory) that takes them one
+        after another, or a buffer for each. Raises `ValueError` when it is too small, and the first error of a read.
+        """
+        full = [self._full(path) for path in paths]
+        sizes = [self._opened.engine.stat(path).size for path in full]
+        places = _places(out, sizes)
+        counts = self._opened.engine.read_many(full, [0] * len(full), places)
+        return [place[:count] for place, count in zip(places, counts, strict=True)]
+
+    def prefetch(self, order: Iterable[str]) -> None:
+        """Tells in which order files will be read: misses are fetched before they are asked for.
+
+        Returns at once. Replaces the order told before.
+        """
+        self._opened.engine.prefetch([self._full(path) for path in order])
+
+    def warm(self, paths: Iterable[str] = ()) -> JobReport:
+        """Brings files and folders (all, without `paths`) in, and waits for it. Raises when not every byte is in."""
+        wanted = [self._full(path) for path in paths] or ([self._root] if self._root else [])
+        job = self._opened.engine.warm(wanted)
+        try:
+            while not job.wait(_WARM_POLL_S):
+                pass
+        except BaseException:
+            job.cancel()
+            raise
+        report = job.progress()
+        if not report.complete:
+            first = f": {report.errors[0]}" if report.errors else ""
+            raise HeadraceError.of(
+                f"warm-up of {self.name} is incomplete: {report.done_files} of {report.total_files} files{first}"
+            )
+        return report
+
+    def evict(self, paths: Iterable[str]) -> int:
+        """Drops files and folders from the cache; the bytes given back."""
+        return self._opened.engine.evict([self._full(path) for path in paths])
+
+    def refresh(self) -> RefreshReport:
+        """Takes a new snapshot of the origin's names."""
+        return self._opened.engine.refresh()
+
+    def status(self) -> EngineReport:
+        """What the engine says of itself."""
+        return self._opened.engine.status()
+
+    def close(self) -> None:
+        """Ends it; further calls raise `ValueError`."""
+        self._opened.engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Dataset, self._arguments)
+
+    def __repr__(self) -> str:
+        return f"<headrace.Dataset {self.name}>"
+
+    def _full(self, path: str) -> bytes:
+        below = trees.encode(path)
+        return b"/".join(part for part in (self._root, below) if part)
+
+
+def _places(out: Buffer | Sequence[Buffer] | None, sizes: Sequence[int]) -> list[memoryview]:
+    """A writable place for each file."""
+    if out is None:
+        return [memoryview(bytearray(size)) for size in sizes]
+    if isinstance(out, (list, tuple)):
+        places = [_writable(buffer) for buffer in out]
+        if len(places) != len(sizes):
+            raise ValueError(f"{len(sizes)} files, but {len(places)} buffers")
+        for number, (place, size) in enumerate(zip(places, sizes, strict=True)):
+            if len(place) < size:
+                raise ValueError(f"buffer {number} holds {len(place)} bytes, its file {size}")
+        return [place[:size] for place, size in zip(places, sizes, strict=True)]
+    whole = _writable(out)
+    if len(whole) < sum(sizes):
+        raise ValueError(f"the buffer holds {len(whole)} bytes, the files {sum(sizes)}")
+    ends = [sum(sizes[:1])]
+    for size in sizes[1:]:
+        ends.append(ends[-1] + size)
+    return [whole[end - size : end] for end, size in zip(ends, sizes, strict=False)]
+
+
+def _writable(buffer: Any) -> memoryview:
+    view = memoryview(buffer)
+    if view.readonly:
+        raise ValueError("a buffer to read into must be writable")
+    return view.cast("B")

@@ -1,0 +1,127 @@
+"""From `PATH:QUOTA[:MEM|SSD|HDD]` words to cache levels on this machine's disks, checked before anything starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.errors import ConfigError, RefusedError
+from headrace.settings.engine import FolderConfig, LevelConfig, Medium
+from headrace.settings.paths import absolute
+from headrace.settings.sizes import Quota, format_size, parse_quota
+
+NO_CACHE = ("none",)
+_MEMORY_FOLDERS = ("/dev/shm", "/run")  # noqa: S108 - recognised, not used
+
+
+@dataclass(frozen=True)
+class CacheWord:
+    """One `--cache` word: folders that share a quota evenly."""
+
+    folders: tuple[Path, ...]
+    quota: Quota
+    medium: Medium
+
+
+def parse_cache(word: str) -> CacheWord:
+    """`/ssd/headrace:100Gi`, `/dev/shm/x:8Gi:MEM`, `/ssd1,/ssd2:50%:SSD`. Raises `ConfigError`."""
+    rest, _, last = word.rpartition(":")
+    medium = None
+    if last.upper() in Medium.__members__:
+        medium = Medium(last.upper())
+        rest, _, last = rest.rpartition(":")
+    paths = [path for path in rest.split(",") if path.strip()]
+    if not paths or not last:
+        raise ConfigError.of(
+            f"cache '{word}' is not PATH:QUOTA[:MEM|SSD|HDD]", hint="write for example /ssd/cache:100Gi"
+        )
+    folders = tuple(absolute(path.strip()) for path in paths)
+    return CacheWord(folders, parse_quota(last), medium or _guess_medium(folders[0]))
+
+
+def cache_levels(words: Sequence[str], *, high: float, low: float) -> tuple[LevelConfig, ...]:
+    """The levels that the words describe, in the order in which their media first appear."""
+    parsed = [parse_cache(word) for word in words]
+    _refuse_doubled(folder for word in parsed for folder in word.folders)
+    media = list(dict.fromkeys(word.medium for word in parsed))
+    return tuple(
+        LevelConfig(
+            medium=medium,
+            folders=tuple(folder for word in parsed if word.medium == medium for folder in _folders(word)),
+            high=high,
+            low=low,
+        )
+        for medium in media
+    )
+
+
+def default_cache(folder: Path) -> str:
+    """The word for a cache in `folder` with half of the space that is free, or is the cache's own already."""
+    free = os.statvfs(_existing_parent(folder))
+    available = free.f_bavail * free.f_frsize + _used_bytes(folder)
+    return f"{folder}:{max(available // 2, 1)}"
+
+
+def prepare_folder(folder: FolderConfig) -> None:
+    """Makes a cache folder if it is missing, and checks that it can hold what it is to hold."""
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except FileExistsError:
+        raise ConfigError.of(f"cache folder {folder.path} is a file", hint="name a folder") from None
+    except OSError as error:
+        raise _cannot("make", folder.path, error) from None
+    if not os.access(folder.path, os.W_OK | os.X_OK):
+        raise _cannot("write to", folder.path, PermissionError(13, "Permission denied"))
+    disk = os.statvfs(folder.path)
+    if folder.quota_bytes > disk.f_blocks * disk.f_frsize:
+        raise ConfigError.of(
+            f"cache folder {folder.path}: the quota of {format_size(folder.quota_bytes)} is larger than its disk "
+            f"({format_size(disk.f_blocks * disk.f_frsize)})",
+            hint="give a smaller quota, or a share such as 80%",
+        )
+
+
+def _folders(word: CacheWord) -> Iterable[FolderConfig]:
+    for path in word.folders:
+        disk = os.statvfs(_existing_parent(path))
+        quota = word.quota.resolve(disk.f_blocks * disk.f_frsize)
+        # A size is shared by the folders of its word; a share is one of each folder's own disk.
+        own = quota // len(word.folders) if word.quota.size_bytes is not None else quota
+        yield FolderConfig(path=path, quota_bytes=max(own, 1))
+
+
+def _guess_medium(path: Path) -> Medium:
+    return Medium.MEM if any(path.is_relative_to(folder) for folder in _MEMORY_FOLDERS) else Medium.SSD
+
+
+def _existing_parent(path: Path) -> Path:
+    return next(folder for folder in (path, *path.parents) if folder.exists())
+
+
+def _used_bytes(folder: Path) -> int:
+    used = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                used += os.lstat(os.path.join(parent, name)).st_blocks * 512  # noqa: PTH118 - 3 times as fast
+            except OSError:
+                continue
+    return used
+
+
+def _refuse_doubled(folders: Iterable[Path]) -> None:
+    seen: set[Path] = set()
+    for folder in folders:
+        if folder in seen:
+            raise ConfigError.of(f"cache folder {folder} is given twice")
+        seen.add(folder)
+
+
+def _cannot(action: str, path: Path, error: OSError) -> RefusedError | ConfigError:
+    message = f"cannot {action} cache folder {path}: {error.strerror}"
+    if isinstance(error, PermissionError):
+        hint = "name a folder of yours, or change its rights"
+        return RefusedError.of(message, hint=hint)
+    return ConfigError.of(message, hint="name a folder on a disk that can be written")

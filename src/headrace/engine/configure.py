@@ -1,0 +1,131 @@
+"""From what a person said about a dataset to the configuration of its engine. Makes cache folders; opens nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from headrace.engine import caches, secrets
+from headrace.engine.origins import parse_origins
+from headrace.errors import ConfigError
+from headrace.settings.dataset import DatasetSettings
+from headrace.settings.engine import EngineConfig, LevelConfig, Limits, TransferConfig
+from headrace.settings.environment import Environment
+from headrace.settings.files import explain
+from headrace.settings.model import Model
+from headrace.settings.origins import LocalOrigin, OriginMount
+from headrace.settings.paths import absolute
+from headrace.settings.sizes import parse_size
+
+
+@dataclass(frozen=True)
+class Configured:
+    """An engine's configuration, and what the person should be warned of."""
+
+    config: EngineConfig
+    warnings: list[str] = field(default_factory=list)
+
+
+def configure(
+    origins: Sequence[str],
+    settings: DatasetSettings,
+    environment: Environment,
+    *,
+    ask: secrets.Ask | None = None,
+) -> Configured:
+    """The checked configuration of one dataset. Raises `ConfigError` or `RefusedError`."""
+    resolved = secrets.resolve(settings.options, settings.secret_file, environment, ask)
+    parsed = parse_origins(origins, resolved.options, environment)
+    name = settings.name or parsed.name
+    levels = _levels(name, settings, environment)
+    state = settings.state_directory or _state_directory(name, parsed.mounts, levels, environment)
+    for mount in parsed.mounts:
+        _check_local(mount)
+    for level in levels:
+        for folder in level.folders:
+            caches.prepare_folder(folder)
+    config = EngineConfig(
+        name=name,
+        origins=parsed.mounts,
+        cache=levels,
+        state_directory=absolute(state),
+        limits=_limits(settings),
+        transfer=_transfer(settings),
+        eviction=settings.eviction,
+    )
+    return Configured(config, resolved.warnings)
+
+
+def _levels(name: str, settings: DatasetSettings, environment: Environment) -> tuple[LevelConfig, ...]:
+    words: tuple[str, ...] = settings.cache
+    if words == caches.NO_CACHE:
+        return ()
+    if not words:
+        words = (caches.default_cache(environment.cache_directory / name),)
+    try:
+        return caches.cache_levels(words, high=settings.high, low=settings.low)
+    except ValidationError as error:
+        raise explain(error, LevelConfig) from None
+
+
+def _limits(settings: DatasetSettings) -> Limits:
+    try:
+        return Limits(
+            memory_bytes=parse_size(settings.memory), descriptors=settings.descriptors, inodes=settings.inodes
+        )
+    except ValidationError as error:
+        raise _explained(error, {"memory_bytes": "memory"}, Limits) from None
+
+
+def _transfer(settings: DatasetSettings) -> TransferConfig:
+    try:
+        return TransferConfig(
+            block_size_bytes=parse_size(settings.block_size),
+            readahead_bytes=parse_size(settings.read_ahead),
+            concurrency=settings.concurrency,
+            timeout_s=settings.timeout_s,
+            retries=settings.retries,
+            threads=settings.threads,
+        )
+    except ValidationError as error:
+        names = {"block_size_bytes": "block_size", "readahead_bytes": "read_ahead"}
+        raise _explained(error, names, TransferConfig) from None
+
+
+def _explained(error: ValidationError, names: dict[str, str], model: type[Model]) -> ConfigError:
+    explained = explain(error, model)
+    for field_name, setting in names.items():
+        explained.message = explained.message.replace(f"'{field_name}'", f"'{setting}'")
+    return explained
+
+
+def _state_directory(
+    name: str, mounts: Sequence[OriginMount], levels: Sequence[LevelConfig], environment: Environment
+) -> Path:
+    """One folder for each pair of origins and cache: the same words find the same state again."""
+    identity = hashlib.blake2b(digest_size=6)
+    for mount in mounts:
+        identity.update(f"{mount.path}={_identity(mount)}\0".encode())
+    for level in levels:
+        for folder in level.folders:
+            identity.update(f"{folder.path}\0".encode())
+    return environment.state_directory / f"{name[:40]}-{identity.hexdigest()}"
+
+
+def _identity(mount: OriginMount) -> str:
+    """What makes an origin this one and no other; never a credential."""
+    origin = mount.origin.model_dump()
+    parts = (origin.get(key, "") for key in ("kind", "endpoint", "bucket", "prefix", "directory"))
+    return " ".join(str(part or "") for part in parts)
+
+
+def _check_local(mount: OriginMount) -> None:
+    """A folder that is not there is found now, and in words, before a process is started for it."""
+    if isinstance(mount.origin, LocalOrigin) and not Path(mount.origin.directory).is_dir():
+        raise ConfigError.of(
+            f"{mount.origin.directory} is not a folder", hint="check the path of the origin on this machine"
+        )

@@ -1,0 +1,195 @@
+"""An engine as the rest of Python sees it: typed, and safe in forked children.
+
+A forked child inherits the handle but none of the engine's threads. There, the first call attaches to the process that
+owns the engine (which may be the parent) through its socket. A handle can be pickled where its configuration can.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from headrace.engine import native
+from headrace.engine.status import EngineReport, JobReport, RefreshReport
+from headrace.settings.dataset import MountSettings
+from headrace.settings.engine import EngineConfig
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from headrace import _native
+
+# What a child inherited by fork: never used and never dropped, since the threads that its destructor would join stayed
+# in the parent.
+_inherited: list[object] = []
+
+
+class TreeEntry(Protocol):
+    """One name of the tree; `kind` is `file`, `directory` or `symlink`."""
+
+    @property
+    def path(self) -> bytes: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def mtime_ns(self) -> int: ...
+    @property
+    def etag(self) -> bytes | None: ...
+
+
+class Engine:
+    """One dataset on this machine: the owner of its cache, or attached to the process that owns it."""
+
+    def __init__(self, opened: _native.Engine, reopen: Callable[[], _native.Engine], state: Path) -> None:
+        self._native: _native.Engine | None = opened
+        self._reopen = reopen
+        self._must_reopen = False
+        self._lock = threading.Lock()
+        self.state_directory = state
+        _open_engines.add(self)
+
+    @classmethod
+    def open(cls, config: EngineConfig) -> Self:
+        """Owns the cache, or attaches to the process that does. Takes a first snapshot if there is none."""
+        text = config.to_json()
+        state = config.state_directory
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return cls(native.engine_class().open(text), lambda: native.engine_class().open(text), state)
+
+    @classmethod
+    def attach(cls, state_directory: Path) -> Self:
+        """Attaches to the process that serves this state folder."""
+
+        def attach() -> _native.Engine:
+            return native.engine_class().attach(str(state_directory))
+
+        return cls(attach(), attach, state_directory)
+
+    @property
+    def native(self) -> _native.Engine:
+        """The native engine of this process."""
+        if self._must_reopen:
+            with self._lock:
+                if self._must_reopen:
+                    self._native = self._reopen()
+                    self._must_reopen = False
+        opened = self._native
+        if opened is None:
+            raise ValueError("the engine is closed")
+        return opened
+
+    @property
+    def role(self) -> str:
+        """`owner` or `attached`."""
+        return self.native.role
+
+    def close(self) -> None:
+        """Ends the engine (an owner's mounts, too) or the attachment; further calls raise `ValueError`."""
+        self._must_reopen = False
+        opened, self._native = self._native, None
+        if opened is not None:
+            opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def stat(self, path: bytes) -> TreeEntry:
+        """What is known of a file, directory or link."""
+        return self.native.stat(path)
+
+    def list(self, path: bytes, *, after: bytes | None = None, limit: int = 10_000) -> Sequence[TreeEntry]:
+        """Up to `limit` children in name order, those after the name `after`."""
+        return self.native.list(path, after, limit)
+
+    def read_into(self, path: bytes, offset: int, buffer: Buffer) -> int:
+        """Fills `buffer` from `offset`; fewer bytes only at the end of the file."""
+        return self.native.read_into(path, offset, buffer)
+
+    def read_many(
+        self, paths: Sequence[bytes], offsets: Sequence[int], buffers: Sequence[Buffer]
+    ) -> Sequence[int]:
+        """Reads many ranges at once into the caller's memory; the bytes read of each."""
+        return self.native.read_many(paths, offsets, buffers)
+
+    def prefetch(self, paths: Sequence[bytes]) -> None:
+        """Tells in which order whole files will be read; returns at once; replaces the order told before."""
+        self.native.prefetch(paths)
+
+    def warm(self, paths: Sequence[bytes]) -> Job:
+        """Starts to bring files and folders in; all for no paths."""
+        return Job(self.native.warm(paths))
+
+    def verify(self, paths: Sequence[bytes]) -> Job:
+        """Starts to compare what is cached with its checksums."""
+        return Job(self.native.verify(paths))
+
+    def evict(self, paths: Sequence[bytes]) -> int:
+        """Drops files and folders from the cache; the bytes given back."""
+        return self.native.evict(paths)
+
+    def refresh(self) -> RefreshReport:
+        """Takes a new snapshot, and tells what it changed."""
+        return RefreshReport.model_validate_json(self.native.refresh())
+
+    def status(self) -> EngineReport:
+        """Everything that the engine says of itself."""
+        return EngineReport.model_validate_json(self.native.status())
+
+    def metrics(self) -> str:
+        """The OpenMetrics text."""
+        return self.native.metrics()
+
+    def mount(self, mountpoint: Path, settings: MountSettings) -> _native.Mount:
+        """Serves the tree at `mountpoint` until it is unmounted."""
+        options: dict[str, Any] = {
+            "mode": settings.mode.value,
+            "allow_other": settings.allow_other,
+            "allow_nonempty": settings.nonempty,
+        }
+        return self.native.mount(str(mountpoint), json.dumps(options))
+
+    def _leave_parent(self) -> None:
+        """Puts the inherited engine aside; the lock is new, since another thread may have held the old one."""
+        self._lock = threading.Lock()
+        if self._native is not None:
+            _inherited.append(self._native)
+            self._native = None
+            self._must_reopen = True
+
+
+def _leave_parents() -> None:
+    for engine in _open_engines:
+        engine._leave_parent()
+
+
+_open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+os.register_at_fork(after_in_child=_leave_parents)
+
+
+class Job:
+    """A warm-up or verification under way."""
+
+    def __init__(self, job: _native.Job) -> None:
+        self._job = job
+
+    def progress(self) -> JobReport:
+        """How far it is."""
+        return JobReport.model_validate_json(self._job.progress())
+
+    def wait(self, timeout_s: float) -> bool:
+        """True when it has ended."""
+        return self._job.wait(timeout_s)
+
+    def cancel(self) -> None:
+        """Stops it; what is in stays in."""
+        self._job.cancel()

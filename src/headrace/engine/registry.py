@@ -1,0 +1,125 @@
+"""The running mounts of this machine: one small file each, written by the mount process, read by every command.
+
+No credentials stand in it. An entry whose process is gone, or whose process number was given to another program, is
+stale and is removed by whoever meets it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from headrace.errors import MissingFileError
+from headrace.settings.model import Model
+
+
+class Entry(Model):
+    """One running mount. `started_ticks` tells its process from a later one of the same number."""
+
+    name: str
+    mountpoint: str
+    state_directory: str
+    origins: tuple[str, ...]
+    pid: int
+    started_ticks: int
+    started_at_s: float
+    mode: str
+    log_file: str | None = None
+    metrics_address: str | None = None
+
+
+class Registry:
+    """The folder of entries."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def add(self, entry: Entry) -> None:
+        """Writes an entry, whole or not at all."""
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+        target = self._file(entry.mountpoint)
+        draft = target.with_suffix(f".{entry.pid}.draft")
+        draft.write_text(entry.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        draft.replace(target)
+
+    def remove(self, mountpoint: str, *, pid: int) -> None:
+        """Removes the entry that process `pid` has written."""
+        entry = self._read(self._file(mountpoint))
+        if entry is not None and entry.pid == pid:
+            self._file(mountpoint).unlink(missing_ok=True)
+
+    def entries(self) -> list[Entry]:
+        """The running mounts, by mountpoint."""
+        return sorted(self._live(), key=lambda entry: entry.mountpoint)
+
+    def find(self, target: str) -> Entry | None:
+        """The mount at (or around) the path `target`, or of the dataset of that name."""
+        live = self.entries()
+        path = Path(target).absolute()
+        around = [entry for entry in live if path.is_relative_to(entry.mountpoint)]
+        if around:
+            return max(around, key=lambda entry: len(entry.mountpoint))
+        named = [entry for entry in live if entry.name == target]
+        return named[0] if named else None
+
+    def get(self, target: str) -> Entry:
+        """The same; raises `MissingFileError` when there is none."""
+        entry = self.find(target)
+        if entry is None:
+            raise MissingFileError.of(
+                f"nothing is mounted at {target}", hint="see `headrace status` for what is"
+            )
+        return entry
+
+    def _file(self, mountpoint: str) -> Path:
+        return self.directory / f"{hashlib.blake2b(os.fsencode(mountpoint), digest_size=8).hexdigest()}.json"
+
+    def _live(self) -> Iterator[Entry]:
+        if not self.directory.is_dir():
+            return
+        for file in sorted(self.directory.glob("*.json")):
+            entry = self._read(file)
+            if entry is None:
+                continue
+            if started_ticks(entry.pid) == entry.started_ticks:
+                yield entry
+            else:
+                self._forget(file)
+
+    @staticmethod
+    def _read(file: Path) -> Entry | None:
+        try:
+            return Entry.model_validate_json(file.read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    @staticmethod
+    def _forget(file: Path) -> None:
+        try:
+            file.unlink(missing_ok=True)
+        except OSError:
+            return  # another user's: he will remove it
+
+
+def started_ticks(pid: int) -> int | None:
+    """When process `pid` started, in clock ticks since the machine did; `None` when there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # The second field is the program's name in parentheses and may hold anything, so count from its end.
+    state, *fields = text.rpartition(b")")[2].split()
+    return None if state in (b"Z", b"X") else int(fields[18])
+
+
+def own_entry(**fields: object) -> Entry:
+    """An entry of this process."""
+    pid = os.getpid()
+    return Entry.model_validate(
+        {"pid": pid, "started_ticks": started_ticks(pid) or 0, "started_at_s": time.time(), **fields}
+    )

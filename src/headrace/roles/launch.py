@@ -1,0 +1,84 @@
+"""Starts a mount process: in the background, waiting until the tree is mounted, or in place of this process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from headrace.engine.options import secret_variables
+from headrace.errors import EngineError
+from headrace.roles.messages import Answer, MountOrders, read_answer
+from headrace.settings.environment import Environment
+
+_LOG_TAIL_BYTES = 2048
+# -P keeps the current folder off the path of modules: a folder of data must not be able to replace one of ours.
+_PROGRAM = (sys.executable, "-P", "-m", "headrace.roles.mount")
+
+
+def launch(orders: MountOrders, environment: Environment) -> Answer:
+    """Returns when the tree is mounted, and raises what kept it from being mounted."""
+    orders_descriptor = orders.to_descriptor()
+    answer_descriptor, their_descriptor = os.pipe()
+    descriptors = (orders_descriptor, their_descriptor)
+    try:
+        process = subprocess.Popen(
+            [*_PROGRAM, str(orders.mountpoint), *map(str, descriptors)],
+            pass_fds=descriptors,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if orders.log_file else None,
+            env=_environment(environment),
+            cwd="/",
+            start_new_session=True,
+        )
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    try:
+        answer = read_answer(answer_descriptor)
+    except BaseException:
+        process.terminate()
+        raise
+    if answer is None:
+        raise _ended_in_silence(process.wait(), orders.log_file)
+    if answer.error_kind is not None:
+        process.wait()
+    # A process that serves outlives us; we do not wait for it, and say so to the interpreter.
+    process.returncode = 0
+    return answer.raise_if_failed()
+
+
+def become(orders: MountOrders, environment: Environment) -> NoReturn:
+    """Turns this process into the mount process; its old arguments, credentials among them, are gone with it."""
+    descriptor = orders.to_descriptor()
+    os.set_inheritable(descriptor, True)
+    arguments = [*_PROGRAM, str(orders.mountpoint), str(descriptor)]
+    os.execve(sys.executable, arguments, _environment(environment))  # noqa: S606 - our own program
+
+
+def _environment(environment: Environment) -> dict[str, str]:
+    """The variables for a mount process, less the credentials that its orders hold already."""
+    secrets = secret_variables()
+    return {name: value for name, value in environment.variables.items() if name not in secrets}
+
+
+def _ended_in_silence(code: int, log_file: Path | None) -> EngineError:
+    end = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+    hint = (
+        f"its log is {log_file}{_last_line(log_file)}" if log_file else "run it with --foreground to see why"
+    )
+    return EngineError.of(f"the mount process {end} before it was ready", hint=hint)
+
+
+def _last_line(log_file: Path) -> str:
+    try:
+        with log_file.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(file.tell() - _LOG_TAIL_BYTES, 0))
+            lines = file.read().decode("utf-8", "replace").strip().splitlines()
+    except OSError:
+        return ""
+    return f"; it ends: {lines[-1]}" if lines else ""

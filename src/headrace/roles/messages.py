@@ -1,0 +1,96 @@
+"""What a mount process and the command that starts it say to each other: orders in, one answer back.
+
+Both travel through inherited file descriptors. The orders hold credentials, so they are never in an argument, in the
+environment or in a file with a name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Self
+
+from headrace.errors import CLASSES, EngineError, HeadraceError
+from headrace.exits import exit_code
+from headrace.settings.dataset import MountSettings
+from headrace.settings.engine import EngineConfig
+from headrace.settings.model import Model
+
+_LONGEST = 64 << 20
+
+
+class MountOrders(Model):
+    """Everything that a mount process needs to know."""
+
+    config: EngineConfig
+    mountpoint: Path
+    settings: MountSettings
+    registry_directory: Path
+    log_file: Path | None
+
+    def to_descriptor(self) -> int:
+        """An inheritable descriptor of memory that holds the orders and has no name in any file system."""
+        body = self.model_dump(mode="json", exclude={"config"})
+        text = json.dumps({**body, "config": json.loads(self.config.to_json())})
+        descriptor = os.memfd_create("headrace-orders", 0)
+        with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return descriptor
+
+    @classmethod
+    def from_descriptor(cls, descriptor: int) -> Self:
+        """The orders; the descriptor is closed, and its memory gone."""
+        with os.fdopen(descriptor, "rb") as file:
+            return cls.model_validate_json(file.read(_LONGEST))
+
+
+class Answer(Model):
+    """The mount is ready, or why it is not."""
+
+    mode: str = ""
+    files: int = 0
+    size_bytes: int = 0
+    error_kind: str | None = None
+    error: str = ""
+    hint: str | None = None
+
+    @classmethod
+    def of_error(cls, error: BaseException) -> Self:
+        """The answer when the mount failed."""
+        if isinstance(error, HeadraceError):
+            return cls(error_kind=error.kind, error=error.message, hint=error.hint)
+        return cls(error_kind="Unexpected", error=f"{type(error).__name__}: {error}")
+
+    def raise_if_failed(self) -> Self:
+        """Raises the error that the mount process met."""
+        if self.error_kind is None:
+            return self
+        raise self.as_error()
+
+    def as_error(self) -> HeadraceError:
+        """The error that the mount process met."""
+        return CLASSES.get(self.error_kind or "", EngineError).of(self.error, hint=self.hint)
+
+    @property
+    def exit_code(self) -> int:
+        """What the mount process exits with."""
+        if self.error_kind is None:
+            return 0
+        return int(exit_code(self.as_error()))
+
+    def send(self, descriptor: int) -> None:
+        """Writes the answer and closes the descriptor. A listener that has gone is none of our business."""
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(self.model_dump_json())
+        except BrokenPipeError:
+            return
+
+
+def read_answer(descriptor: int) -> Answer | None:
+    """The answer; `None` when the process ended without one."""
+    with os.fdopen(descriptor, "rb") as file:
+        text = file.read(_LONGEST)
+    return Answer.model_validate_json(text) if text else None

@@ -1,0 +1,197 @@
+"""Whether a folder can be mounted on, and how a mount is ended from outside its process."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from headrace.engine.registry import Registry, started_ticks
+from headrace.errors import (
+    BusyError,
+    ConfigError,
+    DeadlineError,
+    HeadraceError,
+    MissingFileError,
+    RefusedError,
+    UnsupportedError,
+)
+from headrace.settings.engine import EngineConfig
+from headrace.settings.origins import LocalOrigin
+
+_END_S = 15.0
+_MOST_USERS = 3
+
+
+def check_mountpoint(mountpoint: Path, *, nonempty: bool) -> None:
+    """Raises what would keep `mountpoint` from being mounted on, in words, before a process is started for it."""
+    _check_fuse()
+    try:
+        names = os.scandir(mountpoint)
+    except OSError as error:
+        raise _unusable(mountpoint, error) from None
+    with names:
+        empty = next(names, None) is None
+    if _is_mounted(mountpoint):
+        raise BusyError.of(
+            f"something is mounted at {mountpoint} already",
+            hint=f"headrace unmount {mountpoint}, or choose another",
+        )
+    if not empty and not nonempty:
+        raise ConfigError.of(
+            f"the mountpoint {mountpoint} is not empty",
+            hint="choose an empty folder, or add --nonempty to hide what is in it while mounted",
+        )
+
+
+def check_places(mountpoint: Path, config: EngineConfig) -> None:
+    """Raises when the mount, its cache and a local origin would lie in each other: the mount would read itself."""
+    own = [folder.path for level in config.cache for folder in level.folders] + [config.state_directory]
+    for folder in own:
+        if folder.is_relative_to(mountpoint):
+            raise ConfigError.of(f"{folder} lies below the mountpoint {mountpoint}", hint="move one of them")
+    for mount in config.origins:
+        if not isinstance(mount.origin, LocalOrigin):
+            continue
+        origin = Path(mount.origin.directory)
+        for folder in [*own, mountpoint]:
+            if folder.is_relative_to(origin):
+                raise ConfigError.of(
+                    f"{folder} lies below the origin {origin}", hint="move it out of the data"
+                )
+        if origin.is_relative_to(mountpoint):
+            raise ConfigError.of(
+                f"the origin {origin} lies below the mountpoint {mountpoint}", hint="move one of them"
+            )
+
+
+def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) -> None:
+    """Ends a mount and waits until its process has ended, too."""
+    entry = next((entry for entry in registry.entries() if entry.mountpoint == str(mountpoint)), None)
+    if not _is_mounted(mountpoint):
+        if entry is None:
+            raise MissingFileError.of(
+                f"nothing is mounted at {mountpoint}", hint="see `headrace status` for what is"
+            )
+    else:
+        _detach(mountpoint, force=force, lazy=lazy)
+    if entry is not None and not lazy:
+        _wait_for_end(entry.pid, entry.started_ticks, mountpoint)
+
+
+def _detach(mountpoint: Path, *, force: bool, lazy: bool) -> None:
+    if os.geteuid() == 0:
+        attempts = [["umount", "-f", str(mountpoint)]] if force else []
+        attempts.append(["umount", *(["-l"] if lazy or force else []), str(mountpoint)])
+    else:
+        attempts = [["fusermount3", "-u", *(["-z"] if lazy or force else []), "--", str(mountpoint)]]
+    for command in attempts:
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        except FileNotFoundError:
+            raise UnsupportedError.of(
+                f"the program {command[0]} is not there", hint="install fuse3"
+            ) from None
+        if done.returncode == 0:
+            return
+    raise _explain(mountpoint, done.stderr)
+
+
+def _explain(mountpoint: Path, message: str) -> HeadraceError:
+    lowered = message.lower()
+    if "busy" in lowered:
+        users = users_of(mountpoint)
+        by = f" by {', '.join(users)}" if users else ""
+        hint = "end them, or add --lazy (detach now, end when they are done) or --force"
+        return BusyError.of(f"{mountpoint} is in use{by}", hint=hint)
+    if "permitted" in lowered or "denied" in lowered or "must be superuser" in lowered:
+        return RefusedError.of(
+            f"{mountpoint} is another user's mount", hint="unmount it as that user or as root"
+        )
+    return ConfigError.of(f"cannot unmount {mountpoint}: {message.strip() or 'no reason given'}")
+
+
+def users_of(mountpoint: Path) -> list[str]:
+    """A few of the processes that have a file or their working folder below `mountpoint`: `bash (123)`."""
+    found: list[str] = []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit() or not _uses(process, mountpoint):
+            continue
+        try:
+            found.append(f"{(process / 'comm').read_text().strip()} ({process.name})")
+        except OSError:
+            continue
+        if len(found) == _MOST_USERS:
+            break
+    return found
+
+
+def _uses(process: Path, mountpoint: Path) -> bool:
+    try:
+        links = [process / "cwd", process / "root", *(process / "fd").iterdir()]
+    except OSError:
+        return False
+    for link in links:
+        try:
+            target = str(link.readlink())
+        except OSError:
+            continue
+        if target == str(mountpoint) or target.startswith(f"{mountpoint}/"):
+            return True
+    return False
+
+
+def _wait_for_end(pid: int, ticks: int, mountpoint: Path) -> None:
+    deadline = time.monotonic() + _END_S
+    while started_ticks(pid) == ticks:
+        if time.monotonic() > deadline:
+            raise DeadlineError.of(
+                f"{mountpoint} is unmounted, but its process {pid} has not ended yet",
+                hint=f"see its log, or: kill {pid}",
+            )
+        time.sleep(0.02)
+
+
+def _check_fuse() -> None:
+    if not os.access("/dev/fuse", os.F_OK):
+        raise UnsupportedError.of(
+            "this machine has no /dev/fuse",
+            hint="modprobe fuse; in a container, start it with --device /dev/fuse",
+        )
+    if os.geteuid() != 0 and shutil.which("fusermount3") is None:
+        raise UnsupportedError.of(
+            "mounting as an ordinary user needs fusermount3", hint="install the package fuse3"
+        )
+
+
+def _is_mounted(path: Path) -> bool:
+    """True for the root of a mount; also for one whose process has died, which `stat` cannot enter."""
+    wanted = str(path)
+    with Path("/proc/self/mountinfo").open(encoding="utf-8", errors="surrogateescape") as lines:
+        return any(_unescape(line.split()[4]) == wanted for line in lines)
+
+
+def _unescape(text: str) -> str:
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, character)
+    return text
+
+
+def _unusable(mountpoint: Path, error: OSError) -> HeadraceError:
+    if error.errno == errno.ENOENT:
+        return MissingFileError.of(f"the mountpoint {mountpoint} is not there", hint=f"mkdir -p {mountpoint}")
+    if error.errno == errno.ENOTDIR:
+        return ConfigError.of(f"the mountpoint {mountpoint} is not a folder", hint="name an empty folder")
+    if error.errno == errno.ENOTCONN:
+        return BusyError.of(
+            f"a mount whose process has died is still at {mountpoint}",
+            hint=f"headrace unmount --lazy {mountpoint}",
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return RefusedError.of(
+            f"no right to enter the mountpoint {mountpoint}", hint="name a folder of yours"
+        )
+    return ConfigError.of(f"cannot use the mountpoint {mountpoint}: {error.strerror}")

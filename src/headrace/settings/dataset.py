@@ -1,0 +1,78 @@
+"""What people can say about a dataset and its mount, in their own words: the flags, the file and the SDK share it.
+
+Text such as `100Gi` is checked when it is used to configure an engine, so that one place words each error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import Field
+
+from headrace.settings.engine import EvictionPolicy
+from headrace.settings.model import Model
+
+
+class MountMode(StrEnum):
+    """How the kernel is served; `auto` takes the fastest way that kernel and rights allow."""
+
+    AUTO = "auto"
+    PASSTHROUGH = "passthrough"
+    ELIDE = "elide"
+    CLASSIC = "classic"
+
+
+class DatasetSettings(Model):
+    """One dataset: where it comes from, what is kept of it here, and what that may cost."""
+
+    name: str | None = Field(
+        default=None, description="Name of the dataset; without it, taken from the origin"
+    )
+    cache: tuple[str, ...] = Field(
+        default=(),
+        description="Cache folders, `PATH:QUOTA[:MEM|SSD|HDD]`, fastest first; without any, half of the free space "
+        "below the user's cache folder; `none` for no cache",
+    )
+    options: Mapping[str, str] = Field(
+        default_factory=dict, repr=False, description="Options of the origins, see the page on options"
+    )
+    secret_file: Path | None = Field(
+        default=None,
+        description="File (JSON or KEY=VALUE lines) or folder (a file for each key) that holds credentials",
+    )
+    state_directory: Path | None = Field(
+        default=None, description="Where the snapshot, the lock and the socket are kept"
+    )
+    memory: str = Field(default="512Mi", description="Most memory that data under way may take")
+    block_size: str = Field(default="4Mi", description="Size of a block; another size means another cache")
+    read_ahead: str = Field(default="128Mi", description="Most bytes fetched ahead of one sequential reader")
+    eviction: EvictionPolicy = Field(
+        default=EvictionPolicy.SCAN_RESISTANT, description="Which blocks leave a full cache"
+    )
+    high: float = Field(default=0.98, description="Share of the quota at which eviction starts")
+    low: float = Field(default=0.95, description="Share of the quota at which eviction stops")
+    concurrency: int = Field(default=32, description="Requests to one origin at the same time")
+    timeout_s: float = Field(default=20.0, description="Longest silence of an origin, in seconds")
+    retries: int = Field(default=5, description="Tries after the first of what is temporary")
+    threads: int = Field(default=2, description="Threads that talk to origins")
+    descriptors: int = Field(default=8192, description="Most open files of the process")
+    inodes: int = Field(default=64 << 20, description="Most names that the kernel may remember")
+
+
+class MountSettings(Model):
+    """How a dataset is mounted."""
+
+    mode: MountMode = Field(default=MountMode.AUTO, description="How the kernel is served")
+    allow_other: bool = Field(default=False, description="Let other users read the mount")
+    nonempty: bool = Field(default=False, description="Mount over a folder that is not empty")
+    metrics_address: str | None = Field(
+        default=None, description="`HOST:PORT` where /metrics and /healthz answer; without it, nowhere"
+    )
+    log_file: Path | None = Field(
+        default=None, description="Log of a mount in the background; without it, a file in the state folder"
+    )
+    log_level: str = Field(
+        default="info", pattern="^(error|warn|info|debug|trace)$", description="Level of the log"
+    )

@@ -1,0 +1,107 @@
+"""The configuration of one engine: the mirror of `EngineConfig` in `crates/engine/src/config.rs`.
+
+`to_json` is the one place where credentials leave their wrapping: its text goes to the native module or down a pipe to
+the mount process, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path, PurePath
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from headrace.settings.model import Model
+from headrace.settings.origins import OriginMount
+
+SMALLEST_BLOCK_BYTES = 64 << 10
+LARGEST_BLOCK_BYTES = 64 << 20
+
+
+class Medium(StrEnum):
+    """What a cache level is made of."""
+
+    MEM = "MEM"
+    SSD = "SSD"
+    HDD = "HDD"
+
+
+class EvictionPolicy(StrEnum):
+    """Which blocks leave a full cache."""
+
+    SCAN_RESISTANT = "scan-resistant"
+    LRU = "lru"
+    LFU = "lfu"
+
+
+class FolderConfig(Model):
+    """One cache folder with its own quota in bytes."""
+
+    path: Path
+    quota_bytes: int = Field(gt=0)
+
+
+class LevelConfig(Model):
+    """One cache level. Eviction starts at `high` and stops at `low`, both as shares of the quota."""
+
+    medium: Medium
+    folders: tuple[FolderConfig, ...] = Field(min_length=1)
+    high: float = Field(default=0.98, gt=0, le=1)
+    low: float = Field(default=0.95, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _low_is_below_high(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low ({self.low}) is above high ({self.high})")
+        return self
+
+
+class Limits(Model):
+    """The hard limits of one process."""
+
+    memory_bytes: int = Field(default=512 << 20, ge=64 << 20)
+    descriptors: int = Field(default=8192, ge=64)
+    inodes: int = Field(default=64 << 20, ge=1024)
+
+
+def _is_block_size(size: int) -> int:
+    if size.bit_count() != 1 or not SMALLEST_BLOCK_BYTES <= size <= LARGEST_BLOCK_BYTES:
+        raise ValueError("a block is a power of two from 64Ki to 64Mi")
+    return size
+
+
+class TransferConfig(Model):
+    """How data is fetched."""
+
+    block_size_bytes: Annotated[int, AfterValidator(_is_block_size)] = 4 << 20
+    concurrency: int = Field(default=32, ge=1, le=4096)
+    readahead_bytes: int = Field(default=128 << 20, ge=0)
+    timeout_s: float = Field(default=20.0, gt=0)
+    retries: int = Field(default=5, ge=0, le=100)
+    threads: int = Field(default=2, ge=1, le=256)
+
+
+class EngineConfig(Model):
+    """One engine: one dataset, its origins, its cache and its limits."""
+
+    name: str = Field(min_length=1)
+    origins: tuple[OriginMount, ...] = Field(min_length=1)
+    cache: tuple[LevelConfig, ...] = ()
+    state_directory: Path
+    limits: Limits = Limits()
+    transfer: TransferConfig = TransferConfig()
+    eviction: EvictionPolicy = EvictionPolicy.SCAN_RESISTANT
+
+    def to_json(self) -> str:
+        """The engine's own form, credentials in clear: never log, print or store what this returns."""
+        return json.dumps(self.model_dump(), default=_plain)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(f"no JSON form for {type(value).__name__}")

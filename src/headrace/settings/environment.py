@@ -1,0 +1,87 @@
+"""The one reader of environment variables: every name that Headrace looks at stands in this table.
+
+The rest of the code gets what it needs from an `Environment`, so a test can hand in a dictionary.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HEADRACE_VARIABLES: Mapping[str, str] = {
+    "HEADRACE_CONFIG": "The configuration file, instead of the usual places",
+    "HEADRACE_RUNTIME_DIR": "Where running mounts are registered, instead of the usual places",
+    "HEADRACE_STATE_DIR": "Where snapshots and locks are kept, instead of the usual places",
+    "HEADRACE_CACHE_DIR": "Where cache folders are made when no --cache is given",
+    "HEADRACE_LOG": "Level of the log: error, warn, info, debug or trace",
+    "HEADRACE_DEBUG": "1: show the traceback of an error",
+}
+"""Headrace's own variables with their meaning."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The variables of this process, and what follows from them."""
+
+    variables: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def current(cls) -> Environment:
+        """The variables as they are now."""
+        return cls(dict(os.environ))
+
+    def get(self, name: str) -> str | None:
+        """The value of a variable; `None` when it is unset or empty."""
+        return self.variables.get(name) or None
+
+    def first(self, names: Iterable[str]) -> str | None:
+        """The value of the first variable of `names` that is set."""
+        return next((value for name in names if (value := self.get(name))), None)
+
+    @property
+    def debug(self) -> bool:
+        """True when tracebacks are wanted."""
+        return self.get("HEADRACE_DEBUG") not in (None, "0")
+
+    @property
+    def home(self) -> Path:
+        """The user's home folder."""
+        home = self.get("HOME")
+        return Path(home) if home else Path("~").expanduser()
+
+    @property
+    def config_files(self) -> tuple[Path, ...]:
+        """Where the configuration file may be, the first one that exists wins."""
+        if named := self.get("HEADRACE_CONFIG"):
+            return (Path(named),)
+        user = Path(self.get("XDG_CONFIG_HOME") or self.home / ".config")
+        return (user / "headrace" / "config.toml", Path("/etc/headrace/config.toml"))
+
+    @property
+    def runtime_directory(self) -> Path:
+        """Where running mounts are registered: a folder that a restart of the machine empties, if there is one."""
+        if named := self.get("HEADRACE_RUNTIME_DIR"):
+            return Path(named)
+        if os.geteuid() == 0:
+            return Path("/run/headrace")
+        if runtime := self.get("XDG_RUNTIME_DIR"):
+            return Path(runtime) / "headrace"
+        return self.state_directory / "run"
+
+    @property
+    def state_directory(self) -> Path:
+        """Where snapshots, locks and sockets are kept, a folder for each dataset."""
+        if named := self.get("HEADRACE_STATE_DIR"):
+            return Path(named)
+        if os.geteuid() == 0:
+            return Path("/var/lib/headrace")
+        return Path(self.get("XDG_STATE_HOME") or self.home / ".local" / "state") / "headrace"
+
+    @property
+    def cache_directory(self) -> Path:
+        """Where cache folders are made when none are named."""
+        if named := self.get("HEADRACE_CACHE_DIR"):
+            return Path(named)
+        return Path(self.get("XDG_CACHE_HOME") or self.home / ".cache") / "headrace"

@@ -1,0 +1,11 @@
+"""The base of all settings: frozen, and an unknown key is an error, so that a slip of the hand is reported."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Model(BaseModel):
+    """An immutable value that was checked when it was made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)

@@ -1,0 +1,111 @@
+"""Where data lives, by protocol: the mirror of `OriginConfig` in `crates/engine/src/config.rs`.
+
+Credentials are `SecretStr`: they show as `**********` wherever such a value is printed.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr
+
+from headrace.settings.model import Model
+
+
+class LocalOrigin(Model):
+    """A folder of this machine, or of anything that the kernel has mounted."""
+
+    kind: Literal["local"] = "local"
+    directory: PurePosixPath
+
+    @property
+    def label(self) -> str:
+        """The origin in one word, for people."""
+        return str(self.directory)
+
+
+class S3Origin(Model):
+    """S3 and everything that speaks its protocol."""
+
+    kind: Literal["s3"] = "s3"
+    bucket: str
+    prefix: str = ""
+    endpoint: str | None = None
+    region: str | None = None
+    path_style: bool = False
+    access_key_id: SecretStr | None = None
+    secret_access_key: SecretStr | None = None
+    session_token: SecretStr | None = None
+    anonymous: bool = False
+
+    @property
+    def label(self) -> str:
+        """The origin in one word, for people."""
+        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
+
+
+class OssOrigin(Model):
+    """Alibaba Cloud OSS by its own protocol and signature."""
+
+    kind: Literal["oss"] = "oss"
+    bucket: str
+    prefix: str = ""
+    endpoint: str
+    path_style: bool = False
+    access_key_id: SecretStr | None = None
+    access_key_secret: SecretStr | None = None
+    security_token: SecretStr | None = None
+    anonymous: bool = False
+
+    @property
+    def label(self) -> str:
+        """The origin in one word, for people."""
+        return f"oss://{self.bucket}/{self.prefix}".rstrip("/")
+
+
+class WebhdfsOrigin(Model):
+    """HDFS through WebHDFS or HttpFS."""
+
+    kind: Literal["webhdfs"] = "webhdfs"
+    endpoint: str
+    directory: str
+    user: str | None = None
+    delegation_token: SecretStr | None = None
+
+    @property
+    def label(self) -> str:
+        """The origin in one word, for people."""
+        return f"{self.endpoint}{self.directory}"
+
+
+class HttpOrigin(Model):
+    """A web server whose folders answer with an index page."""
+
+    kind: Literal["http"] = "http"
+    endpoint: str
+    directory: str
+    username: str | None = None
+    password: SecretStr | None = None
+    token: SecretStr | None = None
+
+    @property
+    def label(self) -> str:
+        """The origin in one word, for people."""
+        return f"{self.endpoint}{self.directory}"
+
+
+Origin = LocalOrigin | S3Origin | OssOrigin | WebhdfsOrigin | HttpOrigin
+OriginConfig = Annotated[Origin, Field(discriminator="kind")]
+
+
+class OriginMount(Model):
+    """One origin, and the slash-separated place in the dataset's tree where it appears; empty for the root."""
+
+    path: str = ""
+    origin: OriginConfig
+
+    @property
+    def label(self) -> str:
+        """The origin in one word, for people: `s3://bucket/prefix`."""
+        return self.origin.label

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import pickle
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import fsspec
+import fsspec.tests.abstract as abstract
+import pytest
+
+from headrace.client.filesystem import HeadraceFileSystem
+from headrace.errors import ConfigError, ReadOnlyError
+
+
+def make(data: Path, tmp_path: Path, **given: Any) -> HeadraceFileSystem:
+    return HeadraceFileSystem(str(data), cache=f"{tmp_path}/cache:1Gi", skip_instance_cache=True, **given)
+
+
+@pytest.fixture
+def fs(double: SimpleNamespace, data: Path, tmp_path: Path) -> HeadraceFileSystem:
+    return make(data, tmp_path)
+
+
+class WritesAtOrigin(HeadraceFileSystem):
+    """For the one test of fsspec that writes its scenario itself: what it writes appears at the origin."""
+
+    def __init__(self, root: Path, **given: Any) -> None:
+        super().__init__(str(root), **given)
+        self.root = root
+
+    def mkdir(self, path: str, **_: Any) -> None:
+        (self.root / path).mkdir(parents=True)
+        self.dataset.refresh()
+
+    def touch(self, path: str, **_: Any) -> None:
+        (self.root / path).touch()
+        self.dataset.refresh()
+
+
+class Fixtures(abstract.AbstractFixtures):
+    """fsspec writes its scenarios through the file system; ours appear at the origin, and a new snapshot shows them."""
+
+    @pytest.fixture
+    def fs(self, double: SimpleNamespace, data: Path, tmp_path: Path) -> HeadraceFileSystem:
+        return WritesAtOrigin(data, cache=f"{tmp_path}/cache:1Gi", skip_instance_cache=True)
+
+    @pytest.fixture
+    def fs_path(self) -> str:
+        return "scenarios"
+
+    def _at_origin(self, fs: HeadraceFileSystem, data: Path, scenario: Any) -> Iterator[str]:
+        local = fsspec.filesystem("file", auto_mkdir=True)
+        scenario(local, self.local_join_paths, str(data / "scenarios"))
+        fs.dataset.refresh()
+        yield "scenarios/source"
+        shutil.rmtree(data / "scenarios")
+
+    @staticmethod
+    def local_join_paths(*parts: str) -> str:
+        return "/".join(parts)
+
+    @pytest.fixture
+    def fs_bulk_operations_scenario_0(self, fs: HeadraceFileSystem, data: Path) -> Iterator[str]:
+        yield from self._at_origin(fs, data, self._bulk_operations_scenario_0)
+
+    @pytest.fixture
+    def fs_glob_edge_cases_files(self, fs: HeadraceFileSystem, data: Path) -> Iterator[str]:
+        yield from self._at_origin(fs, data, self._glob_edge_cases_files)
+
+    @pytest.fixture
+    def fs_dir_and_file_with_same_name_prefix(self, fs: HeadraceFileSystem, data: Path) -> Iterator[str]:
+        yield from self._at_origin(fs, data, self._dir_and_file_with_same_name_prefix)
+
+    @pytest.fixture
+    def fs_10_files_with_hashed_names(self, fs: HeadraceFileSystem, data: Path) -> Iterator[str]:
+        yield from self._at_origin(fs, data, self._10_files_with_hashed_names)
+
+    @pytest.fixture
+    def local_fs(self) -> Any:
+        return fsspec.filesystem("file", auto_mkdir=True)
+
+    @pytest.fixture
+    def local_join(self) -> Any:
+        return os.path.join
+
+    @pytest.fixture
+    def local_path(self, tmp_path: Path) -> str:
+        (tmp_path / "local").mkdir()
+        return str(tmp_path / "local")
+
+
+class TestGet(Fixtures, abstract.AbstractGetTests):
+    """fsspec's own tests of reading."""
+
+
+def test_protocol_is_registered_and_url_carries_the_name() -> None:
+    assert fsspec.get_filesystem_class("headrace") is HeadraceFileSystem
+    assert HeadraceFileSystem._get_kwargs_from_urls("headrace://shop%2Fx/a/b") == {"name": "shop/x"}
+    assert HeadraceFileSystem._get_kwargs_from_urls("headrace:///a/b") == {}
+    strip = HeadraceFileSystem._strip_protocol
+    assert [strip("headrace://shop/a/b"), strip("headrace:///a"), strip("/a/"), strip("")] == [
+        "a/b",
+        "a",
+        "a",
+        "",
+    ]
+
+
+def test_url_opens_through_storage_options(double: SimpleNamespace, data: Path, tmp_path: Path) -> None:
+    options = {"origin": str(data), "cache": f"{tmp_path}/cache:1Gi"}
+    with fsspec.open("headrace:///train/one.jpg", "rb", **options) as file:
+        assert file.read() == b"first"
+    with fsspec.open("headrace:///train/one.jpg", "rt", **options) as file:
+        assert file.read() == "first"
+
+
+def test_without_a_dataset_it_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="needs an origin"):
+        HeadraceFileSystem(skip_instance_cache=True)
+
+
+def test_names_and_kinds(fs: HeadraceFileSystem) -> None:
+    assert fs.ls("", detail=False) == ["readme.txt", "train"]
+    assert fs.ls("/train/one.jpg", detail=False) == ["train/one.jpg"]
+    assert fs.info("train")["type"] == "directory"
+    info = fs.info("headrace://x/train/one.jpg")
+    assert (info["name"], info["size"], info["type"]) == ("train/one.jpg", 5, "file")
+    assert (fs.exists("train"), fs.exists("train/one.jpg/x"), fs.isdir("train"), fs.isfile("train")) == (
+        True,
+        False,
+        True,
+        False,
+    )
+    with pytest.raises(FileNotFoundError):
+        fs.ls("absent")
+
+
+def test_walks_and_patterns_are_fsspecs_own(fs: HeadraceFileSystem) -> None:
+    assert fs.find("") == ["readme.txt", "train/a/two.jpg", "train/one.jpg"]
+    assert fs.glob("train/**/*.jpg") == ["train/a/two.jpg", "train/one.jpg"]
+    assert fs.du("") == 17
+    assert [parent for parent, _, _ in fs.walk("")] == ["", "train", "train/a"]
+
+
+def test_ranges(fs: HeadraceFileSystem) -> None:
+    assert fs.cat_file("train/a/two.jpg") == b"second image"
+    assert fs.cat_file("train/a/two.jpg", -5) == b"image"
+    assert fs.cat_file("train/a/two.jpg", 1, -6) == b"econd"
+    assert fs.cat_file("train/a/two.jpg", 100, 200) == b""
+    assert fs.cat(["train/one.jpg", "readme.txt"]) == {"train/one.jpg": b"first", "readme.txt": b""}
+    assert fs.cat_ranges(["train/one.jpg"] * 2, [0, 2], [1, 4]) == [b"f", b"rs"]
+    assert fs.cat_ranges(["train/one.jpg", "train/a/two.jpg"], 0, 2) == [b"fi", b"se"]
+    assert fs.tail("train/one.jpg", 2) == b"st"
+    assert fs.read_block("train/a/two.jpg", 7, 5) == b"image"
+
+
+def test_range_that_fails_does_not_take_the_others_along(fs: HeadraceFileSystem) -> None:
+    first, second = fs.cat_ranges(["train/one.jpg", "absent"], 0, 5)
+    assert first == b"first"
+    assert isinstance(second, FileNotFoundError)
+    with pytest.raises(FileNotFoundError):
+        fs.cat_ranges(["absent"], 0, 5, on_error="raise")
+
+
+def test_key_changes_with_the_content(fs: HeadraceFileSystem, data: Path) -> None:
+    before = fs.ukey("train/one.jpg")
+    assert fs.ukey("train/one.jpg") == before
+    (data / "train" / "one.jpg").write_bytes(b"longer content")
+    fs.dataset.refresh()
+    assert fs.ukey("train/one.jpg") != before
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("rm", ["a"]),
+        ("mkdir", ["a"]),
+        ("makedirs", ["a"]),
+        ("touch", ["a"]),
+        ("pipe", ["a", b""]),
+        ("pipe_file", ["a", b""]),
+        ("put", ["a", "b"]),
+        ("mv", ["a", "b"]),
+        ("copy", ["a", "b"]),
+        ("rename", ["a", "b"]),
+        ("write_text", ["a", "b"]),
+        ("rmdir", ["a"]),
+        ("open", ["a", "wb"]),
+        ("open", ["a", "r+b"]),
+        ("open", ["a", "ab"]),
+    ],
+)
+def test_every_way_to_write_is_refused(fs: HeadraceFileSystem, name: str, arguments: list[Any]) -> None:
+    with pytest.raises(ReadOnlyError):
+        getattr(fs, name)(*arguments)
+
+
+def test_coroutines_read_the_same(double: SimpleNamespace, data: Path, tmp_path: Path) -> None:
+    async def read() -> tuple[Any, ...]:
+        fs = make(data, tmp_path, asynchronous=True)
+        with pytest.raises(ReadOnlyError):
+            await fs._pipe_file("a", b"")
+        return (
+            await fs._ls("train", detail=False),
+            await fs._cat_file("train/one.jpg", 1, 3),
+            (await fs._info("train/one.jpg"))["size"],
+            await fs._find(""),
+            await fs._cat_ranges(["train/one.jpg"], [0], [2]),
+            await fs._exists("absent"),
+        )
+
+    assert asyncio.run(read()) == (
+        ["train/a", "train/one.jpg"],
+        b"ir",
+        5,
+        ["readme.txt", "train/a/two.jpg", "train/one.jpg"],
+        [b"fi"],
+        False,
+    )
+
+
+def test_file_system_is_pickled_by_its_arguments(fs: HeadraceFileSystem) -> None:
+    again = pickle.loads(pickle.dumps(fs))
+    assert again.cat_file("train/one.jpg") == b"first"
+
+
+def test_forked_child_reads_and_walks(fs: HeadraceFileSystem) -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            text = f"{fs.cat_file('train/one.jpg')} {fs.find('train')}"
+        except BaseException as error:
+            text = repr(error)
+        os.write(writer, text.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        assert file.read() == "b'first' ['train/a/two.jpg', 'train/one.jpg']"
+    os.waitpid(child, 0)
+
+
+def test_copies_to_this_machine(fs: HeadraceFileSystem, data: Path, tmp_path: Path) -> None:
+    (data / "large").write_bytes(os.urandom(40 << 20))
+    fs.dataset.refresh()
+    fs.get("", str(tmp_path / "copy"), recursive=True)
+    for file in ("large", "readme.txt", "train/a/two.jpg"):
+        wanted, found = (
+            hashlib.sha256((root / file).read_bytes()).digest() for root in (data, tmp_path / "copy")
+        )
+        assert wanted == found

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from headrace.engine.caches import cache_levels, default_cache, parse_cache, prepare_folder
+from headrace.errors import ConfigError, RefusedError
+from headrace.settings.engine import FolderConfig, Medium
+from headrace.settings.sizes import Quota
+
+
+@pytest.mark.parametrize(
+    ("word", "folders", "quota", "medium"),
+    [
+        ("/ssd/headrace:100Gi", ["/ssd/headrace"], Quota(100 << 30), Medium.SSD),
+        ("/ssd/headrace:100Gi:hdd", ["/ssd/headrace"], Quota(100 << 30), Medium.HDD),
+        ("/dev/shm/x:8Gi", ["/dev/shm/x"], Quota(8 << 30), Medium.MEM),
+        ("/dev/shm/x:8Gi:SSD", ["/dev/shm/x"], Quota(8 << 30), Medium.SSD),
+        ("/a,/b:50%:SSD", ["/a", "/b"], Quota(share=0.5), Medium.SSD),
+        ("/with:colon:1Gi", ["/with:colon"], Quota(1 << 30), Medium.SSD),
+    ],
+)
+def test_cache_word_is_taken_apart(word: str, folders: list[str], quota: Quota, medium: Medium) -> None:
+    parsed = parse_cache(word)
+    assert [str(folder) for folder in parsed.folders] == folders
+    assert (parsed.quota, parsed.medium) == (quota, medium)
+
+
+@pytest.mark.parametrize(
+    "word", ["", "/ssd", ":1Gi", "/ssd:", "/ssd:1Gi:NVME", "/ssd:SSD", "/ssd:0", "/ssd:-1Gi", ",:1Gi"]
+)
+def test_wrong_cache_word_is_one_clear_error(word: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_cache(word)
+    assert caught.value.hint
+
+
+def test_levels_stand_in_the_order_of_their_media(tmp_path: Path) -> None:
+    words = [f"{tmp_path}/m:1Gi:MEM", f"{tmp_path}/s1,{tmp_path}/s2:2Gi:SSD", f"{tmp_path}/m2:3Gi:MEM"]
+    memory, disk = cache_levels(words, high=0.9, low=0.8)
+    assert (memory.medium, disk.medium) == (Medium.MEM, Medium.SSD)
+    assert [(folder.path.name, folder.quota_bytes) for folder in memory.folders] == [
+        ("m", 1 << 30),
+        ("m2", 3 << 30),
+    ]
+    # One quota for two folders is shared evenly.
+    assert [folder.quota_bytes for folder in disk.folders] == [1 << 30, 1 << 30]
+    assert (disk.high, disk.low) == (0.9, 0.8)
+
+
+def test_folder_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="given twice"):
+        cache_levels(
+            [f"{tmp_path}:1Gi", f"{tmp_path}/../{tmp_path.name}/:1Gi", f"{tmp_path}:2Gi"], high=0.9, low=0.8
+        )
+
+
+def test_share_is_one_of_the_folders_disk(tmp_path: Path) -> None:
+    (level,) = cache_levels([f"{tmp_path}/new/folder:50%"], high=0.9, low=0.8)
+    assert level.folders[0].quota_bytes == pytest.approx(shutil.disk_usage(tmp_path).total / 2, rel=0.001)
+
+
+def test_default_counts_what_the_cache_holds_already_as_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = os.statvfs(tmp_path)
+    monkeypatch.setattr(os, "statvfs", lambda _: free)
+    folder = tmp_path / "cache"
+    before = parse_cache(default_cache(folder)).quota.size_bytes
+    assert before == free.f_bavail * free.f_frsize // 2
+    folder.mkdir()
+    (folder / "block").write_bytes(os.urandom(8 << 20))
+    assert parse_cache(default_cache(folder)).quota.size_bytes == before + (4 << 20)
+
+
+def test_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    prepare_folder(FolderConfig(path=folder, quota_bytes=1))
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_quota_larger_than_the_disk_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="larger than its disk") as caught:
+        prepare_folder(FolderConfig(path=tmp_path, quota_bytes=1 << 60))
+    assert "1.00EiB" in str(caught.value)
+
+
+def test_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="is a file"):
+        prepare_folder(FolderConfig(path=tmp_path / "file", quota_bytes=1))
+    with pytest.raises(ConfigError, match="cannot make"):
+        prepare_folder(FolderConfig(path=tmp_path / "file" / "below", quota_bytes=1))
+
+
+def test_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(RefusedError, match="cannot write to cache folder"):
+        prepare_folder(FolderConfig(path=tmp_path, quota_bytes=1))

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.engine.registry import Registry, own_entry, started_ticks
+from headrace.errors import MissingFileError
+
+
+def entry(mountpoint: str, name: str = "train", **changed: object):
+    fields = {
+        "name": name,
+        "mountpoint": mountpoint,
+        "state_directory": "/s",
+        "origins": ("s3://b",),
+        "mode": "classic",
+    }
+    return own_entry(**{**fields, **changed})
+
+
+def test_entry_is_found_by_mountpoint_path_below_and_name(tmp_path: Path) -> None:
+    registry = Registry(tmp_path / "run")
+    registry.add(entry("/mnt/data"))
+    registry.add(entry("/mnt/data/inner", name="inner"))
+    for target, expected in (
+        ("/mnt/data", "train"),
+        ("/mnt/data/a/b", "train"),
+        ("/mnt/data/inner/x", "inner"),
+        ("/mnt/data/innermost", "train"),
+        ("inner", "inner"),
+    ):
+        assert registry.get(target).name == expected, target
+    assert [found.mountpoint for found in registry.entries()] == ["/mnt/data", "/mnt/data/inner"]
+
+
+def test_what_is_not_mounted_is_not_found(tmp_path: Path) -> None:
+    registry = Registry(tmp_path / "absent")
+    assert registry.entries() == []
+    registry.add(entry("/mnt/data"))
+    for target in ("/mnt", "/mnt/database", "other"):
+        with pytest.raises(MissingFileError, match="nothing is mounted"):
+            registry.get(target)
+
+
+def test_entry_of_a_dead_process_is_cleaned(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    process = subprocess.Popen([sys.executable, "-c", "pass"])
+    process.wait()
+    registry.add(entry("/mnt/dead", pid=process.pid))
+    assert registry.entries() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_entry_whose_process_number_was_given_away_is_stale(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    registry.add(entry("/mnt/other", started_ticks=1))
+    assert registry.entries() == []
+
+
+def test_damaged_entry_is_passed_over(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    registry.add(entry("/mnt/data"))
+    (tmp_path / "broken.json").write_text("{")
+    assert len(registry.entries()) == 1
+
+
+def test_only_its_writer_removes_an_entry(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    mine = entry("/mnt/data")
+    registry.add(mine)
+    registry.remove("/mnt/data", pid=mine.pid + 1)
+    assert len(registry.entries()) == 1
+    registry.remove("/mnt/data", pid=mine.pid)
+    assert registry.entries() == []
+
+
+def test_start_of_a_process_that_is_not_there() -> None:
+    assert started_ticks(2**30) is None

@@ -1,0 +1,235 @@
+"""Writes the pages of docs/reference from the code; `--check` only says whether they are up to date."""
+
+from __future__ import annotations
+
+import errno
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from headrace import errors
+from headrace.cli.main import app
+from headrace.engine import native, options
+from headrace.exits import ExitCode, known_kinds
+from headrace.settings.environment import HEADRACE_VARIABLES
+from headrace.settings.files import TABLES
+
+REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+NOTE = "<!-- Written by tools/generate.py from the code. Change the code, then run `make gen`. -->"
+
+
+def cli_page() -> str:
+    """Every command with its arguments and options."""
+    parts = [
+        "# Commands",
+        "Data goes to standard output, talk to standard error. Exit codes: [exit-codes.md](exit-codes.md).",
+    ]
+    group: Any = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        parts.append(f"## headrace {name}")
+        parts.append(first_paragraph(command.help))
+        parts.append(f"    headrace {name} {usage(command)}".rstrip())
+        rows = [parameter_row(parameter) for parameter in command.params]
+        parts.append(table(("word", "meaning"), [row for row in rows if row]))
+    return page(parts)
+
+
+def usage(command: Any) -> str:
+    """The words of a command in their order."""
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    return " ".join([argument_name(argument) for argument in arguments] + ["[OPTION]..."])
+
+
+def argument_name(argument: Any) -> str:
+    """`ORIGIN...`."""
+    return str(argument.metavar or argument.name.upper())
+
+
+def parameter_row(parameter: Any) -> tuple[str, str] | None:
+    """The word and meaning of one argument or option; `None` for `--help`."""
+    if parameter.param_type_name == "argument":
+        return f"`{argument_name(parameter)}`", getattr(parameter, "help", None) or ""
+    if parameter.name == "help":
+        return None
+    names = ", ".join(parameter.opts)
+    choices = getattr(parameter.type, "choices", None)
+    values = (
+        ""
+        if parameter.is_flag
+        else f" {parameter.metavar or ('|'.join(map(str, choices)) if choices else 'TEXT')}"
+    )
+    return f"`{names}{values}`", parameter.help or ""
+
+
+def settings_page() -> str:
+    """The configuration file and the environment."""
+    parts = [
+        "# Settings",
+        "The configuration file is TOML: the file that `HEADRACE_CONFIG` names, else `~/.config/headrace/config.toml`, "
+        "else `/etc/headrace/config.toml`. The command line weighs more.",
+    ]
+    for name, model in TABLES.items():
+        parts.append(f"## [{name}]")
+        rows = [
+            (f"`{key}`", default_text(field), field.description or "")
+            for key, field in model.model_fields.items()
+            if key != "options"
+        ]
+        parts.append(table(("key", "default", "meaning"), rows))
+    parts.append("## [dataset.options]")
+    parts.append("Options of the origins by any of their names: [options.md](options.md).")
+    parts.append("## Environment")
+    rows = [(f"`{name}`", meaning) for name, meaning in HEADRACE_VARIABLES.items()]
+    parts.append(table(("variable", "meaning"), rows))
+    parts.append("The clouds' own variables stand with the options they give: [options.md](options.md).")
+    return page(parts)
+
+
+def default_text(field: Any) -> str:
+    """The default of a setting as the file would say it."""
+    default = field.get_default(call_default_factory=True)
+    if default is None:
+        return ""
+    if default == ():
+        return "`[]`"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    return f"`{getattr(default, 'value', default)}`"
+
+
+def options_page() -> str:
+    """The options of each kind of origin, every spelling."""
+    titles = {
+        "s3": "S3 and what speaks its protocol: `s3://bucket/prefix`",
+        "oss": "Alibaba Cloud OSS: `oss://bucket/prefix`, `oss://bucket.ENDPOINT/prefix`",
+        "webhdfs": "HDFS: `hdfs://namenode/path`, `webhdfs://host:port/path`, `swebhdfs://host:port/path`",
+        "http": "Web servers with an index page: `https://host/path/`",
+        "local": "Folders: `/path`, `./path`, `local:///path`, `file:///path`",
+    }
+    parts = [
+        "# Options of origins",
+        "`--option KEY=VALUE`, or the table `[dataset.options]` of the configuration file, or the file of "
+        "`--secret-file`. A VALUE may be `@FILE` (its content), `env:NAME` (a variable) or `prompt` (asked for); "
+        "`@@text` is `@text` itself. `NAME:KEY=VALUE` is for one of several origins. An option weighs more than the address, the "
+        "address more than the environment.",
+    ]
+    for kind, title in titles.items():
+        parts.append(f"## {title}")
+        rows = [option_row(option) for option in options.OPTIONS[kind]]
+        parts.append(table(("option (any of)", "variable", "meaning"), rows) if rows else "No options.")
+    parts.append(
+        "Without any credentials, an S3 origin uses the profile `AWS_PROFILE` of `~/.aws/credentials` and "
+        "`~/.aws/config`, and then the machine's own role."
+    )
+    return page(parts)
+
+
+def option_row(option: options.Option) -> tuple[str, str, str]:
+    """One option."""
+    kind = " (true or false)" if option.flag else " (credential)" if option.secret else ""
+    spelled = ", ".join(f"`{word}`" for word in option.spellings)
+    return spelled, ", ".join(f"`{name}`" for name in option.variables), option.meaning + kind
+
+
+def errors_page() -> str:
+    """One fault, three languages."""
+    rows = []
+    for kind, number, exception, meaning in native.load().error_kinds():
+        own = errors.CLASSES[kind].__name__
+        also = f" (a `{exception}`)" if exception != own else ""
+        code = known_kinds()[kind]
+        rows.append((f"`{kind}`", errno_name(number), f"`{own}`{also}", f"{int(code)}", meaning))
+    parts = [
+        "# Errors",
+        "What happened, as the file system says it (errno), as Python says it, and as a command says it (exit code). "
+        "Every class is a `HeadraceError`, which is an `OSError` with `.kind` and `.hint`.",
+        table(("kind", "errno", "Python", "exit code", "meaning"), rows),
+    ]
+    return page(parts)
+
+
+def errno_name(number: int) -> str:
+    """`ENOENT`."""
+    # 95 has two names on Linux; ours is the one that file systems answer.
+    return "`EOPNOTSUPP`" if number == errno.EOPNOTSUPP else f"`{errno.errorcode[number]}`"
+
+
+def exit_codes_page() -> str:
+    """What a command answers to its shell."""
+    rows = [(str(int(code)), code.meaning) for code in ExitCode]
+    return page(["# Exit codes", table(("code", "meaning"), rows)])
+
+
+def metrics_page() -> str:
+    """The metrics of an engine, as a fresh one describes them."""
+    text = native.load().metric_definitions()
+    helps = dict(re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE))
+    units = dict(re.findall(r"^# UNIT (\S+) (.*)$", text, re.MULTILINE))
+    rows = [
+        (
+            f"`{name}{'_total' if kind == 'counter' else ''}`",
+            kind,
+            units.get(name, ""),
+            helps.get(name, "").rstrip("."),
+        )
+        for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)
+    ]
+    parts = [
+        "# Metrics",
+        "At `/metrics` of `--metrics-address`, and from `headrace metrics MOUNTPOINT`, in the OpenMetrics format.",
+        table(("name", "kind", "unit", "meaning"), rows),
+    ]
+    return page(parts)
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "cli.md": cli_page,
+    "settings.md": settings_page,
+    "options.md": options_page,
+    "errors.md": errors_page,
+    "exit-codes.md": exit_codes_page,
+    "metrics.md": metrics_page,
+}
+
+
+def page(parts: Sequence[str]) -> str:
+    """A page of Markdown: title, note, the rest."""
+    return "\n\n".join([parts[0], NOTE, *parts[1:]]) + "\n"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def first_paragraph(text: str | None) -> str:
+    """The text up to the first empty line, as one line."""
+    return " ".join((text or "").split("\n\n")[0].split())
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Writes the pages, or names those that differ."""
+    wanted = {name: make() for name, make in PAGES.items()}
+    if "--check" not in arguments:
+        REFERENCE.mkdir(parents=True, exist_ok=True)
+        for name, text in wanted.items():
+            (REFERENCE / name).write_text(text, encoding="utf-8")
+        return 0
+    old = [name for name, text in wanted.items() if not same(REFERENCE / name, text)]
+    for name in old:
+        sys.stderr.write(f"docs/reference/{name} is not up to date: run `make gen`\n")
+    return 1 if old else 0
+
+
+def same(file: Path, text: str) -> bool:
+    """True when the file holds exactly this text."""
+    return file.is_file() and file.read_text(encoding="utf-8") == text
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,125 @@
+"""Checks who uses whom inside crates/engine/src, by the `crate::x` and `super::x` paths in the code.
+
+1. A module of a layer uses only layers below it; modules that share a rank do not know each other.
+2. Within one folder, no two modules use each other.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+SOURCES = Path(__file__).parent.parent / "crates" / "engine" / "src"
+
+FLOOR = ("error", "ids", "secret", "sync", "budget", "metrics", "config")
+RANKS: tuple[tuple[str, ...], ...] = (
+    FLOOR,
+    ("origin", "snapshot", "store"),
+    ("transfer",),
+    ("vfs",),
+    ("fuse", "serve"),
+    ("engine",),
+)
+# The one thing that a neighbour may know: what a snapshot is made of is what an origin lists.
+SHARED = {("snapshot", ("origin", "ListedObject")), ("snapshot", ("origin", "ObjectKind"))}
+RANK_OF = {module: rank for rank, modules in enumerate(RANKS) for module in modules}
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_PATH = re.compile(r"\b(crate|super(?:::super)*)::(\{[^;]*\}|[A-Za-z_][\w:]*)", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def module_path(file: Path, root: Path) -> tuple[str, ...]:
+    """`store/block.rs` is `("store", "block")`; `store/mod.rs` and `store.rs` are `("store",)`."""
+    parts = list(file.relative_to(root).with_suffix("").parts)
+    return tuple(parts[:-1] if parts[-1] in ("mod", "lib") else parts)
+
+
+def used_paths(text: str, module: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Module paths that `text`, standing in `module`, names, each from the crate's root."""
+    for match in _PATH.finditer(_COMMENT.sub("", text)):
+        start = () if match[1] == "crate" else module[: len(module) - match[1].count("super")]
+        for branch in _branches(match[2]):
+            yield start + branch
+
+
+def _branches(text: str) -> Iterator[tuple[str, ...]]:
+    if not text.startswith("{"):
+        yield tuple(part for part in text.split("::") if part)
+        return
+    depth = 0
+    item = ""
+    for character in text[1:-1] + ",":
+        depth += (character == "{") - (character == "}")
+        if character == "," and depth == 0:
+            head = item.partition("{")[0]
+            yield tuple(_NAME.findall(head.partition(" as ")[0]))
+            item = ""
+        else:
+            item += character
+
+
+def modules_of(root: Path) -> dict[tuple[str, ...], str]:
+    """The source text of every module below `root`."""
+    return {module_path(file, root): file.read_text(encoding="utf-8") for file in sorted(root.rglob("*.rs"))}
+
+
+def longest_module(path: tuple[str, ...], modules: Mapping[tuple[str, ...], str]) -> tuple[str, ...]:
+    """The part of a path that is a module; the rest is an item in it."""
+    while path and path not in modules:
+        path = path[:-1]
+    return path
+
+
+def uses(modules: Mapping[tuple[str, ...], str]) -> set[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Pairs (user, used) of different modules. `super` inside an inline test module counts as the module itself."""
+    found = set()
+    for module, text in modules.items():
+        for path in used_paths(text, module):
+            if module[:1] and (module[0], path[:2]) in SHARED:
+                continue
+            used = longest_module(path, modules)
+            if used and used != module:
+                found.add((module, used))
+    return found
+
+
+def layer_faults(pairs: set[tuple[tuple[str, ...], tuple[str, ...]]]) -> Iterator[str]:
+    """Uses that go up, or sideways between modules of one rank above the floor."""
+    for user, used in sorted(pairs):
+        if not user or user[0] == used[0]:
+            continue
+        above, below = RANK_OF.get(user[0]), RANK_OF.get(used[0])
+        if above is None or below is None:
+            yield f"{'::'.join(user)} uses {'::'.join(used)}: one has no rank in tools/rust_layers.py"
+        elif above < below:
+            yield f"{'::'.join(user)} uses {'::'.join(used)}, which stands above it"
+        elif above == below and above > 0:
+            yield f"{'::'.join(user)} uses {'::'.join(used)}, its neighbour"
+
+
+def two_way_faults(pairs: set[tuple[tuple[str, ...], tuple[str, ...]]]) -> Iterator[str]:
+    """Modules of one folder (or of the floor) that use each other."""
+    for user, used in sorted(pairs):
+        siblings = user and used and user[:-1] == used[:-1]
+        if siblings and user < used and (used, user) in pairs:
+            yield f"{'::'.join(user)} and {'::'.join(used)} use each other"
+
+
+def faults(root: Path) -> list[str]:
+    """Everything that is wrong below `root`."""
+    pairs = uses(modules_of(root))
+    return [*layer_faults(pairs), *two_way_faults(pairs)]
+
+
+def main() -> int:
+    found = faults(SOURCES)
+    for fault in found:
+        sys.stderr.write(f"layers: {fault}\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
