@@ -27,7 +27,7 @@ from benchmarks.report.table import print_tables
 from benchmarks.session import MEASUREMENT_FAILURES, Session
 from benchmarks.settings import DEFAULT, QUICK, Scale
 from benchmarks.suites import SUITES
-from headrace.testing.network import storage_link
+from headrace.testing.network import NamespaceLink, ProxyLink, storage_link
 from headrace.testing.s3_server import S3Server, versitygw_program
 
 
@@ -49,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(chosen: argparse.Namespace, names: Sequence[str], left_out: dict[str, str]) -> int:
-    scale = replace(QUICK if chosen.quick else DEFAULT, **_overrides(chosen))
+    scale = QUICK if chosen.quick else DEFAULT
+    if chosen.repetitions:
+        scale = replace(scale, repetitions=chosen.repetitions)
     start, failed = time.monotonic(), {}
     with _session(scale, chosen) as session:
         facts = machine_facts(session.work)
@@ -99,8 +101,12 @@ def _session(scale: Scale, chosen: argparse.Namespace) -> Iterator[Session]:
 
 
 def _make_session(
-    scale: Scale, work: Path, contenders: Sequence[Contender], server: S3Server, link
-) -> Session:  # type: ignore[no-untyped-def]
+    scale: Scale,
+    work: Path,
+    contenders: Sequence[Contender],
+    server: S3Server,
+    link: NamespaceLink | ProxyLink,
+) -> Session:
     session = Session(scale, work, FileLoop(work), contenders, server, link)
     session.say(f"making {scale.data_bytes() / 2**30:.1f} GiB of data, twice")
     bucket = server.bucket_folder(BUCKET)
@@ -159,10 +165,6 @@ def _modes(text: str) -> list[str]:
         if mode not in HEADRACE_MODES:
             raise argparse.ArgumentTypeError(f"unknown mode {mode}; known: {', '.join(HEADRACE_MODES)}")
     return modes
-
-
-def _overrides(chosen: argparse.Namespace) -> dict[str, int]:
-    return {"repetitions": chosen.repetitions} if chosen.repetitions else {}
 
 
 def _command(chosen: argparse.Namespace) -> str:

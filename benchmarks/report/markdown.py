@@ -48,7 +48,8 @@ def _machine(run: Run) -> Iterator[str]:
     yield from (f"- {name.replace('_', ' ')}: {value}" for name, value in run.facts.items())
     yield f"- page cache: {run.cache_note()}"
     yield f"- command: `{run.command}` ({run.scale.name}), {run.seconds / 60:.1f} minutes, ended {run.ended_at}"
-    yield f"- data: {run.scale.data_bytes() / 2**30:.1f} GiB; limited link: {run.scale.link_bits_per_s / 1e6:,.0f} Mbit/s"
+    yield f"- data: {run.scale.data_bytes() / 2**30:.1f} GiB"
+    yield f"- limited link: {run.scale.link_bits_per_s / 1e6:,.0f} Mbit/s"
     yield from (f"- {name}: {version}" for name, version in run.versions.items())
     yield from (f"- left out: {name} ({reason})" for name, reason in run.left_out.items())
     yield ""

@@ -58,7 +58,11 @@ def _one_size(session: Session, endpoint: str, entries: int, slow: dict[str, str
     able = [contender for contender in session.contenders if contender.name not in slow]
     with contextlib.ExitStack() as mounts:
         source = Source(endpoint, BUCKET, wide_name(entries))
-        trees = [(one, tree) for one in able if (tree := _mount(session, mounts, one, source, entries, slow))]
+        trees = [
+            (one, tree)
+            for one in able
+            if (tree := _mount(session, mounts, one, source, entries=entries, slow=slow))
+        ]
         for repetition, (contender, tree) in interleaved(trees, session.scale.repetitions):
             if not session.samples.gave_up(rows.long_names_of(entries), contender.name):
                 session.say(
@@ -74,6 +78,7 @@ def _mount(
     mounts: contextlib.ExitStack,
     contender: Contender,
     source: Source,
+    *,
     entries: int,
     slow: dict[str, str],
 ) -> Mounted | None:
