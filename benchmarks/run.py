@@ -26,7 +26,7 @@ from benchmarks.report.record import Run, write_json
 from benchmarks.report.table import print_tables
 from benchmarks.session import MEASUREMENT_FAILURES, Session
 from benchmarks.settings import DEFAULT, QUICK, Scale
-from benchmarks.suites import SUITES
+from benchmarks.suites import SHARES, SUITES
 from headrace.testing.network import NamespaceLink, ProxyLink, storage_link
 from headrace.testing.s3_server import S3Server, versitygw_program
 
@@ -60,6 +60,7 @@ def _run(chosen: argparse.Namespace, names: Sequence[str], left_out: dict[str, s
         assert [contender.name for contender in session.contenders] == list(names)
         for suite in chosen.only or SUITES:
             session.say(f"== {suite}")
+            session.begin_suite(SHARES[suite])
             try:
                 SUITES[suite](session)
             except MEASUREMENT_FAILURES as error:

@@ -34,7 +34,7 @@ def figures_table(run: Run) -> Table:
     """One line a row, one column a contender, and how Headrace stands."""
     contenders = run.samples.contenders()
     table = Table(
-        title=f"Medians of {run.scale.repetitions} ({run.scale.name}); page cache {run.cache_note()}"
+        title=f"Medians of up to {run.scale.repetitions} ({run.scale.name}); page cache {run.cache_note()}"
     )
     table.add_column("workload", max_width=44)
     table.add_column("unit")

@@ -9,7 +9,7 @@ from benchmarks import rows
 from benchmarks.contenders import Contender, Kind
 from benchmarks.data import BUCKET, large_name, large_paths, small_name
 from benchmarks.machine import drop_caches
-from benchmarks.session import Session, interleaved
+from benchmarks.session import Session
 from benchmarks.settings import Scale
 from benchmarks.workloads import cold
 from headrace.testing.network import NamespaceLink, ProxyLink, storage_link
@@ -35,7 +35,7 @@ def run(session: Session) -> None:
         session.say(f"the link gives a plain client {rate / 1e6:.0f} MB/s")
         session.samples.add(rows.LINK_RATE, "plain-client", rate / 1e6)
         remote = [contender for contender in session.contenders if contender.kind is not Kind.LOCAL]
-        for repetition, contender in interleaved(remote, max(1, scale.repetitions - 1)):
+        for repetition, contender in session.repeated(remote):
             if session.samples.gave_up(rows.LINK_ONE, contender.name):
                 continue
             session.say(f"limited link {repetition + 1}: {contender.name}")

@@ -16,7 +16,7 @@ from benchmarks.contenders import Contender, Mounted
 from benchmarks.data import SMALL, large_paths, small_paths
 from benchmarks.machine import drop_caches
 from benchmarks.samples import Row
-from benchmarks.session import Session, interleaved
+from benchmarks.session import Session
 from benchmarks.workloads import reads
 from benchmarks.workloads.names import walk_seconds
 
@@ -56,7 +56,7 @@ def run(session: Session) -> None:
             if (tree := _mount(session, mounts, contender))
         ]
         os.sync()
-        for repetition, (contender, tree) in interleaved(trees, session.scale.repetitions):
+        for repetition, (contender, tree) in session.repeated(trees):
             session.say(f"warm reads {repetition + 1}/{session.scale.repetitions}: {contender.name}")
             stand = Stand(session, contender, tree.directory, repetition)
             _large_files(stand)

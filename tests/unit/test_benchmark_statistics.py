@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from xml.etree import ElementTree
 
@@ -15,7 +16,7 @@ from benchmarks.report.markdown import table, write_markdown
 from benchmarks.report.record import Run, as_document, ratios
 from benchmarks.report.statistics import Better, advantage, best, summarize
 from benchmarks.samples import Samples
-from benchmarks.session import interleaved
+from benchmarks.session import Session, interleaved
 from benchmarks.settings import QUICK
 
 KINDS = {"local": "local", "headrace": "headrace", "s3fs": "peer", "rclone": "peer"}
@@ -162,6 +163,21 @@ def test_every_promise_has_a_row_and_a_text_of_its_own():
 def test_interleaving_measures_each_once_a_repetition_and_never_in_the_same_place():
     order = [item for _, item in interleaved("ABC", 3)]
     assert "".join(order) == "ABCBCACAB"
+
+
+def session_of(**changes):
+    scale = dataclasses.replace(QUICK, repetitions=3)
+    parts = dict.fromkeys(("work", "loop", "contenders", "server", "link"))
+    return Session(scale=scale, **{**parts, **changes})
+
+
+def test_a_run_out_of_time_still_measures_everybody_once():
+    session = session_of(suite_ends_at=0.0)
+    assert [item for _, item in session.repeated("ABC")] == ["A", "B", "C"]
+
+
+def test_a_run_with_time_makes_every_repetition():
+    assert len(list(session_of().repeated("ABC"))) == 9
 
 
 @pytest.mark.parametrize(
