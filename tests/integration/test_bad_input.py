@@ -72,7 +72,7 @@ def test_mountpoint_not_empty(shell: Shell, mnt: Path, tmp_path: Path) -> None:
 
 def test_mountpoint_is_a_file(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert "director" in refused(shell, "mount", tmp_path, tmp_path / "file", "--cache", f"{tmp_path}/c:1Gi").stderr
+    assert "not a folder" in refused(shell, "mount", tmp_path, tmp_path / "file", "--cache", f"{tmp_path}/c:1Gi").stderr
 
 
 def test_already_mounted(shell: Shell, bucket, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_warm_is_complete_and_the_origin_is_read_once(shell: Shell, bucket, cont
     with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
         shell.must("warm", mountpoint)
         status = shell.status(mountpoint)
-        assert status["cache"]["cached_bytes"] == total
+        assert status["cached_bytes"] == total
         assert status["reads"]["origin_bytes"] == total
         bucket.stop_server()
         assert tree_of(mountpoint) == content, "a warm mount needs no origin"
@@ -45,7 +45,7 @@ def test_evict_gives_space_back_and_the_data_is_still_readable(shell, bucket, co
     with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
         shell.must("warm", mountpoint)
         shell.must("evict", mountpoint)
-        assert shell.status(mountpoint)["cache"]["cached_bytes"] == 0
+        assert shell.status(mountpoint)["cached_bytes"] == 0
         assert tree_of(mountpoint) == content
 
 
@@ -78,8 +78,7 @@ def test_hostile_keys_are_left_out_counted_and_named(shell: Shell, bucket, tmp_p
     bucket.fill({"good/a": b"1", "good/b ": b"2", "good/#?%41+": b"3", "ünï/ç": b"4"})
     with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
         assert tree_of(mountpoint) == {"good/a": b"1", "good/b ": b"2", "good/#?%41+": b"3", "ünï/ç": b"4"}
-        rejections = shell.status(mountpoint)["snapshot"]["rejections"]
-        assert sum(count for _, count in rejections["counts"]) == 0
+        assert shell.status(mountpoint)["snapshot"]["rejected_keys"] == 0
 
 
 def test_ls_shows_what_the_mount_shows(shell: Shell, bucket, content, tmp_path: Path) -> None:
@@ -107,7 +106,7 @@ def test_warm_reports_what_did_not_fit(shell: Shell, bucket, content, tmp_path: 
         assert outcome.code != 0, "not everything can be in"
         assert "fit" in outcome.stderr
         assert tree_of(mountpoint) == content
-        used = sum(level["used_bytes"] for level in shell.status(mountpoint)["cache"]["levels"])
+        used = sum(level["used_bytes"] for level in shell.status(mountpoint)["levels"])
         assert used <= 8 << 20
 
 
