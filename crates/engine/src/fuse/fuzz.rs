@@ -9,8 +9,9 @@ use futures::future::BoxFuture;
 use proptest::prelude::*;
 
 use super::abi::IN_HEADER_BYTES;
+use super::counts::{Counts, Lookups};
 use super::device::Device;
-use super::dispatch::{Counts, Lookups, Scratch, Shared};
+use super::dispatch::{Scratch, Shared};
 use super::negotiate::Negotiated;
 use super::open_modes::OpenModes;
 use super::options::Mode;

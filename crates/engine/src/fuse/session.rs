@@ -10,8 +10,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::abi::init;
+use super::counts::{Counts, Lookups};
 use super::device::{Device, Received};
-use super::dispatch::{Counts, Lookups, Scratch, Shared};
+use super::dispatch::{Scratch, Shared};
 use super::negotiate::{self, Negotiated};
 use super::notify;
 use super::open_modes::{OpenModes, OpenState};
