@@ -44,7 +44,7 @@ def test_evict_gives_space_back_and_the_data_is_still_readable(shell, bucket, co
     bucket.fill(content)
     with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
         shell.must("warm", mountpoint)
-        shell.must("evict", mountpoint)
+        shell.must("evict", mountpoint, "--all")
         assert shell.status(mountpoint)["cached_bytes"] == 0
         assert tree_of(mountpoint) == content
 

@@ -60,14 +60,26 @@ class ReadReport(Report):
 
     hit_bytes: int = 0
     miss_bytes: int = 0
-    origin_bytes: int = 0
     errors: int = 0
+    passthrough_opens: int = 0
+    origin_bytes: int = 0
+    origin_requests: int = 0
+    origin_retries: int = 0
 
     @property
     def hit_ratio(self) -> float | None:
         """Share of the bytes read that the cache had; `None` before the first read."""
         total = self.hit_bytes + self.miss_bytes
         return self.hit_bytes / total if total else None
+
+
+class BudgetReport(Report):
+    """One hard limit: memory in bytes, open cache files, inodes that the kernel holds."""
+
+    name: str
+    limit: int
+    used: int
+    waits: int = Field(default=0, description="How often somebody had to wait for it")
 
 
 class MountReport(Report):
@@ -85,9 +97,12 @@ class EngineReport(Report):
     origins: tuple[OriginReport, ...] = ()
     snapshot: SnapshotReport = SnapshotReport()
     cached_bytes: int = Field(default=0, description="Bytes of the snapshot's files that are in the cache")
+    cached_files: int = Field(default=0, description="Files of the snapshot that are in the cache as a whole")
     levels: tuple[LevelReport, ...] = ()
     reads: ReadReport = ReadReport()
+    budgets: tuple[BudgetReport, ...] = ()
     corrupt_blocks: int = 0
+    evicted_blocks: int = 0
     mounts: tuple[MountReport, ...] = ()
 
     @property
