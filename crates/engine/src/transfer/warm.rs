@@ -219,11 +219,11 @@ impl Transfer {
             return job.enter(WarmState::Cancelled);
         }
         job.enter(WarmState::Verifying);
-        let (verifying, block_size) = (job.clone(), self.block_size);
+        let (verifying, closing, block_size) = (job.clone(), self.closing.clone(), self.block_size);
         let verify = move || {
             let mut seen = (0, 0);
             for source in (0..files.count()).filter_map(|position| files.get(position)) {
-                if verifying.cancelled.is_cancelled() {
+                if verifying.cancelled.is_cancelled() || closing.is_cancelled() {
                     break;
                 }
                 let indices = 0..block_size.count(source.size());
@@ -239,7 +239,7 @@ impl Transfer {
         job.counts.done_bytes.store(bytes, Ordering::Relaxed);
         job.counts.done_files.store(whole_files, Ordering::Relaxed);
         job.enter(match () {
-            () if job.cancelled.is_cancelled() => WarmState::Cancelled,
+            () if job.cancelled.is_cancelled() || self.closing.is_cancelled() => WarmState::Cancelled,
             () if bytes == job.total_bytes && whole_files == job.total_files => WarmState::Complete,
             () => WarmState::Incomplete,
         });

@@ -124,12 +124,10 @@ impl Tree {
         let snapshot = &file.generation.snapshot;
         let nodes = ahead.clone().map_while(|index| snapshot.node(NodeIndex(index)));
         let siblings = nodes.take_while(|node| node.parent == file.parent);
-        let mut reached = ahead.start;
-        for node in siblings {
+        for (reached, node) in ahead.zip(siblings) {
             if node.kind == NodeKind::File && node.size <= block && !self.fetch_sibling(&file.generation, node) {
                 return self.siblings.pressed(&file.generation, file.parent, reached);
             }
-            reached += 1;
         }
     }
 
