@@ -99,7 +99,7 @@ test-python: setup
 # --- show ----------------------------------------------------------------------------------------------------------
 
 demo: setup ## Train on real images straight from a bucket, cold and warm, and compare
-	$(BIN)/python -m benchmarks.demo
+	$(BIN)/python examples/01-train-from-a-bucket/run.py
 
 bench: setup ## Measure every promise beside the local file system and other tools
 	$(BIN)/python -m benchmarks
