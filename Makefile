@@ -102,7 +102,7 @@ demo: setup ## Train on real images straight from a bucket, cold and warm, and c
 	$(BIN)/python examples/01-train-from-a-bucket/run.py
 
 bench: setup ## Measure every promise beside the local file system and other tools
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.run
 
 gen: $(STAMPS)/engine ## Write the generated pages of docs/reference
 	$(BIN)/python tools/generate.py

@@ -6,8 +6,12 @@ bytes. Knows no contender.
 
 from __future__ import annotations
 
+import base64
+import json
+import os
 import random
 import shutil
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +22,7 @@ from headrace.testing.buckets import adopt_file
 BUCKET = "benchmark"
 LARGE, SMALL, EPOCH = "large", "small", "epoch"
 FILES_IN_A_CLASS = 200
+CHECKSUM_ATTRIBUTE = "user.checksums"
 
 
 class NotEnoughSpaceError(OSError):
@@ -97,7 +102,18 @@ def _write(bucket: Path, name: str, size_bytes: int) -> None:
     path = bucket / name
     path.parent.mkdir(parents=True, exist_ok=True)
     source = random.Random(name)
+    checksum = 0
     with path.open("wb") as file:
         for start in range(0, size_bytes, MEBIBYTE):
-            file.write(source.randbytes(min(MEBIBYTE, size_bytes - start)))
+            chunk = source.randbytes(min(MEBIBYTE, size_bytes - start))
+            checksum = zlib.crc32(chunk, checksum)
+            file.write(chunk)
     adopt_file(path)
+    _store_checksum(path, checksum)
+
+
+def _store_checksum(path: Path, crc32: int) -> None:
+    """As versitygw stores it. Without one it lists an empty ChecksumAlgorithm, which mountpoint-s3 refuses to read."""
+    value = base64.b64encode(crc32.to_bytes(4, "big")).decode()
+    checksums = {"Algorithm": "CRC32", "Type": "FULL_OBJECT", "CRC32": value}
+    os.setxattr(path, CHECKSUM_ATTRIBUTE, json.dumps(checksums).encode())

@@ -76,9 +76,17 @@ class Query:
     @classmethod
     def parse(cls, text: str) -> Query:
         fields = dict(urllib.parse.parse_qsl(text, keep_blank_values=True))
-        after = max(fields.get("start-after", ""), fields.get("continuation-token", ""), fields.get("marker", ""))
+        after = max(
+            fields.get("start-after", ""), fields.get("continuation-token", ""), fields.get("marker", "")
+        )
         limit = min(int(fields.get("max-keys", PAGE)), PAGE)
-        return cls(fields.get("prefix", ""), fields.get("delimiter", ""), after, limit, 2 if "list-type" in fields else 1)
+        return cls(
+            fields.get("prefix", ""),
+            fields.get("delimiter", ""),
+            after,
+            limit,
+            2 if "list-type" in fields else 1,
+        )
 
 
 class Bucket:
@@ -168,7 +176,9 @@ class Server(asyncio.Protocol):
             return _reply("405 Method Not Allowed", b"", "text/plain", with_body=True)
         if key:
             found = self._bucket.holds(key)
-            return _reply("200 OK" if found else "404 Not Found", b"", "image/jpeg", with_body=method == "GET")
+            return _reply(
+                "200 OK" if found else "404 Not Found", b"", "image/jpeg", with_body=method == "GET"
+            )
         if "location" in query.split("&") or query.startswith("location="):
             body = f'<LocationConstraint xmlns="{NAMESPACE}">us-east-1</LocationConstraint>'.encode()
         else:
@@ -198,7 +208,10 @@ def running_listing_server(directories: Mapping[str, int], state: Path) -> Itera
     address = f"127.0.0.1:{free_port()}"
     pairs = [f"{name}={count}" for name, count in directories.items()]
     command = [sys.executable, "-m", "benchmarks.listing_server", address, *pairs]
-    with ServerProcess(command, log_path=state / "listing-server.log") as process:
+    # A log of its own each time: the word that says "ready" must not be an earlier server's.
+    log_path = state / f"listing-server-{address.rpartition(':')[2]}.log"
+    log_path.unlink(missing_ok=True)
+    with ServerProcess(command, log_path=log_path) as process:
         process.wait_until(lambda: READY in process.log_tail(), timeout_s=60)
         yield f"http://{address}"
 

@@ -123,9 +123,7 @@ def _figure(promise: Promise, summaries: Mapping[str, Summary], subject: str) ->
     return advantage(ours.median, local.median, promise.row.better) if local else None
 
 
-def _judge_room(
-    row: Row, summaries: Mapping[str, Summary], subject: str, peers: set[str]
-) -> Outcome | None:
+def _judge_room(row: Row, summaries: Mapping[str, Summary], subject: str, peers: set[str]) -> Outcome | None:
     medians = {name: summary.median for name, summary in summaries.items()}
     rival = best({name: value for name, value in medians.items() if name in peers}, row.better)
     if subject not in medians or rival is None:
@@ -137,8 +135,12 @@ def _judge_room(
     reached = figure >= ROOM_FACTOR
     note = f"best peer: {rival}"
     if not reached and room is not None and room < ROOM_FACTOR:
-        return Outcome(_name(row), "no room", figure, Verdict.REACHED, f"{note}; the local file system: {room:.2f}×")
-    return Outcome(_name(row), f"≥ {ROOM_FACTOR:g}×", figure, Verdict.REACHED if reached else Verdict.NOT_REACHED, note)
+        return Outcome(
+            _name(row), "no room", figure, Verdict.REACHED, f"{note}; the local file system: {room:.2f}×"
+        )
+    return Outcome(
+        _name(row), f"≥ {ROOM_FACTOR:g}×", figure, Verdict.REACHED if reached else Verdict.NOT_REACHED, note
+    )
 
 
 def _name(row: Row) -> str:

@@ -29,16 +29,22 @@ LINK_ONE = Row("link-one", "cold read over a limited link, one reader", "share o
 LINK_MANY = Row("link-many", "cold read over a limited link, 4 readers", "share of link", cache=EMPTY)
 LINK_RATE = Row("link-rate", "what the link gives a plain client", "MB/s", cache=EMPTY, compare=False)
 LINK_BYTES = Row("link-bytes", "bytes from the bucket / bytes read", "×", Better.LOWER, EMPTY, compare=False)
-FIRST_BYTE = Row("first-byte", "time to first byte above the bucket's own", "ms", Better.LOWER, EMPTY, compare=False)
+FIRST_BYTE = Row(
+    "first-byte", "time to first byte above the bucket's own", "ms", Better.LOWER, EMPTY, compare=False
+)
 FIRST_BYTE_RAW = Row("first-byte-raw", "time to first byte, cold file", "ms", Better.LOWER, EMPTY)
 
-EPOCH_HITS = Row("epoch-hits", "hit ratio of a shuffled epoch, cache of half the data", "%", cache="after epoch 1")
+EPOCH_HITS = Row(
+    "epoch-hits", "hit ratio of a shuffled epoch, cache of half the data", "%", cache="after epoch 1"
+)
 EPOCH_BYTES = Row("epoch-bytes", "bytes from the bucket in an epoch", "MiB", Better.LOWER, "after epoch 1")
 EPOCH_TIME = Row("epoch-time", "time of an epoch", "s", Better.LOWER, "after epoch 1")
 
 LIST_BUCKET = Row("list-bucket", "list the bucket of small files (versitygw)", "objects/s", cache=EMPTY)
 LIST_WIDE = Row("list-wide", "list the widest directory (listing server)", "objects/s", cache=EMPTY)
-MOUNT_AGAIN = Row("mount-again", "mount again with its snapshot", "s", Better.LOWER, "state kept", compare=False)
+MOUNT_AGAIN = Row(
+    "mount-again", "mount again with its snapshot", "s", Better.LOWER, "state kept", compare=False
+)
 MAP_AGAIN = Row("map-again", "map the snapshot again", "s", Better.LOWER, "state kept", compare=False)
 
 SDK_LOOP = Row("sdk-loop", "Python open().read() of 110 KB files", "files/s", cache=HOT)
@@ -59,11 +65,15 @@ def long_names_of(entries: int) -> Row:
 
 
 def names_again(entries: int) -> Row:
-    return Row(f"ls-again-{entries}", f"ls, directory of {entries:,}, repeated", "s", Better.LOWER, "repeated")
+    return Row(
+        f"ls-again-{entries}", f"ls, directory of {entries:,}, repeated", "s", Better.LOWER, "repeated"
+    )
 
 
 def long_names_again(entries: int) -> Row:
-    return Row(f"ls-l-again-{entries}", f"ls -l, directory of {entries:,}, repeated", "s", Better.LOWER, "repeated")
+    return Row(
+        f"ls-l-again-{entries}", f"ls -l, directory of {entries:,}, repeated", "s", Better.LOWER, "repeated"
+    )
 
 
 def walk_of(entries: int) -> Row:

@@ -1,6 +1,6 @@
 """The benchmark's command: makes the data, runs the suites, writes the reports, and leaves nothing behind.
 
-    python -m benchmarks.run [--quick] [--only SUITE]… [--peers NAME,…] [--modes MODE,…] [--out FOLDER]
+python -m benchmarks.run [--quick] [--only SUITE]… [--peers NAME,…] [--modes MODE,…] [--out FOLDER]
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from benchmarks.report.record import Run, write_json
 from benchmarks.report.table import print_tables
 from benchmarks.session import MEASUREMENT_FAILURES, Session
 from benchmarks.settings import DEFAULT, QUICK, Scale
-from benchmarks.suites import SUITES
-from headrace.testing.network import storage_link
+from benchmarks.suites import SHARES, SUITES
+from headrace.testing.network import NamespaceLink, ProxyLink, storage_link
 from headrace.testing.s3_server import S3Server, versitygw_program
 
 
@@ -49,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(chosen: argparse.Namespace, names: Sequence[str], left_out: dict[str, str]) -> int:
-    scale = replace(QUICK if chosen.quick else DEFAULT, **_overrides(chosen))
+    scale = QUICK if chosen.quick else DEFAULT
+    if chosen.repetitions:
+        scale = replace(scale, repetitions=chosen.repetitions)
     start, failed = time.monotonic(), {}
     with _session(scale, chosen) as session:
         facts = machine_facts(session.work)
@@ -58,6 +60,7 @@ def _run(chosen: argparse.Namespace, names: Sequence[str], left_out: dict[str, s
         assert [contender.name for contender in session.contenders] == list(names)
         for suite in chosen.only or SUITES:
             session.say(f"== {suite}")
+            session.begin_suite(SHARES[suite])
             try:
                 SUITES[suite](session)
             except MEASUREMENT_FAILURES as error:
@@ -98,7 +101,13 @@ def _session(scale: Scale, chosen: argparse.Namespace) -> Iterator[Session]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _make_session(scale: Scale, work: Path, contenders: Sequence[Contender], server: S3Server, link) -> Session:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def _make_session(
+    scale: Scale,
+    work: Path,
+    contenders: Sequence[Contender],
+    server: S3Server,
+    link: NamespaceLink | ProxyLink,
+) -> Session:
     session = Session(scale, work, FileLoop(work), contenders, server, link)
     session.say(f"making {scale.data_bytes() / 2**30:.1f} GiB of data, twice")
     bucket = server.bucket_folder(BUCKET)
@@ -124,15 +133,23 @@ def _report(run: Run, chosen: argparse.Namespace) -> None:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.run", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--quick", action="store_true", help="small data, two repetitions, about 3 minutes")
     parser.add_argument("--only", action="append", choices=list(SUITES), help="this suite; may be repeated")
-    parser.add_argument("--peers", type=_names, help="these peers, comma-separated; '' for none (default: all here)")
-    parser.add_argument("--modes", type=_modes, default=["auto"], help=f"ways to mount: {', '.join(HEADRACE_MODES)}")
+    parser.add_argument(
+        "--peers", type=_names, help="these peers, comma-separated; '' for none (default: all here)"
+    )
+    parser.add_argument(
+        "--modes", type=_modes, default=["auto"], help=f"ways to mount: {', '.join(HEADRACE_MODES)}"
+    )
     parser.add_argument("--repetitions", type=int, help="how often each figure is taken")
     parser.add_argument("--out", default="bench-report", help="folder for the reports (default: %(default)s)")
     parser.add_argument("--markdown", help="also write the Markdown report to this file, its plot beside it")
-    parser.add_argument("--work", default=tempfile.gettempdir(), help="where data and caches lie (default: %(default)s)")
+    parser.add_argument(
+        "--work", default=tempfile.gettempdir(), help="where data and caches lie (default: %(default)s)"
+    )
     chosen = parser.parse_args(arguments)
     if chosen.repetitions is not None and chosen.repetitions < 1:
         parser.error("--repetitions must be at least 1")
@@ -149,10 +166,6 @@ def _modes(text: str) -> list[str]:
         if mode not in HEADRACE_MODES:
             raise argparse.ArgumentTypeError(f"unknown mode {mode}; known: {', '.join(HEADRACE_MODES)}")
     return modes
-
-
-def _overrides(chosen: argparse.Namespace) -> dict[str, int]:
-    return {"repetitions": chosen.repetitions} if chosen.repetitions else {}
 
 
 def _command(chosen: argparse.Namespace) -> str:

@@ -51,5 +51,6 @@ class Samples:
 
     def contenders(self) -> Sequence[str]:
         """Every contender that appears, in the order in which it was seen first."""
-        names = [name for by_name in (*self.values.values(), *self.reasons.values()) for name in by_name]
+        seen: list[Mapping[str, object]] = [*self.values.values(), *self.reasons.values()]
+        names = [name for by_name in seen for name in by_name]
         return list(dict.fromkeys(names))

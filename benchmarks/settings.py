@@ -34,6 +34,8 @@ class Scale:
     listing_limit_s: float
     """A listing that takes longer is given up and named as such."""
     warm_limit_s: float
+    minutes: float
+    """What the suites aim to take together: when time runs out there are fewer repetitions, never fewer rows."""
 
     def data_bytes(self) -> int:
         """The bytes of the bucket."""
@@ -58,6 +60,7 @@ DEFAULT = Scale(
     cold_limit_s=5.0,
     listing_limit_s=20.0,
     warm_limit_s=30.0,
+    minutes=14.0,
 )
 
 QUICK = Scale(
@@ -77,4 +80,5 @@ QUICK = Scale(
     cold_limit_s=2.0,
     listing_limit_s=6.0,
     warm_limit_s=8.0,
+    minutes=3.0,
 )

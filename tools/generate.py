@@ -56,12 +56,7 @@ def parameter_row(parameter: Any) -> tuple[str, str] | None:
     if parameter.name == "help":
         return None
     names = ", ".join(parameter.opts)
-    choices = getattr(parameter.type, "choices", None)
-    values = (
-        ""
-        if parameter.is_flag
-        else f" {parameter.metavar or ('|'.join(map(str, choices)) if choices else 'TEXT')}"
-    )
+    values = "" if parameter.is_flag else f" {parameter.metavar}"
     return f"`{names}{values}`", parameter.help or ""
 
 
@@ -114,8 +109,8 @@ def options_page() -> str:
         "# Options of origins",
         "`--option KEY=VALUE`, or the table `[dataset.options]` of the configuration file, or the file of "
         "`--secret-file`. A VALUE may be `@FILE` (its content), `env:NAME` (a variable) or `prompt` (asked for); "
-        "`@@text` is `@text` itself. `NAME:KEY=VALUE` is for one of several origins. An option weighs more than the address, the "
-        "address more than the environment.",
+        "`@@text` is `@text` itself. `NAME:KEY=VALUE` is for one of several origins. An option weighs more than the "
+        "address, the address more than the environment.",
     ]
     for kind, title in titles.items():
         parts.append(f"## {title}")

@@ -27,8 +27,10 @@ SHARED = {("snapshot", ("origin", "ListedObject")), ("snapshot", ("origin", "Obj
 RANK_OF = {module: rank for rank, modules in enumerate(RANKS) for module in modules}
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_PATH = re.compile(r"\b(crate|super(?:::super)*)::(\{[^;]*\}|[A-Za-z_][\w:]*)", re.DOTALL)
-_NAME = re.compile(r"[A-Za-z_]\w*")
+# Tests of a module may look at its neighbours: they stand at the end of the file.
+_TESTS = re.compile(r"^#\[cfg\(test\)\]\s*mod \w+ \{.*\Z", re.DOTALL | re.MULTILINE)
+_PATH = re.compile(r"\b(crate|super(?:::super)*)(?=::)")
+_WORD = re.compile(r"\w+")
 
 
 def module_path(file: Path, root: Path) -> tuple[str, ...]:
@@ -39,24 +41,41 @@ def module_path(file: Path, root: Path) -> tuple[str, ...]:
 
 def used_paths(text: str, module: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Module paths that `text`, standing in `module`, names, each from the crate's root."""
-    for match in _PATH.finditer(_COMMENT.sub("", text)):
+    code = _TESTS.sub("", _COMMENT.sub("", text))
+    for match in _PATH.finditer(code):
         start = () if match[1] == "crate" else module[: len(module) - match[1].count("super")]
-        for branch in _branches(match[2]):
-            yield start + branch
+        yield from _branches(code, match.end(), start)
 
 
-def _branches(text: str) -> Iterator[tuple[str, ...]]:
-    if not text.startswith("{"):
-        yield tuple(part for part in text.split("::") if part)
-        return
+def _branches(code: str, position: int, start: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The paths of `::a::b`, `::a::{b, c::d}` and the like at `position`."""
+    path = start
+    while code.startswith("::", position):
+        position += 2
+        name = _WORD.match(code, position)
+        if name:
+            path = (*path, name[0])
+            position = name.end()
+        elif code.startswith("{", position):
+            for item in _items(code, position):
+                yield from _branches(f"::{item}", 0, path)
+            return
+        else:
+            break
+    yield path
+
+
+def _items(code: str, opening: int) -> Iterator[str]:
+    """What stands between the commas of the group that opens at `opening`."""
     depth = 0
     item = ""
-    for character in text[1:-1] + ",":
+    for character in code[opening:]:
         depth += (character == "{") - (character == "}")
-        if character == "," and depth == 0:
-            head = item.partition("{")[0]
-            yield tuple(_NAME.findall(head.partition(" as ")[0]))
+        if depth == 0 or (character == "," and depth == 1):
+            yield item.removeprefix("{").strip()
             item = ""
+            if depth == 0:
+                return
         else:
             item += character
 

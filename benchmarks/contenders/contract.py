@@ -49,8 +49,11 @@ class MountError(RuntimeError):
 class Mounted(Protocol):
     """A tree that can be read at `directory` until `close`."""
 
-    directory: Path
-    command: str
+    @property
+    def directory(self) -> Path: ...
+
+    @property
+    def command(self) -> str: ...
 
     def processes(self) -> Sequence[int]:
         """The pids that serve the tree; none for the local file system."""
@@ -65,12 +68,19 @@ class Mounted(Protocol):
 class Contender(Protocol):
     """A system that can show a bucket's folder as a directory."""
 
-    name: str
-    kind: Kind
-    keeps_disk_cache: bool
-    """Whether data read once is served from this machine's disk the next time."""
-    obeys_quota: bool
-    """Whether the disk cache has a size limit (the epoch workload needs one)."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> Kind: ...
+
+    @property
+    def keeps_disk_cache(self) -> bool:
+        """Whether data read once is served from this machine's disk the next time."""
+
+    @property
+    def obeys_quota(self) -> bool:
+        """Whether the disk cache has a size limit (the epoch workload needs one)."""
 
     def missing(self) -> str | None:
         """Why it cannot take part here, or None."""

@@ -20,7 +20,15 @@ from headrace.testing.processes import ServerProcess, ServerStartError
 START_TIMEOUT_S = 60.0
 UNMOUNT_TIMEOUT_S = 10.0
 # Set for a proxy of the machine, these break clients that talk to an address of our own.
-HIDDEN_VARIABLES = ("AWS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+HIDDEN_VARIABLES = (
+    "AWS_CA_BUNDLE",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+)
 
 
 class ForegroundMount:
@@ -37,7 +45,8 @@ class ForegroundMount:
     ) -> None:
         """Starts and waits until `mountpoint` is a mount. The environment never enters `command`."""
         self.directory = mountpoint
-        self.command = shlex.join(command)
+        # A report names programs, not the folders where this machine has them.
+        self.command = shlex.join([Path(command[0]).name, *command[1:]])
         mountpoint.mkdir(parents=True, exist_ok=True)
         # `env -u` and not a changed os.environ: other contenders start beside this one.
         unset = ["env", *(f"--unset={name}" for name in HIDDEN_VARIABLES)]

@@ -23,7 +23,11 @@ EnvironmentMaker = Callable[[Source], Mapping[str, str]]
 
 
 def _keys(source: Source) -> Mapping[str, str]:
-    return {**source.credentials.environment(), "AWS_REGION": source.region, "AWS_EC2_METADATA_DISABLED": "true"}
+    return {
+        **source.credentials.environment(),
+        "AWS_REGION": source.region,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
 
 
 def _s3fs_keys(source: Source) -> Mapping[str, str]:
@@ -77,8 +81,25 @@ def _geesefs(program: str, source: Source, mountpoint: Path, cache: CacheSpace) 
     # Its disk cache takes only what --cache-to-disk-hits reads back; its memory cache is the one it is known for.
     return [
         *(program, "-f", "-o", "ro", "--endpoint", source.endpoint, "--region", source.region, "--no-detect"),
-        *("--memory-limit", "1000", "--entry-limit", "2000000", "--stat-cache-ttl", "24h", "--list-type", "2"),
-        *("--no-dir-object", "--no-checksum", "--disable-xattr", "--print-stats", "0", "--log-file", "stderr"),
+        *(
+            "--memory-limit",
+            "1000",
+            "--entry-limit",
+            "2000000",
+            "--stat-cache-ttl",
+            "24h",
+            "--list-type",
+            "2",
+        ),
+        *(
+            "--no-dir-object",
+            "--no-checksum",
+            "--disable-xattr",
+            "--print-stats",
+            "0",
+            "--log-file",
+            "stderr",
+        ),
         *(f"{source.bucket}:{source.prefix}", str(mountpoint)),
     ]
 
@@ -128,7 +149,12 @@ def known_peers() -> list[Peer]:
     """Every peer that this benchmark can call, installed or not."""
     debian_rclone, newer_rclone = Path("/usr/bin/rclone"), find_program("rclone")
     installed_rclone = debian_rclone if debian_rclone.is_file() else None
-    rclone = {"command": _rclone, "version_flags": ("version",), "environment": _rclone_keys, "obeys_quota": True}
+    rclone = {
+        "command": _rclone,
+        "version_flags": ("version",),
+        "environment": _rclone_keys,
+        "obeys_quota": True,
+    }
     peers = [
         Peer("s3fs", find_program("s3fs"), _s3fs, environment=_s3fs_keys),
         Peer("rclone", installed_rclone or newer_rclone, **rclone),  # type: ignore[arg-type]
@@ -144,11 +170,24 @@ def known_peers() -> list[Peer]:
 def list_with_rclone(peer: Peer, source: Source, entries: int, *, limit_s: float) -> float:
     """Seconds that rclone takes to list a folder of a bucket recursively, with its fast listing."""
     remote = f"{REMOTE}:{source.bucket}/{source.prefix}"
-    command = [str(peer.program), "lsf", "--recursive", "--files-only", "--fast-list", "--config", os.devnull, remote]
+    command = [
+        str(peer.program),
+        "lsf",
+        "--recursive",
+        "--files-only",
+        "--fast-list",
+        "--config",
+        os.devnull,
+        remote,
+    ]
     environment = {name: value for name, value in os.environ.items() if name not in HIDDEN_VARIABLES}
     start = time.perf_counter()
     done = subprocess.run(
-        command, capture_output=True, check=False, timeout=limit_s, env={**environment, **peer.environment(source)}
+        command,
+        capture_output=True,
+        check=False,
+        timeout=limit_s,
+        env={**environment, **peer.environment(source)},
     )
     elapsed = time.perf_counter() - start
     if done.returncode != 0 or done.stdout.count(b"\n") != entries:

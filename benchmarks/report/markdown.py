@@ -30,7 +30,11 @@ def _lines(run: Run, plot: str) -> Iterator[str]:
     yield from _headrace(run)
     yield from ("## Promises", "")
     yield from _verdicts(run.promises())
-    yield from ("", "At least twice the best peer, on every row where the local file system leaves that room:", "")
+    yield from (
+        "",
+        "At least twice the best peer, on every row where the local file system leaves that room:",
+        "",
+    )
     yield from _verdicts(run.against_peers())
     yield from ("", "## All contenders (medians)", "")
     yield from _everyone(run)
@@ -44,7 +48,8 @@ def _machine(run: Run) -> Iterator[str]:
     yield from (f"- {name.replace('_', ' ')}: {value}" for name, value in run.facts.items())
     yield f"- page cache: {run.cache_note()}"
     yield f"- command: `{run.command}` ({run.scale.name}), {run.seconds / 60:.1f} minutes, ended {run.ended_at}"
-    yield f"- data: {run.scale.data_bytes() / 2**30:.1f} GiB; limited link: {run.scale.link_bits_per_s / 1e6:,.0f} Mbit/s"
+    yield f"- data: {run.scale.data_bytes() / 2**30:.1f} GiB"
+    yield f"- limited link: {run.scale.link_bits_per_s / 1e6:,.0f} Mbit/s"
     yield from (f"- {name}: {version}" for name, version in run.versions.items())
     yield from (f"- left out: {name} ({reason})" for name, reason in run.left_out.items())
     yield ""
@@ -85,7 +90,13 @@ def _reasons(run: Run) -> Iterator[str]:
 
 def _verdicts(outcomes: Sequence[Outcome]) -> Iterator[str]:
     cells = [
-        (one.text, one.wanted, "–" if one.figure is None else figures.number(one.figure), one.verdict.value, one.note)
+        (
+            one.text,
+            one.wanted,
+            "–" if one.figure is None else figures.number(one.figure),
+            one.verdict.value,
+            one.note,
+        )
         for one in outcomes
     ]
     yield from table(("promise", "wanted", "measured", "verdict", "note"), cells)

@@ -23,11 +23,15 @@ def write_plot(run: Run, path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot  # noqa: PLC0415
 
-    rows = [row for row in run.samples.rows.values() if row.compare and len(run.samples.summaries(row.key)) > 1]
+    rows = [
+        row for row in run.samples.rows.values() if row.compare and len(run.samples.summaries(row.key)) > 1
+    ]
     figure, axes = pyplot.subplots(figsize=(11, 1.5 + 0.3 * max(len(rows), 1)))
     places = {row.key: len(rows) - index for index, row in enumerate(rows)}
     for number, name in enumerate(run.kinds):
-        points = [(share, places[row.key]) for row in rows if (share := share_of_mark(run, row, name)) is not None]
+        points = [
+            (share, places[row.key]) for row in rows if (share := share_of_mark(run, row, name)) is not None
+        ]
         kind = run.kinds[name]
         colour = COLOURS[kind] if kind != "peer" else pyplot.get_cmap("tab10")(number % 10)
         size, order = (90, 3) if name == SUBJECT else (36, 2)
@@ -46,7 +50,9 @@ def write_plot(run: Run, path: Path) -> None:
     axes.set_yticks(list(places.values()), [_label(row) for row in rows], fontsize=8)
     axes.set_xlabel("times as good as the local file system (rows without one: as the best contender)")
     axes.grid(visible=True, axis="x", alpha=0.3)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.4, 1.0 + 0.6 / max(len(rows), 1) + 0.04), ncols=8, fontsize=8)
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.4, 1.0 + 0.6 / max(len(rows), 1) + 0.04), ncols=8, fontsize=8
+    )
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     pyplot.close(figure)

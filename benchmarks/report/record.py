@@ -31,7 +31,9 @@ class Run:
     command: str
     drops_caches: bool
     seconds: float
-    ended_at: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
+    ended_at: str = field(
+        default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    )
 
     def peers(self) -> set[str]:
         return {name for name, kind in self.kinds.items() if kind == "peer"}
@@ -43,7 +45,9 @@ class Run:
         return judge_against_peers(self.samples, SUBJECT, self.peers())
 
     def cache_note(self) -> str:
-        return "made cold by dropping the kernel's caches" if self.drops_caches else "not made cold: needs root"
+        return (
+            "made cold by dropping the kernel's caches" if self.drops_caches else "not made cold: needs root"
+        )
 
 
 @dataclass(frozen=True)
@@ -90,9 +94,19 @@ def as_document(run: Run) -> dict[str, Any]:
 
 
 def _row(run: Run, row: Row) -> dict[str, Any]:
-    facts = {"key": row.key, "title": row.title, "unit": row.unit, "better": row.better.value, "cache": row.cache}
+    facts = {
+        "key": row.key,
+        "title": row.title,
+        "unit": row.unit,
+        "better": row.better.value,
+        "cache": row.cache,
+    }
     figures = {
-        name: {**asdict(summary), "values": run.samples.values[row.key][name], **asdict(ratios(run, row, name))}
+        name: {
+            **asdict(summary),
+            "values": run.samples.values[row.key][name],
+            **asdict(ratios(run, row, name)),
+        }
         for name, summary in run.samples.summaries(row.key).items()
     }
     return {**facts, "contenders": figures, "left_out": run.samples.reasons.get(row.key, {})}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -11,16 +12,20 @@ from benchmarks.promises import Outcome, Verdict
 from benchmarks.report import figures
 from benchmarks.report.record import SUBJECT, Run, ratios
 
+# Wide enough for every contender in a file or a log.
+FILE_WIDTH = 220
 COLOURS = {Verdict.REACHED: "green", Verdict.NOT_REACHED: "red", Verdict.NOT_MEASURED: "yellow"}
 
 
 def print_tables(run: Run, console: Console | None = None) -> None:
     """Figures, promises, and the comparison with the best peer."""
-    shown = console or Console()
+    shown = console or Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
     shown.print(figures_table(run))
     shown.print(verdicts_table("Promises", run.promises()))
     if against := run.against_peers():
-        shown.print(verdicts_table("At least twice the best peer, where the local file system leaves room", against))
+        shown.print(
+            verdicts_table("At least twice the best peer, where the local file system leaves room", against)
+        )
     for name, reason in run.left_out.items():
         shown.print(f"left out: {name} ({reason})")
 
@@ -28,7 +33,9 @@ def print_tables(run: Run, console: Console | None = None) -> None:
 def figures_table(run: Run) -> Table:
     """One line a row, one column a contender, and how Headrace stands."""
     contenders = run.samples.contenders()
-    table = Table(title=f"Medians of {run.scale.repetitions} ({run.scale.name}); page cache {run.cache_note()}")
+    table = Table(
+        title=f"Medians of up to {run.scale.repetitions} ({run.scale.name}); page cache {run.cache_note()}"
+    )
     table.add_column("workload", max_width=44)
     table.add_column("unit")
     for name in contenders:

@@ -17,3 +17,12 @@ SUITES: Mapping[str, Suite] = {
     "epochs": epochs.run,
     "sdk": sdk.run,
 }
+SHARES: Mapping[str, float] = {
+    "warm": 0.45,
+    "directories": 0.25,
+    "listing": 0.05,
+    "link": 0.12,
+    "epochs": 0.09,
+    "sdk": 0.04,
+}
+"""Of the run's time."""

@@ -16,7 +16,7 @@ from benchmarks.data import make_wide_directory, wide_name
 from benchmarks.listing_server import running_listing_server
 from benchmarks.machine import drop_caches, memory_of
 from benchmarks.samples import Row
-from benchmarks.session import Session, interleaved
+from benchmarks.session import Session
 from benchmarks.workloads.names import list_seconds, long_list_seconds, walk_seconds
 
 BUCKET = "wide"
@@ -58,10 +58,16 @@ def _one_size(session: Session, endpoint: str, entries: int, slow: dict[str, str
     able = [contender for contender in session.contenders if contender.name not in slow]
     with contextlib.ExitStack() as mounts:
         source = Source(endpoint, BUCKET, wide_name(entries))
-        trees = [(one, tree) for one in able if (tree := _mount(session, mounts, one, source, entries, slow))]
-        for repetition, (contender, tree) in interleaved(trees, session.scale.repetitions):
+        trees = [
+            (one, tree)
+            for one in able
+            if (tree := _mount(session, mounts, one, source, entries=entries, slow=slow))
+        ]
+        for repetition, (contender, tree) in session.repeated(trees):
             if not session.samples.gave_up(rows.long_names_of(entries), contender.name):
-                session.say(f"{entries:,} names {repetition + 1}/{session.scale.repetitions}: {contender.name}")
+                session.say(
+                    f"{entries:,} names {repetition + 1}/{session.scale.repetitions}: {contender.name}"
+                )
                 _measure(session, contender, tree.directory, entries)
         for contender, tree in trees:
             _memory(session, contender, tree, entries)
@@ -72,6 +78,7 @@ def _mount(
     mounts: contextlib.ExitStack,
     contender: Contender,
     source: Source,
+    *,
     entries: int,
     slow: dict[str, str],
 ) -> Mounted | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from benchmarks import rows
 from benchmarks.contenders import Contender
@@ -12,7 +13,10 @@ from benchmarks.session import Session
 from benchmarks.settings import MEBIBYTE, SMALL_FILE_BYTES
 
 ROWS = (rows.EPOCH_HITS, rows.EPOCH_BYTES, rows.EPOCH_TIME)
+LABEL = "epoch"
 READERS = 2
+# Over this share of the quota it was no quota: half the data cannot be compared with more than half.
+TOLERATED_SHARE = 1.15
 # An epoch that takes longer is cut off, and the contender left out: a part of an epoch has no hit ratio.
 EPOCH_LIMIT_S = 40.0
 
@@ -29,7 +33,7 @@ def run(session: Session) -> None:
 def _measure(session: Session, contender: Contender) -> None:
     scale = session.scale
     data_bytes = scale.epoch_files * SMALL_FILE_BYTES
-    with session.mounted(contender, session.source(EPOCH), "epoch", quota_bytes=data_bytes // 2) as tree:
+    with session.mounted(contender, session.source(EPOCH), LABEL, quota_bytes=data_bytes // 2) as tree:
         for epoch in range(scale.epochs):
             # Otherwise the page cache would hit where the contender's cache does not.
             drop_caches()
@@ -38,10 +42,21 @@ def _measure(session: Session, contender: Contender) -> None:
             done = session.loop.run("read", files, seconds=EPOCH_LIMIT_S, threads=READERS)
             if done.operations < len(files):
                 raise TimeoutError(f"an epoch took more than {EPOCH_LIMIT_S:g} s")
+            check_quota(session.work / "caches" / f"{LABEL}-{contender.name}", data_bytes // 2)
             fetched = session.link.received_bytes() - before
-            session.say(f"  epoch {epoch + 1}: {fetched / MEBIBYTE:.0f} of {data_bytes / MEBIBYTE:.0f} MiB fetched")
+            session.say(
+                f"  epoch {epoch + 1}: {fetched / MEBIBYTE:.0f} of {data_bytes / MEBIBYTE:.0f} MiB fetched"
+            )
             if epoch > 0:
                 _record(session, contender, fetched, data_bytes, time.perf_counter() - start)
+
+
+def check_quota(cache: Path, quota_bytes: int) -> None:
+    """OSError when a cache folder takes clearly more of the disk than it was told to."""
+    used = sum(path.lstat().st_blocks * 512 for path in cache.rglob("*"))
+    if used > quota_bytes * TOLERATED_SHARE:
+        message = f"its cache took {used / MEBIBYTE:.0f} MiB of a quota of {quota_bytes / MEBIBYTE:.0f} MiB"
+        raise OSError(message)
 
 
 def _record(session: Session, contender: Contender, fetched: int, data_bytes: int, seconds: float) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import statistics
 from pathlib import Path
 
 from benchmarks import rows
 from benchmarks.contenders import Contender, Kind
 from benchmarks.data import BUCKET, large_name, large_paths, small_name
 from benchmarks.machine import drop_caches
-from benchmarks.session import Session, interleaved
+from benchmarks.session import Session
 from benchmarks.settings import Scale
 from benchmarks.workloads import cold
 from headrace.testing.network import NamespaceLink, ProxyLink, storage_link
@@ -28,13 +27,15 @@ def run(session: Session) -> None:
     scale = session.scale
     with (
         storage_link(scale.link_bits_per_s) as link,
-        S3Server(session.server.root, state=session.work / "link-server", link=link, count_requests=False) as server,
+        S3Server(
+            session.server.root, state=session.work / "link-server", link=link, count_requests=False
+        ) as server,
     ):
         rate = _plain_bytes_per_s(server, scale)
         session.say(f"the link gives a plain client {rate / 1e6:.0f} MB/s")
         session.samples.add(rows.LINK_RATE, "plain-client", rate / 1e6)
         remote = [contender for contender in session.contenders if contender.kind is not Kind.LOCAL]
-        for repetition, contender in interleaved(remote, max(1, scale.repetitions - 1)):
+        for repetition, contender in session.repeated(remote):
             if session.samples.gave_up(rows.LINK_ONE, contender.name):
                 continue
             session.say(f"limited link {repetition + 1}: {contender.name}")
@@ -73,15 +74,15 @@ def _measure(
 
 
 def _first_bytes(session: Session, contender: Contender, server: S3Server, tree: Path) -> None:
-    """Small files that nobody has read; the bucket's own time is taken just before, on the same files."""
+    """Small files that nobody has read; the bucket's own time is taken on the same files."""
     count = session.scale.first_byte_files
     # Every hundredth file or so: neighbours could have been fetched ahead.
     step = max(1, session.scale.small_files // count)
     keys = [small_name(FIRST_BYTE_FOLDER, index * step) for index in range(count)]
-    origin_ms = statistics.median(
-        [cold.origin_first_byte_ms(server.client(), BUCKET, keys) for _ in range(CALIBRATION_READS)]
-    )
+    before_ms = cold.origin_first_byte_ms(server.client(), BUCKET, keys)
     got_ms = cold.first_byte_ms(session.loop, [tree / key for key in keys], limit_s=20)
+    # Before and after, so that a disturbance of the machine does not count for or against the contender.
+    origin_ms = (before_ms + cold.origin_first_byte_ms(server.client(), BUCKET, keys)) / 2
     session.samples.add(rows.FIRST_BYTE_RAW, contender.name, got_ms)
     session.samples.add(rows.FIRST_BYTE_RAW, "plain-client", origin_ms)
     session.samples.add(rows.FIRST_BYTE, contender.name, got_ms - origin_ms)

@@ -44,11 +44,15 @@ def _list(session: Session, row: Row, source: Source, entries: int) -> None:
             if contender.kind is Kind.HEADRACE:
                 session.samples.add(row, contender.name, entries / _mount_seconds(session, contender, source))
             elif isinstance(contender, Peer) and contender.name.startswith("rclone"):
-                seconds = list_with_rclone(contender, source, entries, limit_s=session.scale.listing_limit_s * 2)
+                seconds = list_with_rclone(
+                    contender, source, entries, limit_s=session.scale.listing_limit_s * 2
+                )
                 session.samples.add(row, contender.name, entries / seconds)
 
 
-def _mount_seconds(session: Session, contender: Contender, source: Source, *, keep_cache: bool = False) -> float:
+def _mount_seconds(
+    session: Session, contender: Contender, source: Source, *, keep_cache: bool = False
+) -> float:
     """A first mount lists the bucket; the time of the whole command counts."""
     start = time.perf_counter()
     with session.mounted(contender, source, LABEL, keep_cache=keep_cache):

@@ -7,7 +7,7 @@ import statistics
 from benchmarks import rows
 from benchmarks.contenders import CacheSpace, Contender, Kind
 from benchmarks.data import SMALL, small_paths
-from benchmarks.session import AMPLE_QUOTA_BYTES, Session, interleaved
+from benchmarks.session import AMPLE_QUOTA_BYTES, Session
 from benchmarks.settings import SMALL_FILE_BYTES
 from benchmarks.workloads import sdk
 
@@ -17,7 +17,7 @@ LABEL = "sdk"
 def run(session: Session) -> None:
     """The loop for local and Headrace, then the batch read; data warm, page cache hot."""
     compared = [contender for contender in session.contenders if contender.kind is not Kind.PEER]
-    for repetition, contender in interleaved(compared, session.scale.repetitions):
+    for repetition, contender in session.repeated(compared):
         with session.attempt(contender, rows.SDK_LOOP):
             session.say(f"open().read() {repetition + 1}: {contender.name}")
             _loop(session, contender)

@@ -16,7 +16,7 @@ from benchmarks.contenders import Contender, Mounted
 from benchmarks.data import SMALL, large_paths, small_paths
 from benchmarks.machine import drop_caches
 from benchmarks.samples import Row
-from benchmarks.session import Session, interleaved
+from benchmarks.session import Session
 from benchmarks.workloads import reads
 from benchmarks.workloads.names import walk_seconds
 
@@ -50,9 +50,13 @@ class Stand:
 def run(session: Session) -> None:
     """Every row of this group, for every contender that mounts."""
     with contextlib.ExitStack() as mounts:
-        trees = [(contender, tree) for contender in session.contenders if (tree := _mount(session, mounts, contender))]
+        trees = [
+            (contender, tree)
+            for contender in session.contenders
+            if (tree := _mount(session, mounts, contender))
+        ]
         os.sync()
-        for repetition, (contender, tree) in interleaved(trees, session.scale.repetitions):
+        for repetition, (contender, tree) in session.repeated(trees):
             session.say(f"warm reads {repetition + 1}/{session.scale.repetitions}: {contender.name}")
             stand = Stand(session, contender, tree.directory, repetition)
             _large_files(stand)
@@ -72,11 +76,15 @@ def _mount(session: Session, mounts: contextlib.ExitStack, contender: Contender)
 def _read_through(session: Session, tree: Path) -> None:
     """What a user of a peer does to warm it: reads what will be read. Bounded; the small files may not all fit in."""
     scale, loop = session.scale, session.loop
-    loop.run("sequential", large_paths(tree, scale), seconds=scale.warm_limit_s, threads=1, block_bytes=1 << 20)
+    loop.run(
+        "sequential", large_paths(tree, scale), seconds=scale.warm_limit_s, threads=1, block_bytes=1 << 20
+    )
     small = small_paths(tree, scale.loop_files)
     done = loop.run("read", small, seconds=scale.warm_limit_s, threads=WARMING_THREADS)
     if done.operations < len(small):
-        session.say(f"  only {done.operations} of {len(small)} small files read within {scale.warm_limit_s:g} s")
+        session.say(
+            f"  only {done.operations} of {len(small)} small files read within {scale.warm_limit_s:g} s"
+        )
 
 
 def _large_files(stand: Stand) -> None:
@@ -100,7 +108,8 @@ def _large_files(stand: Stand) -> None:
         lambda: reads.sequential_mib_per_s(loop, files, seconds=scale.cold_limit_s, repeat=False),
     )
     stand.measure(
-        rows.SEQUENTIAL_HOT, lambda: reads.sequential_mib_per_s(loop, files, seconds=scale.loop_s, repeat=True)
+        rows.SEQUENTIAL_HOT,
+        lambda: reads.sequential_mib_per_s(loop, files, seconds=scale.loop_s, repeat=True),
     )
     stand.measure(rows.MMAP_HOT, lambda: reads.mmap_mib_per_s(loop, files, seconds=scale.loop_s, repeat=True))
     stand.measure(rows.RANDOM_4K_HOT, lambda: random(4096))
@@ -121,15 +130,21 @@ def _small_files(stand: Stand) -> None:
     )
     stand.measure(
         rows.SMALL_THREADS,
-        lambda: loop.run("read", files, seconds=scale.loop_s, passes=0, threads=LOADER_THREADS).operations_per_s,
+        lambda: (
+            loop.run("read", files, seconds=scale.loop_s, passes=0, threads=LOADER_THREADS).operations_per_s
+        ),
     )
     if drop_caches():
-        stand.measure(rows.STAT_COLD, lambda: loop.run("stat", every, seconds=scale.cold_limit_s).operations_per_s)
+        stand.measure(
+            rows.STAT_COLD, lambda: loop.run("stat", every, seconds=scale.cold_limit_s).operations_per_s
+        )
     stand.measure(
         rows.STAT_HOT, lambda: loop.run("stat", every, seconds=scale.loop_s, passes=0).operations_per_s
     )
     if drop_caches():
         stand.measure(
             rows.WALK,
-            lambda: walk_seconds(stand.tree / SMALL, entries=scale.small_files, limit_s=scale.listing_limit_s),
+            lambda: walk_seconds(
+                stand.tree / SMALL, entries=scale.small_files, limit_s=scale.listing_limit_s
+            ),
         )

@@ -43,7 +43,9 @@ class Figures:
     batch_rates: Sequence[float]
 
 
-def orders(source: Source, cache: CacheSpace, *, paths: Sequence[str], file_bytes: int, seconds: float) -> Orders:
+def orders(
+    source: Source, cache: CacheSpace, *, paths: Sequence[str], file_bytes: int, seconds: float
+) -> Orders:
     """Orders for a dataset of an S3 source."""
     return Orders(
         origin=f"s3://{source.bucket}/{source.prefix}".rstrip("/"),
@@ -90,7 +92,10 @@ def _open_and_read(wanted: Orders, repetitions: int) -> Figures:
     def open_now() -> tuple[float, object]:
         start = time.perf_counter()
         dataset = open_dataset(
-            wanted.origin, cache=wanted.cache, options=wanted.options, state_directory=Path(wanted.state_directory)
+            wanted.origin,
+            cache=wanted.cache,
+            options=wanted.options,
+            state_directory=Path(wanted.state_directory),
         )
         return time.perf_counter() - start, dataset
 

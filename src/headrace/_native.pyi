@@ -12,6 +12,18 @@ from typing import final
 
 from typing_extensions import Buffer
 
+__all__ = [
+    "Engine",
+    "Entry",
+    "Job",
+    "Mount",
+    "error_kinds",
+    "is_debug_build",
+    "metric_definitions",
+    "set_log",
+    "version",
+]
+
 def version() -> str: ...
 def is_debug_build() -> bool: ...
 def error_kinds() -> list[tuple[str, int, str, str]]:
@@ -61,6 +73,9 @@ class Engine:
     def open(config_json: str) -> Engine:
         """Own the cache, or attach to the running owner. Takes a first snapshot if there is none."""
     @staticmethod
+    def own(config_json: str) -> Engine:
+        """Own the cache; `BusyError` when another process does."""
+    @staticmethod
     def attach(state_directory: str) -> Engine:
         """Attach to the owner that serves this state directory; `BusyError`/`MissingFileError` when there is none."""
 
@@ -77,7 +92,8 @@ class Engine:
         """Reads many ranges at once into caller-owned memory; the bytes read of each."""
     def prefetch(self, paths: Sequence[bytes]) -> None:
         """Tells the order in which whole files will be read; returns at once; replaces the order told before."""
-    def warm(self, paths: Sequence[bytes]) -> Job: ...
+    def warm(self, paths: Sequence[bytes]) -> Job:
+        """Files and folders; the empty path is everything."""
     def verify(self, paths: Sequence[bytes]) -> Job: ...
     def evict(self, paths: Sequence[bytes]) -> int:
         """Bytes given back."""

@@ -90,6 +90,10 @@ class DoubleEngine:
         return cls(config, "owner")
 
     @classmethod
+    def own(cls, config_json: str) -> DoubleEngine:
+        return cls.open(config_json)
+
+    @classmethod
     def attach(cls, state_directory: str) -> DoubleEngine:
         try:
             return cls(json.loads(Path(state_directory, CONFIG_NAME).read_text()), "attached")

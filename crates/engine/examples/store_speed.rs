@@ -1,7 +1,7 @@
 //! Puts and gets per second of the block store in one folder: `store_speed FOLDER [seconds per row]`.
 //!
-//! Prints one row a case; the folder's file system and the build's optimisation decide the numbers, so say both with
-//! them. Everything is written below `FOLDER/store-speed`, which is removed at the end.
+//! Prints one row a case, with the processor time of all threads for one operation, which a busy machine disturbs less
+//! than the rate. The folder's file system and the build's optimisation decide the numbers, so say both with them. Everything is written below `FOLDER/store-speed`, which is removed at the end.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn main() -> Result<()> {
 }
 
 fn run(folder: &Path, limit: Duration) -> Result<()> {
-    println!("{:<44} {:>12} {:>10}", "case", "per second", "MB/s");
+    println!("{:<64} {:>12} {:>10} {:>12}", "case", "per second", "MB/s", "CPU us each");
     for (name, size) in [("110 KB files", 110_000u64), ("4 MiB blocks of 64 MiB files", 64 << 20)] {
         plain_writes(&folder.join("plain"), name, size, limit);
         let store = open(folder)?;
@@ -42,14 +42,14 @@ fn run(folder: &Path, limit: Duration) -> Result<()> {
         get_for(&store, &format!("get, hot, {name}, 2 threads"), blocks_of_few, limit, 2);
         store.close()?;
         drop(store);
-        let start = Instant::now();
+        let start = Moment::now();
         let store = open(folder)?;
-        row(&format!("reopen, {name}: blocks replayed"), blocks.len() as u64, 0, start.elapsed());
+        row(&format!("reopen, {name}: blocks replayed"), blocks.len() as u64, 0, start);
         get_for(&store, &format!("get, first after restart, {name}"), &blocks, Duration::ZERO, 1);
         blocks.iter().for_each(|(key, _)| drop(store.whole_file(&key.id(), size)));
-        let start = Instant::now();
+        let start = Moment::now();
         let evicted = blocks.iter().filter(|(key, _)| store.evict(&key.id()) > 0).count();
-        row(&format!("evict files, {name}"), evicted as u64, 0, start.elapsed());
+        row(&format!("evict files, {name}"), evicted as u64, 0, start);
     }
     Ok(())
 }
@@ -79,7 +79,7 @@ fn key(number: u64, size: u64) -> Arc<FileKey> {
 /// The same files written without a store, to compare with.
 fn plain_writes(folder: &Path, name: &str, size: u64, limit: Duration) {
     let content = vec![7u8; BlockSize::DEFAULT.bytes() as usize];
-    let (start, mut bytes, mut blocks) = (Instant::now(), 0, 0);
+    let (start, mut bytes, mut blocks) = (Moment::now(), 0, 0);
     let mut write = || -> std::io::Result<()> {
         std::fs::create_dir_all(folder)?;
         for number in 0.. {
@@ -96,7 +96,7 @@ fn plain_writes(folder: &Path, name: &str, size: u64, limit: Duration) {
         Ok(())
     };
     let result = write();
-    row(&format!("plain write, {name}"), blocks, bytes, start.elapsed());
+    row(&format!("plain write, {name}"), blocks, bytes, start);
     if let Err(error) = result.and_then(|()| std::fs::remove_dir_all(folder)) {
         eprintln!("plain writes: {error}");
     }
@@ -106,7 +106,7 @@ fn plain_writes(folder: &Path, name: &str, size: u64, limit: Duration) {
 fn put_for(store: &Store, name: &str, size: u64, limit: Duration) -> Vec<(Arc<FileKey>, u32)> {
     let content = Bytes::from(vec![7u8; BlockSize::DEFAULT.bytes() as usize]);
     let mut blocks = Vec::new();
-    let start = Instant::now();
+    let start = Moment::now();
     'time: for number in 0.. {
         let key = key(number, size);
         for index in 0..BlockSize::DEFAULT.count(size) {
@@ -118,14 +118,14 @@ fn put_for(store: &Store, name: &str, size: u64, limit: Duration) -> Vec<(Arc<Fi
         }
     }
     let bytes = store.usage().iter().map(|usage| usage.used_bytes).sum();
-    row(&format!("put, {name}"), blocks.len() as u64, bytes, start.elapsed());
+    row(&format!("put, {name}"), blocks.len() as u64, bytes, start);
     blocks
 }
 
 /// Gets blocks in turn for a while, or each once when `limit` is zero.
 fn get_for(store: &Arc<Store>, name: &str, blocks: &[(Arc<FileKey>, u32)], limit: Duration, threads: usize) {
     let blocks: Vec<_> = blocks.iter().map(|(key, index)| (key.id(), *index)).collect();
-    let start = Instant::now();
+    let start = Moment::now();
     let one = |first: usize| {
         let (mut count, mut bytes) = (0u64, 0u64);
         for (id, index) in blocks.iter().cycle().skip(first) {
@@ -143,10 +143,37 @@ fn get_for(store: &Arc<Store>, name: &str, blocks: &[(Arc<FileKey>, u32)], limit
         handles.into_iter().filter_map(|handle| handle.join().ok()).collect()
     });
     let bytes = if limit.is_zero() { counts.iter().map(|(_, bytes)| bytes).sum() } else { 0 };
-    row(name, counts.iter().map(|(count, _)| count).sum(), bytes, start.elapsed());
+    row(name, counts.iter().map(|(count, _)| count).sum(), bytes, start);
 }
 
-fn row(name: &str, count: u64, bytes: u64, time: Duration) {
-    let seconds = time.as_secs_f64().max(1e-9);
-    println!("{name:<44} {:>12.0} {:>10.0}", count as f64 / seconds, bytes as f64 / 1e6 / seconds);
+fn row(name: &str, count: u64, bytes: u64, start: Moment) {
+    let seconds = start.wall.elapsed().as_secs_f64().max(1e-9);
+    let cpu_us = (cpu_seconds() - start.cpu_s) * 1e6 / count.max(1) as f64;
+    let (rate, megabytes) = (count as f64 / seconds, bytes as f64 / 1e6 / seconds);
+    println!("{name:<64} {rate:>12.0} {megabytes:>10.0} {cpu_us:>12.2}");
+}
+
+/// When a case began, by the clock on the wall and by the processor time of this process.
+#[derive(Clone, Copy)]
+struct Moment {
+    wall: Instant,
+    cpu_s: f64,
+}
+
+impl Moment {
+    fn now() -> Self {
+        Moment { wall: Instant::now(), cpu_s: cpu_seconds() }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.wall.elapsed()
+    }
+}
+
+fn cpu_seconds() -> f64 {
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF);
+    usage.map_or(0.0, |usage| {
+        let times = [usage.user_time(), usage.system_time()];
+        times.iter().map(|time| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6).sum()
+    })
 }

@@ -362,3 +362,29 @@ fn dots_lead_up() {
     let words: Vec<&str> = text.split_whitespace().collect();
     assert_eq!(words, [&inner.to_string(), ".", &folder.to_string(), ".."]);
 }
+
+#[test]
+fn a_second_long_listing_asks_the_daemon_nothing() {
+    if !can_mount() {
+        return;
+    }
+    for mode in MODES {
+        let tree = Tree::default();
+        tree.put_many(ROOT, "many", 5000);
+        let mount = Mount::new(tree, mode);
+        list_all(&mount.path("many"), 5000, true);
+        let asked = asked_so_far(&mount);
+        assert!(!asked.is_empty());
+        list_all(&mount.path("many"), 5000, true);
+        assert_eq!(asked_so_far(&mount), asked);
+    }
+}
+
+/// Every request so far but FORGETs, which the kernel sends when it likes.
+fn asked_so_far(mount: &Mount) -> Vec<String> {
+    let text = mount.metrics.encode();
+    let counts = text.lines().filter(|line| line.starts_with("headrace_fuse_requests_total") && !line.ends_with(" 0"));
+    let mut counts: Vec<String> = counts.filter(|line| !line.contains("forget")).map(str::to_owned).collect();
+    counts.sort();
+    counts
+}

@@ -12,18 +12,28 @@ use headrace_engine::config::TransferConfig;
 use headrace_engine::origin::ObjectKind;
 use origin_servers::fixture::{Fixture, Protocol, fixture, served, settings};
 use origin_servers::wire::{Reply, Request};
-use origin_servers::{Stored, World, list_page, s3, web};
+use origin_servers::{Stored, World, list_page, oss, s3, web, xml_error};
 use proptest::prelude::*;
 
-/// Pages of a few keys only, so that a few hundred keys take many pages.
-fn tiny_pages(world: &World, request: &Request) -> Reply {
+/// Pages of a few keys only, so that a few hundred keys take many pages. Signatures are checked: odd keys come back in
+/// the queries of the next pages, where a client may sign them in another spelling than it sends.
+fn tiny_s3(world: &World, request: &Request) -> Reply {
+    s3::verify(request).map_or_else(|code| xml_error(403, code), |()| tiny_page(world, request))
+}
+
+fn tiny_oss(world: &World, request: &Request) -> Reply {
+    oss::verify(request).map_or_else(|code| xml_error(403, code), |()| tiny_page(world, request))
+}
+
+fn tiny_page(world: &World, request: &Request) -> Reply {
     let mut request = request.clone();
     request.target = request.target.replace("max-keys=1000", "max-keys=7");
     list_page(world, &request)
 }
 
 async fn keys_of(keys: &BTreeSet<String>, protocol: Protocol) -> (Vec<String>, u64) {
-    let fixture = served(protocol, tiny_pages, "data", settings()).await;
+    let handler = if protocol == Protocol::Oss { tiny_oss } else { tiny_s3 };
+    let fixture = served(protocol, handler, "data", settings()).await;
     keys.iter().for_each(|key| fixture.put(key, b"x"));
     let mut listed: Vec<String> = fixture
         .list()
@@ -45,6 +55,7 @@ fn key() -> impl Strategy<Value = String> {
         "[ -~]{1,12}",
         "[0-9a-f]{8}",
         "\\PC{1,5}",
+        "['()*!+&=%#?/ ~]{1,3}x",
     ]
 }
 

@@ -5,7 +5,7 @@ mod snapshot_support;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headrace_engine::error::ErrorKind;
 use headrace_engine::origin::ObjectKind;
@@ -46,52 +46,67 @@ fn a_killed_build_leaves_a_whole_snapshot() {
     let folder = temporary();
     let path = folder.path().join("snapshot");
     refresh(&path);
-    let mut last = 1;
-    for round in 0..40u64 {
+    let version = || Snapshot::open(&path).unwrap().version();
+    for round in 0..25u64 {
+        let before = version();
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child_refreshes_until_killed"])
             .env(PLACE, &path)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(15 + round * 7 % 90));
+        let patience = Instant::now();
+        while version() == before && patience.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // At work on the next one by now; each round stops it somewhere else.
+        std::thread::sleep(Duration::from_millis(round * 7 % 50));
         child.kill().unwrap();
         child.wait().unwrap();
         let snapshot = Snapshot::open(&path).unwrap();
-        assert!(snapshot.version() >= last);
-        last = snapshot.version();
-        assert_eq!((snapshot.files(), snapshot.total_bytes()), (FILES, FILES * last));
+        assert!(snapshot.version() > before, "the child wrote nothing in a minute");
+        assert_eq!((snapshot.files(), snapshot.total_bytes()), (FILES, FILES * snapshot.version()));
     }
-    assert!(last > 5, "the child was killed before it wrote anything");
+    let last = version();
     refresh(&path);
     assert_eq!(Snapshot::open(&path).unwrap().version(), last + 1);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "an unfinished file was left behind");
 }
 
 #[test]
-fn of_two_builders_at_once_one_is_told_that_it_is_busy() {
+fn a_second_builder_is_told_that_the_first_is_at_work() {
     let folder = temporary();
     let path = folder.path().join("snapshot");
-    let busy = std::sync::atomic::AtomicU64::new(0);
+    refresh(&path);
+    let first = std::fs::File::create(folder.path().join(".snapshot.building")).unwrap();
+    first.lock().unwrap();
+    let error = builder_of(2).finish(&path, None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    assert_eq!(Snapshot::open(&path).unwrap().total_bytes(), FILES);
+    drop(first);
+    builder_of(2).finish(&path, None).unwrap();
+    assert_eq!(Snapshot::open(&path).unwrap().total_bytes(), FILES * 2);
+}
+
+#[test]
+fn builders_at_once_never_mix_their_snapshots() {
+    let folder = temporary();
+    let path = folder.path().join("snapshot");
+    refresh(&path);
     std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for version in 1..20 {
-                    match builder_of(version).finish(&path, None) {
-                        Ok(_) => {}
-                        Err(error) if error.kind() == ErrorKind::Busy => {
-                            busy.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                        }
-                        Err(error) => panic!("{error:?}"),
+        for size in 1..5 {
+            let path = &path;
+            scope.spawn(move || {
+                for _ in 0..15 {
+                    if let Err(error) = builder_of(size).finish(path, None) {
+                        assert_eq!(error.kind(), ErrorKind::Busy, "{error:?}");
                     }
-                    let seen = Snapshot::open(&path);
-                    assert!(seen.is_ok() || seen.is_err_and(|error| error.kind() == ErrorKind::NotFound));
+                    let seen = Snapshot::open(path).unwrap();
+                    assert!(seen.files() == FILES && seen.total_bytes().is_multiple_of(FILES));
                 }
             });
         }
     });
-    assert!(busy.into_inner() > 0);
-    assert_eq!(Snapshot::open(&path).unwrap().files(), FILES);
 }
 
 #[test]

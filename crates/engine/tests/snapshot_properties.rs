@@ -99,7 +99,7 @@ fn model_difference(old: &Listing, new: &Listing) -> Difference {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
     fn what_was_built_is_what_is_read(model in listing()) {

@@ -107,7 +107,8 @@ fn changed_data_file_is_verified_again() {
     let file = key("changed", 150 * KIB);
     put_all(&store, &file);
     assert!(read(&store, &file, 0).is_some());
-    flip_byte(&data_files(place.path())[0], 70 * KIB);
+    wait_for_clock_tick();
+    assert!(flip_byte(&data_files(place.path())[0], 70 * KIB));
     assert_eq!(read(&store, &file, 0), Some(bytes(&file, 0)), "the other blocks are still right");
     assert_eq!(read(&store, &file, 1), None);
     assert_eq!(metrics.store_corrupt_blocks.get(), 1);
@@ -142,7 +143,8 @@ fn verify_and_scrub_find_what_is_wrong() {
     put_all(&open_one(place.path(), 10 * MIB), &file);
     let store = open_one(place.path(), 10 * MIB);
     assert_eq!(store.verify(&file.id()), (3, 0));
-    flip_byte(&data_files(place.path())[0], 140 * KIB);
+    wait_for_clock_tick();
+    assert!(flip_byte(&data_files(place.path())[0], 140 * KIB));
     assert_eq!(store.scrub(u64::MAX, || true), (2, 1));
     assert_eq!(store.scrub(u64::MAX, || false), (0, 0));
 }

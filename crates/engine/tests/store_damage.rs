@@ -51,7 +51,7 @@ fn survivors(folder: &Path, files: &[std::sync::Arc<headrace_engine::ids::FileKe
 fn with_flip(original: &Path, file: &Path, offset: u64) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     copy_tree(original, copy.path());
-    flip_byte(&copy.path().join(file), offset);
+    assert!(flip_byte(&copy.path().join(file), offset));
     copy
 }
 

@@ -160,7 +160,8 @@ impl Run<'_> {
         self.pins.clear();
         let files: Vec<_> = self.config.levels.iter().flat_map(|level| data_files(&level.folders[0].path)).collect();
         if let Some(path) = files.get(number % files.len().max(1)) {
-            let length = std::fs::metadata(path).unwrap().len();
+            let length = std::fs::metadata(path).map_or(0, |data| data.len());
+            wait_for_clock_tick();
             flip_byte(path, place % length.max(1));
         }
     }
@@ -181,8 +182,8 @@ impl Run<'_> {
     /// Whatever happened: what is there is right, and what is used is what lies on the disk.
     fn finish(mut self) {
         self.pins.clear();
-        for file in 0..SIZES.len() {
-            (0..block_size().count(SIZES[file])).for_each(|index| self.get(file, index));
+        for (file, size) in SIZES.iter().enumerate() {
+            (0..block_size().count(*size)).for_each(|index| self.get(file, index));
         }
         // The background thread may hold a block that it moves between levels for a moment.
         for _ in 0..100 {

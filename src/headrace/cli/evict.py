@@ -31,7 +31,7 @@ def run(
     reached = reach(target, settings, environment)
     with reached.engine as engine:
         paths = reached.paths(path)
-        if bool(paths) == everything:
+        if (paths != [b""]) == everything:
             raise ConfigError.of(
                 "name what to drop, or --all", hint=f"headrace evict {target} PATH, or --all"
             )

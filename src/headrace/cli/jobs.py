@@ -43,5 +43,5 @@ def _tell(report: JobReport, verb: str, elapsed_s: float) -> None:
     else:
         printer.say(
             f"{verb}: incomplete: {done} of {report.total_files:,} files, {format_size(report.total_bytes)}; "
-            f"{report.state}"
+            f"{report.message or report.state}"
         )

@@ -35,7 +35,7 @@ def run(
     settings = words.settings_of(environment, option=option, cache=cache, secret_file=secret_file)
     reached = reach(target, settings, environment)
     with reached.engine as engine:
-        entries = (entry for wanted in reached.paths(path) or [b""] for entry in _entries(engine, wanted))
+        entries = (entry for wanted in reached.paths(path) for entry in _entries(engine, wanted))
         if json:
             printer.as_json([_as_json(entry) for entry in entries])
         else:

@@ -38,14 +38,16 @@ def run(
     foreground: Annotated[
         bool, typer.Option("--foreground", "-f", help="Stay in the foreground, with the log on the terminal.")
     ] = False,
-    mode: Annotated[MountMode | None, typer.Option(help="How the kernel is served.")] = None,
+    mode: Annotated[
+        MountMode | None, typer.Option(metavar="|".join(MountMode), help="How the kernel is served.")
+    ] = None,
     allow_other: Annotated[
         bool | None, typer.Option("--allow-other", help="Let other users read the mount.")
     ] = None,
     nonempty: Annotated[
         bool | None, typer.Option("--nonempty", help="Mount over a folder that is not empty.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the dataset.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the dataset.")] = None,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Most memory that data under way may take.")
     ] = None,
@@ -53,7 +55,10 @@ def run(
         str | None, typer.Option(metavar="SIZE", help="Most bytes fetched ahead of one sequential reader.")
     ] = None,
     block_size: words.BlockSize = None,
-    eviction: Annotated[EvictionPolicy | None, typer.Option(help="Which blocks leave a full cache.")] = None,
+    eviction: Annotated[
+        EvictionPolicy | None,
+        typer.Option(metavar="|".join(EvictionPolicy), help="Which blocks leave a full cache."),
+    ] = None,
     high: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Share of the quota at which eviction starts.")
     ] = None,

@@ -78,6 +78,8 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
         "snapshot",
         f"version {snapshot.version}: {snapshot.files:,} files, {format_size(snapshot.bytes)}{taken}",
     )
+    if snapshot.refresh_error:
+        yield "refresh", f"failed: {snapshot.refresh_error}"
     yield "cached", f"{format_size(report.cached_bytes)} ({_percent(report.cached_share)})"
     for number, level in enumerate(report.levels):
         used = f"{format_size(level.used_bytes)} of {format_size(level.quota_bytes)}"
@@ -91,7 +93,8 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
     if report.corrupt_blocks:
         yield "corrupt", f"{report.corrupt_blocks:,} blocks dropped and fetched again"
     if snapshot.rejected_keys:
-        yield "rejected", f"{snapshot.rejected_keys:,} keys"
+        rules = ", ".join(f"{rule} {count:,}" for rule, count in snapshot.rejected_by_rule)
+        yield "rejected", f"{snapshot.rejected_keys:,} keys{f': {rules}' if rules else ''}"
         for key in snapshot.rejected:
             yield "", f"{printer.visible(key.key.encode('utf-8', 'surrogateescape'))}  ({key.reason})"
     if entry.metrics_address:

@@ -27,9 +27,12 @@ class Reached:
     mountpoint: str | None
 
     def paths(self, given: Sequence[str] | None) -> list[bytes]:
-        """The paths that the command is about, from the dataset's root: `given`, or what TARGET itself points at."""
+        """The paths that the command is about, from the dataset's root: `given`, or what TARGET itself points at.
+
+        The empty path is the whole dataset.
+        """
         if not given:
-            return [self.inside] if self.inside else []
+            return [self.inside]
         return [self._path(text) for text in given]
 
     def _path(self, text: str) -> bytes:

@@ -107,7 +107,7 @@ class Dataset:
 
     def warm(self, paths: Iterable[str] = ()) -> JobReport:
         """Brings files and folders (all, without `paths`) in, and waits for it. Raises when not every byte is in."""
-        wanted = [self._full(path) for path in paths] or ([self._root] if self._root else [])
+        wanted = [self._full(path) for path in paths] or [self._root]
         job = self._opened.engine.warm(wanted)
         try:
             while not job.wait(_WARM_POLL_S):

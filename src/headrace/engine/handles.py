@@ -64,6 +64,17 @@ class Engine:
         return cls(native.engine_class().open(text), lambda: native.engine_class().open(text), state)
 
     @classmethod
+    def own(cls, config: EngineConfig) -> Self:
+        """Owns the cache; raises `BusyError` when another process does. A forked child of the owner attaches to it."""
+        state = config.state_directory
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return cls(
+            native.engine_class().own(config.to_json()),
+            lambda: native.engine_class().attach(str(state)),
+            state,
+        )
+
+    @classmethod
     def attach(cls, state_directory: Path) -> Self:
         """Attaches to the process that serves this state folder."""
 
@@ -126,7 +137,7 @@ class Engine:
         self.native.prefetch(paths)
 
     def warm(self, paths: Sequence[bytes]) -> Job:
-        """Starts to bring files and folders in; all for no paths."""
+        """Starts to bring files and folders in; the empty path is everything."""
         return Job(self.native.warm(paths))
 
     def verify(self, paths: Sequence[bytes]) -> Job:

@@ -39,7 +39,9 @@ class SnapshotReport(Report):
     directories: int = 0
     bytes: int = 0
     taken_at_s: float = Field(default=0.0, description="Seconds since 1970")
+    refresh_error: str | None = Field(default=None, description="Why the last try for a newer one failed")
     rejected_keys: int = 0
+    rejected_by_rule: tuple[tuple[str, int], ...] = ()
     rejected: tuple[RejectedKey, ...] = ()
 
 
@@ -110,12 +112,14 @@ class JobReport(Report):
     done_files: int = 0
     total_files: int = 0
     origin_bytes: int = 0
+    did_not_fit_bytes: int = Field(default=0, description="Bytes that found no room in the cache")
     errors: tuple[JobError | str, ...] = ()
+    message: str = Field(default="", description="One sentence for a person, once the job has ended")
 
     @property
     def complete(self) -> bool:
         """True when every byte is in and nothing went wrong."""
-        ended = self.state == "done" and not self.errors
+        ended = self.state == "done" and not self.errors and not self.did_not_fit_bytes
         return ended and self.done_bytes >= self.total_bytes and self.done_files >= self.total_files
 
 

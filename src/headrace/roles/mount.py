@@ -63,9 +63,7 @@ class MountProcess:
 
     def _start(self, stack: contextlib.ExitStack) -> Answer:
         orders = self._orders
-        self._engine = stack.enter_context(Engine.open(orders.config))
-        if self._engine.role != "owner":
-            _log.info("mount/%s: attached to the process that owns the cache", orders.config.name)
+        self._engine = stack.enter_context(Engine.own(orders.config))
         if orders.settings.metrics_address:
             endpoint = Endpoint(orders.settings.metrics_address, self._engine.metrics, lambda: self._mounted)
             stack.callback(endpoint.close)

@@ -118,7 +118,11 @@ def users_of(mountpoint: Path) -> list[str]:
     """A few of the processes that have a file or their working folder below `mountpoint`: `bash (123)`."""
     found: list[str] = []
     for process in Path("/proc").iterdir():
-        if not process.name.isdigit() or not _uses(process, mountpoint):
+        if (
+            process.name in ("self", str(os.getpid()))
+            or not process.name.isdigit()
+            or not _uses(process, mountpoint)
+        ):
             continue
         try:
             found.append(f"{(process / 'comm').read_text().strip()} ({process.name})")

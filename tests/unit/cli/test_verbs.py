@@ -104,7 +104,7 @@ def test_evict_needs_to_know_what(mounted: SimpleNamespace, capfd: pytest.Captur
     assert main(["evict", "shop", "--all", "--json"]) == 0
     assert json.loads(capfd.readouterr().out) == {"freed_bytes": 2048}
     assert main(["evict", "shop", "train"]) == 0
-    assert [engine.evicted for engine in mounted.Engine.opened if engine.evicted] == [[[]], [[b"train"]]]
+    assert [engine.evicted for engine in mounted.Engine.opened if engine.evicted] == [[[b""]], [[b"train"]]]
 
 
 def test_path_may_not_lead_out_of_the_mount(

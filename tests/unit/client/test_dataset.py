@@ -132,7 +132,7 @@ def test_warm_up_that_lacks_a_byte_is_an_error(dataset: Dataset, double: SimpleN
     double.Engine.opened[0].job |= {"done_bytes": 9, "errors": [{"path": "a", "message": "gone"}]}
     with pytest.raises(HeadraceError, match="incomplete"):
         dataset.warm(["train"])
-    assert double.Engine.opened[0].warmed == [[], [b"train"]]
+    assert double.Engine.opened[0].warmed == [[b""], [b"train"]]
 
 
 def test_dataset_is_pickled_by_its_arguments(dataset: Dataset) -> None:

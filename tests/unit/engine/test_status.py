@@ -13,6 +13,7 @@ from headrace.engine.status import EngineReport, JobReport, ReadReport, Snapshot
         ({"state": "cancelled"}, False),
         ({"done_bytes": 9}, False),
         ({"done_files": 1}, False),
+        ({"did_not_fit_bytes": 1}, False),
         ({"errors": ["x"]}, False),
         ({"errors": [{"path": "a", "message": "b"}]}, False),
     ],

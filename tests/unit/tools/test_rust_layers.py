@@ -45,6 +45,13 @@ def tree(root: Path, files: dict[str, str]) -> Path:
             {"snapshot/mod.rs": "use crate::origin::s3::Client;", "origin/mod.rs": "", "origin/s3.rs": ""},
             "its neighbour",
         ),
+        ({"snapshot/mod.rs": "use crate::origin::{ListedObject, ObjectKind};", "origin/mod.rs": ""}, None),
+        (
+            {"snapshot/mod.rs": "use crate::origin::{ListedObject, s3::X};", "origin/mod.rs": ""},
+            "its neighbour",
+        ),
+        ({"store/mod.rs": "x\n#[cfg(test)]\nmod tests {\nuse crate::vfs::X;\n}\n", "vfs/mod.rs": ""}, None),
+        ({"store/mod.rs": "x\n#[cfg(test)]\nuse crate::vfs::X;\n", "vfs/mod.rs": ""}, "above"),
         ({"new/mod.rs": "use crate::error;", "error.rs": ""}, "one has no rank"),
         (
             {
@@ -63,7 +70,3 @@ def test_faults_are_found_and_nothing_else(tmp_path: Path, files: dict[str, str]
     else:
         assert len(found) == 1
         assert fault in found[0]
-
-
-def test_engine_keeps_the_layers() -> None:
-    assert rust_layers.faults(rust_layers.SOURCES) == []

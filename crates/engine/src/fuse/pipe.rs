@@ -11,8 +11,8 @@ use super::device::Device;
 use super::reply;
 use crate::vfs::FilePart;
 
-/// Below this a copy is faster than the four system calls of a splice; see `docs/decisions/0005-mount-modes.md`.
-pub const WORTHWHILE_BYTES: usize = 64 << 10;
+/// Below this a copy is about as fast as the three system calls of a splice; see `docs/decisions/0005-mount-modes.md`.
+pub const WORTHWHILE_BYTES: usize = 16 << 10;
 
 /// One answer of 1 MiB, its header, and a page more where a read does not start at a page's border.
 const CAPACITY_BYTES: i32 = 2 << 20;

@@ -13,7 +13,7 @@ use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
 
 use super::layout::{ENTRIES_MAX, Header, SECTIONS, SectionId, corrupt, u32_at, u64_at};
-use super::names::{GROUP, GROUP_BYTES, Name, NameCursor, Names};
+use super::names::{GROUP, GROUP_BYTES, Name, Names};
 use super::record::{DirectoryContent, RECORD_BYTES, Record};
 use super::rules::{PATH_MAX, Rejections};
 use super::{Node, NodeIndex, NodeKind};
@@ -142,12 +142,12 @@ impl Snapshot {
         self.section(SectionId::Text)
     }
 
-    fn names(&self) -> Names<'_> {
+    pub(super) fn names(&self) -> Names<'_> {
         Names { groups: self.section(SectionId::NameGroups), names: self.section(SectionId::Names) }
     }
 
     /// The children of a directory as indices, if that is what the record says and where children can be.
-    fn child_range(&self, directory: NodeIndex, record: &Record) -> Option<Range<u32>> {
+    pub(super) fn child_range(&self, directory: NodeIndex, record: &Record) -> Option<Range<u32>> {
         let DirectoryContent { first_child: first, children, .. } = record.content();
         let end = first.checked_add(children)?;
         let fits = record.kind()? == NodeKind::Directory && first > directory.0 && end <= self.nodes();
@@ -222,23 +222,6 @@ impl Snapshot {
         path.split(|&byte| byte == b'/').try_fold(NodeIndex::ROOT, |directory, name| self.lookup(directory, name))
     }
 
-    /// Visits the children of `directory` in name order from the `skip`-th on, until `visit` answers false.
-    pub fn children(&self, directory: NodeIndex, skip: u32, visit: &mut dyn FnMut(NodeIndex, &[u8]) -> bool) {
-        let Some(mut children) = self.children_from(directory, skip) else { return };
-        while let Some((index, name)) = children.next() {
-            if !visit(index, name) {
-                return;
-            }
-        }
-    }
-
-    pub(super) fn children_from(&self, directory: NodeIndex, skip: u32) -> Option<Children<'_>> {
-        let range = self.child_range(directory, &self.record(directory)?)?;
-        let start = range.start.checked_add(skip).filter(|start| *start < range.end)?;
-        let names = self.names().cursor_at(start)?;
-        Some(Children { snapshot: self, names, directory, next: start, end: range.end })
-    }
-
     /// The name of an entry; empty for the root.
     pub fn name(&self, index: NodeIndex) -> Option<Name> {
         if index.0 >= self.nodes() { None } else { self.names().get(index.0) }
@@ -283,28 +266,6 @@ impl Snapshot {
     pub fn symlink_target(&self, index: NodeIndex) -> Option<Vec<u8>> {
         let record = self.record(index)?;
         if record.kind()? == NodeKind::Symlink { record.target(self.text()).map(<[u8]>::to_vec) } else { None }
-    }
-}
-
-/// A directory's children in name order.
-#[derive(Debug)]
-pub(super) struct Children<'a> {
-    snapshot: &'a Snapshot,
-    names: NameCursor<'a>,
-    directory: NodeIndex,
-    next: u32,
-    end: u32,
-}
-
-impl Children<'_> {
-    pub(super) fn next(&mut self) -> Option<(NodeIndex, &[u8])> {
-        let index = NodeIndex(self.next);
-        // An entry belongs to one directory, so a damaged file cannot make a walk visit it twice.
-        if index.0 >= self.end || self.snapshot.record(index)?.parent != self.directory.0 {
-            return None;
-        }
-        self.next += 1;
-        Some((index, self.names.next()?.as_bytes()))
     }
 }
 

@@ -1,9 +1,27 @@
-//! Walks one snapshot, or two side by side. Each directory is visited once; memory is what the tree is wide.
+//! Goes through a directory, a whole snapshot, or two side by side. Each directory is visited once; memory is what the tree is wide.
 
-use super::mapped::{Children, Snapshot};
+use super::mapped::Snapshot;
+use super::names::NameCursor;
 use super::{NodeIndex, NodeKind};
 
 impl Snapshot {
+    /// Visits the children of `directory` in name order from the `skip`-th on, until `visit` answers false.
+    pub fn children(&self, directory: NodeIndex, skip: u32, visit: &mut dyn FnMut(NodeIndex, &[u8]) -> bool) {
+        let Some(mut children) = self.children_from(directory, skip) else { return };
+        while let Some((index, name)) = children.next() {
+            if !visit(index, name) {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn children_from(&self, directory: NodeIndex, skip: u32) -> Option<Children<'_>> {
+        let range = self.child_range(directory, &self.record(directory)?)?;
+        let start = range.start.checked_add(skip).filter(|start| *start < range.end)?;
+        let names = self.names().cursor_at(start)?;
+        Some(Children { snapshot: self, names, directory, next: start, end: range.end })
+    }
+
     /// Visits everything below `directory` (not itself), a directory before its content, until `visit` answers false.
     /// Calls with the index and the name.
     pub fn walk(&self, directory: NodeIndex, visit: &mut dyn FnMut(NodeIndex, &[u8]) -> bool) {
@@ -27,6 +45,28 @@ impl Snapshot {
 
     pub(super) fn is_directory(&self, index: NodeIndex) -> bool {
         self.record(index).and_then(|record| record.kind()) == Some(NodeKind::Directory)
+    }
+}
+
+/// A directory's children in name order.
+#[derive(Debug)]
+pub(super) struct Children<'a> {
+    snapshot: &'a Snapshot,
+    names: NameCursor<'a>,
+    directory: NodeIndex,
+    next: u32,
+    end: u32,
+}
+
+impl Children<'_> {
+    pub(super) fn next(&mut self) -> Option<(NodeIndex, &[u8])> {
+        let index = NodeIndex(self.next);
+        // An entry belongs to one directory, so a damaged file cannot make a walk visit it twice.
+        if index.0 >= self.end || self.snapshot.record(index)?.parent != self.directory.0 {
+            return None;
+        }
+        self.next += 1;
+        Some((index, self.names.next()?.as_bytes()))
     }
 }
 

@@ -3,173 +3,17 @@
 //! Sharded by file version, so that all blocks of one file stand under one lock. About 90 bytes a file of one block and
 //! 12 bytes for each further block.
 
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hashbrown::HashTable;
 
-use super::disk::Stamp;
-use super::eviction::Mark;
-use super::folder::Descriptor;
+use super::part::{BlockState, Part};
 use super::weights::Weights;
 use crate::ids::FileId;
 use crate::sync::{Mutex, MutexGuard};
 
 pub const SHARDS: usize = 64;
-
-/// A data file that is open; as long as anybody but the index holds it, its content stays in place.
-#[derive(Debug)]
-pub struct OpenFile {
-    pub file: Arc<File>,
-    pub _descriptor: Descriptor,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BlockState {
-    #[default]
-    Absent,
-    /// Being written, or being removed: nobody else may touch its place.
-    Moving,
-    Present,
-}
-
-/// One block: 12 bytes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Slot {
-    pub crc: u32,
-    last_use_low: u32,
-    last_use_high: u8,
-    frequency: u8,
-    pub state: BlockState,
-    /// Its content is known to be right as long as the file's stamp does not change.
-    pub trusted: bool,
-}
-
-impl Slot {
-    pub fn mark(&self) -> Mark {
-        let last_use = u64::from(self.last_use_high) << 32 | u64::from(self.last_use_low);
-        Mark { last_use, frequency: self.frequency }
-    }
-
-    pub fn set_mark(&mut self, mark: Mark) {
-        self.last_use_low = mark.last_use as u32;
-        self.last_use_high = (mark.last_use >> 32) as u8;
-        self.frequency = mark.frequency;
-    }
-}
-
-/// The blocks of a file version; most files have just one.
-#[derive(Debug)]
-enum Slots {
-    One(Slot),
-    Many(Box<Vec<Slot>>),
-}
-
-/// One file version in one folder.
-#[derive(Debug)]
-pub struct Part {
-    pub id: FileId,
-    pub size: u64,
-    /// Where its file record stands in the log; `NO_RECORD` before it is written.
-    pub record: u64,
-    pub stamp: Stamp,
-    pub open: Option<Arc<OpenFile>>,
-    slots: Slots,
-    /// Blocks that are present.
-    pub present: u32,
-    /// Writers and removers at work; while there are any, a changed stamp is our own doing.
-    pub busy: u16,
-    /// All of it is being removed.
-    pub leaving: bool,
-    /// Opened or read since the last look for a descriptor to close.
-    pub recent: bool,
-}
-
-pub const NO_RECORD: u64 = u64::MAX;
-
-impl Part {
-    pub fn new(id: FileId, size: u64, block_count: u32) -> Self {
-        let slots = if block_count <= 1 { Slots::One(Slot::default()) } else { Slots::Many(Box::default()) };
-        Part {
-            id,
-            size,
-            record: NO_RECORD,
-            stamp: Stamp::NEVER,
-            open: None,
-            slots,
-            present: 0,
-            busy: 0,
-            leaving: false,
-            recent: false,
-        }
-    }
-
-    pub fn slots(&self) -> &[Slot] {
-        match &self.slots {
-            Slots::One(slot) => std::slice::from_ref(slot),
-            Slots::Many(slots) => slots,
-        }
-    }
-
-    pub fn slots_mut(&mut self) -> &mut [Slot] {
-        match &mut self.slots {
-            Slots::One(slot) => std::slice::from_mut(slot),
-            Slots::Many(slots) => slots,
-        }
-    }
-
-    pub fn slot(&self, index: u32) -> Slot {
-        self.slots().get(index as usize).copied().unwrap_or_default()
-    }
-
-    /// The slot of block `index`, made if it is beyond those used so far.
-    pub fn slot_mut(&mut self, index: u32) -> &mut Slot {
-        let index = index as usize;
-        match &mut self.slots {
-            Slots::One(slot) => slot,
-            Slots::Many(slots) => {
-                if slots.len() <= index {
-                    slots.resize(index + 1, Slot::default());
-                }
-                &mut slots[index]
-            }
-        }
-    }
-
-    pub fn holds(&self, index: u32) -> bool {
-        self.slot(index).state == BlockState::Present
-    }
-
-    pub fn present_indices(&self) -> impl Iterator<Item = u32> {
-        let states = self.slots().iter().enumerate();
-        states.filter(|(_, slot)| slot.state == BlockState::Present).map(|(index, _)| index as u32)
-    }
-
-    /// True when somebody holds a handle into the data file.
-    pub fn is_pinned(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| Arc::strong_count(open) > 1)
-    }
-
-    /// Takes note of how the file looks now: a change that is not ours makes every block suspect.
-    pub fn check_stamp(&mut self, now: Stamp) {
-        if self.busy == 0 && self.stamp != now {
-            self.slots_mut().iter_mut().for_each(|slot| slot.trusted = false);
-            self.stamp = now;
-        }
-    }
-
-    /// The mark of its most recently used block, with the greatest frequency of any.
-    pub fn mark(&self) -> Mark {
-        self.slots().iter().filter(|slot| slot.state == BlockState::Present).map(Slot::mark).fold(
-            Mark { last_use: 0, frequency: 0 },
-            |most, mark| Mark {
-                last_use: most.last_use.max(mark.last_use),
-                frequency: most.frequency.max(mark.frequency),
-            },
-        )
-    }
-}
 
 /// The file versions whose ids fall to one lock.
 #[derive(Debug, Default)]
@@ -342,4 +186,61 @@ fn split_mix(mut value: u64) -> u64 {
     value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ value >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::part::Slot;
+    use super::*;
+
+    fn part(number: u32, blocks: u32) -> Part {
+        let mut id = [0; 16];
+        id[..4].copy_from_slice(&number.wrapping_mul(2_654_435_761).to_le_bytes());
+        id[15] = number as u8;
+        Part::new(FileId(id), u64::from(blocks) << 20, blocks)
+    }
+
+    #[test]
+    fn block_costs_less_than_a_hundred_bytes() {
+        assert_eq!(size_of::<Slot>(), 12);
+        // Beside the part: up to 9 bytes in the table, 4 of weight, an eighth of slack.
+        assert!(size_of::<Option<Part>>() <= 80, "{}", size_of::<Option<Part>>());
+    }
+
+    #[test]
+    fn pick_finds_every_present_block_and_no_other() {
+        let index = Index::new();
+        let mut expected = std::collections::BTreeSet::new();
+        for number in 0..200 {
+            let made = part(number, 1 + number % 3);
+            let id = made.id;
+            let mut shard = index.shard(&id);
+            shard.find_or_insert(&id, || made);
+            for block in (0..=number % 3).filter(|block| block % 2 == 0) {
+                shard.set_state(&id, block, BlockState::Present);
+                expected.insert((id, block));
+            }
+            if number % 10 == 0 {
+                shard.remove(&id);
+                expected.retain(|(other, _)| *other != id);
+            }
+        }
+        let found: std::collections::BTreeSet<_> =
+            (0..20_000).filter_map(|_| index.pick(|part, block| (part.id, block))).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn removed_parts_leave_room_for_others() {
+        let mut shard = Shard::default();
+        for round in 0..1000 {
+            let made = part(round, 1);
+            let id = made.id;
+            shard.find_or_insert(&id, || made);
+            assert!(shard.find(&id).is_some());
+            assert!(shard.remove(&id).is_some());
+            assert!(shard.find(&id).is_none());
+        }
+        assert_eq!(shard.parts.len(), 1);
+    }
 }

@@ -9,6 +9,7 @@ use super::{BlockHandle, WholeFile};
 use crate::config::Medium;
 use crate::error::{Error, Result};
 use crate::ids::FileId;
+use crate::sync::RwLock;
 
 /// Folders of one medium.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Core {
     pub levels: Vec<Level>,
     pub errands: OnceLock<Errands>,
     pub closed: AtomicBool,
+    /// Read by whoever changes a folder, written by `close`.
+    pub gate: RwLock<()>,
 }
 
 impl Core {
@@ -70,6 +73,7 @@ impl Core {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        let _alone = self.gate.write();
         let close = |folder: &Arc<Folder>| {
             folder.close().map_err(|error| Error::from_io("write the log of cache folder", &folder.path, error))
         };

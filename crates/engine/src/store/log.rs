@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layout;
+use super::log_reader::{READ_BYTES, RecordReader};
 use super::record::{self, Decoded, HEADER_BYTES, Header, MAGIC, MAX_PAYLOAD_BYTES, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, FileId, FileKey};
@@ -18,8 +19,6 @@ use crate::sync::Mutex;
 
 /// Below this a log is not worth compacting.
 const MIN_COMPACT_BYTES: u64 = 1 << 20;
-/// How much is read at a time in a replay.
-const READ_BYTES: usize = 1 << 20;
 
 /// The open log of one folder.
 #[derive(Debug)]
@@ -157,11 +156,6 @@ impl Log {
             }
             Err(error) => std::fs::remove_file(&new).and(Err(error)),
         }
-    }
-
-    #[cfg(test)]
-    pub fn length(&self) -> u64 {
-        self.writer.lock().length
     }
 }
 
@@ -304,51 +298,6 @@ impl Writer {
         }
         fresh.append(&bytes)?;
         Ok(offsets)
-    }
-}
-
-/// Reads one record after the other, from behind the header to the first that is none.
-struct RecordReader<'a> {
-    file: &'a File,
-    /// Where the next record starts in the file.
-    offset: u64,
-    buffer: Vec<u8>,
-    position: usize,
-}
-
-impl<'a> RecordReader<'a> {
-    fn new(file: &'a File) -> Self {
-        RecordReader { file, offset: HEADER_BYTES as u64, buffer: Vec::new(), position: 0 }
-    }
-
-    /// The next record with its offset and length.
-    fn next(&mut self) -> io::Result<Option<(u64, Record, u64)>> {
-        loop {
-            match Record::decode(&self.buffer[self.position..]) {
-                Decoded::Record(record, length) => {
-                    let offset = self.offset;
-                    self.position += length;
-                    self.offset += length as u64;
-                    return Ok(Some((offset, record, length as u64)));
-                }
-                Decoded::Incomplete(_) => {
-                    if !self.read_more()? {
-                        return Ok(None);
-                    }
-                }
-                Decoded::Damaged => return Ok(None),
-            }
-        }
-    }
-
-    fn read_more(&mut self) -> io::Result<bool> {
-        self.buffer.drain(..self.position);
-        self.position = 0;
-        let kept = self.buffer.len();
-        self.buffer.resize(kept + READ_BYTES, 0);
-        let count = self.file.read_at(&mut self.buffer[kept..], self.offset + kept as u64)?;
-        self.buffer.truncate(kept + count);
-        Ok(count > 0)
     }
 }
 

@@ -4,7 +4,7 @@
 //! can be given a whole file as it is), and one log says which blocks are really there. See `docs/format-store.md`.
 //!
 //! - `record`, `log`, `lock`, `layout`, `disk`: what lies on the disk;
-//! - `index`, `weights`: what is where, in memory;
+//! - `index`, `part`, `weights`: what is where, in memory;
 //! - `folder/`: one folder, all of the above together;
 //! - `eviction/`: who gives way to whom, pure;
 //! - `levels`, `placement`, `mover`, `listing`: several folders and levels.
@@ -31,8 +31,10 @@ mod levels;
 mod listing;
 mod lock;
 mod log;
+mod log_reader;
 mod mover;
 mod open;
+mod part;
 mod placement;
 mod record;
 mod weights;
@@ -56,7 +58,7 @@ pub struct BlockHandle {
     pub file: Arc<File>,
     pub offset: u64,
     pub length: u32,
-    _pin: Arc<index::OpenFile>,
+    _pin: Arc<part::OpenFile>,
 }
 
 /// A whole file version in one local file, from byte 0, verified. Stays in place until dropped.
@@ -64,7 +66,7 @@ pub struct BlockHandle {
 pub struct WholeFile {
     pub file: Arc<File>,
     pub size: u64,
-    _pin: Arc<index::OpenFile>,
+    _pin: Arc<part::OpenFile>,
 }
 
 /// What became of a block that was offered.
@@ -133,6 +135,7 @@ impl Store {
 
     /// Drops all blocks of this file version that nobody is reading; returns the bytes given back.
     pub fn evict(&self, file: &FileId) -> u64 {
+        let _open = self.core.gate.read();
         self.core.open_folders().map(|folder| folder.remove(file, None, Removal::Evict)).sum()
     }
 

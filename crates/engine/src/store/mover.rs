@@ -22,6 +22,9 @@ const MAX_ERRANDS: usize = 256;
 /// How often logs are looked at, and the least time between two rounds of relief.
 const ROUND: Duration = Duration::from_millis(1000);
 const RELIEF_PAUSE: Duration = Duration::from_millis(20);
+/// A reader's hold on a block is short; that on a whole file is not worth waiting for.
+const LEAVE_TRIES: usize = 10;
+const LEAVE_PAUSE: Duration = Duration::from_millis(1);
 /// Victims taken in one round of relief, so that other errands get their turn.
 const MAX_VICTIMS: usize = 4096;
 
@@ -111,6 +114,18 @@ impl Mover {
             tracing::error!("the store's background thread ended with a fault");
         }
     }
+}
+
+/// Ends a move: the old place is given up, or, while somebody reads there, the new one; true when the block has moved.
+fn leave(from: &Folder, to: &Folder, id: &FileId, index: u32) -> bool {
+    for _ in 0..LEAVE_TRIES {
+        if from.remove(id, Some(index), Removal::Move) > 0 || !from.may_contain(id, index) {
+            return true;
+        }
+        std::thread::sleep(LEAVE_PAUSE);
+    }
+    to.remove(id, Some(index), Removal::Move);
+    false
 }
 
 struct Worker {
@@ -244,6 +259,7 @@ impl Core {
             let content = Content { key: &key, id: *id, index: **index, parts: &[Bytes::from(bytes)], length, crc };
             to.store(&content).is_ok()
         });
-        copied.filter(|index| from.remove(id, Some(**index), Removal::Move) > 0).count() as u64
+        let copied: Vec<u32> = copied.copied().collect();
+        copied.into_iter().filter(|index| leave(from, to, id, *index)).count() as u64
     }
 }

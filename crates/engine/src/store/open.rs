@@ -32,7 +32,7 @@ pub fn open(config: StoreConfig, budgets: &Budgets, metrics: &Metrics) -> Result
     for (number, level) in config.levels.drain(..).enumerate() {
         levels.push(open_level(number, level, &shared, metrics)?);
     }
-    Ok(Core { shared, levels, errands: OnceLock::new(), closed: AtomicBool::new(false) })
+    Ok(Core { shared, levels, errands: OnceLock::new(), closed: AtomicBool::new(false), gate: Default::default() })
 }
 
 fn share(config: &StoreConfig, budgets: &Budgets, metrics: &Metrics) -> Shared {

@@ -19,6 +19,8 @@ const MAX_NAME_BYTES: usize = u16::MAX as usize;
 impl Core {
     /// Keeps a block if a folder takes it.
     pub fn put(&self, key: &FileKey, index: u32, parts: &[Bytes]) -> Put {
+        // Held until the block is in place, so that `close` gives no folder free under a writer.
+        let _open = self.gate.read();
         let length: u64 = parts.iter().map(|part| part.len() as u64).sum();
         if let Some(reason) = self.objection(key, index, length) {
             return Put::Declined(reason);
@@ -61,8 +63,8 @@ impl Core {
         for attempt in [Attempt::WholeFile, Attempt::AnyRoom, Attempt::MakeRoom] {
             for folder in self.candidates(id, attempt) {
                 let admitted = match attempt {
-                    Attempt::WholeFile => folder.fits_whole(id, size),
-                    Attempt::AnyRoom => folder.free() > 0 && folder.may_spill(id),
+                    Attempt::WholeFile => folder.admits_whole(id, size, content.length),
+                    Attempt::AnyRoom => folder.admits_spill(id, content.length),
                     Attempt::MakeRoom => self.make_room(folder, disk::allocated(content.length)),
                 };
                 if !admitted || !folder.reserve(disk::allocated(content.length)) {
@@ -83,33 +85,34 @@ impl Core {
         Put::Declined(obstacle.unwrap_or(if all_aside { reasons::SET_ASIDE } else { reasons::NO_ROOM }))
     }
 
-    /// The folders to try, fastest level first; in a level, that which holds the file already, then the emptiest.
+    /// The folders to try: that which holds blocks of the file already, then the fastest level, then the emptiest.
     fn candidates(&self, id: &FileId, attempt: Attempt) -> Vec<&Arc<Folder>> {
         let first = if attempt == Attempt::MakeRoom { self.levels.len().saturating_sub(1) } else { 0 };
         let mut folders: Vec<_> =
             self.open_folders().filter(|folder| folder.level >= first && !folder.is_aside()).collect();
         if folders.len() > 1 {
             folders.sort_by(|a, b| {
-                let rank = |folder: &Folder| (folder.level, !folder.holds_file(id));
+                let rank = |folder: &Folder| (!folder.holds_file(id), folder.level);
                 rank(a).cmp(&rank(b)).then(b.free_share().total_cmp(&a.free_share()))
             });
         }
         folders
     }
 
-    /// Evicts from a folder of the last level until `bytes` are free, as far as the policy gives blocks up.
+    /// Evicts from a folder of the last level until `bytes` are free, as far as the policy gives blocks up. Where it
+    /// gives up none, the last room is left to the files that it is meant for.
     pub fn make_room(&self, folder: &Folder, bytes: u64) -> bool {
         if bytes > folder.quota_bytes {
             return false;
         }
         for _ in 0..MAX_VICTIMS {
-            if folder.free() >= bytes {
+            let Some(victim) = folder.victim(self.shared.now(), false) else { return false };
+            if folder.has_room(bytes) {
                 return true;
             }
-            let Some(victim) = folder.victim(self.shared.now(), false) else { return false };
             folder.remove(&victim.id, victim.index, Removal::Evict);
         }
-        folder.free() >= bytes
+        folder.has_room(bytes)
     }
 
     fn watch_level(&self, folder: &Arc<Folder>) {

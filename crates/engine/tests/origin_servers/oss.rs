@@ -18,7 +18,8 @@ pub fn handle(world: &World, request: &Request) -> Reply {
     }
 }
 
-fn verify(request: &Request) -> Result<(), &'static str> {
+/// Whether the request is signed rightly; the protocol's error code if not.
+pub fn verify(request: &Request) -> Result<(), &'static str> {
     let authorization =
         request.header("authorization").and_then(|text| text.strip_prefix("OSS ")).ok_or("AccessDenied")?;
     let (key, signature) = authorization.split_once(':').ok_or("InvalidArgument")?;

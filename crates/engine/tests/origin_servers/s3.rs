@@ -33,7 +33,8 @@ pub fn handle_unsigned(world: &World, request: &Request) -> Reply {
     }
 }
 
-fn verify(request: &Request) -> Result<(), &'static str> {
+/// Whether the request is signed rightly; the protocol's error code if not.
+pub fn verify(request: &Request) -> Result<(), &'static str> {
     let authorization = request.header("authorization").ok_or("AccessDenied")?;
     let field = |name: &str| {
         let start = authorization.find(&format!("{name}=")).ok_or("AccessDenied")? + name.len() + 1;

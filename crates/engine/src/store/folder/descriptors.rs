@@ -11,8 +11,8 @@ use super::Folder;
 use crate::budget::Permit;
 use crate::ids::FileId;
 use crate::store::disk::Stamp;
-use crate::store::index::OpenFile;
 use crate::store::layout;
+use crate::store::part::OpenFile;
 
 /// A descriptor of the budget, counted against the folder's share of it.
 #[derive(Debug)]

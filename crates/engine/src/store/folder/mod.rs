@@ -11,16 +11,20 @@ use std::time::Instant;
 use super::counters::{Counters, LevelGauges};
 use super::disk;
 use super::eviction::{self, Eviction, Mark, Tick};
-use super::index::{Index, Part};
+use super::index::Index;
 use super::lock::FolderLock;
 use super::log::Log;
+use super::part::Part;
 use crate::budget::Budget;
 use crate::ids::{BlockSize, FileId, FileKey};
 
 mod descriptors;
+mod promises;
 mod read;
 mod recover;
 mod remove;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub use descriptors::Descriptor;
@@ -33,9 +37,6 @@ pub use write::{Content, Fault};
 pub const MAX_BLOCKS: u64 = 1 << 24;
 /// How long a folder whose disk failed is left alone.
 const ASIDE_MS: u64 = 30_000;
-/// A file that was to fill the rest of a folder gives the place up after so many accesses without a block of it.
-const SPILL_TICKS: Tick = 1 << 16;
-
 /// What all folders of a store have in common.
 #[derive(Debug)]
 pub struct Shared {
@@ -62,13 +63,6 @@ impl Shared {
     }
 }
 
-/// The one file version that may lie in a folder by halves, to use its last room.
-#[derive(Debug, Clone, Copy)]
-pub struct Spill {
-    id: FileId,
-    last_use: Tick,
-}
-
 #[derive(Debug)]
 pub struct Folder {
     pub path: PathBuf,
@@ -85,7 +79,7 @@ pub struct Folder {
     aside_until_ms: AtomicU64,
     /// The file system can give back the room of one block.
     punches: AtomicBool,
-    spill: crate::sync::Mutex<Option<Spill>>,
+    promises: crate::sync::Mutex<promises::Promises>,
 }
 
 impl Folder {
@@ -190,21 +184,20 @@ impl Folder {
         };
     }
 
-    /// True when a block of `id` may use free room without leaving files in halves: more of the file is here already, or
-    /// the whole of it fits.
-    pub fn fits_whole(&self, id: &FileId, size: u64) -> bool {
-        self.holds_file(id) || size.next_multiple_of(4096) <= self.free()
+    /// True when a block of `id` may use free room because the whole file fits.
+    pub fn admits_whole(&self, id: &FileId, size: u64, length: u32) -> bool {
+        let missing = size.saturating_sub(self.cached_bytes(id)).next_multiple_of(4096);
+        self.promises.lock().admit_whole(id, charge(length), missing, self.free(), self.shared.now())
     }
 
-    /// True when `id` is, or becomes, the one file that may use the folder's last room by halves.
-    pub fn may_spill(&self, id: &FileId) -> bool {
-        let now = self.shared.now();
-        let mut spill = self.spill.lock();
-        let free = spill.is_none_or(|spill| spill.id == *id || now.saturating_sub(spill.last_use) > SPILL_TICKS);
-        if free {
-            *spill = Some(Spill { id: *id, last_use: now });
-        }
-        free
+    /// True when a block of `id` may use the folder's last room, though the file will not be whole.
+    pub fn admits_spill(&self, id: &FileId, length: u32) -> bool {
+        self.promises.lock().admit_spill(id, charge(length), self.free(), self.shared.now())
+    }
+
+    /// True when `bytes` are free and promised to no file that is being filled.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.promises.lock().unpromised(self.free(), bytes, self.shared.now()) >= bytes
     }
 
     /// The block that should give way first among some drawn at random, by the policy or, when `forced`, by age alone.
@@ -239,7 +232,7 @@ impl Folder {
             Record::File { id, .. } => self.index.shard(id).find(id).is_some(),
             Record::Block { id, index, crc, .. } => self.index.shard(id).find(id).is_some_and(|part| {
                 let slot = part.slot(*index);
-                slot.state != super::index::BlockState::Absent && slot.crc == *crc
+                slot.state != super::part::BlockState::Absent && slot.crc == *crc
             }),
             _ => false,
         };

@@ -9,8 +9,8 @@ use super::{Folder, Removal};
 use crate::ids::FileId;
 use crate::store::disk::{self, Stamp};
 use crate::store::eviction;
-use crate::store::index::{BlockState, OpenFile, Slot};
 use crate::store::mover::Use;
+use crate::store::part::{BlockState, OpenFile, Slot};
 use crate::store::{BlockHandle, WholeFile};
 
 /// More than this is not verified while a reader waits for an open: the reader goes block by block instead.

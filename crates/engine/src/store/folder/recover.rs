@@ -10,9 +10,10 @@ use super::{Folder, MAX_BLOCKS, Shared, charge};
 use crate::error::{Error, Result};
 use crate::ids::{BlockSize, FileId};
 use crate::store::counters::LevelGauges;
-use crate::store::index::{BlockState, Index, Part};
+use crate::store::index::Index;
 use crate::store::lock::FolderLock;
 use crate::store::log::{Log, Replayed};
+use crate::store::part::{BlockState, Part};
 use crate::store::record::Record;
 use crate::store::{disk, layout};
 
@@ -40,7 +41,7 @@ impl Folder {
             open_files: Arc::default(),
             aside_until_ms: AtomicU64::new(0),
             punches: AtomicBool::new(true),
-            spill: crate::sync::Mutex::new(None),
+            promises: crate::sync::Mutex::default(),
         };
         folder.reconcile(&replayed)?;
         Ok(folder)
@@ -107,9 +108,8 @@ impl Folder {
             let Ok(file) = std::fs::OpenOptions::new().write(true).open(&path) else { continue };
             let taken = file.metadata().map_or(0, |data| data.blocks() * 512);
             if taken > kept + SLACK_BYTES {
-                let punch = |index| {
-                    disk::punch_hole(&file, self.offset_of(index), u64::from(self.length_of(size, index))).is_ok()
-                };
+                let punch =
+                    |index| disk::punch_hole(&file, self.offset_of(index), charge(self.length_of(size, index))).is_ok();
                 absent.retain(|index| !punch(*index));
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::descriptors::stamp_of;
 use super::{Folder, charge};
 use crate::ids::FileId;
-use crate::store::index::{BlockState, NO_RECORD, OpenFile};
+use crate::store::part::{BlockState, NO_RECORD, OpenFile};
 use crate::store::{disk, layout};
 
 /// Why blocks go.
@@ -97,7 +97,7 @@ impl Folder {
         let open = claim.open.clone().map_or_else(|| self.open_data(id, false), Ok);
         let punched = open.and_then(|open| {
             claim.indices.iter().try_for_each(|index| {
-                disk::punch_hole(&open.file, self.offset_of(*index), u64::from(self.length_of(claim.size, *index)))
+                disk::punch_hole(&open.file, self.offset_of(*index), charge(self.length_of(claim.size, *index)))
             })
         });
         if let Err(error) = punched
@@ -126,6 +126,7 @@ impl Folder {
         part.busy = 1;
         drop(shard);
         self.unlink(id, noted);
+        self.promises.lock().forget(id);
         self.index.shard(id).remove(id);
     }
 

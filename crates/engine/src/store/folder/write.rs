@@ -10,7 +10,7 @@ use super::{Folder, charge};
 use crate::ids::{FileId, FileKey};
 use crate::store::counters as reasons;
 use crate::store::disk;
-use crate::store::index::{BlockState, NO_RECORD, OpenFile, Part};
+use crate::store::part::{BlockState, NO_RECORD, OpenFile, Part};
 
 /// A block on its way in.
 pub struct Content<'a> {
@@ -134,9 +134,8 @@ impl Folder {
         let (id, index) = (&content.id, content.index);
         let open = self.index.shard(id).find(id).and_then(|part| part.open.clone());
         if let Some(open) = open {
-            let range = u64::from(content.length);
             // What was written of it takes room; a file system without holes keeps it until the file goes.
-            let _ = disk::punch_hole(&open.file, self.offset_of(index), range);
+            let _ = disk::punch_hole(&open.file, self.offset_of(index), charge(content.length));
         }
         self.index.shard(id).set_state(id, index, BlockState::Absent);
         self.finish(id);

@@ -1,0 +1,88 @@
+//! What eviction gives back to the file system, which only the folder itself can show.
+
+use bytes::Bytes;
+
+use super::*;
+use crate::config::{EvictionPolicy, Medium};
+use crate::ids::Version;
+use crate::metrics::Metrics;
+
+const BLOCK: u64 = 64 << 10;
+
+fn folder(place: &std::path::Path, quota_bytes: u64) -> Folder {
+    let metrics = Metrics::new();
+    let shared = Shared {
+        block_size: BlockSize::new(BLOCK as u32).unwrap_or(BlockSize::DEFAULT),
+        policy: eviction::policy(EvictionPolicy::Lru),
+        clock: AtomicU64::new(0),
+        descriptors: Budget::count("descriptors", 10),
+        descriptor_share: 10,
+        counters: Counters::new(&metrics),
+        started: Instant::now(),
+    };
+    let gauges = LevelGauges::new(&metrics, 0, Medium::Ssd, quota_bytes);
+    Folder::open(place, quota_bytes, 0, Arc::new(shared), gauges).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn put(folder: &Folder, name: &str, size: u64, index: u32) -> FileId {
+    let version = Version::ModifiedNs(1);
+    let key = FileKey { dataset: "d".into(), path: name.as_bytes().into(), size, version };
+    let length = folder.length_of(size, index);
+    let parts = [Bytes::from(vec![index as u8 + 1; length as usize])];
+    assert!(folder.reserve(charge(length)));
+    let crc = disk::checksum(&parts);
+    let content = Content { key: &key, id: key.id(), index, parts: &parts, length, crc };
+    assert_eq!(folder.store(&content), Ok(()));
+    key.id()
+}
+
+fn allocated(folder: &Folder, id: &FileId) -> u64 {
+    let path = super::super::layout::data_file(&folder.path, id);
+    std::fs::metadata(path).map_or(0, |data| std::os::unix::fs::MetadataExt::blocks(&data) * 512)
+}
+
+#[test]
+fn room_of_one_block_is_given_back_to_the_file_system() {
+    let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    let folder = folder(place.path(), 10 * BLOCK);
+    let size = 3 * BLOCK - 1000;
+    let id = (0..3).map(|index| put(&folder, "large", size, index)).max();
+    let Some(id) = id else { return };
+    let before = allocated(&folder, &id);
+    assert_eq!(folder.remove(&id, Some(2), Removal::Evict), BLOCK);
+    assert!(allocated(&folder, &id) <= before - BLOCK, "{before} before, {} after", allocated(&folder, &id));
+    assert_eq!((folder.used(), folder.blocks()), (2 * BLOCK, 2));
+    assert!(folder.get(&id, 1).is_some() && folder.get(&id, 2).is_none());
+}
+
+#[test]
+fn without_holes_whole_files_go() {
+    let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    let folder = folder(place.path(), 10 * BLOCK);
+    folder.punches.store(false, Ordering::Relaxed);
+    for name in ["a", "b"] {
+        (0..3).for_each(|index| drop(vec![put(&folder, name, 3 * BLOCK, index)]));
+    }
+    let Some(victim) = folder.victim(folder.shared.now(), false) else { panic!("no victim") };
+    assert_eq!(victim.index, None);
+    assert_eq!(folder.remove(&victim.id, victim.index, Removal::Evict), 3 * BLOCK);
+    assert_eq!(folder.blocks(), 3);
+}
+
+#[test]
+fn leftover_room_of_a_crash_is_trimmed_at_open() {
+    let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    let id = {
+        let folder = folder(place.path(), 100 * BLOCK);
+        let id = put(&folder, "torn", 4 * BLOCK, 0);
+        // As if killed between the write of two blocks and their records.
+        let path = super::super::layout::data_file(&folder.path, &id);
+        let file = std::fs::File::options().write(true).open(path).unwrap_or_else(|error| panic!("{error}"));
+        let written = std::os::unix::fs::FileExt::write_all_at(&file, &[9; 2 * BLOCK as usize], 2 * BLOCK);
+        assert!(written.is_ok());
+        id
+    };
+    let folder = folder(place.path(), 100 * BLOCK);
+    assert!(allocated(&folder, &id) < 2 * BLOCK, "{}", allocated(&folder, &id));
+    assert!(folder.get(&id, 0).is_some());
+}
