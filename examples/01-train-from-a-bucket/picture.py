@@ -29,7 +29,7 @@ def draw(report: Report, path: Path) -> None:
     _bars(axes[1], photos, [row.bucket_bytes / 1e9 for row in photos], "{:.2f} GB")
     _title(axes[1], "Read from the bucket", "for the same epoch; lower is better")
     _trainings(axes[2], trainings)
-    _title(axes[2], "A real ResNet trained", "seconds with mount and listing; lower is better")
+    _title(axes[2], "A real ResNet trained", "seconds with mount and listing (accuracy); lower is better")
     figure.suptitle(
         "Training from a bucket: straight, and through Headrace", x=0.012, ha="left", size=15, weight="bold"
     )
