@@ -42,6 +42,8 @@ class Row:
     way: str
     # From the command that mounts to the list of files in the hands of the program.
     ready_s: float
+    # Of `bucket_bytes`, those that came until the mount stood: names.
+    mount_bytes: int
     time_s: float
     images: int
     bucket_bytes: int
@@ -61,15 +63,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Workload:
-    """A program over one bucket. `warm_folder` is what `headrace warm` brings in before the warm run."""
+    """A program over one bucket."""
 
     name: str
     bucket: str
+    prefix: str
     local: Path
     script: str
     arguments: Callable[[Path], list[str]]
-    # None: the warm run has what the cold run left in the cache.
-    warm_folder: str | None
+    # `headrace warm` before the warm run; else it has what the cold run left in the cache.
+    warmed: bool
 
 
 def workloads(data: Data, sizes: Sizes) -> list[Workload]:
@@ -77,28 +80,32 @@ def workloads(data: Data, sizes: Sizes) -> list[Workload]:
         return lambda folder: [str(folder), form, "--images", str(images)]
 
     photos = Workload(
-        "epoch of one emulated H100 over photos",
-        PHOTO_BUCKET,
-        data.photos,
-        "accelerators.py",
-        lambda folder: [str(folder)],
-        "",
+        name="epoch of one emulated H100 over photos",
+        bucket=PHOTO_BUCKET,
+        prefix="",
+        local=data.photos,
+        script="accelerators.py",
+        arguments=lambda folder: [str(folder)],
+        warmed=True,
     )
+    # 70,000 names, of which the training reads a part: warming all of them is not what it needs.
     files = Workload(
-        "training from image files",
-        FASHION_BUCKET,
-        data.fashion,
-        "train.py",
-        training("png", sizes.file_images),
-        None,
+        name="training from image files",
+        bucket=FASHION_BUCKET,
+        prefix="png",
+        local=data.fashion / "png",
+        script="train.py",
+        arguments=training("png", sizes.file_images),
+        warmed=False,
     )
     records = Workload(
-        "training from TFRecords",
-        FASHION_BUCKET,
-        data.fashion,
-        "train.py",
-        training("tfrecord", sizes.record_images),
-        "tfrecord",
+        name="training from TFRecords",
+        bucket=FASHION_BUCKET,
+        prefix="tfrecord",
+        local=data.fashion / "tfrecord",
+        script="train.py",
+        arguments=training("tfrecord", sizes.record_images),
+        warmed=True,
     )
     return [photos, files, records]
 
@@ -116,7 +123,7 @@ class Experiment:
     def run(self, workload: Workload, chosen: tuple[str, ...]) -> None:
         for way in chosen:
             say(f"{workload.name}: {way}")
-            if way == WARM and workload.warm_folder is not None:
+            if way == WARM and workload.warmed:
                 self._warm(workload)
             self.rows.append(self._run_one(workload, way))
 
@@ -126,12 +133,13 @@ class Experiment:
         bytes_before, requests_before = link.received_bytes(), server.requests().total()
         started = time.monotonic()
         with self._folder(workload, way) as folder:
-            mounted_s = time.monotonic() - started
+            mounted_s, mount_bytes = time.monotonic() - started, link.received_bytes() - bytes_before
             result = run_program(workload.script, *workload.arguments(folder))
         return Row(
             workload=workload.name,
             way=way,
             ready_s=mounted_s + result["list_s"],
+            mount_bytes=mount_bytes,
             time_s=result["time_s"],
             images=result["images"],
             bucket_bytes=link.received_bytes() - bytes_before,
@@ -144,7 +152,7 @@ class Experiment:
 
     def _folder(self, workload: Workload, way: str) -> AbstractContextManager[Path]:
         if way == S3FS:
-            return ways.s3fs(self.commands, workload.bucket)
+            return ways.s3fs(self.commands, workload.bucket, workload.prefix)
         if way == LOCAL:
             return contextlib.nullcontext(workload.local)
         return self._headrace(workload)
@@ -153,12 +161,12 @@ class Experiment:
     def _headrace(self, workload: Workload) -> Iterator[Path]:
         # A cache of its own, so that no workload is warm by another.
         folder = self.cache / workload.name.replace(" ", "-")
-        with ways.headrace(self.commands, workload.bucket, folder) as mountpoint:
+        with ways.headrace(self.commands, workload.bucket, workload.prefix, folder) as mountpoint:
             yield mountpoint
 
     def _warm(self, workload: Workload) -> None:
         with self._headrace(workload) as mountpoint:
-            self.warm_s[workload.name] = ways.warm(self.commands, mountpoint / (workload.warm_folder or ""))
+            self.warm_s[workload.name] = ways.warm(self.commands, mountpoint)
 
 
 def disagreements(rows: list[Row]) -> list[str]:

@@ -44,9 +44,9 @@ class Report:
         return [
             f"Link: {link}. Page cache: {cache}.",
             f"`headrace warm` before the warm runs (completing what the cold runs left): {warmed or 'not run'}.",
-            "Ready: from the mount command to the program's list of files. Bytes: all that came over the link.",
+            "Ready: from the mount command to the program's list of files. Read: all bytes that came over the link.",
             "Accelerator use as MLPerf Storage counts it: ResNet-50 on an H100, 400 images in 0.224 s.",
-            "Accuracy: of the 10,000 test images after one epoch; same seed, deterministic kernels.",
+            "Accuracy after one epoch: of 10,000 test images, of 2,000 where they are files; same seed and order.",
         ]
 
 
@@ -90,7 +90,8 @@ def _table(workload: str, rows: list[Row]) -> Table:
         "time s",
         "images/s",
         "accelerator use",
-        "bytes from the bucket",
+        "read from bucket",
+        "of it mounting",
         "requests",
         "accuracy",
     ):
@@ -99,7 +100,8 @@ def _table(workload: str, rows: list[Row]) -> Table:
         use = "" if row.accelerator_use is None else f"{row.accelerator_use:.1%}"
         accuracy = "" if row.accuracy is None else f"{row.accuracy:.2%}"
         numbers = (f"{row.ready_s:.1f}", f"{row.time_s:.1f}", f"{row.images_per_s:,.0f}", use)
-        costs = (f"{row.bucket_bytes / 1e6:,.1f} MB", f"{row.bucket_requests:,}", accuracy)
+        read, mounting = f"{row.bucket_bytes / 1e6:,.1f} MB", f"{row.mount_bytes / 1e6:,.1f} MB"
+        costs = (read, mounting, f"{row.bucket_requests:,}", accuracy)
         table.add_row(row.way, *numbers, *costs)
     return table
 

@@ -22,6 +22,8 @@ import tensorflow as tf
 BATCH = 128
 SHUFFLE_BUFFER = 4_096
 READERS = 8
+# Of the 10,000 test images, when each is a file.
+TEST_FILES = 2_000
 FEATURES = {
     "image": tf.io.FixedLenFeature([], tf.string),
     "label": tf.io.FixedLenFeature([], tf.int64),
@@ -134,7 +136,7 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
     batches = images.batch(BATCH, drop_remainder=True).prefetch(4)
     model.fit(batches, epochs=arguments.epochs, verbose=0, callbacks=[progress])
     trained = time.monotonic()
-    held_out = tfrecord_images(arguments.data / "tfrecord", "test", seed=None).batch(1_000)
+    held_out = _held_out_images(arguments).batch(1_000)
     _, accuracy = model.evaluate(held_out, verbose=0)
     return {
         "list_s": listed - started,
@@ -146,9 +148,14 @@ def train(arguments: argparse.Namespace) -> dict[str, float]:
 
 def _training_images(arguments: argparse.Namespace) -> tf.data.Dataset:
     if arguments.format == "tfrecord":
-        records = tfrecord_images(arguments.data / "tfrecord", "train", seed=arguments.seed)
-        return records.take(arguments.images)
-    return png_images(arguments.data / "png" / "train", count=arguments.images, seed=arguments.seed)
+        return tfrecord_images(arguments.data, "train", seed=arguments.seed).take(arguments.images)
+    return png_images(arguments.data / "train", count=arguments.images, seed=arguments.seed)
+
+
+def _held_out_images(arguments: argparse.Namespace) -> tf.data.Dataset:
+    if arguments.format == "tfrecord":
+        return tfrecord_images(arguments.data, "test", seed=None)
+    return png_images(arguments.data / "test", count=TEST_FILES, seed=arguments.seed)
 
 
 def main() -> None:

@@ -66,7 +66,7 @@ class Commands:
 
 
 @contextlib.contextmanager
-def s3fs(commands: Commands, bucket: str) -> Iterator[Path]:
+def s3fs(commands: Commands, bucket: str, prefix: str) -> Iterator[Path]:
     """Debian's s3fs as its manual starts it, read-only, with room for every name in its cache of attributes."""
     mountpoint = _empty_folder(commands.work / "mnt" / bucket)
     options = (
@@ -75,7 +75,9 @@ def s3fs(commands: Commands, bucket: str) -> Iterator[Path]:
         "ro",
         "max_stat_cache_size=200000",
     )
-    process = commands.start("s3fs", bucket, str(mountpoint), "-f", *(f"-o{option}" for option in options))
+    process = commands.start(
+        "s3fs", f"{bucket}:/{prefix}", str(mountpoint), "-f", *(f"-o{option}" for option in options)
+    )
     try:
         _wait_for_mount(mountpoint, process)
         yield mountpoint
@@ -85,14 +87,20 @@ def s3fs(commands: Commands, bucket: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def headrace(commands: Commands, bucket: str, cache: Path) -> Iterator[Path]:
+def headrace(commands: Commands, bucket: str, prefix: str, cache: Path) -> Iterator[Path]:
     """A Headrace mount; whether it is cold or warm is what its cache folder holds."""
     mountpoint = _empty_folder(commands.work / "mnt" / bucket)
     program = headrace_program()
     options = (f"--option=endpoint={commands.server.endpoint}", "--option=path-style=true")
     try:
         commands.run(
-            program, "mount", f"s3://{bucket}", str(mountpoint), "--cache", f"{cache}:{CACHE_QUOTA}", *options
+            program,
+            "mount",
+            f"s3://{bucket}/{prefix}",
+            str(mountpoint),
+            "--cache",
+            f"{cache}:{CACHE_QUOTA}",
+            *options,
         )
         yield mountpoint
     finally:
