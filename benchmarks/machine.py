@@ -44,7 +44,7 @@ def machine_facts(folder: Path) -> Facts:
         kernel=platform.release(),
         system=_first_match(r'PRETTY_NAME="(.+)"', Path("/etc/os-release")),
         python=sys.version.split()[0],
-        file_system=_output("stat", "--file-system", "--format=%T", str(folder)),
+        file_system=_output("findmnt", "--noheadings", "--output", "FSTYPE", "--target", str(folder)),
         commit=_output("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"),
         fio=_output("fio", "--version"),
         user="root" if os.geteuid() == 0 else "not root",

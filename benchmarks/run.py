@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.contenders import HEADRACE_MODES, Contender, choose_contenders
-from benchmarks.data import BUCKET, NotEnoughSpaceError, check_space, copy_bucket, make_bucket
+from benchmarks.contenders import HEADRACE_MODES, choose_contenders
+from benchmarks.data import NotEnoughSpaceError, check_space
 from benchmarks.machine import can_drop_caches, machine_facts
 from benchmarks.native import FileLoop, LoopError
 from benchmarks.report.markdown import write_markdown
@@ -26,8 +26,8 @@ from benchmarks.report.record import Run, write_json
 from benchmarks.report.table import print_tables
 from benchmarks.session import MEASUREMENT_FAILURES, Session
 from benchmarks.settings import DEFAULT, QUICK, Scale
-from benchmarks.suites import SHARES, SUITES
-from headrace.testing.network import NamespaceLink, ProxyLink, storage_link
+from benchmarks.suites import NEED_NO_DATA, SHARES, SUITES
+from headrace.testing.network import storage_link
 from headrace.testing.s3_server import S3Server, versitygw_program
 
 
@@ -92,28 +92,15 @@ def _session(scale: Scale, chosen: argparse.Namespace) -> Iterator[Session]:
         contenders, _ = choose_contenders(work / "local", peers=chosen.peers, modes=chosen.modes)
         check_space(work, scale, sum(contender.keeps_disk_cache for contender in contenders))
         with storage_link(None) as link, S3Server(work / "root", state=work / "server", link=link) as server:
-            session = _make_session(scale, work, contenders, server, link)
+            session = Session(scale, work, FileLoop(work), contenders, server, link)
+            if not NEED_NO_DATA.issuperset(chosen.only or SUITES):
+                session.make_data()
             yield session
     finally:
         # After the mounts: a daemon that lost its server can hang in its unmount.
         if session is not None:
             session.clean_up()
         shutil.rmtree(work, ignore_errors=True)
-
-
-def _make_session(
-    scale: Scale,
-    work: Path,
-    contenders: Sequence[Contender],
-    server: S3Server,
-    link: NamespaceLink | ProxyLink,
-) -> Session:
-    session = Session(scale, work, FileLoop(work), contenders, server, link)
-    session.say(f"making {scale.data_bytes() / 2**30:.1f} GiB of data, twice")
-    bucket = server.bucket_folder(BUCKET)
-    make_bucket(bucket, scale)
-    copy_bucket(bucket, work / "local" / BUCKET)
-    return session
 
 
 def _report(run: Run, chosen: argparse.Namespace) -> None:

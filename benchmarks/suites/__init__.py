@@ -26,3 +26,5 @@ SHARES: Mapping[str, float] = {
     "sdk": 0.04,
 }
 """Of the run's time."""
+NEED_NO_DATA = frozenset({"directories"})
+"""Suites that bring their own bucket."""
