@@ -22,7 +22,7 @@ from headrace.errors import (
 from headrace.settings.engine import EngineConfig
 from headrace.settings.origins import LocalOrigin
 
-_END_S = 15.0
+_END_S = 60.0
 _MOST_USERS = 3
 
 
