@@ -1,4 +1,4 @@
-"""Every mistake of a user: one line that says what, on what, and what next; within seconds; the documented exit code."""
+"""Every mistake of a user: one line that says what, on what and what next, soon, and the documented exit code."""
 
 from __future__ import annotations
 
@@ -72,18 +72,27 @@ def test_mountpoint_not_empty(shell: Shell, mnt: Path, tmp_path: Path) -> None:
 
 def test_mountpoint_is_a_file(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert "not a folder" in refused(shell, "mount", tmp_path, tmp_path / "file", "--cache", f"{tmp_path}/c:1Gi").stderr
+    assert (
+        "not a folder"
+        in refused(shell, "mount", tmp_path, tmp_path / "file", "--cache", f"{tmp_path}/c:1Gi").stderr
+    )
 
 
 def test_already_mounted(shell: Shell, bucket, tmp_path: Path) -> None:
     bucket.fill({"a": b"1"})
-    with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
-        outcome = refused(shell, "mount", bucket.uri, mountpoint, "--cache", f"{tmp_path}/c2:1Gi", *options_of(bucket))
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
+        outcome = refused(
+            shell, "mount", bucket.uri, mountpoint, "--cache", f"{tmp_path}/c2:1Gi", *options_of(bucket)
+        )
         assert "already" in outcome.stderr
 
 
 def test_source_folder_missing(shell: Shell, mnt: Path, tmp_path: Path) -> None:
-    assert "nowhere" in refused(shell, "mount", tmp_path / "nowhere", mnt, "--cache", f"{tmp_path}/c:1Gi").stderr
+    assert (
+        "nowhere" in refused(shell, "mount", tmp_path / "nowhere", mnt, "--cache", f"{tmp_path}/c:1Gi").stderr
+    )
 
 
 def test_quota_larger_than_the_disk(shell: Shell, mnt: Path, tmp_path: Path) -> None:

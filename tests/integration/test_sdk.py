@@ -23,7 +23,9 @@ def content() -> dict[str, bytes]:
 @pytest.fixture
 def dataset(bucket, content, tmp_path: Path):
     bucket.fill(content)
-    with headrace.open_dataset(bucket.uri, cache=f"{tmp_path / 'cache'}:1Gi", options=bucket.options_with_keys) as opened:
+    with headrace.open_dataset(
+        bucket.uri, cache=f"{tmp_path / 'cache'}:1Gi", options=bucket.options_with_keys
+    ) as opened:
         yield opened
 
 
@@ -38,7 +40,9 @@ def test_a_batch_lands_in_the_callers_memory(dataset, content) -> None:
     paths = sorted(content)
     buffers = [bytearray(len(content[path]) + 10) for path in paths]
     counts = dataset.read_many(paths, out=buffers)
-    assert [bytes(buffer[:count]) for buffer, count in zip(buffers, counts, strict=True)] == [content[p] for p in paths]
+    assert [bytes(buffer[:count]) for buffer, count in zip(buffers, counts, strict=True)] == [
+        content[p] for p in paths
+    ]
 
 
 def test_a_missing_file_in_a_batch_is_named(dataset) -> None:
@@ -80,11 +84,18 @@ def test_fsspec_reads_through_the_cache(bucket, content, tmp_path: Path) -> None
     import fsspec
 
     bucket.fill(content)
-    options = {"origin": bucket.uri, "cache": f"{tmp_path / 'cache'}:1Gi", "options": bucket.options_with_keys}
+    options = {
+        "origin": bucket.uri,
+        "cache": f"{tmp_path / 'cache'}:1Gi",
+        "options": bucket.options_with_keys,
+    }
     filesystem = fsspec.filesystem("headrace", **options)
     path = sorted(content)[0]
     assert filesystem.cat_file(path) == content[path]
-    assert filesystem.cat_file("shards/large.tar", start=4_000_000, end=4_500_000) == content["shards/large.tar"][4_000_000:4_500_000]
+    assert (
+        filesystem.cat_file("shards/large.tar", start=4_000_000, end=4_500_000)
+        == content["shards/large.tar"][4_000_000:4_500_000]
+    )
     assert filesystem.info(path)["size"] == len(content[path])
     assert set(filesystem.find("")) == set(content)
     with pytest.raises(OSError, match="read-only"):

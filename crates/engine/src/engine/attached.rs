@@ -61,10 +61,10 @@ impl Attached {
     pub fn read(&self, inode: u64, size: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let wanted = (size.saturating_sub(offset)).min(buffer.len() as u64) as usize;
         let buffer = &mut buffer[..wanted];
-        if size >= LEASE_FROM_BYTES {
-            if let Some(file) = self.client.lease(inode)? {
-                return file.read_at(buffer, offset);
-            }
+        if size >= LEASE_FROM_BYTES
+            && let Some(file) = self.client.lease(inode)?
+        {
+            return file.read_at(buffer, offset);
         }
         let mut done = 0;
         for piece in buffer.chunks_mut(MAX_PIECE_BYTES) {

@@ -42,7 +42,7 @@ pub fn entry(snapshot: &Snapshot, node: &Node) -> Entry {
     };
     Entry {
         path: snapshot.path(node.index),
-        kind: node.kind.clone(),
+        kind: node.kind,
         size: node.size,
         mtime_ns: node.mtime_ns,
         inode: node.inode,

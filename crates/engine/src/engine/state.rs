@@ -39,7 +39,7 @@ impl StateDirectory {
             Ok(lock) => lock,
             Err((file, _)) => return Err(held_by(path, file)),
         };
-        let written = lock.set_len(0).and_then(|()| write!(lock, "{}\n", std::process::id()));
+        let written = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         written.map_err(|error| Error::from_io("write", &lock_path, error))?;
         Ok(StateDirectory { path: path.to_owned(), _lock: lock })
     }

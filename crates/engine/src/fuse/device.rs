@@ -6,6 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 
+/// What to do on a machine without the device.
+pub const NO_DEVICE_HINT: &str = "load the kernel module (modprobe fuse), or give the container the device /dev/fuse";
+
 /// `struct fuse_backing_map`.
 #[repr(C)]
 pub struct BackingMap {

@@ -9,6 +9,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, recvmsg, socketpair,
 };
 
+use super::device::NO_DEVICE_HINT;
 use crate::error::{Error, ErrorKind, Result};
 
 const PROGRAM: &str = "fusermount3";
@@ -92,7 +93,7 @@ fn explain_mount(mountpoint: &Path, output: &Output) -> Error {
     let said = words_of(output);
     let what = format!("cannot mount on {}: {said}", mountpoint.display());
     if said.contains("device not found") || said.contains("failed to open /dev/fuse") && said.contains("No such") {
-        return Error::new(ErrorKind::Unsupported, what).with_hint(super::mount::NO_DEVICE_HINT);
+        return Error::new(ErrorKind::Unsupported, what).with_hint(NO_DEVICE_HINT);
     }
     if said.contains("/dev/fuse") && said.contains("Permission denied") {
         return Error::new(ErrorKind::PermissionDenied, what)

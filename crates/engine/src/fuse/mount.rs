@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags};
 
-use super::device::Device;
+use super::device::{Device, NO_DEVICE_HINT};
 use super::fusermount;
 use super::mountinfo::{self, MountEntry};
 use super::mountpoint::{self, MOUNT_KIND};
@@ -17,7 +17,6 @@ use super::options::MountOptions;
 use crate::error::{Error, ErrorKind, Result};
 
 const DEVICE: &str = "/dev/fuse";
-pub const NO_DEVICE_HINT: &str = "load the kernel module (modprobe fuse), or give the container the device /dev/fuse";
 
 /// A mounted connection.
 #[derive(Debug)]

@@ -36,7 +36,7 @@ pub fn encode_items(items: &[ReadItem]) -> Vec<u8> {
 }
 
 pub fn decode_items(bytes: &[u8]) -> Result<Vec<ReadItem>> {
-    if bytes.len() % ITEM_BYTES != 0 {
+    if !bytes.len().is_multiple_of(ITEM_BYTES) {
         return Err(malformed("a list of ranges"));
     }
     Ok(bytes
@@ -55,7 +55,7 @@ pub fn encode_inodes(inodes: &[u64]) -> Vec<u8> {
 }
 
 pub fn decode_inodes(bytes: &[u8]) -> Result<Vec<u64>> {
-    if bytes.len() % 8 != 0 {
+    if !bytes.len().is_multiple_of(8) {
         return Err(malformed("a list of inodes"));
     }
     Ok(bytes.chunks_exact(8).map(number).collect())

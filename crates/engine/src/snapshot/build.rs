@@ -2,22 +2,16 @@
 
 use std::path::Path;
 
+use super::collected::{Collected, Leaf};
 use super::difference::{self, Difference};
-use super::directories::{Directories, NameArena, NameRange, ROOT};
+use super::directories::ROOT;
 use super::layout::ENTRIES_MAX;
 use super::mapped::Snapshot;
 use super::record::{ORIGINS_MAX, Record};
-use super::rules::{self, PATH_MAX, Rejected, Rule, Verdict};
+use super::rules::{self, PATH_MAX, Rule, Verdict};
 use super::{draft, tree};
 use crate::error::{Error, ErrorKind, Result};
 use crate::origin::{ListedObject, ObjectKind};
-
-/// A file or link before it has an index. `record.parent` holds the number of its directory.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Leaf {
-    pub record: Record,
-    pub name: NameRange,
-}
 
 /// One origin's place in the tree.
 #[derive(Debug)]
@@ -34,11 +28,7 @@ struct Mount {
 #[derive(Debug)]
 pub struct SnapshotBuilder {
     mounts: Vec<Mount>,
-    pub(super) directories: Directories,
-    pub(super) names: NameArena,
-    pub(super) leaves: Vec<Leaf>,
-    pub(super) text: Vec<u8>,
-    pub(super) rejected: Rejected,
+    collected: Collected,
     /// Where the object before went: most listings name the files of a folder one after the other.
     recent: (u16, Vec<u8>, u32),
     entries_max: u64,
@@ -53,11 +43,7 @@ impl SnapshotBuilder {
         }
         let mut builder = SnapshotBuilder {
             mounts: Vec::new(),
-            directories: Directories::new(),
-            names: NameArena::default(),
-            leaves: Vec::new(),
-            text: Vec::new(),
-            rejected: Rejected::default(),
+            collected: Collected::new(),
             recent: (u16::MAX, Vec::new(), ROOT),
             entries_max: ENTRIES_MAX,
             fault: None,
@@ -77,11 +63,11 @@ impl SnapshotBuilder {
             return Err(Error::config(format!("origin {number} cannot be mounted at '{shown}': {}", rule.name()))
                 .with_hint("name a relative folder such as 'images/train', or '' for the root"));
         }
-        let directory = self.directories.ensure(ROOT, path.as_bytes(), number, &mut self.names);
+        let directory = self.collected.directories.ensure(ROOT, path.as_bytes(), number, &mut self.collected.names);
         let mut on_the_way = directory;
         while on_the_way != ROOT {
-            self.directories.get_mut(on_the_way).mount = true;
-            on_the_way = self.directories.get(on_the_way).parent;
+            self.collected.directories.get_mut(on_the_way).mount = true;
+            on_the_way = self.collected.directories.get(on_the_way).parent;
         }
         self.mounts.push(Mount { path: path.to_owned(), directory, posix: false });
         Ok(())
@@ -116,12 +102,12 @@ impl SnapshotBuilder {
             Ok(Verdict::Entry(path)) => self.add_leaf(origin, path, &object),
             Ok(Verdict::Directory(path, rule)) => self.add_directory(origin, path, rule, &object),
             Ok(Verdict::Root) => {}
-            Err(rule) => self.rejected.count(rule, || object.key.to_vec()),
+            Err(rule) => self.collected.rejected.count(rule, || object.key.to_vec()),
         }
     }
 
     fn is_full(&mut self) -> bool {
-        let entries = (self.leaves.len() + self.directories.all().len()) as u64;
+        let entries = (self.collected.leaves.len() + self.collected.directories.all().len()) as u64;
         if entries >= self.entries_max {
             let message = format!("the dataset has more than {} files and folders", self.entries_max);
             self.fault =
@@ -137,20 +123,20 @@ impl SnapshotBuilder {
         };
         let directory = self.directory(origin, folder);
         let mut record = match &object.kind {
-            ObjectKind::Symlink(target) => Record::symlink(origin, object.mtime_ns, target, &mut self.text),
-            _ => Record::file(origin, object.size, object.mtime_ns, object.etag.as_deref(), &mut self.text),
+            ObjectKind::Symlink(target) => Record::symlink(origin, object.mtime_ns, target, &mut self.collected.text),
+            _ => Record::file(origin, object.size, object.mtime_ns, object.etag.as_deref(), &mut self.collected.text),
         };
         record.parent = directory;
-        let name = self.names.push(name);
-        self.leaves.push(Leaf { record, name });
+        let name = self.collected.names.push(name);
+        self.collected.leaves.push(Leaf { record, name });
     }
 
     fn add_directory(&mut self, origin: u16, path: &[u8], rule: Option<Rule>, object: &ListedObject) {
         let number = self.directory(origin, path);
-        let directory = self.directories.get_mut(number);
+        let directory = self.collected.directories.get_mut(number);
         directory.mtime_ns = directory.mtime_ns.max(Some(object.mtime_ns));
         if let Some(rule) = rule {
-            self.rejected.count(rule, || object.key.to_vec());
+            self.collected.rejected.count(rule, || object.key.to_vec());
         }
     }
 
@@ -160,7 +146,7 @@ impl SnapshotBuilder {
             return self.recent.2;
         }
         let start = self.mounts[usize::from(origin)].directory;
-        let number = self.directories.ensure(start, path, origin, &mut self.names);
+        let number = self.collected.directories.ensure(start, path, origin, &mut self.collected.names);
         self.recent.1.clear();
         self.recent.1.extend_from_slice(path);
         (self.recent.0, self.recent.2) = (origin, number);
@@ -176,9 +162,9 @@ impl SnapshotBuilder {
             return Err(fault);
         }
         let mounts = self.mounts.drain(..).map(|mount| mount.path).collect();
-        let tree = tree::arrange(&mut self);
+        let tree = tree::arrange(&mut self.collected);
         let mut draft = draft::Draft::create(path)?;
-        draft.write_tree(self, &tree, mounts, previous.map_or(1, |previous| previous.version() + 1))?;
+        draft.write_tree(self.collected, &tree, mounts, previous.map_or(1, |previous| previous.version() + 1))?;
         drop(tree);
         let snapshot = draft.map()?;
         let difference = match previous {

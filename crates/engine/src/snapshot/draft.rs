@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::NodeKind;
-use super::build::SnapshotBuilder;
+use super::collected::Collected;
 use super::layout::{ENTRIES_MAX, HEADER_BYTES, Header, Section, SectionId};
 use super::mapped::{Meta, Snapshot};
 use super::names::NameWriter;
@@ -51,7 +51,7 @@ impl Draft {
     /// Writes everything but inodes: for now every inode is its index + 1.
     pub(super) fn write_tree(
         &mut self,
-        builder: SnapshotBuilder,
+        collected: Collected,
         tree: &Tree,
         mounts: Vec<String>,
         snapshot_version: u64,
@@ -62,17 +62,17 @@ impl Draft {
         self.header.nodes = tree.nodes;
         self.header.snapshot_version = snapshot_version;
         self.header.next_inode = u64::from(tree.nodes) + 1;
-        self.try_write_tree(builder, tree, mounts).map_err(|error| self.failed("write", error))
+        self.try_write_tree(collected, tree, mounts).map_err(|error| self.failed("write", error))
     }
 
-    fn try_write_tree(&mut self, builder: SnapshotBuilder, tree: &Tree, mounts: Vec<String>) -> std::io::Result<()> {
+    fn try_write_tree(&mut self, collected: Collected, tree: &Tree, mounts: Vec<String>) -> std::io::Result<()> {
         let mut out = SectionWriter::new(&self.file, &mut self.header, HEADER_BYTES as u64)?;
         let mut names = NameWriter::default();
-        write_nodes(&mut out, &builder, tree, &mut names)?;
-        let meta = Meta { mounts, rejections: builder.rejected.into_rejections() };
+        write_nodes(&mut out, &collected, tree, &mut names)?;
+        let meta = Meta { mounts, rejections: collected.rejected.into_rejections() };
         out.write_section(SectionId::NameGroups, &names.groups)?;
         out.write_section(SectionId::Names, &names.names)?;
-        out.write_section(SectionId::Text, &builder.text)?;
+        out.write_section(SectionId::Text, &collected.text)?;
         out.write_section(SectionId::Meta, &serde_json::to_vec(&meta)?)?;
         out.write_section(SectionId::Inodes, &[])?;
         out.write_section(SectionId::InodeOrder, &[])?;
@@ -160,29 +160,29 @@ fn lock_exclusively(path: &Path) -> Result<File> {
 /// Records and names of all entries, breadth first.
 fn write_nodes(
     out: &mut SectionWriter<'_>,
-    builder: &SnapshotBuilder,
+    collected: &Collected,
     tree: &Tree,
     names: &mut NameWriter,
 ) -> std::io::Result<()> {
     out.begin()?;
-    write_directory(out, builder, 0, 0)?;
+    write_directory(out, collected, 0, 0)?;
     names.push(b"");
     for &number in &tree.order {
-        let directory = builder.directories.get(number);
+        let directory = collected.directories.get(number);
         names.start_directory(directory.content.prefix);
         for item in tree.children(number, directory.content.children) {
             let name = match item.directory() {
                 Some(child) => {
-                    write_directory(out, builder, child, directory.index)?;
-                    builder.directories.get(child).name
+                    write_directory(out, collected, child, directory.index)?;
+                    collected.directories.get(child).name
                 }
                 None => {
-                    let leaf = builder.leaves[item.leaf()];
+                    let leaf = collected.leaves[item.leaf()];
                     out.write_record(leaf.record.below(directory.index))?;
                     leaf.name
                 }
             };
-            names.push(builder.names.get(name));
+            names.push(collected.names.get(name));
         }
     }
     out.end(SectionId::Nodes);
@@ -191,11 +191,11 @@ fn write_nodes(
 
 fn write_directory(
     out: &mut SectionWriter<'_>,
-    builder: &SnapshotBuilder,
+    collected: &Collected,
     number: u32,
     parent: u32,
 ) -> std::io::Result<()> {
-    let entry = builder.directories.get(number);
+    let entry = collected.directories.get(number);
     let record = Record::directory(entry.origin, entry.newest_ns, entry.content);
     out.write_record(record.below(parent))
 }

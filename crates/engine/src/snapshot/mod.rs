@@ -3,10 +3,11 @@
 //! A snapshot knows names, sizes, versions and inodes. It knows nothing of bytes, caches or how an origin is reached.
 //! The file format stands in `docs/format.md`, the rules for keys in `docs/names.md`.
 //!
-//! `build` collects and judges (`rules`), `tree` sorts and settles conflicts, `draft` writes the file, `mapped` reads
+//! `build` judges (`rules`) and collects (`collected`), `tree` sorts and settles conflicts, `draft` writes the file, `mapped` reads
 //! it, `difference` compares two of them; `layout`, `record` and `names` are the format's three parts.
 
 mod build;
+mod collected;
 mod difference;
 mod directories;
 mod draft;

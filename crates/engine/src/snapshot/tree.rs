@@ -1,8 +1,8 @@
-//! Sorts what the builder collected into one tree, breadth first, and settles who keeps a name that two claim.
+//! Sorts what the collected collected into one tree, breadth first, and settles who keeps a name that two claim.
 
 use std::cmp::Reverse;
 
-use super::build::{Leaf, SnapshotBuilder};
+use super::collected::{Collected, Leaf};
 use super::directories::{Directories, Directory, NameArena, ROOT};
 use super::names::{common_prefix, leading_bytes};
 use super::record::DirectoryContent;
@@ -43,8 +43,8 @@ impl Tree {
 }
 
 /// Gives every entry its place. Losers of conflicts are counted as rejected and are not in the tree.
-pub(super) fn arrange(builder: &mut SnapshotBuilder) -> Tree {
-    let (mut items, starts) = group_by_directory(&builder.directories, &builder.leaves);
+pub(super) fn arrange(collected: &mut Collected) -> Tree {
+    let (mut items, starts) = group_by_directory(&collected.directories, &collected.leaves);
     let mut order = vec![ROOT];
     let mut nodes = 1;
     let mut scratch = Vec::new();
@@ -53,14 +53,14 @@ pub(super) fn arrange(builder: &mut SnapshotBuilder) -> Tree {
         position += 1;
         let range = starts[directory as usize] as usize..starts[directory as usize + 1] as usize;
         let children = &mut items[range];
-        sort_by_name(children, builder, &mut scratch);
-        let count = settle(children, builder);
-        number_children(directory, &children[..count], nodes, builder, &mut order);
+        sort_by_name(children, collected, &mut scratch);
+        let count = settle(children, collected);
+        number_children(directory, &children[..count], nodes, collected, &mut order);
         nodes += count as u32;
     }
-    reject_unreachable(&order, builder);
+    reject_unreachable(&order, collected);
     let tree = Tree { order, items, starts, nodes };
-    date_directories(&tree, builder);
+    date_directories(&tree, collected);
     tree
 }
 
@@ -99,8 +99,8 @@ fn name_of<'a>(item: Item, directories: &Directories, leaves: &[Leaf], names: &'
 }
 
 /// Sorts by name. Eight bytes behind the common prefix decide nearly every comparison without a look at the arena.
-fn sort_by_name(items: &mut [Item], builder: &SnapshotBuilder, scratch: &mut Vec<(u64, Item)>) {
-    let name = |item: Item| name_of(item, &builder.directories, &builder.leaves, &builder.names);
+fn sort_by_name(items: &mut [Item], collected: &Collected, scratch: &mut Vec<(u64, Item)>) {
+    let name = |item: Item| name_of(item, &collected.directories, &collected.leaves, &collected.names);
     if items.is_sorted_by(|&left, &right| name(left) <= name(right)) {
         return;
     }
@@ -113,15 +113,15 @@ fn sort_by_name(items: &mut [Item], builder: &SnapshotBuilder, scratch: &mut Vec
 }
 
 /// Keeps one item of each name, at the front; answers how many.
-fn settle(items: &mut [Item], builder: &mut SnapshotBuilder) -> usize {
+fn settle(items: &mut [Item], collected: &mut Collected) -> usize {
     let mut kept = 0;
     let mut start = 0;
     while start < items.len() {
-        let name = |item: Item| name_of(item, &builder.directories, &builder.leaves, &builder.names);
+        let name = |item: Item| name_of(item, &collected.directories, &collected.leaves, &collected.names);
         let same = items[start..].iter().take_while(|&&item| name(item) == name(items[start])).count();
         items[kept] = match items[start..start + same] {
             [single] => single,
-            ref claims => contest(claims, builder),
+            ref claims => contest(claims, collected),
         };
         kept += 1;
         start += same;
@@ -131,18 +131,18 @@ fn settle(items: &mut [Item], builder: &mut SnapshotBuilder) -> usize {
 
 /// Who keeps a name that several claim: a mount place; then the first origin; of one origin the folder; of one origin's
 /// files the newest. The files among the rest are counted; those below a folder that lost are counted by `arrange`.
-fn contest(claims: &[Item], builder: &mut SnapshotBuilder) -> Item {
-    let Some(winner) = claims.iter().copied().min_by_key(|item| rank(*item, builder)) else {
+fn contest(claims: &[Item], collected: &mut Collected) -> Item {
+    let Some(winner) = claims.iter().copied().min_by_key(|item| rank(*item, collected)) else {
         unreachable!("a contest has claims")
     };
-    let origin = rank(winner, builder).origin;
+    let origin = rank(winner, collected).origin;
     for loser in claims.iter().filter(|claim| **claim != winner && claim.directory().is_none()) {
-        let rule = match (builder.leaves[loser.leaf()].record.origin() == origin, winner.directory()) {
+        let rule = match (collected.leaves[loser.leaf()].record.origin() == origin, winner.directory()) {
             (false, _) => Rule::MountConflict,
             (true, Some(_)) => Rule::FileAndFolder,
             (true, None) => Rule::Duplicate,
         };
-        reject(rule, loser.leaf(), builder);
+        reject(rule, loser.leaf(), collected);
     }
     winner
 }
@@ -156,24 +156,24 @@ struct Rank {
     newest_first: Reverse<(i64, u64, [u8; 16])>,
 }
 
-fn rank(item: Item, builder: &SnapshotBuilder) -> Rank {
+fn rank(item: Item, collected: &Collected) -> Rank {
     match item.directory() {
         Some(number) => {
-            let &Directory { mount, origin, .. } = builder.directories.get(number);
+            let &Directory { mount, origin, .. } = collected.directories.get(number);
             Rank { is_no_mount: !mount, origin, is_leaf: false, newest_first: Reverse(Default::default()) }
         }
         None => {
-            let record = &builder.leaves[item.leaf()].record;
+            let record = &collected.leaves[item.leaf()].record;
             let newest_first = Reverse((record.mtime_ns, record.extent, record.tag));
             Rank { is_no_mount: true, origin: record.origin(), is_leaf: true, newest_first }
         }
     }
 }
 
-fn reject(rule: Rule, leaf: usize, builder: &mut SnapshotBuilder) {
-    let Leaf { record, name } = builder.leaves[leaf];
-    let (directories, names) = (&builder.directories, &builder.names);
-    builder.rejected.count(rule, || {
+fn reject(rule: Rule, leaf: usize, collected: &mut Collected) {
+    let Leaf { record, name } = collected.leaves[leaf];
+    let (directories, names) = (&collected.directories, &collected.names);
+    collected.rejected.count(rule, || {
         let mut path = directories.path(record.parent, names);
         path.extend_from_slice(if path.is_empty() { b"" } else { b"/" });
         path.extend_from_slice(names.get(name));
@@ -182,32 +182,32 @@ fn reject(rule: Rule, leaf: usize, builder: &mut SnapshotBuilder) {
 }
 
 /// Counts the files of folders whose name went to a file of an earlier origin: nothing leads to them.
-fn reject_unreachable(order: &[u32], builder: &mut SnapshotBuilder) {
-    if order.len() == builder.directories.all().len() {
+fn reject_unreachable(order: &[u32], collected: &mut Collected) {
+    if order.len() == collected.directories.all().len() {
         return;
     }
-    let mut reachable = vec![false; builder.directories.all().len()];
+    let mut reachable = vec![false; collected.directories.all().len()];
     order.iter().for_each(|&number| reachable[number as usize] = true);
-    for leaf in 0..builder.leaves.len() {
-        if !reachable[builder.leaves[leaf].record.parent as usize] {
-            reject(Rule::MountConflict, leaf, builder);
+    for leaf in 0..collected.leaves.len() {
+        if !reachable[collected.leaves[leaf].record.parent as usize] {
+            reject(Rule::MountConflict, leaf, collected);
         }
     }
 }
 
 /// Tells the subdirectories their indices and where in line they are, and their parent how many they are.
-fn number_children(parent: u32, children: &[Item], first: u32, builder: &mut SnapshotBuilder, order: &mut Vec<u32>) {
+fn number_children(parent: u32, children: &[Item], first: u32, collected: &mut Collected, order: &mut Vec<u32>) {
     let before = order.len();
     for (position, item) in children.iter().enumerate() {
         if let Some(number) = item.directory() {
-            builder.directories.get_mut(number).index = first + position as u32;
+            collected.directories.get_mut(number).index = first + position as u32;
             order.push(number);
         }
     }
-    let name = |item: &Item| name_of(*item, &builder.directories, &builder.leaves, &builder.names);
+    let name = |item: &Item| name_of(*item, &collected.directories, &collected.leaves, &collected.names);
     let prefix =
         children.first().zip(children.last()).map_or(0, |(first, last)| common_prefix(name(first), name(last)));
-    builder.directories.get_mut(parent).content = DirectoryContent {
+    collected.directories.get_mut(parent).content = DirectoryContent {
         first_child: first,
         children: children.len() as u32,
         subdirectories: (order.len() - before) as u32,
@@ -216,15 +216,15 @@ fn number_children(parent: u32, children: &[Item], first: u32, builder: &mut Sna
 }
 
 /// Gives directories that were not listed the newest time of what is below them, from the leaves of the tree up.
-fn date_directories(tree: &Tree, builder: &mut SnapshotBuilder) {
+fn date_directories(tree: &Tree, collected: &mut Collected) {
     for &number in tree.order.iter().rev() {
-        let count = builder.directories.get(number).content.children;
+        let count = collected.directories.get(number).content.children;
         let newest = tree.children(number, count).iter().map(|item| match item.directory() {
-            Some(child) => builder.directories.get(child).newest_ns,
-            None => builder.leaves[item.leaf()].record.mtime_ns,
+            Some(child) => collected.directories.get(child).newest_ns,
+            None => collected.leaves[item.leaf()].record.mtime_ns,
         });
         let newest = newest.max().unwrap_or(0);
-        let entry = builder.directories.get_mut(number);
+        let entry = collected.directories.get_mut(number);
         entry.newest_ns = entry.mtime_ns.unwrap_or(newest);
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use super::errands::{Errand, Errands};
 use super::folder::{Folder, Shared};
-use super::mover::{Errand, Errands};
 use super::{BlockHandle, WholeFile};
 use crate::config::Medium;
 use crate::error::{Error, Result};

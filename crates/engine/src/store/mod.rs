@@ -23,6 +23,7 @@ use crate::metrics::Metrics;
 
 mod counters;
 mod disk;
+mod errands;
 mod eviction;
 mod folder;
 mod index;

@@ -11,7 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::disk;
-use super::eviction::{Mark, Tick};
+use super::errands::{Errand, Errands};
+use super::eviction::Use;
 use super::folder::{Content, Folder, Removal, Victim};
 use super::levels::{Core, Level};
 use crate::error::{Error, ErrorKind, Result};
@@ -28,54 +29,6 @@ const LEAVE_PAUSE: Duration = Duration::from_millis(1);
 /// Victims taken in one round of relief, so that other errands get their turn.
 const MAX_VICTIMS: usize = 4096;
 
-/// Something to do in the background.
-#[derive(Debug)]
-pub enum Errand {
-    /// A block was used in a slow level.
-    Promote {
-        folder: Arc<Folder>,
-        id: FileId,
-        index: u32,
-        fresh: Use,
-    },
-    /// Some folder is over its high mark.
-    Relieve,
-    /// A whole file is wanted, but not yet verified.
-    Verify {
-        folder: Arc<Folder>,
-        id: FileId,
-    },
-    Stop,
-}
-
-/// A new use of a resident block: its mark afterwards, and how long it was idle before.
-#[derive(Debug, Clone, Copy)]
-pub struct Use {
-    pub mark: Mark,
-    pub gap: Tick,
-}
-
-/// The way to the thread.
-#[derive(Debug)]
-pub struct Errands {
-    sender: SyncSender<Errand>,
-    relief_wanted: Arc<AtomicBool>,
-}
-
-impl Errands {
-    pub fn send(&self, errand: Errand) {
-        if matches!(errand, Errand::Relieve) && self.relief_wanted.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        if let Err(error) = self.sender.try_send(errand) {
-            let (std::sync::mpsc::TrySendError::Full(lost) | std::sync::mpsc::TrySendError::Disconnected(lost)) = error;
-            if matches!(lost, Errand::Relieve) {
-                self.relief_wanted.store(false, Ordering::Relaxed);
-            }
-        }
-    }
-}
-
 /// The thread, until stopped.
 #[derive(Debug)]
 pub struct Mover {
@@ -88,7 +41,7 @@ impl Mover {
     pub fn start(core: &Arc<Core>) -> Result<Self> {
         let (sender, receiver) = sync_channel(MAX_ERRANDS);
         let (stopping, relief_wanted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let errands = Errands { sender: sender.clone(), relief_wanted: relief_wanted.clone() };
+        let errands = Errands::new(sender.clone(), relief_wanted.clone());
         let worker = Worker { core: Arc::downgrade(core), stopping: stopping.clone(), relief_wanted };
         let thread = if core.levels.is_empty() {
             None

@@ -2,11 +2,32 @@
 
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::disk::Stamp;
 use super::eviction::Mark;
-use super::folder::Descriptor;
+use crate::budget::Permit;
 use crate::ids::FileId;
+
+/// A descriptor of the budget, counted against the folder's share of it.
+#[derive(Debug)]
+pub struct Descriptor {
+    _permit: Permit,
+    open_files: Arc<AtomicU64>,
+}
+
+impl Descriptor {
+    pub fn new(permit: Permit, open_files: &Arc<AtomicU64>) -> Self {
+        open_files.fetch_add(1, Ordering::Relaxed);
+        Descriptor { _permit: permit, open_files: open_files.clone() }
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        self.open_files.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// A data file that is open; as long as anybody but the index holds it, its content stays in place.
 #[derive(Debug)]

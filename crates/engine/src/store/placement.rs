@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::counters as reasons;
+use super::errands::Errand;
 use super::folder::{Content, Fault, Folder, MAX_BLOCKS, Removal};
 use super::levels::Core;
-use super::mover::Errand;
 use super::{Put, disk};
 use crate::ids::{FileId, FileKey, Version};
 

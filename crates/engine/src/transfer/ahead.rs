@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::Transfer;
+use super::block_memory::BlockMemory;
 use super::claim::Run;
 use super::control::Purpose;
 use super::fetch::Span;
-use super::memory::BlockMemory;
 use super::reader::{Plan, ReaderState, Shape};
 use super::source::Source;
 use crate::ids::ByteRange;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::Transfer;
+use super::block_memory::BlockMemory;
 use super::control::{Outcome, Purpose};
-use super::memory::BlockMemory;
 use super::source::Source;
 
 /// One block of a file as background work finds it.

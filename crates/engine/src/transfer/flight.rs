@@ -11,8 +11,8 @@ use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
+use super::block_memory::BlockMemory;
 use super::control::{Answer, Outcome, SpanControl, Waiting};
-use super::memory::BlockMemory;
 use super::pieces::Pieces;
 use super::source::Source;
 use crate::error::Error;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::block_memory::BlockMemory;
 use super::flight::Flight;
 use super::flights::Flights;
 use super::kept::Kept;
@@ -28,20 +29,6 @@ pub(crate) struct Memory {
     kept: Mutex<Kept>,
     waiting_readers: AtomicUsize,
     freed: Arc<Notify>,
-}
-
-/// The share of one block; dropping it gives it back and wakes who looks for memory.
-#[derive(Debug)]
-pub(crate) struct BlockMemory {
-    permit: Option<Permit>,
-    freed: Arc<Notify>,
-}
-
-impl Drop for BlockMemory {
-    fn drop(&mut self) {
-        self.permit = None;
-        self.freed.notify_waiters();
-    }
 }
 
 impl Memory {
@@ -164,7 +151,7 @@ impl Memory {
     }
 
     fn wrap(&self, permit: Permit) -> BlockMemory {
-        BlockMemory { permit: Some(permit), freed: self.freed.clone() }
+        BlockMemory::new(permit, &self.freed)
     }
 }
 

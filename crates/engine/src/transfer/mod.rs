@@ -7,6 +7,7 @@
 
 mod ahead;
 mod background;
+mod block_memory;
 mod claim;
 mod control;
 mod fetch;

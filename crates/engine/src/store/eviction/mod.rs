@@ -31,6 +31,13 @@ pub struct Mark {
     pub frequency: u8,
 }
 
+/// A new use of a resident block: its mark afterwards, and how long it was idle before.
+#[derive(Debug, Clone, Copy)]
+pub struct Use {
+    pub mark: Mark,
+    pub gap: Tick,
+}
+
 /// How many blocks are drawn to find one victim.
 pub const CANDIDATES: usize = 16;
 

@@ -5,27 +5,13 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::Folder;
-use crate::budget::Permit;
 use crate::ids::FileId;
 use crate::store::disk::Stamp;
 use crate::store::layout;
-use crate::store::part::OpenFile;
-
-/// A descriptor of the budget, counted against the folder's share of it.
-#[derive(Debug)]
-pub struct Descriptor {
-    _permit: Permit,
-    open_files: Arc<AtomicU64>,
-}
-
-impl Drop for Descriptor {
-    fn drop(&mut self) {
-        self.open_files.fetch_sub(1, Ordering::Relaxed);
-    }
-}
+use crate::store::part::{Descriptor, OpenFile};
 
 impl Folder {
     /// The data file of `id`, open and known to the index; `create` makes it if missing. Called without any lock held.
@@ -53,8 +39,7 @@ impl Folder {
             None if self.close_idle_file(id) => self.shared.descriptors.try_acquire(1)?,
             None => return None,
         };
-        self.open_files.fetch_add(1, Ordering::Relaxed);
-        Some(Descriptor { _permit: permit, open_files: self.open_files.clone() })
+        Some(Descriptor::new(permit, &self.open_files))
     }
 
     /// Closes one file that nobody reads, of the shard of `id` if it has one.

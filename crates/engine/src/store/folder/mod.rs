@@ -27,7 +27,6 @@ mod remove;
 mod tests;
 mod write;
 
-pub use descriptors::Descriptor;
 pub use read::Verdict;
 pub use recover::make_directory;
 pub use remove::Removal;

@@ -8,8 +8,7 @@ use super::descriptors::stamp_of;
 use super::{Folder, Removal};
 use crate::ids::FileId;
 use crate::store::disk::{self, Stamp};
-use crate::store::eviction;
-use crate::store::mover::Use;
+use crate::store::eviction::{self, Use};
 use crate::store::part::{BlockState, OpenFile, Slot};
 use crate::store::{BlockHandle, WholeFile};
 

@@ -1,0 +1,35 @@
+//! What a listing left behind before it is arranged into a tree: directories, leaves, their names and texts.
+
+use super::directories::{Directories, NameArena, NameRange};
+use super::record::Record;
+use super::rules::Rejected;
+
+/// A file or link before it has an index. `record.parent` holds the number of its directory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leaf {
+    pub record: Record,
+    pub name: NameRange,
+}
+
+/// All entries of a snapshot to be, in the order in which they were listed.
+#[derive(Debug)]
+pub(super) struct Collected {
+    pub directories: Directories,
+    pub names: NameArena,
+    pub leaves: Vec<Leaf>,
+    /// Link texts, and entity tags that do not fit a record.
+    pub text: Vec<u8>,
+    pub rejected: Rejected,
+}
+
+impl Collected {
+    pub fn new() -> Self {
+        Collected {
+            directories: Directories::new(),
+            names: NameArena::default(),
+            leaves: Vec::new(),
+            text: Vec::new(),
+            rejected: Rejected::default(),
+        }
+    }
+}
