@@ -23,9 +23,7 @@ def content() -> dict[str, bytes]:
 @pytest.fixture
 def dataset(bucket, content, tmp_path: Path):
     bucket.fill(content)
-    with headrace.open_dataset(
-        bucket.uri, cache=f"{tmp_path / 'cache'}:1Gi", options=bucket.options_with_keys
-    ) as opened:
+    with headrace.open_dataset(bucket.uri, cache=f"{tmp_path / 'cache'}:1Gi", options=bucket.options_with_keys) as opened:
         yield opened
 
 
@@ -39,10 +37,10 @@ def test_files_are_listed_and_read(dataset, content) -> None:
 def test_a_batch_lands_in_the_callers_memory(dataset, content) -> None:
     paths = sorted(content)
     buffers = [bytearray(len(content[path]) + 10) for path in paths]
-    counts = dataset.read_many(paths, out=buffers)
-    assert [bytes(buffer[:count]) for buffer, count in zip(buffers, counts, strict=True)] == [
-        content[p] for p in paths
-    ]
+    views = dataset.read_many(paths, out=buffers)
+    assert [bytes(view) for view in views] == [content[path] for path in paths]
+    assert [view.obj for view in views] == buffers
+    assert [bytes(buffer[-10:]) for buffer in buffers] == [bytes(10)] * len(paths), "nothing beyond a file's end"
 
 
 def test_a_missing_file_in_a_batch_is_named(dataset) -> None:
@@ -76,26 +74,22 @@ def test_a_dataset_survives_pickling(dataset, content) -> None:
 
 def test_prefetch_and_warm_bring_bytes_in(dataset, content) -> None:
     dataset.prefetch(sorted(content))
-    dataset.warm().wait()
-    assert dataset.status()["cached_bytes"] == sum(map(len, content.values()))
+    total = sum(map(len, content.values()))
+    assert dataset.warm().complete
+    status = dataset.status()
+    assert (status.cached_bytes, status.cached_files) == (total, len(content))
+    assert status.reads.origin_bytes == total, "prefetch and warm share their fetches"
 
 
 def test_fsspec_reads_through_the_cache(bucket, content, tmp_path: Path) -> None:
     import fsspec
 
     bucket.fill(content)
-    options = {
-        "origin": bucket.uri,
-        "cache": f"{tmp_path / 'cache'}:1Gi",
-        "options": bucket.options_with_keys,
-    }
+    options = {"origin": bucket.uri, "cache": f"{tmp_path / 'cache'}:1Gi", "options": bucket.options_with_keys}
     filesystem = fsspec.filesystem("headrace", **options)
     path = sorted(content)[0]
     assert filesystem.cat_file(path) == content[path]
-    assert (
-        filesystem.cat_file("shards/large.tar", start=4_000_000, end=4_500_000)
-        == content["shards/large.tar"][4_000_000:4_500_000]
-    )
+    assert filesystem.cat_file("shards/large.tar", start=4_000_000, end=4_500_000) == content["shards/large.tar"][4_000_000:4_500_000]
     assert filesystem.info(path)["size"] == len(content[path])
     assert set(filesystem.find("")) == set(content)
     with pytest.raises(OSError, match="read-only"):

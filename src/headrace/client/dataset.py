@@ -59,6 +59,11 @@ class Dataset:
         return self._opened.name
 
     @property
+    def role(self) -> str:
+        """`owner` when this process holds the cache, `attached` when it reads through the process that does."""
+        return self._opened.engine.role
+
+    @property
     def mountpoint(self) -> Path | None:
         """Where the same files can be read through the kernel, when the dataset was reached through its mount."""
         if self._opened.mountpoint is None:

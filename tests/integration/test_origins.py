@@ -1,0 +1,192 @@
+"""Every kind of origin behind the same mount, and keys that no file system can hold."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.testing.oss_objects import OssBucket
+from headrace.testing.oss_server import OssServer
+
+from .harness import Shell, tree_of
+
+HOSTILE = {
+    "good/plain.txt": b"plain",
+    "good/spaces and #?%41+&<>'.txt": b"odd but possible",
+    "ünï/日本.bin": b"unicode",
+    "good/line\nbreak": b"a newline is a name",
+    "../escape": b"relative",
+    "a/../../etc/passwd": b"relative",
+    "./here": b"relative",
+    "empty//segment": b"empty",
+    "/leading": b"empty",
+    "long/" + "x" * 256: b"too long",
+    "fits/" + "y" * 255: b"just fits",
+    "utf8-long/" + "é" * 128: b"256 bytes in 128 letters",
+    "both": b"the file loses",
+    "both/inside": b"the folder stays",
+    "marker/": b"",
+    "marker-with-content/": b"content without a place",
+    "marker-with-content/file": b"below it",
+    "deep/" + "/".join(["d" * 200] * 21): b"a path of more than 4096 bytes",
+}
+RULES = {
+    "relative-segment": 3,
+    "empty-segment": 2,
+    "name-too-long": 2,
+    "path-too-long": 1,
+    "file-and-folder": 1,
+    "folder-marker-content": 1,
+}
+HELD = [
+    "good/plain.txt",
+    "good/spaces and #?%41+&<>'.txt",
+    "ünï/日本.bin",
+    "good/line\nbreak",
+    "fits/" + "y" * 255,
+    "both/inside",
+    "marker-with-content/file",
+]
+
+
+@pytest.fixture
+def oss_options(oss: OssServer, tmp_path: Path) -> dict[str, str]:
+    secret = tmp_path / "oss-secret"
+    secret.write_text(oss.keys.access_key_secret)
+    secret.chmod(0o600)
+    return {
+        "fs.oss.endpoint": oss.endpoint,
+        "fs.oss.path.style.access": "true",
+        "fs.oss.accessKeyId": oss.keys.access_key_id,
+        "fs.oss.accessKeySecret": f"@{secret}",
+    }
+
+
+@pytest.fixture
+def oss_bucket(oss: OssServer) -> OssBucket:
+    return oss.buckets.setdefault("data", OssBucket())
+
+
+def test_an_oss_bucket_is_mounted_by_its_own_protocol(shell: Shell, oss, oss_bucket, oss_options, tmp_path) -> None:
+    content = {f"part/{number:04}": os.urandom(500 + number) for number in range(230)}
+    content["large"] = os.urandom(3_000_000)
+    for key, data in content.items():
+        oss_bucket.put(key, data)
+    with shell.mounted("oss://data", tmp_path / "mnt", cache=tmp_path / "cache", options=oss_options) as mountpoint:
+        assert tree_of(mountpoint) == content
+        assert shell.status(mountpoint)["reads"]["origin_bytes"] == sum(map(len, content.values()))
+    assert not [answer for answer in oss.requests if answer.endswith(("400", "403", "404"))]
+
+
+def test_a_wrong_oss_secret_is_refused_in_words(shell: Shell, oss, oss_bucket, oss_options, tmp_path) -> None:
+    oss_bucket.put("a", b"1")
+    (tmp_path / "oss-secret").write_text("not-the-secret-at-all")
+    (tmp_path / "mnt").mkdir()
+    words = [word for name, value in oss_options.items() for word in ("--option", f"{name}={value}")]
+    outcome = shell.run("mount", "oss://data", tmp_path / "mnt", "--cache", f"{tmp_path}/c:1Gi", *words)
+    assert outcome.code == 5, outcome.talk
+    assert "data" in outcome.stderr
+    assert "hint:" in outcome.stderr
+    assert "not-the-secret-at-all" not in outcome.talk
+
+
+def test_hostile_keys_are_left_out_counted_and_named(shell: Shell, oss, oss_bucket, oss_options, tmp_path) -> None:
+    for key, data in HOSTILE.items():
+        oss_bucket.put(key, data)
+    before = {path.name for path in tmp_path.iterdir()}
+    with shell.mounted("oss://data", tmp_path / "mnt", cache=tmp_path / "cache", options=oss_options) as mountpoint:
+        assert tree_of(mountpoint) == {key: HOSTILE[key] for key in HELD}
+        assert (mountpoint / "marker").is_dir()
+        snapshot = shell.status(mountpoint)["snapshot"]
+        assert dict(snapshot["rejected_by_rule"]) == RULES
+        assert snapshot["rejected_keys"] == sum(RULES.values())
+        told = shell.must("status", mountpoint).stdout
+        for rule in RULES:
+            assert rule in told
+        assert "../escape" in told
+        shell.must("warm", mountpoint)
+        shell.must("verify", mountpoint)
+    assert {path.name for path in tmp_path.iterdir()} - before <= {"mnt", "cache", "home"}, "something escaped"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_control_characters_in_names_do_not_reach_the_terminal(shell, oss, oss_bucket, oss_options, tmp_path) -> None:
+    oss_bucket.put("a/../\x1b[31mred", b"x")
+    oss_bucket.put("fine\x1b[2J", b"y")
+    with shell.mounted("oss://data", tmp_path / "mnt", cache=tmp_path / "cache", options=oss_options) as mountpoint:
+        for words in (["status", mountpoint], ["status"]):
+            assert "\x1b" not in shell.must(*words).talk
+
+
+class RangeHandler(http.server.SimpleHTTPRequestHandler):
+    """Python's server with byte ranges, as every real web server has them."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        match = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        path = Path(self.translate_path(self.path))
+        if match is None or not path.is_file():
+            super().do_GET()
+            return
+        start, last = int(match[1]), min(int(match[2]), path.stat().st_size - 1)
+        body = path.read_bytes()[start : last + 1]
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {start}-{last}/{path.stat().st_size}")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Last-Modified", self.date_time_string(path.stat().st_mtime))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def website(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """(address, folder) of a web server with index pages."""
+    folder = tmp_path / "www"
+    folder.mkdir()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(RangeHandler, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", folder
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_web_folder_is_mounted_by_its_index_pages(shell: Shell, website, tmp_path: Path) -> None:
+    address, folder = website
+    content = {"set/a b.bin": os.urandom(70_000), "set/#1+%41&.txt": b"odd", "set/sub/ünï": b"deep"}
+    content["set/large"] = os.urandom(5_000_000)
+    for name, data in content.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    with shell.mounted(f"{address}/set", tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        assert tree_of(mountpoint) == {name.removeprefix("set/"): data for name, data in content.items()}
+
+
+def test_a_folder_with_odd_names_is_mounted_as_it_is(shell: Shell, tmp_path: Path) -> None:
+    source = os.fsencode(tmp_path / "source")
+    names = [b"with space", b"new\nline", b"not-utf8-\xff\xfe", b"-dash", b"tab\t", b"$(touch x)", b"y" * 255, b"\\x41"]
+    os.mkdir(source)
+    for number, name in enumerate(names):
+        with open(os.path.join(source, name), "wb") as file:
+            file.write(b"%d" % number)
+    with shell.mounted(f"local://{tmp_path}/source", tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        root = os.fsencode(mountpoint)
+        assert sorted(os.listdir(root)) == sorted(names)
+        for number, name in enumerate(names):
+            with open(os.path.join(root, name), "rb") as file:
+                assert file.read() == b"%d" % number
+        shell.must("warm", mountpoint)
+        assert len(shell.must("ls", mountpoint).stdout.splitlines()) == len(names), "one line a name"
+        assert shell.status(mountpoint)["snapshot"]["rejected_keys"] == 0
