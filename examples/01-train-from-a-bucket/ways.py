@@ -12,15 +12,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from progress import say
+
 from headrace.testing.s3_server import S3Server
 
 MOUNT_TIMEOUT_S = 60
 WARM_TIMEOUT_S = 300
+UNMOUNT_TIMEOUT_S = 90
+# `headrace` ends with this code when the mount that it is asked about is not there.
+NOTHING_THERE = 4
 CACHE_QUOTA = "8Gi"
 
 
 class WayError(RuntimeError):
-    """A command of a way failed; the message holds what it said."""
+    """A command of a way failed; the message holds what it said, `code` its exit code when it had one."""
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,9 @@ class Commands:
         )
         if done.returncode != 0:
             said = (done.stderr or done.stdout).strip()
-            raise WayError(f"`{' '.join(command)}` ended with {done.returncode}: {said[-2000:]}")
+            raise WayError(
+                f"`{' '.join(command)}` ended with {done.returncode}: {said[-2000:]}", done.returncode
+            )
 
     def start(self, *command: str) -> subprocess.Popen[bytes]:
         self._show(command)
@@ -104,10 +115,24 @@ def headrace(commands: Commands, bucket: str, prefix: str, cache: Path) -> Itera
         )
         yield mountpoint
     finally:
-        if os.path.ismount(mountpoint):
-            with contextlib.suppress(WayError, subprocess.TimeoutExpired):
-                commands.run(program, "unmount", str(mountpoint))
-        unmount(mountpoint)
+        _end_headrace(commands, mountpoint)
+
+
+def _end_headrace(commands: Commands, mountpoint: Path) -> None:
+    """`headrace unmount` until the mount process has ended, too: a second mount may not share its cache before."""
+    deadline = time.monotonic() + UNMOUNT_TIMEOUT_S
+    while True:
+        try:
+            commands.run(headrace_program(), "unmount", str(mountpoint))
+        except WayError as error:
+            if error.code == NOTHING_THERE:
+                return
+            if time.monotonic() > deadline:
+                unmount(mountpoint)
+                raise
+            say(f"    waiting for the mount to end: {str(error).splitlines()[0].rpartition('error: ')[2]}")
+        else:
+            return
 
 
 def warm(commands: Commands, folder: Path) -> float:
