@@ -58,7 +58,7 @@ DEFAULT = Scale(
     first_byte_files=50,
     loop_s=1.0,
     cold_limit_s=5.0,
-    listing_limit_s=20.0,
+    listing_limit_s=12.0,
     warm_limit_s=30.0,
     minutes=14.0,
 )
@@ -78,7 +78,7 @@ QUICK = Scale(
     first_byte_files=10,
     loop_s=0.4,
     cold_limit_s=2.0,
-    listing_limit_s=6.0,
+    listing_limit_s=5.0,
     warm_limit_s=8.0,
     minutes=3.0,
 )

@@ -124,6 +124,11 @@ def test_promise_of_a_time_turns_at_its_threshold(seconds, verdict):
     assert outcome_of(row, samples_of(row, headrace=seconds)).verdict is verdict
 
 
+def test_a_promise_in_seconds_names_what_the_local_file_system_took():
+    row = rows.long_names_of(1_000_000)
+    assert outcome_of(row, samples_of(row, headrace=4.0, local=17.7)).note == "the local file system: 17.7 s"
+
+
 def test_promise_without_a_figure_is_not_measured_and_says_why():
     samples = Samples()
     samples.leave_out(rows.LINK_ONE, "headrace", "did not mount")
