@@ -112,7 +112,15 @@ def _judge_one(promise: Promise, samples: Samples, subject: str) -> Outcome:
         reason = samples.reasons.get(promise.row.key, {}).get(subject, "not part of this run")
         return Outcome(promise.text, wanted, None, Verdict.NOT_MEASURED, reason)
     verdict = Verdict.REACHED if promise.holds(figure) else Verdict.NOT_REACHED
-    return Outcome(promise.text, wanted, figure, verdict)
+    return Outcome(promise.text, wanted, figure, verdict, _local_note(promise, samples))
+
+
+def _local_note(promise: Promise, samples: Samples) -> str:
+    """What the local file system took here, beside a promise in absolute figures."""
+    local = samples.summaries(promise.row.key).get(LOCAL)
+    if local is None or promise.measure is Measure.OF_LOCAL:
+        return ""
+    return f"the local file system: {local.median:.3g} {promise.row.unit}"
 
 
 def _figure(promise: Promise, summaries: Mapping[str, Summary], subject: str) -> float | None:

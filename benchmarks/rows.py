@@ -40,8 +40,18 @@ EPOCH_HITS = Row(
 EPOCH_BYTES = Row("epoch-bytes", "bytes from the bucket in an epoch", "MiB", Better.LOWER, "after epoch 1")
 EPOCH_TIME = Row("epoch-time", "time of an epoch", "s", Better.LOWER, "after epoch 1")
 
-LIST_BUCKET = Row("list-bucket", "list the bucket of small files (versitygw)", "objects/s", cache=EMPTY)
-LIST_WIDE = Row("list-wide", "list the widest directory (listing server)", "objects/s", cache=EMPTY)
+LIST_BUCKET = Row(
+    "list-bucket",
+    "list the bucket of small files on versitygw (Headrace: the whole mount)",
+    "objects/s",
+    cache=EMPTY,
+)
+LIST_WIDE = Row(
+    "list-wide",
+    "list the widest directory on the listing server (Headrace: the whole mount)",
+    "objects/s",
+    cache=EMPTY,
+)
 MOUNT_AGAIN = Row(
     "mount-again", "mount again with its snapshot", "s", Better.LOWER, "state kept", compare=False
 )

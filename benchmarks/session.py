@@ -76,11 +76,13 @@ class Session:
         label: str,
         *,
         quota_bytes: int = AMPLE_QUOTA_BYTES,
+        memory_bytes: int | None = None,
         keep_cache: bool = False,
     ) -> Iterator[Mounted]:
         """Mounts with an empty cache (unless the label's cache is kept), and takes all of it away."""
         name = f"{label}-{contender.name}"
-        mountpoint, cache = self.work / "mounts" / name, CacheSpace(self.work / "caches" / name, quota_bytes)
+        mountpoint = self.work / "mounts" / name
+        cache = CacheSpace(self.work / "caches" / name, quota_bytes, memory_bytes)
         tree = contender.mount(source, mountpoint, cache)
         self.samples.commands.setdefault(contender.name, self._without_paths(tree.command))
         try:

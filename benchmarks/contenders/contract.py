@@ -36,6 +36,8 @@ class CacheSpace:
 
     folder: Path
     quota_bytes: int
+    memory_bytes: int | None = None
+    """How much memory data may take besides, for those who can be told; None leaves their default."""
 
     @property
     def quota_mebibytes(self) -> int:

@@ -22,7 +22,9 @@ UNMOUNT_TIMEOUT_S = 20.0
 class HeadraceMount(ForegroundMount):
     """A tree mounted by `headrace mount --foreground`."""
 
-    program: str = "headrace"
+    @property
+    def program(self) -> str:
+        return str(headrace_program())
 
     def warm(self, seconds: float) -> str | None:
         """`headrace warm`, which returns when every byte is in."""
@@ -76,14 +78,13 @@ class Headrace:
             *("--cache", f"{cache.folder}:{cache.quota_mebibytes}Mi:SSD", "--foreground"),
             *("--option", f"endpoint={source.endpoint}", "--option", "path-style=true"),
             *("--option", f"region={source.region}", "--state-directory", f"{cache.folder}.state"),
+            *(("--memory", f"{cache.memory_bytes >> 20}Mi") if cache.memory_bytes else ()),
             *(("--mode", self.mode) if self.mode != "auto" else ()),
         ]
         log_path = cache.folder.with_suffix(".log")
-        mounted = HeadraceMount(
+        return HeadraceMount(
             command, mountpoint, log_path=log_path, environment=source.credentials.environment()
         )
-        mounted.program = program
-        return mounted
 
 
 def headrace_program() -> Path | None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from benchmarks import rows
 from benchmarks.contenders import Contender, Kind
 from benchmarks.data import BUCKET, large_name, large_paths, small_name
-from benchmarks.machine import drop_caches
 from benchmarks.session import Session
 from benchmarks.settings import Scale
 from benchmarks.workloads import cold
@@ -31,6 +30,7 @@ def run(session: Session) -> None:
             session.server.root, state=session.work / "link-server", link=link, count_requests=False
         ) as server,
     ):
+        _bring_into_server(session)
         rate = _plain_bytes_per_s(server, scale)
         session.say(f"the link gives a plain client {rate / 1e6:.0f} MB/s")
         session.samples.add(rows.LINK_RATE, "plain-client", rate / 1e6)
@@ -41,6 +41,22 @@ def run(session: Session) -> None:
             session.say(f"limited link {repetition + 1}: {contender.name}")
             with session.attempt(contender, *ROWS):
                 _measure(session, contender, server, link, rate)
+
+
+def _bring_into_server(session: Session) -> None:
+    """Reads the server's files once: its disk would else be part of what the first to ask waits for.
+
+    The contenders' own caches are new with each mount, and so is what the kernel knows of it: nothing is dropped here.
+    """
+    bucket = session.server.bucket_folder(BUCKET)
+    files = [*large_paths(bucket, session.scale), *(bucket / key for key in _first_byte_keys(session.scale))]
+    session.loop.run("read", files, seconds=60)
+
+
+def _first_byte_keys(scale: Scale) -> list[str]:
+    """Small files far from one another: neighbours could have been fetched ahead."""
+    step = max(1, scale.small_files // scale.first_byte_files)
+    return [small_name(FIRST_BYTE_FOLDER, index * step) for index in range(scale.first_byte_files)]
 
 
 def _plain_bytes_per_s(server: S3Server, scale: Scale) -> float:
@@ -56,7 +72,6 @@ def _measure(
     scale, name, source = session.scale, contender.name, session.source(server=server)
     limit_s = 3 + 8 * scale.link_read_bytes / rate
     with session.mounted(contender, source, "link") as tree:
-        drop_caches()
         before, files = link.received_bytes(), large_paths(tree.directory, scale)[:1]
         size = min(scale.link_read_bytes, scale.large_file_bytes)
         got = cold.cold_bytes_per_s(session.loop, files, threads=1, bytes_each=size, limit_s=limit_s)
@@ -65,7 +80,6 @@ def _measure(
             session.samples.add(rows.LINK_BYTES, name, (link.received_bytes() - before) / size)
         _first_bytes(session, contender, server, tree.directory)
     with session.mounted(contender, source, "link") as tree:
-        drop_caches()
         files = large_paths(tree.directory, scale)[:READERS]
         got = cold.cold_bytes_per_s(
             session.loop, files, threads=READERS, bytes_each=size // len(files), limit_s=limit_s
@@ -75,10 +89,7 @@ def _measure(
 
 def _first_bytes(session: Session, contender: Contender, server: S3Server, tree: Path) -> None:
     """Small files that nobody has read; the bucket's own time is taken on the same files."""
-    count = session.scale.first_byte_files
-    # Every hundredth file or so: neighbours could have been fetched ahead.
-    step = max(1, session.scale.small_files // count)
-    keys = [small_name(FIRST_BYTE_FOLDER, index * step) for index in range(count)]
+    keys = _first_byte_keys(session.scale)
     before_ms = cold.origin_first_byte_ms(server.client(), BUCKET, keys)
     got_ms = cold.first_byte_ms(session.loop, [tree / key for key in keys], limit_s=20)
     # Before and after, so that a disturbance of the machine does not count for or against the contender.

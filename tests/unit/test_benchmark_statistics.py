@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from xml.etree import ElementTree
@@ -18,6 +19,7 @@ from benchmarks.report.statistics import Better, advantage, best, summarize
 from benchmarks.samples import Samples
 from benchmarks.session import Session, interleaved
 from benchmarks.settings import QUICK
+from benchmarks.suites.epochs import check_held
 
 KINDS = {"local": "local", "headrace": "headrace", "s3fs": "peer", "rclone": "peer"}
 
@@ -124,6 +126,11 @@ def test_promise_of_a_time_turns_at_its_threshold(seconds, verdict):
     assert outcome_of(row, samples_of(row, headrace=seconds)).verdict is verdict
 
 
+def test_a_promise_in_seconds_names_what_the_local_file_system_took():
+    row = rows.long_names_of(1_000_000)
+    assert outcome_of(row, samples_of(row, headrace=4.0, local=17.7)).note == "the local file system: 17.7 s"
+
+
 def test_promise_without_a_figure_is_not_measured_and_says_why():
     samples = Samples()
     samples.leave_out(rows.LINK_ONE, "headrace", "did not mount")
@@ -163,6 +170,24 @@ def test_every_promise_has_a_row_and_a_text_of_its_own():
 def test_interleaving_measures_each_once_a_repetition_and_never_in_the_same_place():
     order = [item for _, item in interleaved("ABC", 3)]
     assert "".join(order) == "ABCBCACAB"
+
+
+MEBIBYTE = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("disk", "hits", "complaint"),
+    [
+        (100, 100, None),
+        (114, 114, None),
+        (130, 100, "130 MiB of a quota of 100 MiB"),
+        (100, 200, "memory served"),
+    ],
+)
+def test_epochs_count_only_with_half_of_the_data_kept(disk, hits, complaint):
+    context = pytest.raises(OSError, match=complaint) if complaint else contextlib.nullcontext()
+    with context:
+        check_held(disk * MEBIBYTE, hits * MEBIBYTE, 100 * MEBIBYTE)
 
 
 def session_of(**changes):
