@@ -15,7 +15,7 @@ from headrace.roles.launch import become, launch
 from headrace.roles.messages import Answer, MountOrders
 from headrace.roles.mountpoints import check_mountpoint, check_places
 from headrace.settings.dataset import MountMode, MountSettings
-from headrace.settings.engine import EvictionPolicy
+from headrace.settings.engine import EvictionPolicy, SnapshotPolicy
 from headrace.settings.environment import Environment
 from headrace.settings.files import mount_settings, read_file
 from headrace.settings.paths import absolute
@@ -59,6 +59,13 @@ def run(
         EvictionPolicy | None,
         typer.Option(metavar="|".join(EvictionPolicy), help="Which blocks leave a full cache."),
     ] = None,
+    snapshot: Annotated[
+        SnapshotPolicy | None,
+        typer.Option(
+            metavar="|".join(SnapshotPolicy),
+            help="List the origin again (the default), or start at once with the last list.",
+        ),
+    ] = None,
     high: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Share of the quota at which eviction starts.")
     ] = None,
@@ -91,6 +98,7 @@ def run(
         read_ahead=read_ahead,
         block_size=block_size,
         eviction=eviction,
+        snapshot=snapshot,
         high=high,
         low=low,
         concurrency=concurrency,

@@ -56,6 +56,7 @@ def configure(
         limits=_limits(settings),
         transfer=_transfer(settings),
         eviction=settings.eviction,
+        snapshot=settings.snapshot,
     )
     return Configured(config, resolved.warnings)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from headrace.settings.engine import EvictionPolicy
+from headrace.settings.engine import EvictionPolicy, SnapshotPolicy
 from headrace.settings.model import Model
 
 
@@ -50,6 +50,11 @@ class DatasetSettings(Model):
     read_ahead: str = Field(default="128Mi", description="Most bytes fetched ahead of one sequential reader")
     eviction: EvictionPolicy = Field(
         default=EvictionPolicy.SCAN_RESISTANT, description="Which blocks leave a full cache"
+    )
+    snapshot: SnapshotPolicy = Field(
+        default=SnapshotPolicy.REFRESH,
+        description="`refresh` lists the origin again at the start (the last list serves if it does not answer); "
+        "`keep` starts at once with the last list",
     )
     high: float = Field(default=0.98, description="Share of the quota at which eviction starts")
     low: float = Field(default=0.95, description="Share of the quota at which eviction stops")

@@ -36,6 +36,13 @@ class EvictionPolicy(StrEnum):
     LFU = "lfu"
 
 
+class SnapshotPolicy(StrEnum):
+    """Which list of files an engine starts with: a new one, or the last one."""
+
+    REFRESH = "refresh"
+    KEEP = "keep"
+
+
 class FolderConfig(Model):
     """One cache folder with its own quota in bytes."""
 
@@ -93,6 +100,7 @@ class EngineConfig(Model):
     limits: Limits = Limits()
     transfer: TransferConfig = TransferConfig()
     eviction: EvictionPolicy = EvictionPolicy.SCAN_RESISTANT
+    snapshot: SnapshotPolicy = SnapshotPolicy.REFRESH
 
     def to_json(self) -> str:
         """The engine's own form, credentials in clear: never log, print or store what this returns."""
