@@ -1,4 +1,5 @@
-//! Keys that no file system can hold, and who keeps a name that two claim: one case for each rule of `docs/names.md`.
+//! Keys that no file system can hold, and who keeps a name that two claim: one case for each rule of
+//! `docs/semantics.md`, "Names".
 #![allow(clippy::unwrap_used)]
 
 mod snapshot_support;

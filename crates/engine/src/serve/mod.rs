@@ -2,7 +2,7 @@
 //!
 //! One process owns a cache folder; data-loader workers, the SDK and the command line attach to it over a Unix socket.
 //! A file that is whole in the cache is handed over as an open descriptor, so its reads cost no round trip at all; other
-//! reads and all control verbs are framed messages. `docs/format.md`, "Local protocol", describes every byte.
+//! reads and all control verbs are framed messages. `docs/format/local-protocol.md` describes every byte.
 
 mod client;
 mod frame;

@@ -1,7 +1,7 @@
 //! The immutable, versioned list of a dataset's files: built once from a listing, then only mapped.
 //!
 //! A snapshot knows names, sizes, versions and inodes. It knows nothing of bytes, caches or how an origin is reached.
-//! The file format stands in `docs/format.md`, the rules for keys in `docs/names.md`.
+//! The file format stands in `docs/format/snapshot.md`, the rules for keys in `docs/semantics.md`, "Names".
 //!
 //! `build` judges (`rules`) and collects (`collected`), `tree` sorts and settles conflicts, `draft` writes the file, `mapped` reads
 //! it, `difference` compares two of them; `layout`, `record` and `names` are the format's three parts.

@@ -1,4 +1,5 @@
-//! Which keys can be files, and what becomes of those that cannot. The same table for people: `docs/names.md`.
+//! Which keys can be files, and what becomes of those that cannot. The same table for people:
+//! `docs/semantics.md`, "Names".
 
 use super::NAME_MAX;
 use crate::origin::{ListedObject, ObjectKind};
@@ -166,7 +167,7 @@ pub(super) fn judge(object: &ListedObject, room: usize, posix: bool) -> Result<V
     if object.size > i64::MAX as u64 { Err(Rule::FileTooLarge) } else { Ok(Verdict::Entry(path)) }
 }
 
-/// Whether `path` can be a path below a directory, in the order in which `docs/names.md` lists the rules.
+/// Whether `path` can be a path below a directory, in the order in which `docs/semantics.md` lists the rules.
 pub(super) fn check_path(path: &[u8], room: usize, posix: bool) -> Result<(), Rule> {
     if path.contains(&0) {
         return Err(Rule::NulByte);

@@ -1,7 +1,7 @@
 //! The block store: levels of cache folders with quotas, eviction, checksums and warm restart. Never fetches.
 //!
 //! Inside a cache folder each file version has one sparse data file with its blocks at their natural place (so the kernel
-//! can be given a whole file as it is), and one log says which blocks are really there. See `docs/format-store.md`.
+//! can be given a whole file as it is), and one log says which blocks are really there. See `docs/format/cache-folder.md`.
 //!
 //! - `record`, `log`, `lock`, `layout`, `disk`: what lies on the disk;
 //! - `index`, `part`, `weights`: what is where, in memory;

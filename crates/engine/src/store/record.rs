@@ -1,6 +1,6 @@
 //! The records of a cache folder's log: encoding and decoding of bytes, nothing else. Knows no files.
 //!
-//! The format stands in `docs/format.md`, "Cache folder". Everything is little-endian. A record is a frame (CRC32C of the
+//! The format stands in `docs/format/cache-folder.md`. Everything is little-endian. A record is a frame (CRC32C of the
 //! rest, payload length, kind) and a payload; whatever does not decode exactly is damage, never a guess.
 
 use std::sync::Arc;
