@@ -69,13 +69,13 @@ def large_paths(tree: Path, scale: Scale) -> list[Path]:
 def small_paths(tree: Path, count: int, *, seed: int | None = None) -> list[Path]:
     """The first `count` small files; in an order of their own when a seed is given, as a shuffled epoch reads."""
     names = [small_name(SMALL, index) for index in range(count)]
-    return [tree / name for name in _ordered(names, seed)]
+    return [tree / name for name in ordered(names, seed)]
 
 
 def epoch_paths(tree: Path, count: int, *, seed: int) -> list[Path]:
     """The files of the epoch folder, which `tree` shows as its root, in the order of one shuffled epoch."""
     names = [small_name(EPOCH, index).removeprefix(f"{EPOCH}/") for index in range(count)]
-    return [tree / name for name in _ordered(names, seed)]
+    return [tree / name for name in ordered(names, seed)]
 
 
 def wide_name(entries: int) -> str:
@@ -105,7 +105,7 @@ def remove_folder(folder: Path) -> None:
     subprocess.run(["rm", "-rf", "--one-file-system", "--", str(folder)], check=False)
 
 
-def _ordered(names: list[str], seed: int | None) -> Sequence[str]:
+def ordered(names: list[str], seed: int | None) -> Sequence[str]:
     if seed is not None:
         random.Random(seed).shuffle(names)
     return names

@@ -1,6 +1,7 @@
 """Reads, small files and stat of data that the contender holds already; page cache cold and hot.
 
-All are mounted at once and measured in turn, so that a disturbance of the machine meets all of them.
+Large and small files are mounted apart, as datasets are: how best to mount follows from what is in one. All contenders
+are mounted at once and measured in turn, so that a disturbance of the machine meets all of them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import rows
-from benchmarks.contenders import Contender, Mounted
-from benchmarks.data import SMALL, large_paths, small_paths
+from benchmarks.contenders import Contender
+from benchmarks.data import LARGE, SMALL, large_name, ordered, small_name
 from benchmarks.machine import drop_caches
 from benchmarks.samples import Row
 from benchmarks.session import Session
+from benchmarks.settings import Scale
 from benchmarks.workloads import reads
 from benchmarks.workloads.names import walk_seconds
 
@@ -30,12 +32,29 @@ LOADER_THREADS = 8
 
 
 @dataclass(frozen=True)
+class Trees:
+    """Where one contender shows the folder of large files, and where the folder of small ones."""
+
+    large: Path
+    small: Path
+
+    def large_paths(self, scale: Scale) -> list[Path]:
+        names = [large_name(index) for index in range(scale.large_files)]
+        return [self.large / name.removeprefix(f"{LARGE}/") for name in names]
+
+    def small_paths(self, count: int, *, seed: int | None = None) -> list[Path]:
+        """The first `count` small files; in an order of their own when a seed is given, as a shuffled epoch reads."""
+        names = [small_name(SMALL, index) for index in range(count)]
+        return [self.small / name.removeprefix(f"{SMALL}/") for name in ordered(names, seed)]
+
+
+@dataclass(frozen=True)
 class Stand:
-    """One contender with its tree, measured in one repetition."""
+    """One contender with its two trees, measured in one repetition."""
 
     session: Session
     contender: Contender
-    tree: Path
+    trees: Trees
     repetition: int
 
     def measure(self, row: Row, figure: Callable[[], float]) -> None:
@@ -50,36 +69,39 @@ class Stand:
 def run(session: Session) -> None:
     """Every row of this group, for every contender that mounts."""
     with contextlib.ExitStack() as mounts:
-        trees = [
-            (contender, tree)
+        mounted = [
+            (contender, trees)
             for contender in session.contenders
-            if (tree := _mount(session, mounts, contender))
+            if (trees := _mount(session, mounts, contender))
         ]
         os.sync()
-        for repetition, (contender, tree) in session.repeated(trees):
+        for repetition, (contender, trees) in session.repeated(mounted):
             session.say(f"warm reads {repetition + 1}/{session.scale.repetitions}: {contender.name}")
-            stand = Stand(session, contender, tree.directory, repetition)
+            stand = Stand(session, contender, trees, repetition)
             _large_files(stand)
             _small_files(stand)
 
 
-def _mount(session: Session, mounts: contextlib.ExitStack, contender: Contender) -> Mounted | None:
+def _mount(session: Session, mounts: contextlib.ExitStack, contender: Contender) -> Trees | None:
     with session.attempt(contender, *READ_ROWS, *FILE_ROWS):
         session.say(f"mounting and warming {contender.name}")
-        tree = mounts.enter_context(session.mounted(contender, session.source(), "warm"))
-        if tree.warm(session.scale.warm_limit_s * 4) is None:
-            _read_through(session, tree.directory)
-        return tree
+        large = mounts.enter_context(session.mounted(contender, session.source(LARGE), "warm-large"))
+        small = mounts.enter_context(session.mounted(contender, session.source(SMALL), "warm-small"))
+        trees = Trees(large.directory, small.directory)
+        warmed = [tree.warm(session.scale.warm_limit_s * 4) for tree in (large, small)]
+        if None in warmed:
+            _read_through(session, trees)
+        return trees
     return None
 
 
-def _read_through(session: Session, tree: Path) -> None:
+def _read_through(session: Session, trees: Trees) -> None:
     """What a user of a peer does to warm it: reads what will be read. Bounded; the small files may not all fit in."""
     scale, loop = session.scale, session.loop
     loop.run(
-        "sequential", large_paths(tree, scale), seconds=scale.warm_limit_s, threads=1, block_bytes=1 << 20
+        "sequential", trees.large_paths(scale), seconds=scale.warm_limit_s, threads=1, block_bytes=1 << 20
     )
-    small = small_paths(tree, scale.loop_files)
+    small = trees.small_paths(scale.loop_files)
     done = loop.run("read", small, seconds=scale.warm_limit_s, threads=WARMING_THREADS)
     if done.operations < len(small):
         session.say(
@@ -89,7 +111,7 @@ def _read_through(session: Session, tree: Path) -> None:
 
 def _large_files(stand: Stand) -> None:
     loop, scale = stand.session.loop, stand.session.scale
-    files = large_paths(stand.tree, scale)
+    files = stand.trees.large_paths(scale)
 
     def random(block_bytes: int) -> float:
         return reads.random_reads_per_s(
@@ -119,8 +141,8 @@ def _large_files(stand: Stand) -> None:
 def _small_files(stand: Stand) -> None:
     loop, scale = stand.session.loop, stand.session.scale
     # Another order each time, as in shuffled epochs, but the same for every contender.
-    files = small_paths(stand.tree, scale.loop_files, seed=stand.repetition)
-    every = small_paths(stand.tree, scale.small_files)
+    files = stand.trees.small_paths(scale.loop_files, seed=stand.repetition)
+    every = stand.trees.small_paths(scale.small_files)
     if drop_caches():
         stand.measure(
             rows.SMALL_FIRST, lambda: loop.run("read", files, seconds=scale.cold_limit_s).operations_per_s
@@ -144,7 +166,5 @@ def _small_files(stand: Stand) -> None:
     if drop_caches():
         stand.measure(
             rows.WALK,
-            lambda: walk_seconds(
-                stand.tree / SMALL, entries=scale.small_files, limit_s=scale.listing_limit_s
-            ),
+            lambda: walk_seconds(stand.trees.small, entries=scale.small_files, limit_s=scale.listing_limit_s),
         )
