@@ -83,6 +83,13 @@ class TransferConfig(Model):
     threads: int = Field(default=2, ge=1, le=256)
 
 
+class SnapshotPolicy(StrEnum):
+    """Which snapshot an engine starts with: a new one, or the last one if there is one."""
+
+    REFRESH = "refresh"
+    KEEP = "keep"
+
+
 class EngineConfig(Model):
     """One engine: one dataset, its origins, its cache and its limits."""
 
@@ -93,6 +100,7 @@ class EngineConfig(Model):
     limits: Limits = Limits()
     transfer: TransferConfig = TransferConfig()
     eviction: EvictionPolicy = EvictionPolicy.SCAN_RESISTANT
+    snapshot: SnapshotPolicy = SnapshotPolicy.REFRESH
 
     def to_json(self) -> str:
         """The engine's own form, credentials in clear: never log, print or store what this returns."""
