@@ -90,6 +90,13 @@ class TransferConfig(Model):
     threads: int = Field(default=2, ge=1, le=256)
 
 
+class SnapshotPolicy(StrEnum):
+    """Which snapshot an engine starts with: a new one, or the last one if there is one."""
+
+    REFRESH = "refresh"
+    KEEP = "keep"
+
+
 class EngineConfig(Model):
     """One engine: one dataset, its origins, its cache and its limits."""
 
