@@ -50,6 +50,7 @@ class Shell:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="surrogateescape",
             timeout=deadline_s,
             check=False,
         )

@@ -61,7 +61,9 @@ def read_in_worker(argument) -> tuple[int, str]:
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_data_loader_workers_read_through_the_one_owner(dataset, content, method: str) -> None:
+def test_data_loader_workers_read_through_the_one_owner(dataset, content, method: str, monkeypatch) -> None:
+    # A worker that does not inherit our modules imports this one by its name.
+    monkeypatch.syspath_prepend(Path(__file__).parents[1])
     assert dataset.role == "owner"
     paths = sorted(content)
     with multiprocessing.get_context(method).Pool(3) as pool:

@@ -31,7 +31,11 @@ def run(
             "NAME=ORIGIN for each of several.",
         ),
     ],
-    mountpoint: Annotated[Path, typer.Argument(metavar="MOUNTPOINT", help="An empty folder.")],
+    mountpoint: Annotated[
+        # Whether it can be used is ours to say, with what to do about it.
+        Path,
+        typer.Argument(metavar="MOUNTPOINT", help="An empty folder.", readable=False),
+    ],
     cache: words.Cache = None,
     option: words.Option = None,
     secret_file: words.SecretFile = None,

@@ -1,0 +1,101 @@
+"""Many processes read at random, by `pread` and by `mmap`, through a cache of half the data, while it is worked on."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .harness import Shell, drop_page_cache
+
+READERS = 4
+SECONDS = 3.0
+SIZES = [1, 4095, 4096, 4097, 131_072, 1 << 20, (1 << 20) + 1, 3_000_001, 9_000_003]
+
+
+def read_at_random(source: Path, mountpoint: Path, seed: int, seconds: float) -> int:
+    """Compares random ranges of random files with the source; the ranges compared. Raises at the first difference."""
+    chance = random.Random(seed)
+    names = sorted(path.name for path in source.iterdir())
+    deadline = time.monotonic() + seconds
+    count = 0
+    while time.monotonic() < deadline:
+        name = chance.choice(names)
+        expected = (source / name).read_bytes()
+        descriptor = os.open(mountpoint / name, os.O_RDONLY)
+        try:
+            for _ in range(chance.randrange(1, 12)):
+                offset = chance.randrange(len(expected) + 4096)
+                length = chance.choice([1, 511, 4096, 65_536, 300_000])
+                found = pick(descriptor, len(expected), offset, length, mapped=chance.random() < 0.4)
+                if found != expected[offset : offset + length]:
+                    raise SystemExit(f"seed {seed}: {name} differs in [{offset}, {offset + length})")
+                count += 1
+        finally:
+            os.close(descriptor)
+    return count
+
+
+def pick(descriptor: int, size: int, offset: int, length: int, *, mapped: bool) -> bytes:
+    """The range, by a mapping or by `pread` until the end."""
+    if mapped:
+        with mmap.mmap(descriptor, size, prot=mmap.PROT_READ) as view:
+            return view[offset : offset + length]
+    pieces = []
+    while length > 0 and (piece := os.pread(descriptor, length, offset)):
+        pieces.append(piece)
+        offset, length = offset + len(piece), length - len(piece)
+    return b"".join(pieces)
+
+
+@pytest.mark.parametrize("mode", ["passthrough", "elide", "classic"])
+def test_every_random_read_is_right_while_the_cache_is_worked_on(shell: Shell, tmp_path: Path, mode: str, bucket) -> None:
+    if mode == "passthrough" and os.geteuid() != 0:
+        pytest.skip("passthrough needs CAP_SYS_ADMIN; run as root")
+    source = tmp_path / "source"
+    source.mkdir()
+    content = {f"file-{number}": random.Random(number).randbytes(size) for number, size in enumerate(SIZES)}
+    for name, data in content.items():
+        (source / name).write_bytes(data)
+    bucket.fill(content)
+    words = ["--mode", mode, "--block-size", "256Ki"]
+    arguments = {"cache": tmp_path / "cache", "quota": "8Mi", "options": bucket.options}
+    with shell.mounted(bucket.uri, tmp_path / "mnt", *words, **arguments) as mountpoint:
+        readers = [start_reader(source, mountpoint, seed) for seed in range(READERS)]
+        try:
+            disturbances = work_on(shell, mountpoint, readers)
+        finally:
+            ended = [(reader.communicate(timeout=60), reader.returncode) for reader in readers]
+        assert [code for _, code in ended] == [0] * READERS, ended
+        assert all(int(talk[0]) > 10 for talk, _ in ended), "too few reads to prove anything"
+        assert disturbances >= 3
+        assert shell.status(mountpoint)["corrupt_blocks"] == 0
+
+
+def start_reader(source: Path, mountpoint: Path, seed: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.integration.test_random_reads", str(source), str(mountpoint), str(seed)]
+    return subprocess.Popen(
+        command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def work_on(shell: Shell, mountpoint: Path, readers: list[subprocess.Popen[str]]) -> int:
+    """Refreshes, evicts, verifies and empties the page cache until the readers are done; the rounds' steps."""
+    steps = 0
+    while any(reader.poll() is None for reader in readers):
+        for words in (["evict", mountpoint, "--all"], ["refresh", mountpoint], ["verify", mountpoint]):
+            shell.must(*words)
+            drop_page_cache()
+            steps += 1
+    return steps
+
+
+if __name__ == "__main__":
+    origin, mounted, number = sys.argv[1:]
+    print(read_at_random(Path(origin), Path(mounted), int(number), SECONDS))  # noqa: T201 - the answer to the parent

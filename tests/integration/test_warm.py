@@ -1,0 +1,95 @@
+"""Warm as a person meets it: interrupted and taken up again, a part of the tree, progress in a log file."""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from headrace.testing.faulty_origin import Fault, Lie
+
+from .harness import HEADRACE, Shell, tree_of
+
+CONTENT = {f"{'left' if i % 2 else 'right'}/part-{i:02}": random.Random(i).randbytes(400_000 + i) for i in range(40)}
+TOTAL = sum(map(len, CONTENT.values()))
+
+
+def slow(liar) -> None:
+    """About 2 MB/s for each connection."""
+    liar.add(Fault(Lie.SLOW_DRIP, r"^/data/[^?]", delay_s=0.0005))
+
+
+def start_warm(shell: Shell, *words: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [HEADRACE, "warm", *map(str, words)], env=shell.full_environment(), stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_an_interrupted_warm_goes_on_where_it_stopped(shell: Shell, liar, lying_bucket, tmp_path: Path) -> None:
+    lying_bucket.fill(CONTENT)
+    arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
+    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", "--concurrency", "2", **arguments) as mountpoint:
+        slow(liar)
+        with start_warm(shell, mountpoint) as warm:
+            deadline = time.monotonic() + 30
+            while shell.status(mountpoint)["cached_bytes"] < TOTAL // 8 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            warm.send_signal(signal.SIGINT)
+            _, talk = warm.communicate(timeout=30)
+        assert warm.returncode == 130, talk
+        assert "goes on from there" in talk
+        assert "Traceback" not in talk
+        kept = shell.status(mountpoint)["cached_bytes"]
+        assert TOTAL // 8 <= kept < TOTAL, "it was meant to be interrupted in the middle"
+        liar.clear()
+        time.sleep(0.5)
+        assert shell.status(mountpoint)["cached_bytes"] < TOTAL, "a cancelled warm goes on in secret"
+        assert "complete" in shell.must("warm", mountpoint).stderr
+        status = shell.status(mountpoint)
+        assert status["cached_bytes"] == TOTAL
+        assert status["reads"]["origin_bytes"] <= TOTAL + 2 * (4 << 20), "at most what was on its way came twice"
+        lying_bucket.stop_server()
+        assert tree_of(mountpoint) == CONTENT
+
+
+def test_warm_of_a_folder_brings_that_folder_alone(shell: Shell, bucket, tmp_path: Path) -> None:
+    bucket.fill(CONTENT)
+    left = sum(len(data) for key, data in CONTENT.items() if key.startswith("left/"))
+    with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
+        shell.must("warm", mountpoint / "left")
+        assert shell.status(mountpoint)["cached_bytes"] == left
+        shell.must("warm", mountpoint, "right/part-00")
+        assert shell.status(mountpoint)["cached_bytes"] == left + len(CONTENT["right/part-00"])
+        absent = shell.run("warm", mountpoint, "nowhere")
+        assert absent.code == 4, absent.talk
+        assert "nowhere" in absent.stderr
+
+
+def test_a_log_file_gets_lines_not_a_bar(shell: Shell, liar, lying_bucket, tmp_path: Path) -> None:
+    lying_bucket.fill(CONTENT)
+    arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
+    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", "--concurrency", "1", **arguments) as mountpoint:
+        slow(liar)
+        talk = shell.must("warm", mountpoint).stderr
+        assert re.search(r"^warm: [\d.]+MiB of [\d.]+MiB \([\d.]+%\), \d+ of 40 files, [\d.]+[KM]iB/s", talk, re.MULTILINE)
+        assert talk.splitlines()[-1].startswith("warm: complete: 40 files")
+        assert "\r" not in talk
+        assert "\x1b" not in talk
+
+
+def test_each_pass_over_more_than_the_cache_holds_fetches_no_byte_twice(shell, bucket, tmp_path: Path) -> None:
+    bucket.fill(CONTENT)
+    small = {"cache": tmp_path / "cache", "quota": "8Mi", "options": bucket.options}
+    with shell.mounted(bucket.uri, tmp_path / "mnt", "--block-size", "128Ki", **small) as mountpoint:
+        fetched = [0]
+        for epoch in range(2):
+            order = sorted(CONTENT)
+            random.Random(epoch).shuffle(order)
+            for name in order:
+                assert (mountpoint / name).read_bytes() == CONTENT[name]
+            fetched.append(shell.status(mountpoint)["reads"]["origin_bytes"])
+            assert fetched[-1] - fetched[-2] <= TOTAL, "a byte was fetched twice in one pass"
+        assert sum(level["used_bytes"] for level in shell.status(mountpoint)["levels"]) <= 8 << 20
