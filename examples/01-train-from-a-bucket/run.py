@@ -41,7 +41,7 @@ def main() -> int:
         say(
             f"serving s3:// at {storage.server.endpoint}: {storage.describe_link()}, {LINK_BITS_PER_S // 10**6} Mbit/s"
         )
-        experiment = Experiment(storage, Commands(storage.server, work, []), caches, [], {})
+        experiment = Experiment(storage, Commands(storage.server, work, caches, []), caches, [], {})
         for workload in workloads(data, sizes):
             experiment.run(workload, chosen)
         found = disagreements(experiment.rows)

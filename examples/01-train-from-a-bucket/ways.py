@@ -38,6 +38,7 @@ class Commands:
 
     server: S3Server
     work: Path
+    caches: Path
     shown: list[str]
 
     def run(self, *command: str, timeout_s: float = MOUNT_TIMEOUT_S) -> None:
@@ -71,7 +72,11 @@ class Commands:
         return {**os.environ, **keys.environment(), **s3fs_names, **own}
 
     def _show(self, command: tuple[str, ...]) -> None:
-        text = " ".join([Path(command[0]).name, *command[1:]]).replace(f"{self.work}/", "")
+        text = (
+            " ".join([Path(command[0]).name, *command[1:]])
+            .replace(f"{self.work}/", "")
+            .replace(f"{self.caches}/", "cache/")
+        )
         if text not in self.shown:
             self.shown.append(text)
 
