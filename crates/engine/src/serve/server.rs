@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
+use nix::sys::socket::{Shutdown, shutdown};
 use tokio::runtime::Handle;
 
 use super::frame::{Kind, MAX_PAYLOAD_BYTES};
@@ -38,7 +39,8 @@ pub trait Control: Send + Sync + 'static {
 /// A running server; dropping it closes the socket and ends all connections.
 #[derive(Debug)]
 pub struct Server {
-    path: PathBuf,
+    state_directory: PathBuf,
+    listener: Arc<UnixListener>,
     stopping: Arc<AtomicBool>,
     acceptor: Option<JoinHandle<()>>,
 }
@@ -68,20 +70,22 @@ impl Server {
         let stopping = Arc::new(AtomicBool::new(false));
         let connections = AtomicUsize::new(0);
         let shared = Arc::new(Shared { filesystem, control, runtime, stopping: stopping.clone(), connections });
+        let listener = Arc::new(listener);
+        let accepting = listener.clone();
         let acceptor = std::thread::Builder::new()
             .name("headrace-serve".into())
-            .spawn(move || accept(&listener, &shared))
+            .spawn(move || accept(&accepting, &shared))
             .map_err(|error| Error::from_io("start a thread for", &path, error))?;
-        Ok(Server { path: state_directory.to_owned(), stopping, acceptor: Some(acceptor) })
+        Ok(Server { state_directory: state_directory.to_owned(), listener, stopping, acceptor: Some(acceptor) })
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::SeqCst);
-        if let Ok((path, _directory)) = address(&self.path) {
-            // One connection wakes the acceptor, which sees the flag.
-            let _ = UnixStream::connect(&path);
+        // Wakes the acceptor whether or not the socket's folder is still there.
+        let _ = shutdown(self.listener.as_raw_fd(), Shutdown::Both);
+        if let Ok((path, _directory)) = address(&self.state_directory) {
             let _ = std::fs::remove_file(&path);
         }
         if let Some(acceptor) = self.acceptor.take() {

@@ -110,10 +110,12 @@ impl Log {
         self.writer.lock().append(&bytes).map(drop)
     }
 
-    /// Marks the log as complete and puts it on the disk.
+    /// Marks the log as complete.
+    ///
+    /// It is not forced to the disk: on ext4 that would first write out every block of the run (40 s for 2 GB on a slow
+    /// disk, measured), and a log that a power loss tears is cut at its last whole record all the same.
     pub fn close(&self) -> io::Result<()> {
-        self.append_record(&Record::Clean)?;
-        self.writer.lock().file.sync_data()
+        self.append_record(&Record::Clean)
     }
 
     /// The key of `id`, whose file record stands at `offset`; `None` when another record stands there.

@@ -243,7 +243,7 @@ impl Folder {
         self.log.compact(keep, moved)
     }
 
-    /// Puts the log on the disk and gives the folder free.
+    /// Ends the log and gives the folder free.
     pub fn close(&self) -> std::io::Result<()> {
         let result = self.log.close();
         self.lock.release();
