@@ -78,7 +78,9 @@ class Shell:
     ) -> Iterator[Path]:
         """Mounts, and unmounts whatever happened in between."""
         mountpoint.mkdir(parents=True, exist_ok=True)
-        spelled = [word for name, value in (options or {}).items() for word in ("--option", f"{name}={value}")]
+        spelled = [
+            word for name, value in (options or {}).items() for word in ("--option", f"{name}={value}")
+        ]
         cached = ["--cache", f"{cache}:{quota}"] if cache else []
         self.must("mount", origin, mountpoint, *cached, *spelled, *words)
         try:
@@ -90,7 +92,11 @@ class Shell:
 
 def tree_of(folder: Path) -> dict[str, bytes]:
     """Every file below a folder with its content."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def drop_page_cache() -> None:

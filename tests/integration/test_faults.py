@@ -33,7 +33,9 @@ def read_leniently(mountpoint: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("moment_s", [0.05, 0.3, 0.8])
-def test_kill_9_during_a_fill_leaves_a_cache_that_serves_nothing_wrong(shell, bucket, tmp_path, moment_s) -> None:
+def test_kill_9_during_a_fill_leaves_a_cache_that_serves_nothing_wrong(
+    shell, bucket, tmp_path, moment_s
+) -> None:
     content = content_of(120, 300_000)
     bucket.fill(content)
     arguments = {"cache": tmp_path / "cache", "options": bucket.options}
@@ -50,7 +52,9 @@ def test_kill_9_during_a_fill_leaves_a_cache_that_serves_nothing_wrong(shell, bu
 
 
 @pytest.mark.parametrize("remounted", [True, False], ids=["after a restart", "while mounted"])
-def test_flipped_bits_anywhere_in_the_cache_are_never_served(shell, bucket, tmp_path, remounted: bool) -> None:
+def test_flipped_bits_anywhere_in_the_cache_are_never_served(
+    shell, bucket, tmp_path, remounted: bool
+) -> None:
     content = content_of(20, 200_000)
     bucket.fill(content)
     arguments = {"cache": tmp_path / "cache", "options": bucket.options}
@@ -107,7 +111,9 @@ def test_a_full_disk_costs_caching_never_the_read(shell: Shell, bucket, tmp_path
     cache.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", cache], check=True)
     try:
-        with shell.mounted(bucket.uri, tmp_path / "mnt", cache=cache, quota="10Mi", options=bucket.options) as mountpoint:
+        with shell.mounted(
+            bucket.uri, tmp_path / "mnt", cache=cache, quota="10Mi", options=bucket.options
+        ) as mountpoint:
             room = shutil.disk_usage(cache).free
             (cache / "ballast").write_bytes(b"\0" * (room - 300_000))
             assert tree_of(mountpoint) == content
@@ -117,10 +123,14 @@ def test_a_full_disk_costs_caching_never_the_read(shell: Shell, bucket, tmp_path
 
 def test_two_mounts_may_not_share_a_cache_folder(shell: Shell, bucket, tmp_path: Path) -> None:
     bucket.fill({"a": b"1"})
-    with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
         (tmp_path / "second").mkdir()
         words = [word for name, value in bucket.options.items() for word in ("--option", f"{name}={value}")]
-        outcome = shell.run("mount", bucket.uri, tmp_path / "second", "--cache", f"{tmp_path / 'cache'}:1Gi", *words)
+        outcome = shell.run(
+            "mount", bucket.uri, tmp_path / "second", "--cache", f"{tmp_path / 'cache'}:1Gi", *words
+        )
         assert outcome.code != 0
         assert str(shell.status(mountpoint)["pid"]) in outcome.stderr
         assert (mountpoint / "a").read_bytes() == b"1"

@@ -20,7 +20,9 @@ def content() -> dict[str, bytes]:
 def test_warm_is_complete_and_the_origin_is_read_once(shell: Shell, bucket, content, tmp_path: Path) -> None:
     bucket.fill(content)
     total = sum(map(len, content.values()))
-    with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
         shell.must("warm", mountpoint)
         status = shell.status(mountpoint)
         assert status["cached_bytes"] == total
@@ -29,7 +31,9 @@ def test_warm_is_complete_and_the_origin_is_read_once(shell: Shell, bucket, cont
         assert tree_of(mountpoint) == content, "a warm mount needs no origin"
 
 
-def test_a_restart_keeps_what_was_cached_and_works_without_the_origin(shell, bucket, content, tmp_path: Path) -> None:
+def test_a_restart_keeps_what_was_cached_and_works_without_the_origin(
+    shell, bucket, content, tmp_path: Path
+) -> None:
     bucket.fill(content)
     arguments = {"cache": tmp_path / "cache", "options": bucket.options}
     with shell.mounted(bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
@@ -40,9 +44,13 @@ def test_a_restart_keeps_what_was_cached_and_works_without_the_origin(shell, buc
         assert shell.status(mountpoint)["reads"]["origin_bytes"] == 0
 
 
-def test_evict_gives_space_back_and_the_data_is_still_readable(shell, bucket, content, tmp_path: Path) -> None:
+def test_evict_gives_space_back_and_the_data_is_still_readable(
+    shell, bucket, content, tmp_path: Path
+) -> None:
     bucket.fill(content)
-    with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
         shell.must("warm", mountpoint)
         shell.must("evict", mountpoint, "--all")
         assert shell.status(mountpoint)["cached_bytes"] == 0
@@ -51,7 +59,9 @@ def test_evict_gives_space_back_and_the_data_is_still_readable(shell, bucket, co
 
 def test_refresh_moves_readers_on_between_opens(shell: Shell, bucket, tmp_path: Path) -> None:
     bucket.fill({"same": b"one", "changed": b"old", "removed": b"gone soon"})
-    with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
         assert (mountpoint / "changed").read_bytes() == b"old"
         inode = (mountpoint / "same").stat().st_ino
         with (mountpoint / "changed").open("rb") as before:
@@ -63,9 +73,13 @@ def test_refresh_moves_readers_on_between_opens(shell: Shell, bucket, tmp_path: 
         assert (mountpoint / "same").stat().st_ino == inode
 
 
-def test_an_object_that_changed_under_its_snapshot_is_stale_never_mixed(shell: Shell, bucket, tmp_path: Path) -> None:
+def test_an_object_that_changed_under_its_snapshot_is_stale_never_mixed(
+    shell: Shell, bucket, tmp_path: Path
+) -> None:
     bucket.fill({"file": b"a" * 100})
-    with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
         bucket.fill({"file": b"b" * 100})
         with pytest.raises(OSError) as caught:
             (mountpoint / "file").read_bytes()
@@ -76,21 +90,27 @@ def test_an_object_that_changed_under_its_snapshot_is_stale_never_mixed(shell: S
 
 def test_hostile_keys_are_left_out_counted_and_named(shell: Shell, bucket, tmp_path: Path) -> None:
     bucket.fill({"good/a": b"1", "good/b ": b"2", "good/#?%41+": b"3", "ünï/ç": b"4"})
-    with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
         assert tree_of(mountpoint) == {"good/a": b"1", "good/b ": b"2", "good/#?%41+": b"3", "ünï/ç": b"4"}
         assert shell.status(mountpoint)["snapshot"]["rejected_keys"] == 0
 
 
 def test_ls_shows_what_the_mount_shows(shell: Shell, bucket, content, tmp_path: Path) -> None:
     bucket.fill(content)
-    with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
         listed = shell.must("ls", mountpoint).stdout.split()
         assert set(content) <= set(listed)
 
 
 def test_metrics_speak_prometheus(shell: Shell, bucket, content, tmp_path: Path) -> None:
     bucket.fill(content)
-    with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
         tree_of(mountpoint)
         text = shell.must("metrics", mountpoint).stdout
         values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
@@ -112,7 +132,9 @@ def test_warm_reports_what_did_not_fit(shell: Shell, bucket, content, tmp_path: 
 
 def test_status_lists_all_mounts_as_json(shell: Shell, bucket, content, tmp_path: Path) -> None:
     bucket.fill(content)
-    with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
         told = json.loads(shell.must("status", "--json").stdout)
         assert str(mountpoint) in json.dumps(told)
         assert str(mountpoint) in shell.must("status").stdout

@@ -31,7 +31,9 @@ def mounted_bucket(shell: Shell, bucket, tmp_path: Path, mode: str):
     content["big/blocks.bin"] = random.Random(99).randbytes(9 * (1 << 20) + 12345)
     content["empty.txt"] = b""
     bucket.fill(content)
-    with shell.mounted(bucket.uri, tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache", options=bucket.options) as mnt:
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache", options=bucket.options
+    ) as mnt:
         yield mnt, content
 
 
@@ -114,7 +116,9 @@ def test_statfs_and_find_tell_the_truth(mounted_bucket) -> None:
     mountpoint, content = mounted_bucket
     facts = os.statvfs(mountpoint)
     assert facts.f_blocks * facts.f_frsize >= sum(map(len, content.values()))
-    found = subprocess.run(["find", str(mountpoint), "-type", "f"], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        ["find", str(mountpoint), "-type", "f"], capture_output=True, text=True, check=True
+    )
     assert len(found.stdout.splitlines()) == len(content)
 
 
@@ -134,7 +138,9 @@ def test_a_folder_keeps_its_symbolic_links(shell: Shell, tmp_path: Path, mode: s
     (source / "sub" / "data").write_bytes(b"content")
     (source / "link").symlink_to("sub/data")
     (source / "outside").symlink_to("/etc/hostname")
-    with shell.mounted(f"local://{source}", tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache") as mountpoint:
+    with shell.mounted(
+        f"local://{source}", tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache"
+    ) as mountpoint:
         assert (mountpoint / "link").read_bytes() == b"content"
         assert (mountpoint / "outside").readlink() == Path("/etc/hostname")
 

@@ -23,7 +23,9 @@ def content() -> dict[str, bytes]:
 @pytest.fixture
 def dataset(bucket, content, tmp_path: Path):
     bucket.fill(content)
-    with headrace.open_dataset(bucket.uri, cache=f"{tmp_path / 'cache'}:1Gi", options=bucket.options_with_keys) as opened:
+    with headrace.open_dataset(
+        bucket.uri, cache=f"{tmp_path / 'cache'}:1Gi", options=bucket.options_with_keys
+    ) as opened:
         yield opened
 
 
@@ -40,7 +42,9 @@ def test_a_batch_lands_in_the_callers_memory(dataset, content) -> None:
     views = dataset.read_many(paths, out=buffers)
     assert [bytes(view) for view in views] == [content[path] for path in paths]
     assert [view.obj for view in views] == buffers
-    assert [bytes(buffer[-10:]) for buffer in buffers] == [bytes(10)] * len(paths), "nothing beyond a file's end"
+    assert [bytes(buffer[-10:]) for buffer in buffers] == [bytes(10)] * len(paths), (
+        "nothing beyond a file's end"
+    )
 
 
 def test_a_missing_file_in_a_batch_is_named(dataset) -> None:
@@ -87,11 +91,18 @@ def test_fsspec_reads_through_the_cache(bucket, content, tmp_path: Path) -> None
     import fsspec
 
     bucket.fill(content)
-    options = {"origin": bucket.uri, "cache": f"{tmp_path / 'cache'}:1Gi", "options": bucket.options_with_keys}
+    options = {
+        "origin": bucket.uri,
+        "cache": f"{tmp_path / 'cache'}:1Gi",
+        "options": bucket.options_with_keys,
+    }
     filesystem = fsspec.filesystem("headrace", **options)
     path = sorted(content)[0]
     assert filesystem.cat_file(path) == content[path]
-    assert filesystem.cat_file("shards/large.tar", start=4_000_000, end=4_500_000) == content["shards/large.tar"][4_000_000:4_500_000]
+    assert (
+        filesystem.cat_file("shards/large.tar", start=4_000_000, end=4_500_000)
+        == content["shards/large.tar"][4_000_000:4_500_000]
+    )
     assert filesystem.info(path)["size"] == len(content[path])
     assert set(filesystem.find("")) == set(content)
     with pytest.raises(OSError, match="read-only"):

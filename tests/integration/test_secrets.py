@@ -22,8 +22,13 @@ def test_a_secret_is_nowhere_to_be_seen(shell: Shell, bucket, tmp_path: Path) ->
         pid = shell.status(mountpoint)["pid"]
         (mountpoint / "a").read_bytes()
         shell.run("refresh", mountpoint)
-        traces = [shell.run(*verb).talk for verb in (["status", "--json"], ["status"], ["metrics", mountpoint])]
-        traces += [Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="replace") for name in ("cmdline", "environ")]
+        traces = [
+            shell.run(*verb).talk for verb in (["status", "--json"], ["status"], ["metrics", mountpoint])
+        ]
+        traces += [
+            Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="replace")
+            for name in ("cmdline", "environ")
+        ]
         traces += [Path("/proc/mounts").read_text()]
     kept = [path for path in tmp_path.rglob("*") if path.is_file() and path != secret_file]
     kept = [path for path in kept if bucket.server.root not in path.parents and "server" not in path.parts]
