@@ -1,4 +1,4 @@
-"""Every mistake of a user: one line that says what, on what, and what next; within seconds; the documented exit code."""
+"""Every mistake of a user: one line that says what, on what, what next; in seconds; the documented exit code."""
 
 from __future__ import annotations
 

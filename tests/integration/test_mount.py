@@ -86,8 +86,8 @@ def test_every_write_is_refused_as_read_only(mounted_bucket) -> None:
     attempts = [
         lambda: (mountpoint / "new").write_bytes(b"x"),
         lambda: (mountpoint / "empty.txt").open("ab"),
-        lambda: (mountpoint / "empty.txt").unlink(),
-        lambda: (mountpoint / "folder").mkdir(),
+        (mountpoint / "empty.txt").unlink,
+        (mountpoint / "folder").mkdir,
         lambda: (mountpoint / "empty.txt").rename(mountpoint / "other"),
         lambda: os.truncate(mountpoint / "empty.txt", 1),
         lambda: os.chmod(mountpoint / "empty.txt", 0o600),

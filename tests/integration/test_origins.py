@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import http.server
 import os
-import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from headrace.testing.oss_objects import OssBucket
 from headrace.testing.oss_server import OssServer
 
 from .harness import Shell, tree_of
+from .servers import RangeHandler
 
 HOSTILE = {
     "good/plain.txt": b"plain",
@@ -136,30 +136,6 @@ def test_control_characters_in_names_do_not_reach_the_terminal(
     ) as mountpoint:
         for words in (["status", mountpoint], ["status"]):
             assert "\x1b" not in shell.must(*words).talk
-
-
-class RangeHandler(http.server.SimpleHTTPRequestHandler):
-    """Python's server with byte ranges, as every real web server has them."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        match = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-        path = Path(self.translate_path(self.path))
-        if match is None or not path.is_file():
-            super().do_GET()
-            return
-        start, last = int(match[1]), min(int(match[2]), path.stat().st_size - 1)
-        body = path.read_bytes()[start : last + 1]
-        self.send_response(206)
-        self.send_header("Content-Range", f"bytes {start}-{last}/{path.stat().st_size}")
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Last-Modified", self.date_time_string(path.stat().st_mtime))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
 
 
 @pytest.fixture
