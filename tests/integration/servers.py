@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from headrace.testing.buckets import put_object
 from headrace.testing.s3_server import S3Server
@@ -47,3 +50,27 @@ class Bucket:
 
     def stop_server(self) -> None:
         self.server.stop()
+
+
+class RangeHandler(http.server.SimpleHTTPRequestHandler):
+    """Python's server with byte ranges, as every real web server has them."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        match = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        path = Path(self.translate_path(self.path))
+        if match is None or not path.is_file():
+            super().do_GET()
+            return
+        start, last = int(match[1]), min(int(match[2]), path.stat().st_size - 1)
+        body = path.read_bytes()[start : last + 1]
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {start}-{last}/{path.stat().st_size}")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Last-Modified", self.date_time_string(path.stat().st_mtime))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""

@@ -25,10 +25,19 @@ STORM = 5
 
 @pytest.mark.parametrize(
     "lie",
-    [Lie.SHORT_BODY, Lie.WRONG_LENGTH, Lie.RESET_IN_BODY, Lie.CONNECTION_RESET, Lie.SERVER_ERROR, Lie.RANGE_AS_WHOLE],
+    [
+        Lie.SHORT_BODY,
+        Lie.WRONG_LENGTH,
+        Lie.RESET_IN_BODY,
+        Lie.CONNECTION_RESET,
+        Lie.SERVER_ERROR,
+        Lie.RANGE_AS_WHOLE,
+    ],
     ids=lambda lie: lie.name.lower(),
 )
-def test_a_lie_now_and_then_costs_time_not_truth(shell: Shell, liar, lying_bucket, tmp_path: Path, lie: Lie) -> None:
+def test_a_lie_now_and_then_costs_time_not_truth(
+    shell: Shell, liar, lying_bucket, tmp_path: Path, lie: Lie
+) -> None:
     lying_bucket.fill(CONTENT)
     arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
     with shell.mounted(lying_bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
@@ -48,7 +57,9 @@ def test_a_storm_of_503_is_waited_out(shell: Shell, liar, lying_bucket, tmp_path
         assert shell.status(mountpoint)["reads"]["origin_retries"] >= STORM
 
 
-def test_an_origin_that_never_recovers_is_an_error_not_a_hang(shell, liar, lying_bucket, tmp_path: Path) -> None:
+def test_an_origin_that_never_recovers_is_an_error_not_a_hang(
+    shell, liar, lying_bucket, tmp_path: Path
+) -> None:
     lying_bucket.fill({"a": b"content"})
     arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
     with shell.mounted(lying_bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
@@ -87,7 +98,9 @@ def test_an_etag_other_than_the_listed_one_is_stale(shell: Shell, liar, lying_bu
     [Lie.TRUNCATED_LISTING, Lie.GARBAGE, Lie.LOST_CONTINUATION],
     ids=lambda lie: lie.name.lower(),
 )
-def test_a_broken_listing_is_refused_as_a_whole(shell: Shell, liar, lying_bucket, tmp_path: Path, lie: Lie) -> None:
+def test_a_broken_listing_is_refused_as_a_whole(
+    shell: Shell, liar, lying_bucket, tmp_path: Path, lie: Lie
+) -> None:
     # More than two pages of 1000 keys, so that continuation matters.
     lying_bucket.fill({f"n/{number:04}": b"" for number in range(2100)})
     fault = liar.add(Fault(lie, LISTING))
@@ -106,7 +119,9 @@ def test_a_broken_listing_is_refused_as_a_whole(shell: Shell, liar, lying_bucket
         shell.run("unmount", "--force", tmp_path / "mnt")
 
 
-def test_a_token_that_repeats_itself_neither_hangs_nor_loses_names(shell, liar, lying_bucket, tmp_path: Path) -> None:
+def test_a_token_that_repeats_itself_neither_hangs_nor_loses_names(
+    shell, liar, lying_bucket, tmp_path: Path
+) -> None:
     lying_bucket.fill({f"n/{number:04}": b"" for number in range(2100)})
     fault = liar.add(Fault(Lie.REPEATED_CONTINUATION, LISTING))
     (tmp_path / "mnt").mkdir()
@@ -121,7 +136,9 @@ def test_a_token_that_repeats_itself_neither_hangs_nor_loses_names(shell, liar, 
         shell.run("unmount", "--force", tmp_path / "mnt")
 
 
-def test_a_broken_listing_keeps_the_old_tree_at_refresh(shell: Shell, liar, lying_bucket, tmp_path: Path) -> None:
+def test_a_broken_listing_keeps_the_old_tree_at_refresh(
+    shell: Shell, liar, lying_bucket, tmp_path: Path
+) -> None:
     lying_bucket.fill(CONTENT)
     arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
     with shell.mounted(lying_bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import http.server
 import os
-import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from headrace.testing.oss_objects import OssBucket
 from headrace.testing.oss_server import OssServer
 
 from .harness import Shell, tree_of
+from .servers import RangeHandler
 
 HOSTILE = {
     "good/plain.txt": b"plain",
@@ -74,12 +74,16 @@ def oss_bucket(oss: OssServer) -> OssBucket:
     return oss.buckets.setdefault("data", OssBucket())
 
 
-def test_an_oss_bucket_is_mounted_by_its_own_protocol(shell: Shell, oss, oss_bucket, oss_options, tmp_path) -> None:
+def test_an_oss_bucket_is_mounted_by_its_own_protocol(
+    shell: Shell, oss, oss_bucket, oss_options, tmp_path
+) -> None:
     content = {f"part/{number:04}": os.urandom(500 + number) for number in range(230)}
     content["large"] = os.urandom(3_000_000)
     for key, data in content.items():
         oss_bucket.put(key, data)
-    with shell.mounted("oss://data", tmp_path / "mnt", cache=tmp_path / "cache", options=oss_options) as mountpoint:
+    with shell.mounted(
+        "oss://data", tmp_path / "mnt", cache=tmp_path / "cache", options=oss_options
+    ) as mountpoint:
         assert tree_of(mountpoint) == content
         assert shell.status(mountpoint)["reads"]["origin_bytes"] == sum(map(len, content.values()))
     assert not [answer for answer in oss.requests if answer.endswith(("400", "403", "404"))]
@@ -97,11 +101,15 @@ def test_a_wrong_oss_secret_is_refused_in_words(shell: Shell, oss, oss_bucket, o
     assert "not-the-secret-at-all" not in outcome.talk
 
 
-def test_hostile_keys_are_left_out_counted_and_named(shell: Shell, oss, oss_bucket, oss_options, tmp_path) -> None:
+def test_hostile_keys_are_left_out_counted_and_named(
+    shell: Shell, oss, oss_bucket, oss_options, tmp_path
+) -> None:
     for key, data in HOSTILE.items():
         oss_bucket.put(key, data)
     before = {path.name for path in tmp_path.iterdir()}
-    with shell.mounted("oss://data", tmp_path / "mnt", cache=tmp_path / "cache", options=oss_options) as mountpoint:
+    with shell.mounted(
+        "oss://data", tmp_path / "mnt", cache=tmp_path / "cache", options=oss_options
+    ) as mountpoint:
         assert tree_of(mountpoint) == {key: HOSTILE[key] for key in HELD}
         assert (mountpoint / "marker").is_dir()
         snapshot = shell.status(mountpoint)["snapshot"]
@@ -113,39 +121,21 @@ def test_hostile_keys_are_left_out_counted_and_named(shell: Shell, oss, oss_buck
         assert "../escape" in told
         shell.must("warm", mountpoint)
         shell.must("verify", mountpoint)
-    assert {path.name for path in tmp_path.iterdir()} - before <= {"mnt", "cache", "home"}, "something escaped"
+    assert {path.name for path in tmp_path.iterdir()} - before <= {"mnt", "cache", "home"}, (
+        "something escaped"
+    )
 
 
-def test_control_characters_in_names_do_not_reach_the_terminal(shell, oss, oss_bucket, oss_options, tmp_path) -> None:
+def test_control_characters_in_names_do_not_reach_the_terminal(
+    shell, oss, oss_bucket, oss_options, tmp_path
+) -> None:
     oss_bucket.put("a/../\x1b[31mred", b"x")
     oss_bucket.put("fine\x1b[2J", b"y")
-    with shell.mounted("oss://data", tmp_path / "mnt", cache=tmp_path / "cache", options=oss_options) as mountpoint:
+    with shell.mounted(
+        "oss://data", tmp_path / "mnt", cache=tmp_path / "cache", options=oss_options
+    ) as mountpoint:
         for words in (["status", mountpoint], ["status"]):
             assert "\x1b" not in shell.must(*words).talk
-
-
-class RangeHandler(http.server.SimpleHTTPRequestHandler):
-    """Python's server with byte ranges, as every real web server has them."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        match = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-        path = Path(self.translate_path(self.path))
-        if match is None or not path.is_file():
-            super().do_GET()
-            return
-        start, last = int(match[1]), min(int(match[2]), path.stat().st_size - 1)
-        body = path.read_bytes()[start : last + 1]
-        self.send_response(206)
-        self.send_header("Content-Range", f"bytes {start}-{last}/{path.stat().st_size}")
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Last-Modified", self.date_time_string(path.stat().st_mtime))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
 
 
 @pytest.fixture
@@ -153,7 +143,9 @@ def website(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """(address, folder) of a web server with index pages."""
     folder = tmp_path / "www"
     folder.mkdir()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(RangeHandler, directory=str(folder)))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(RangeHandler, directory=str(folder))
+    )
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}", folder
@@ -175,12 +167,23 @@ def test_a_web_folder_is_mounted_by_its_index_pages(shell: Shell, website, tmp_p
 
 def test_a_folder_with_odd_names_is_mounted_as_it_is(shell: Shell, tmp_path: Path) -> None:
     source = os.fsencode(tmp_path / "source")
-    names = [b"with space", b"new\nline", b"not-utf8-\xff\xfe", b"-dash", b"tab\t", b"$(touch x)", b"y" * 255, b"\\x41"]
+    names = [
+        b"with space",
+        b"new\nline",
+        b"not-utf8-\xff\xfe",
+        b"-dash",
+        b"tab\t",
+        b"$(touch x)",
+        b"y" * 255,
+        b"\\x41",
+    ]
     os.mkdir(source)
     for number, name in enumerate(names):
         with open(os.path.join(source, name), "wb") as file:
             file.write(b"%d" % number)
-    with shell.mounted(f"local://{tmp_path}/source", tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+    with shell.mounted(
+        f"local://{tmp_path}/source", tmp_path / "mnt", cache=tmp_path / "cache"
+    ) as mountpoint:
         root = os.fsencode(mountpoint)
         assert sorted(os.listdir(root)) == sorted(names)
         for number, name in enumerate(names):

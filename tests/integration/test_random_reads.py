@@ -55,7 +55,9 @@ def pick(descriptor: int, size: int, offset: int, length: int, *, mapped: bool) 
 
 
 @pytest.mark.parametrize("mode", ["passthrough", "elide", "classic"])
-def test_every_random_read_is_right_while_the_cache_is_worked_on(shell: Shell, tmp_path: Path, mode: str, bucket) -> None:
+def test_every_random_read_is_right_while_the_cache_is_worked_on(
+    shell: Shell, tmp_path: Path, mode: str, bucket
+) -> None:
     if mode == "passthrough" and os.geteuid() != 0:
         pytest.skip("passthrough needs CAP_SYS_ADMIN; run as root")
     source = tmp_path / "source"
@@ -79,7 +81,14 @@ def test_every_random_read_is_right_while_the_cache_is_worked_on(shell: Shell, t
 
 
 def start_reader(source: Path, mountpoint: Path, seed: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.integration.test_random_reads", str(source), str(mountpoint), str(seed)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.integration.test_random_reads",
+        str(source),
+        str(mountpoint),
+        str(seed),
+    ]
     return subprocess.Popen(
         command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

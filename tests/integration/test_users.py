@@ -48,7 +48,11 @@ class Machine:
 
     def run(self, user: int, *command: str | Path) -> subprocess.CompletedProcess[str]:
         become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-        home = {"HOME": str(self.folder / "home"), "XDG_RUNTIME_DIR": str(self.folder / "home"), "NO_COLOR": "1"}
+        home = {
+            "HOME": str(self.folder / "home"),
+            "XDG_RUNTIME_DIR": str(self.folder / "home"),
+            "NO_COLOR": "1",
+        }
         kept = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
         return subprocess.run(
             ["nsenter", f"--target={self._pid}", "--mount", "--wd=/", "--", *become, *map(str, command)],
@@ -79,9 +83,21 @@ def machine() -> Iterator[Machine]:
     (folder / "source" / "a.txt").write_bytes(b"content" * 1000)
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        command = ["unshare", "--mount", "sh", "-c", SURROUNDINGS, "sh", folder, python, closed_folder(python)]
+        command = [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            SURROUNDINGS,
+            "sh",
+            folder,
+            python,
+            closed_folder(python),
+        ]
         holder = stack.enter_context(
-            subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
         )
         assert holder.stdin is not None
         assert holder.stdout is not None

@@ -13,7 +13,9 @@ from headrace.testing.faulty_origin import Fault, Lie
 
 from .harness import HEADRACE, Shell, tree_of
 
-CONTENT = {f"{'left' if i % 2 else 'right'}/part-{i:02}": random.Random(i).randbytes(400_000 + i) for i in range(40)}
+CONTENT = {
+    f"{'left' if i % 2 else 'right'}/part-{i:02}": random.Random(i).randbytes(400_000 + i) for i in range(40)
+}
 TOTAL = sum(map(len, CONTENT.values()))
 
 
@@ -28,7 +30,9 @@ def start_warm(shell: Shell, *words: str | Path) -> subprocess.Popen[str]:
     )
 
 
-def test_an_interrupted_warm_goes_on_where_it_stopped(shell: Shell, liar, lying_bucket, tmp_path: Path) -> None:
+def test_an_interrupted_warm_goes_on_where_it_stopped(
+    shell: Shell, liar, lying_bucket, tmp_path: Path
+) -> None:
     lying_bucket.fill(CONTENT)
     arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
     with shell.mounted(lying_bucket.uri, tmp_path / "mnt", "--concurrency", "2", **arguments) as mountpoint:
@@ -50,7 +54,9 @@ def test_an_interrupted_warm_goes_on_where_it_stopped(shell: Shell, liar, lying_
         assert "complete" in shell.must("warm", mountpoint).stderr
         status = shell.status(mountpoint)
         assert status["cached_bytes"] == TOTAL
-        assert status["reads"]["origin_bytes"] <= TOTAL + 2 * (4 << 20), "at most what was on its way came twice"
+        assert status["reads"]["origin_bytes"] <= TOTAL + 2 * (4 << 20), (
+            "at most what was on its way came twice"
+        )
         lying_bucket.stop_server()
         assert tree_of(mountpoint) == CONTENT
 
@@ -58,7 +64,9 @@ def test_an_interrupted_warm_goes_on_where_it_stopped(shell: Shell, liar, lying_
 def test_warm_of_a_folder_brings_that_folder_alone(shell: Shell, bucket, tmp_path: Path) -> None:
     bucket.fill(CONTENT)
     left = sum(len(data) for key, data in CONTENT.items() if key.startswith("left/"))
-    with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options) as mountpoint:
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
         shell.must("warm", mountpoint / "left")
         assert shell.status(mountpoint)["cached_bytes"] == left
         shell.must("warm", mountpoint, "right/part-00")
@@ -71,16 +79,20 @@ def test_warm_of_a_folder_brings_that_folder_alone(shell: Shell, bucket, tmp_pat
 def test_a_log_file_gets_lines_not_a_bar(shell: Shell, liar, lying_bucket, tmp_path: Path) -> None:
     lying_bucket.fill(CONTENT)
     arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
-    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", "--concurrency", "1", **arguments) as mountpoint:
+    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", "--concurrency", "2", **arguments) as mountpoint:
         slow(liar)
         talk = shell.must("warm", mountpoint).stderr
-        assert re.search(r"^warm: [\d.]+MiB of [\d.]+MiB \([\d.]+%\), \d+ of 40 files, [\d.]+[KM]iB/s", talk, re.MULTILINE)
+        assert re.search(
+            r"^warm: [\d.]+MiB of [\d.]+MiB \([\d.]+%\), \d+ of 40 files, [\d.]+[KM]iB/s", talk, re.MULTILINE
+        )
         assert talk.splitlines()[-1].startswith("warm: complete: 40 files")
         assert "\r" not in talk
         assert "\x1b" not in talk
 
 
-def test_each_pass_over_more_than_the_cache_holds_fetches_no_byte_twice(shell, bucket, tmp_path: Path) -> None:
+def test_each_pass_over_more_than_the_cache_holds_fetches_no_byte_twice(
+    shell, bucket, tmp_path: Path
+) -> None:
     bucket.fill(CONTENT)
     small = {"cache": tmp_path / "cache", "quota": "8Mi", "options": bucket.options}
     with shell.mounted(bucket.uri, tmp_path / "mnt", "--block-size", "128Ki", **small) as mountpoint:

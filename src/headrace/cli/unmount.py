@@ -15,7 +15,7 @@ from headrace.settings.paths import absolute
 
 
 def run(
-    mountpoint: Annotated[Path, typer.Argument(metavar="MOUNTPOINT")],
+    mountpoint: Annotated[Path, typer.Argument(metavar="MOUNTPOINT", readable=False)],
     lazy: Annotated[
         bool, typer.Option("--lazy", help="Detach now; the mount ends when the last file is closed.")
     ] = False,
