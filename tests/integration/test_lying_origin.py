@@ -20,7 +20,7 @@ CONTENT = {f"d{i % 3}/file-{i:02}": random.Random(i).randbytes(150_000 + 7 * i) 
 }
 LONGEST_WAIT_S = 45
 # One fewer than the tries that a request has.
-STORM = 5
+STORM = 10
 
 
 @pytest.mark.parametrize(

@@ -36,13 +36,6 @@ class EvictionPolicy(StrEnum):
     LFU = "lfu"
 
 
-class SnapshotPolicy(StrEnum):
-    """Which list of files an engine starts with: a new one, or the last one."""
-
-    REFRESH = "refresh"
-    KEEP = "keep"
-
-
 class FolderConfig(Model):
     """One cache folder with its own quota in bytes."""
 

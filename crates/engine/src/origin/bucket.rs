@@ -33,7 +33,7 @@ impl Bucket {
     async fn page(&self, after: Option<String>, limit: usize) -> Result<Page> {
         let answer = self.remote.page(&self.prefix, after, limit, true).await?;
         page::parse(&answer.body).map_err(|fault| {
-            Error::new(ErrorKind::Unexpected, format!("cannot list {}: {fault}", self.remote.place.name))
+            Error::new(ErrorKind::Corrupt, format!("cannot list {}: {fault}", self.remote.place.name))
                 .with_hint("check that the endpoint is that of the storage service")
                 .with_retry(Retry::Temporary)
         })

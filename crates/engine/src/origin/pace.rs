@@ -21,6 +21,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A server's wish is heeded up to here.
 const LONGEST_WISH: Duration = Duration::from_secs(30);
 
+/// Tries for a throttled request, as a multiple of those for any other.
+const THROTTLED_PATIENCE: u32 = 5;
+
 /// The pace of one origin. Clones share the permits and the counters.
 #[derive(Debug, Clone)]
 pub(super) struct Pace {
@@ -69,13 +72,22 @@ impl Pace {
         if !error.is_temporary() {
             return Err(self.count_failure(error));
         }
-        if *failures >= self.retries {
+        if *failures >= self.patience(&error) {
             return Err(self.count_failure(error.with_context("tries", *failures + 1).with_retry(Retry::Exhausted)));
         }
         *failures += 1;
         self.metrics.origin_retries.inc();
         tokio::time::sleep(pause(*failures, wish(&error), random_share())).await;
         Ok(())
+    }
+
+    /// How many more tries an error is worth. A server that answers "slow down" is alive and asks for time: it gets about
+    /// a minute; any other fault is given up within seconds.
+    fn patience(&self, error: &Error) -> u32 {
+        match error.kind() {
+            ErrorKind::Throttled => self.retries.saturating_mul(THROTTLED_PATIENCE),
+            _ => self.retries,
+        }
     }
 
     fn count_failure(&self, error: Error) -> Error {

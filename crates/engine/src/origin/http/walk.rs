@@ -91,7 +91,7 @@ impl Web {
     ) -> Result<()> {
         if below.matches('/').count() >= MAX_DEPTH {
             return Err(Error::new(
-                ErrorKind::Unexpected,
+                ErrorKind::Corrupt,
                 format!("{} has folders within folders without end", self.remote.place.name),
             ));
         }

@@ -151,6 +151,6 @@ fn check(page: &Page, range: &Range, prefix: &str) -> Result<()> {
 }
 
 fn lie(what: &str) -> Error {
-    Error::new(ErrorKind::Unexpected, format!("the listing cannot be trusted: {what}"))
+    Error::new(ErrorKind::Corrupt, format!("the listing cannot be trusted: {what}"))
         .with_hint("the server does not keep to the protocol; nothing was taken over from this listing")
 }
