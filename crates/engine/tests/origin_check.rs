@@ -5,7 +5,7 @@ mod origin_servers;
 
 use std::time::{Duration, Instant};
 
-use headrace_engine::config::OriginConfig;
+use headrace_engine::config::{OriginConfig, TransferConfig};
 use headrace_engine::error::{Error, ErrorKind};
 use headrace_engine::metrics::Metrics;
 use headrace_engine::origin::open;
@@ -254,7 +254,7 @@ async fn a_web_address_that_is_a_file_is_explained() {
 #[tokio::test]
 async fn a_read_error_tells_no_secret() {
     for protocol in REMOTE {
-        let fixture = fixture(protocol).await;
+        let fixture = fixture_with(protocol, "data", TransferConfig { retries: 0, ..settings() }).await;
         fixture.put("x", b"x");
         let object = fixture.version("x").await;
         for status in [400, 401, 403, 404, 500, 503] {
