@@ -26,7 +26,11 @@ def slow(liar) -> None:
 
 def start_warm(shell: Shell, *words: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [HEADRACE, "warm", *map(str, words)], env=shell.full_environment(), stderr=subprocess.PIPE, text=True
+        # A suite that runs in the background of a script has inherited an ignored SIGINT.
+        ["env", "--default-signal=INT", HEADRACE, "warm", *map(str, words)],
+        env=shell.full_environment(),
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
