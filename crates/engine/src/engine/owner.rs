@@ -200,7 +200,7 @@ impl Owner {
 
     /// The values of all metrics as OpenMetrics text.
     pub fn metrics_text(&self) -> String {
-        report::metrics_text(&self.metrics, &self.budgets, self.store.as_deref())
+        report::metrics_text(&self.metrics, &self.budgets, self.store.as_deref(), &self.mounts.lock())
     }
 
     pub fn status(&self) -> Status {

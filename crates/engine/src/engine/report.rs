@@ -16,6 +16,9 @@ use crate::origin::Origin;
 use crate::store::Store;
 use crate::vfs::Tree;
 
+/// The name of the budget for inodes that the kernel holds.
+const INODES: &str = "inodes";
+
 /// What a status is made from.
 pub struct Facts<'a> {
     pub config: &'a EngineConfig,
@@ -42,10 +45,17 @@ impl Facts<'_> {
             corrupt_blocks: self.metrics.store_corrupt_blocks.get(),
             evicted_blocks: self.metrics.store_evicted_blocks.get(),
             reads: ReadStatus::of(self.metrics, read_errors(self.metrics)),
-            budgets: named(self.budgets).map(|(name, budget)| BudgetStatus::of(name, budget)).into(),
+            budgets: self.budgets(),
             mounts: self.mounts.iter().map(|mount| mount_status(mount)).collect(),
             snapshot: self.snapshot(),
         }
+    }
+
+    fn budgets(&self) -> Vec<BudgetStatus> {
+        let mut budgets = named(self.budgets).map(|(name, budget)| BudgetStatus::of(name, budget));
+        let held = kernel_inodes(self.mounts);
+        budgets.iter_mut().filter(|budget| budget.name == INODES).for_each(|budget| budget.used = held);
+        budgets.into()
     }
 
     fn origins(&self) -> Vec<OriginStatus> {
@@ -95,10 +105,16 @@ impl Facts<'_> {
 }
 
 /// The values of all metrics, with the gauges that are only looked at when asked for.
-pub fn metrics_text(metrics: &Metrics, budgets: &Budgets, store: Option<&Store>) -> String {
+pub fn metrics_text(
+    metrics: &Metrics,
+    budgets: &Budgets,
+    store: Option<&Store>,
+    mounts: &[Arc<MountHandle>],
+) -> String {
     for (name, budget) in named(budgets) {
         let label = ReasonLabel { reason: name.to_owned() };
-        metrics.budget_used.get_or_create(&label).set(budget.used());
+        let used = if name == INODES { kernel_inodes(mounts) } else { budget.used() };
+        metrics.budget_used.get_or_create(&label).set(used);
         metrics.budget_limit.get_or_create(&label).set(budget.limit());
     }
     for (number, level) in store.map(Store::usage).unwrap_or_default().into_iter().enumerate() {
@@ -111,7 +127,12 @@ pub fn metrics_text(metrics: &Metrics, budgets: &Budgets, store: Option<&Store>)
 }
 
 fn named(budgets: &Budgets) -> [(&'static str, &Budget); 3] {
-    [("memory", &budgets.memory), ("descriptors", &budgets.descriptors), ("inodes", &budgets.inodes)]
+    [("memory", &budgets.memory), ("descriptors", &budgets.descriptors), (INODES, &budgets.inodes)]
+}
+
+/// Inodes that the kernel holds of all mounts: it says when it lets go, so they are counted there and not by permits.
+fn kernel_inodes(mounts: &[Arc<MountHandle>]) -> u64 {
+    mounts.iter().map(|mount| mount.kernel_lookups()).sum()
 }
 
 fn read_errors(metrics: &Metrics) -> u64 {
