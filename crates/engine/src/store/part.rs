@@ -166,10 +166,25 @@ impl Part {
 
     /// Takes note of how the file looks now: a change that is not ours makes every block suspect.
     pub fn check_stamp(&mut self, now: Stamp) {
-        if self.busy == 0 && self.stamp != now {
+        if self.busy == 0 {
+            self.saw_foreign(now);
+        }
+    }
+
+    /// As `check_stamp`, when no change can be our own.
+    pub fn saw_foreign(&mut self, now: Stamp) {
+        if self.stamp != now {
             self.slots_mut().iter_mut().for_each(|slot| slot.trusted = false);
             self.stamp = now;
         }
+    }
+
+    /// Begins a stay of a writer or remover; what changed before it is not our doing and is noted now.
+    pub fn begin_change(&mut self) {
+        if let Some(open) = self.open.clone() {
+            self.check_stamp(Stamp::of(&open.file).map_or(Stamp::NEVER, |(stamp, _)| stamp));
+        }
+        self.busy += 1;
     }
 
     /// The mark of its most recently used block, with the greatest frequency of any.

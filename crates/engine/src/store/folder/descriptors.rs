@@ -27,6 +27,10 @@ impl Folder {
         let mut shard = self.index.shard(id);
         let Some(part) = shard.find_mut(id).filter(|part| !part.leaving) else { return opened };
         part.recent = true;
+        if part.open.is_none() {
+            // Nobody of ours can have written while it was closed.
+            part.saw_foreign(stamp_of(&opened).0);
+        }
         part.open.get_or_insert(opened).clone()
     }
 

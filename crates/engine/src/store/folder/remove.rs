@@ -74,7 +74,7 @@ impl Folder {
             return None;
         }
         let whole = indices.len() == part.present as usize && part.busy == 0;
-        part.busy += 1;
+        part.begin_change();
         part.leaving = whole;
         let claim = Claim { size: part.size, whole, pinned, open: part.open.clone(), indices };
         claim.indices.iter().for_each(|index| shard.set_state(id, *index, BlockState::Moving));

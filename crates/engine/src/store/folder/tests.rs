@@ -86,3 +86,48 @@ fn leftover_room_of_a_crash_is_trimmed_at_open() {
     assert!(allocated(&folder, &id) < 2 * BLOCK, "{}", allocated(&folder, &id));
     assert!(folder.get(&id, 0).is_some());
 }
+
+/// Damages block 0, which was trusted, and lets the store itself change the same file before anybody looks again.
+fn damage_then(change: impl Fn(&Folder, &FileId)) -> Option<bool> {
+    let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    let folder = folder(place.path(), 10 * BLOCK);
+    let id = (0..2).map(|index| put(&folder, "large", 3 * BLOCK, index)).max()?;
+    assert!(folder.get(&id, 0).is_some());
+    std::thread::sleep(std::time::Duration::from_millis(15));
+    let path = super::super::layout::data_file(&folder.path, &id);
+    let file = std::fs::File::options().write(true).open(path).ok()?;
+    std::os::unix::fs::FileExt::write_all_at(&file, &[0xff], 100).ok()?;
+    change(&folder, &id);
+    Some(folder.get(&id, 0).is_none())
+}
+
+#[test]
+fn damage_is_noticed_though_the_store_changed_the_file_since() {
+    let evict = |folder: &Folder, id: &FileId| assert!(folder.remove(id, Some(1), Removal::Evict) > 0);
+    let add = |folder: &Folder, id: &FileId| assert_eq!(put(folder, "large", 3 * BLOCK, 2), *id);
+    let close = |folder: &Folder, id: &FileId| assert!(folder.index.shard(id).close_one());
+    assert_eq!(damage_then(evict), Some(true), "evicting a block of an open file");
+    assert_eq!(damage_then(add), Some(true), "adding a block to an open file");
+    let closed_evict = |folder: &Folder, id: &FileId| {
+        close(folder, id);
+        evict(folder, id);
+    };
+    assert_eq!(damage_then(closed_evict), Some(true), "evicting a block of a closed file");
+    let closed_add = |folder: &Folder, id: &FileId| {
+        close(folder, id);
+        add(folder, id);
+    };
+    assert_eq!(damage_then(closed_add), Some(true), "adding a block to a closed file");
+}
+
+#[test]
+fn damage_is_noticed_though_two_writers_reopen_the_file_at_once() {
+    let two_writers = |folder: &Folder, id: &FileId| {
+        assert!(folder.index.shard(id).close_one());
+        // The second writer is at work between the first one's claim and its opening of the file.
+        folder.index.shard(id).find_mut(id).into_iter().for_each(|part| part.busy += 1);
+        put(folder, "large", 3 * BLOCK, 2);
+        folder.finish(id);
+    };
+    assert_eq!(damage_then(two_writers), Some(true));
+}

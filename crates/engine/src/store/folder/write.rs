@@ -57,11 +57,7 @@ impl Folder {
             BlockState::Moving => return Err(Fault::InProgress),
             BlockState::Absent => {}
         }
-        if let Some(open) = &part.open {
-            let (stamp, _) = stamp_of(open);
-            part.check_stamp(stamp);
-        }
-        part.busy += 1;
+        part.begin_change();
         part.slot_mut(content.index).crc = content.crc;
         let open = part.open.clone();
         shard.set_state(&id, content.index, BlockState::Moving);
@@ -70,7 +66,7 @@ impl Folder {
 
     fn fill(&self, content: &Content<'_>, open: Option<Arc<OpenFile>>) -> Result<(), Fault> {
         let (id, index) = (&content.id, content.index);
-        let written = open.map_or_else(|| self.open_for_writing(id), Ok).and_then(|open| {
+        let written = open.map_or_else(|| self.open_data(id, true), Ok).and_then(|open| {
             disk::write_parts(&open.file, content.parts, self.offset_of(index))?;
             self.note_file(content)?;
             self.log.append_block(*id, index, content.length, content.crc)?;
@@ -86,19 +82,6 @@ impl Folder {
                 Err(self.fault(&error))
             }
         }
-    }
-
-    /// Opens the file for its only writer; what changed while it was closed is not our doing.
-    fn open_for_writing(&self, id: &FileId) -> io::Result<Arc<OpenFile>> {
-        let open = self.open_data(id, true)?;
-        let (stamp, _) = stamp_of(&open);
-        let mut shard = self.index.shard(id);
-        if let Some(part) = shard.find_mut(id).filter(|part| part.busy == 1) {
-            part.busy = 0;
-            part.check_stamp(stamp);
-            part.busy = 1;
-        }
-        Ok(open)
     }
 
     /// Writes the file record before the first block record of a part.
