@@ -13,6 +13,7 @@ mod control;
 mod fetch;
 mod flight;
 mod flights;
+mod hold;
 mod kept;
 mod memory;
 mod order;
@@ -43,6 +44,7 @@ use flights::Flights;
 use memory::Memory;
 use order::Orders;
 
+pub use hold::Held;
 pub use order::{OrderedFiles, Prefetch};
 pub use progress::{WarmProgress, WarmState};
 pub use reader::ReaderState;

@@ -235,7 +235,7 @@ impl Transfer {
             return;
         }
         let mut ahead_bytes = 0;
-        self.fetch_missing(source, Purpose::Prefetch, |found| {
+        self.fetch_missing(source, 0..u32::MAX, Purpose::Prefetch, |found| {
             if let Found::Coming { bytes, .. } = found {
                 ahead_bytes += bytes;
             }

@@ -199,7 +199,7 @@ impl Transfer {
     }
 
     async fn warm_file(self: &Arc<Self>, job: &WarmJob, source: &Source, coming: mpsc::UnboundedSender<Coming>) {
-        self.fetch_missing(source, Purpose::Warm, |found| {
+        self.fetch_missing(source, 0..u32::MAX, Purpose::Warm, |found| {
             match found {
                 Found::Here { bytes } => drop(job.note(source, bytes, &Outcome::Stored)),
                 Found::Coming { bytes, outcome, ours } => {
