@@ -9,6 +9,7 @@ mod job;
 mod log;
 mod memory;
 mod mount;
+mod ring;
 
 use pyo3::prelude::*;
 
@@ -22,6 +23,8 @@ mod _native {
     use super::log::set_log;
     #[pymodule_export]
     use super::mount::Mount;
+    #[pymodule_export]
+    use super::ring::Ring;
     #[pymodule_export]
     use super::{error_kinds, is_debug_build, metric_definitions, version};
 }
