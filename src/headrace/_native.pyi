@@ -17,6 +17,7 @@ __all__ = [
     "Entry",
     "Job",
     "Mount",
+    "Ring",
     "error_kinds",
     "is_debug_build",
     "metric_definitions",
@@ -103,3 +104,14 @@ class Engine:
         """JSON: see `headrace.engine.status`."""
     def metrics(self) -> str: ...
     def mount(self, mountpoint: str, options_json: str) -> Mount: ...
+
+@final
+class Ring:
+    """The workers of one view, to be asked for places. `file_id` is 32 hexadecimal digits, `index` counts blocks."""
+
+    def __new__(cls, view_json: str) -> Ring:
+        """Raises `ConfigError` for a view that no master writes."""
+    def owners(self, file_id: str, index: int, block_size: int) -> builtins.list[str]:
+        """Ids of the workers that own a block, the primary first."""
+    def ranking(self, file_id: str, index: int, block_size: int, most: int) -> builtins.list[str]:
+        """Ids of the first `most` workers for a block, draining ones among them, best first."""

@@ -11,6 +11,7 @@ mod log;
 mod memory;
 mod mount;
 mod worker;
+mod ring;
 
 use pyo3::prelude::*;
 
@@ -28,6 +29,7 @@ mod _native {
     use super::mount::Mount;
     #[pymodule_export]
     use super::worker::Worker;
+    use super::ring::Ring;
     #[pymodule_export]
     use super::{error_kinds, is_debug_build, metric_definitions, version};
 }
