@@ -16,7 +16,7 @@ SOURCES = Path(__file__).parent.parent / "crates" / "engine" / "src"
 FLOOR = ("error", "ids", "secret", "sync", "budget", "metrics", "config")
 RANKS: tuple[tuple[str, ...], ...] = (
     FLOOR,
-    ("origin", "snapshot", "store"),
+    ("origin", "snapshot", "store", "wire"),
     ("transfer",),
     ("vfs",),
     ("fuse", "serve"),

@@ -1,8 +1,8 @@
 //! The data plane of Headrace.
 //!
 //! Layers, bottom to top; a module uses only what stands before it (checked by `tools/rust_layers.py`):
-//! floor (`error`, `ids`, `secret`, `sync`, `budget`, `metrics`, `config`) ← `origin`, `snapshot`, `store` (unaware of
-//! each other) ← `transfer` ← `vfs` ← `fuse`, `serve` ← `engine`.
+//! floor (`error`, `ids`, `secret`, `sync`, `budget`, `metrics`, `config`) ← `origin`, `snapshot`, `store`, `wire`
+//! (unaware of each other) ← `transfer` ← `vfs` ← `fuse`, `serve` ← `engine`.
 
 pub mod budget;
 pub mod config;
@@ -17,6 +17,7 @@ pub mod snapshot;
 pub mod store;
 pub mod transfer;
 pub mod vfs;
+pub mod wire;
 
 pub mod fuse;
 pub mod serve;

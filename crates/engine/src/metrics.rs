@@ -66,6 +66,7 @@ pub struct Metrics {
     pub snapshot_rejected_keys: UnsignedGauge,
     pub snapshot_version: UnsignedGauge,
     pub fuse_requests: Family<ReasonLabel, Counter>,
+    pub peer: PeerMetrics,
 }
 
 /// From 50 microseconds to about 100 seconds.
@@ -86,6 +87,10 @@ macro_rules! register {
         metric
     }};
 }
+
+// Below the macro, which it uses.
+mod peer;
+pub use peer::PeerMetrics;
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -250,6 +255,7 @@ impl Metrics {
                 UnsignedGauge::default()
             ),
             fuse_requests: register!(r, "fuse_requests", "Requests of the kernel, by operation", Family::default()),
+            peer: PeerMetrics::register(&mut r),
             registry: Arc::new(r),
         }
     }
