@@ -74,6 +74,7 @@ pub struct Metrics {
     pub cluster_hedges: Counter,
     pub cluster_read_bytes: Counter,
     pub cluster_forwarded_bytes: Counter,
+    pub peer: PeerMetrics,
 }
 
 /// From 50 microseconds to about 100 seconds.
@@ -94,6 +95,10 @@ macro_rules! register {
         metric
     }};
 }
+
+// Below the macro, which it uses.
+mod peer;
+pub use peer::PeerMetrics;
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -308,6 +313,7 @@ impl Metrics {
                 "Bytes that this worker passed on from another one without keeping them",
                 Counter::default()
             ),
+            peer: PeerMetrics::register(&mut r),
             registry: Arc::new(r),
         }
     }

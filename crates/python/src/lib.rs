@@ -10,8 +10,8 @@ mod lister;
 mod log;
 mod memory;
 mod mount;
-mod worker;
 mod ring;
+mod worker;
 
 use pyo3::prelude::*;
 
@@ -28,8 +28,9 @@ mod _native {
     #[pymodule_export]
     use super::mount::Mount;
     #[pymodule_export]
-    use super::worker::Worker;
     use super::ring::Ring;
+    #[pymodule_export]
+    use super::worker::Worker;
     #[pymodule_export]
     use super::{error_kinds, is_debug_build, metric_definitions, version};
 }
