@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, ByteRange, FileKey};
 use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin};
 use crate::ring::{Ring, StripeId};
-use crate::wire::GetRequest;
+use crate::wire::{GetRequest, REPORTED};
 
 /// Previous owners that are asked for a block.
 const MOST_PREVIOUS: usize = 3;
@@ -203,14 +203,14 @@ impl Places {
         let request = GetRequest { cached_only, direct: true, ..self.wanted.request(rest) };
         let asked = self.cluster.peers.get(&self.ring.member(member).address, &request);
         tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(|_| {
-            Err(Error::new(ErrorKind::Timeout, "the primary has not begun to answer").with_context("worker", "primary"))
+            Err(Error::new(ErrorKind::Timeout, "the primary has not begun to answer").with_context(REPORTED, "by nobody"))
         })
     }
 
     fn member_failed(&self, step: &Step, error: &Error) {
         let (Step::Cached(member) | Step::Fetch(member)) = step else { return };
         self.cluster.metrics.cluster_failovers.inc();
-        let is_of_worker = error.context().iter().any(|(name, _)| *name == "worker");
+        let is_of_worker = error.context().iter().any(|(name, _)| *name == REPORTED);
         if !is_of_worker && error.kind() != ErrorKind::Corrupt {
             self.cluster.suspect(&self.ring, *member, error);
         }

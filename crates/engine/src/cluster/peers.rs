@@ -16,7 +16,7 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 #[async_trait]
 pub trait Peers: Send + Sync + 'static {
     /// Streams what was asked for; `None` when only cached bytes were wanted and it has none. Errors that the worker
-    /// itself reports carry the context `worker`; all others are of the way to it.
+    /// itself reports carry the context `REPORTED`; all others are of the way to it.
     async fn get(&self, address: &str, request: &GetRequest) -> Result<Option<ByteStream>>;
 
     /// Has a command carried out; what the worker reports.

@@ -18,10 +18,8 @@ use crate::ids::{BlockSize, ByteRange, FileKey};
 use crate::metrics::UnsignedGauge;
 use crate::origin::ByteStream;
 use crate::ring::{MemberId, Ring, StripeId, stripe_of};
-use crate::wire::GetRequest;
+use crate::wire::{GetRequest, REPORTED};
 
-/// The fact that errors reported by a worker itself carry.
-const WORKER: &str = "worker";
 /// Pauses between two rounds over the members, when none can serve.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -303,7 +301,7 @@ fn second_owner(found: &[Candidate], position: usize) -> Option<usize> {
 }
 
 fn is_of_worker(error: &Error) -> bool {
-    error.context().iter().any(|(name, _)| *name == WORKER)
+    error.context().iter().any(|(name, _)| *name == REPORTED)
 }
 
 fn verdict(error: &Error) -> Verdict {

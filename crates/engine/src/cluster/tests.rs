@@ -19,7 +19,7 @@ use crate::ids::{BlockSize, ByteRange, Version};
 use crate::origin::{Capability, ListedObject, ObjectVersion, Origin};
 use crate::ring::{Member, MemberId, MemberState, STRIPE_BYTES};
 use crate::sync::Mutex;
-use crate::wire::{GetRequest, PeerCommand};
+use crate::wire::{GetRequest, PeerCommand, REPORTED};
 
 const SIZE: u64 = 3 * STRIPE_BYTES + 12_345;
 
@@ -108,8 +108,8 @@ impl Peers for Crowd {
             }
             Manner::Shortens => stream(cut(all.length() / 2), None),
             Manner::Corrupts => Err(Error::new(ErrorKind::Corrupt, "wrong checksum")),
-            Manner::LostOrigin => Err(gone().with_context("worker", address)),
-            Manner::SaysStale => Err(Error::new(ErrorKind::Stale, "changed").with_context("worker", address)),
+            Manner::LostOrigin => Err(gone().with_context(REPORTED, address)),
+            Manner::SaysStale => Err(Error::new(ErrorKind::Stale, "changed").with_context(REPORTED, address)),
         }
     }
 

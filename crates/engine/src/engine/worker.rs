@@ -1,7 +1,7 @@
 //! One worker of a cluster: a cache that serves other processes, here by descriptor and elsewhere over the network.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,6 @@ use crate::cluster::Cluster;
 use crate::config::{ClusterConfig, EngineConfig, WorkerConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::FileId;
-use crate::lease::LeaseServer;
 use crate::metrics::Metrics;
 use crate::store::Store;
 use crate::sync::Mutex;
@@ -26,11 +25,10 @@ use crate::worker::BlockService;
 
 /// How long background work may take to end when the worker closes.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
-const LEASE_SOCKET: &str = "lease.sock";
 
 /// A worker at work.
 pub struct Worker {
-    state: StateDirectory,
+    _state: StateDirectory,
     runtime: Mutex<Option<Runtime>>,
     handle: Handle,
     store: Arc<Store>,
@@ -38,7 +36,7 @@ pub struct Worker {
     cluster: Arc<Cluster>,
     service: Arc<BlockService>,
     server: PeerServer,
-    leases: Mutex<Option<LeaseServer>>,
+    pinned: Mutex<HashSet<FileId>>,
     budgets: Budgets,
     metrics: Metrics,
 }
@@ -71,9 +69,8 @@ impl Worker {
             service.clone(),
             &metrics,
         ))?;
-        let leases = LeaseServer::start(&state.path().join(LEASE_SOCKET), store.clone())?;
         Ok(Worker {
-            state,
+            _state: state,
             runtime: Mutex::new(Some(runtime)),
             handle,
             store,
@@ -81,7 +78,7 @@ impl Worker {
             cluster,
             service,
             server,
-            leases: Mutex::new(Some(leases)),
+            pinned: Mutex::default(),
             budgets,
             metrics,
         })
@@ -92,11 +89,6 @@ impl Worker {
         self.server.address()
     }
 
-    /// Where processes of this machine get descriptors.
-    pub fn lease_socket(&self) -> PathBuf {
-        self.state.path().join(LEASE_SOCKET)
-    }
-
     /// Goes by this view from now on.
     pub fn set_view(&self, view: &Value) -> Result<()> {
         self.cluster.set_view(parts::view(view)?)
@@ -104,7 +96,11 @@ impl Worker {
 
     /// Keeps these files, and no others, whatever else needs room.
     pub fn set_pinned(&self, files: &[FileId]) {
-        self.store.replace_pinned(files);
+        let mut pinned = self.pinned.lock();
+        let wanted: HashSet<FileId> = files.iter().copied().collect();
+        pinned.difference(&wanted).for_each(|file| self.store.set_pinned(*file, false));
+        wanted.difference(&pinned).for_each(|file| self.store.set_pinned(*file, true));
+        *pinned = wanted;
     }
 
     /// Starts handing over what is here; the view must say that this worker is draining.
@@ -139,7 +135,6 @@ impl Worker {
     /// Ends everything in order; the cache stays for the next start. Safe to call twice.
     pub fn close(&self) -> Result<()> {
         let Some(runtime) = self.runtime.lock().take() else { return Ok(()) };
-        drop(self.leases.lock().take());
         self.cluster.close();
         self.handle.block_on(async {
             self.server.close().await;

@@ -4,6 +4,9 @@ use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::wire::fields::{Fields, put_string};
 use crate::wire::frame::damaged;
 
+/// The fact that an error carries which the other side itself reported: it answers, whatever else is wrong.
+pub const REPORTED: &str = "reported";
+
 /// Longer messages and hints are cut.
 const MAX_TEXT_BYTES: usize = 4096;
 
@@ -33,7 +36,9 @@ pub fn decode(payload: &[u8]) -> Result<Error> {
     let (kind, message, hint) = (fields.text()?, fields.text()?, fields.text()?);
     fields.end()?;
     let kind = ErrorKind::ALL.iter().map(|row| row.0).find(|known| known.name() == kind);
-    let error = Error::new(kind.unwrap_or(ErrorKind::Unexpected), printable(cut(message))).with_retry(retry);
+    let error = Error::new(kind.unwrap_or(ErrorKind::Unexpected), printable(cut(message)))
+        .with_retry(retry)
+        .with_context(REPORTED, "by the peer");
     Ok(if hint.is_empty() { error } else { error.with_hint(printable(cut(hint))) })
 }
 

@@ -39,6 +39,7 @@ mod write;
 pub use chunk::Chunk;
 pub use client::{ByteStream, PeerClient};
 pub use client_options::ClientOptions;
+pub use failure::REPORTED;
 pub use limits::ServerLimits;
 pub use message::{GetRequest, PeerCommand};
 pub use security::{ClientSecurity, ServerSecurity};

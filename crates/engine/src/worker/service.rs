@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::origin::{ObjectVersion, Origin};
 use crate::store::Store;
 use crate::transfer::{Source, Transfer};
-use crate::wire::{ChunkSink, Chunk, GetRequest, PeerCommand, PeerService, Served};
+use crate::wire::{ChunkSink, Chunk, GetRequest, PeerCommand, PeerService};
 
 /// One origin of the dataset, in the two ways that a worker reads from it.
 #[derive(Clone)]
@@ -123,18 +123,17 @@ impl BlockService {
 
 #[async_trait]
 impl PeerService for BlockService {
-    async fn get(&self, request: GetRequest, sink: ChunkSink) -> Result<Served> {
+    async fn get(&self, request: GetRequest, sink: ChunkSink) -> Result<()> {
         let source = self.source(request.key.clone(), request.block_size)?;
         if request.cached_only && !self.holds(&source, &request) {
-            return Ok(Served::Absent);
+            return sink.absent().await;
         }
         if let Course::PassOn(address) = self.course(&request, &source)
             && self.pass_on(&address, &request, &sink).await?
         {
-            return Ok(Served::All);
+            return Ok(());
         }
-        self.serve(&source, request.range, &sink).await?;
-        Ok(Served::All)
+        self.serve(&source, request.range, &sink).await
     }
 
     async fn command(&self, command: PeerCommand) -> Result<Value> {
