@@ -10,10 +10,10 @@ import typer
 
 from headrace.cli import printer, words
 from headrace.engine.configure import configure
-from headrace.roles.endpoint import parse_address
 from headrace.roles.launch import become, launch
 from headrace.roles.messages import Answer, MountOrders
 from headrace.roles.mountpoints import check_mountpoint, check_places
+from headrace.settings.addresses import parse_address
 from headrace.settings.dataset import MountMode, MountSettings
 from headrace.settings.engine import EvictionPolicy, SnapshotPolicy
 from headrace.settings.environment import Environment

@@ -111,6 +111,28 @@ class EngineReport(Report):
         return self.cached_bytes / self.snapshot.bytes if self.snapshot.bytes else None
 
 
+class TrafficReport(Report):
+    """Bytes since the process started, by where they came from."""
+
+    local_bytes: int = 0
+    peer_bytes: int = 0
+    origin_bytes: int = 0
+
+
+class WorkerReport(Report):
+    """What a worker says of itself."""
+
+    levels: tuple[LevelReport, ...] = ()
+    cached_bytes: int = 0
+    traffic: TrafficReport = TrafficReport()
+    lease_socket: str | None = None
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Room for blocks."""
+        return sum(level.quota_bytes for level in self.levels)
+
+
 class JobError(Report):
     """What went wrong with one file of a job."""
 

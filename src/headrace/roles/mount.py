@@ -115,7 +115,7 @@ class MountProcess:
             _log.info("mount/%s: refreshed: %s", self._orders.config.name, json.dumps(changes.model_dump()))
         elif event == "debug":
             self._level = self._orders.settings.log_level if self._level == "debug" else "debug"
-            set_log(self._level)
+            set_log(self._level, self._orders.settings.log_format)
             set_python_level(self._level)
 
     def _unmount(self) -> None:
@@ -172,8 +172,8 @@ def main(arguments: list[str]) -> int:
         log_file = LogFile(orders.log_file)
         log_file.begin()
         log_file.watch()
-    start_python_log(orders.settings.log_level)
-    set_log(orders.settings.log_level)
+    start_python_log(orders.settings.log_level, orders.settings.log_format)
+    set_log(orders.settings.log_level, orders.settings.log_format)
     return MountProcess(orders).run(answer_descriptor)
 
 

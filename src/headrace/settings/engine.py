@@ -104,7 +104,12 @@ class EngineConfig(Model):
 
     def to_json(self) -> str:
         """The engine's own form, credentials in clear: never log, print or store what this returns."""
-        return json.dumps(self.model_dump(), default=_plain)
+        return plain_json(self)
+
+
+def plain_json(model: Model) -> str:
+    """A value as JSON with its credentials in clear: for the native module or a pipe, never for a log or a file."""
+    return json.dumps(model.model_dump(), default=_plain)
 
 
 def _plain(value: object) -> str:
