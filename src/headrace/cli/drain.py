@@ -18,13 +18,16 @@ from headrace.settings.sizes import format_size
 
 _LOOK_EVERY_S = 1.0
 _LINE_EVERY_S = 5.0
+_GONE = ("drained", "left", "dead")
 
 
 def run(
     worker: Annotated[str, typer.Argument(metavar="WORKER", help="The worker's id, as the status shows it.")],
     cluster: roles.Cluster = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="Let it stay after all.")] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Do not wait until it has left.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "--no-wait", help="Do not wait until it has left.")
+    ] = False,
     token_file: roles.TokenFile = None,
 ) -> None:
     """Have a worker hand its blocks over to the others and end."""
@@ -52,7 +55,7 @@ async def _wait(client: ControlClient, worker: str) -> None:
         row: dict[str, Any] | None = {}
         with contextlib.suppress(HeadraceError):  # a master that is away comes back, and knows its order
             row = next((each for each in (await client.status())["workers"] if each["id"] == worker), None)
-        if row is None:
+        if row is None or row.get("state") in _GONE:
             return
         if row and loop.time() >= next_line_s:
             next_line_s = loop.time() + _LINE_EVERY_S

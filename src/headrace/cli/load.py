@@ -46,7 +46,9 @@ def run(
     evict: Annotated[
         bool | None, typer.Option("--evict", help="Drop the paths from all caches; loads nothing.")
     ] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Start it, say its id, and end.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "--no-wait", help="Start it, say its id, and end.")
+    ] = False,
     cancel: Annotated[str | None, typer.Option(metavar="ID", help="Stop that load.")] = None,
     token_file: roles.TokenFile = None,
     json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,

@@ -11,15 +11,18 @@ import typer
 from pydantic import SecretStr
 
 from headrace.cli import printer, roles, words
+from headrace.control.roster import policy_of
 from headrace.control.tokens import create_token
 from headrace.errors import ConfigError
 from headrace.roles.datasets import resolve_origins
 from headrace.roles.launch import become_role
 from headrace.roles.messages import MasterOrders
+from headrace.roles.places import host_name
 from headrace.settings.addresses import parse_address
-from headrace.settings.cluster import SnapshotConfig
-from headrace.settings.engine import TransferConfig
+from headrace.settings.cluster import ClusterConfig
+from headrace.settings.engine import EngineConfig, SnapshotPolicy, TransferConfig
 from headrace.settings.environment import Environment
+from headrace.settings.origins import OriginMount
 from headrace.settings.paths import absolute
 from headrace.settings.roles import MasterSettings
 
@@ -72,17 +75,32 @@ def run(
     )
     for warning in warnings:
         printer.warn(warning)
-    state = absolute(settings.state_directory or environment.state_directory / f"master-{settings.cluster}")
-    block = roles.block_size_bytes(settings.block_size)
-    transfer = TransferConfig(block_size_bytes=block, concurrency=settings.concurrency)
-    orders = MasterOrders(
-        settings=settings,
-        snapshots=SnapshotConfig(name=settings.cluster, origins=mounts, transfer=transfer),
-        state_directory=state,
-        token=_token(settings, state, environment),
-        tls=roles.tls_of(settings.tls),
-    )
+    orders = _orders(settings, mounts, environment)
     become_role("master", settings.cluster, orders, environment)
+
+
+def _orders(
+    settings: MasterSettings, mounts: tuple[OriginMount, ...], environment: Environment
+) -> MasterOrders:
+    state = absolute(settings.state_directory or environment.state_directory / f"master-{settings.cluster}")
+    rules = policy_of(
+        replicas=settings.replicas,
+        heartbeat_s=settings.heartbeat_interval_s,
+        dead_after_s=settings.dead_after_s,
+    )
+    block = roles.block_size_bytes(settings.block_size)
+    token, tls = _token(settings, state, environment), roles.tls_of(settings.tls)
+    nobody = {"epoch": 0, "replicas": rules.replicas, "members": []}
+    config = EngineConfig(
+        name=settings.cluster,
+        origins=mounts,
+        # Beside our own state, which the engine's lock does not reach.
+        state_directory=state / "engine",
+        transfer=TransferConfig(block_size_bytes=block, concurrency=settings.concurrency),
+        snapshot=SnapshotPolicy.REFRESH if settings.snapshot_at_start else SnapshotPolicy.KEEP,
+        cluster=ClusterConfig(view=nobody, token=token, node=host_name(), tls=tls),
+    )
+    return MasterOrders(settings=settings, config=config, state_directory=state, token=token)
 
 
 def origins_of(origins: list[str] | None, secret_file: Path | None) -> list[dict[str, object]] | None:

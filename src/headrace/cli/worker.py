@@ -18,8 +18,8 @@ from headrace.roles.launch import become_role
 from headrace.roles.messages import WorkerOrders
 from headrace.roles.places import host_name
 from headrace.settings.addresses import parse_address
-from headrace.settings.cluster import WorkerConfig
-from headrace.settings.engine import LevelConfig, Limits, TransferConfig
+from headrace.settings.cluster import ClusterConfig
+from headrace.settings.engine import EngineConfig, LevelConfig, Limits, TransferConfig
 from headrace.settings.environment import Environment
 from headrace.settings.files import explain
 from headrace.settings.paths import absolute
@@ -83,7 +83,7 @@ def run(
         origins=origins_of(origin, secret_file),
     )
     orders = worker_orders(settings, environment)
-    become_role("worker", orders.config.id, orders, environment)
+    become_role("worker", orders.id, orders, environment)
 
 
 def worker_orders(settings: WorkerSettings, environment: Environment) -> WorkerOrders:
@@ -98,26 +98,28 @@ def worker_orders(settings: WorkerSettings, environment: Environment) -> WorkerO
     for warning in warnings:
         printer.warn(warning)
     name = settings.id or host_name()
-    config = WorkerConfig(
-        cluster="",
-        id=name,
-        node=settings.node or host_name(),
-        listen=settings.listen,
-        token=roles.needed_token(settings, environment),
+    state = absolute(settings.state_directory or environment.state_directory / f"worker-{name}")
+    token, tls = roles.needed_token(settings, environment), roles.tls_of(settings.tls)
+    transfer = TransferConfig(
+        concurrency=settings.concurrency,
+        timeout_s=settings.timeout_s,
+        retries=settings.retries,
+        threads=settings.threads,
+    )
+    config = EngineConfig(
+        name=name,
         origins=mounts,
         cache=cache_levels(settings),
-        state_directory=absolute(settings.state_directory or environment.state_directory / f"worker-{name}"),
+        # Beside our own state, which the engine's lock does not reach.
+        state_directory=state / "engine",
         limits=limits_of(settings.memory),
-        transfer=TransferConfig(
-            concurrency=settings.concurrency,
-            timeout_s=settings.timeout_s,
-            retries=settings.retries,
-            threads=settings.threads,
-        ),
+        transfer=transfer,
         eviction=settings.eviction,
-        tls=roles.tls_of(settings.tls),
+        cluster=ClusterConfig(view={}, token=token, node=name, tls=tls),
     )
-    return WorkerOrders(settings=settings, config=config, master=master)
+    # The settings go on with what was found out: the node's name.
+    told = settings.model_copy(update={"node": settings.node or host_name()})
+    return WorkerOrders(settings=told, config=config, id=name, master=master, token=token)
 
 
 def cache_levels(settings: WorkerSettings) -> tuple[LevelConfig, ...]:

@@ -22,7 +22,6 @@ from headrace.control.metrics import metrics_text
 from headrace.control.page import PAGE_HEADERS, page_bytes
 from headrace.control.server import Call, Endpoint, FileReply, Reply, Server
 from headrace.control.status import cluster_status
-from headrace.errors import MissingFileError
 
 LONGEST_POLL_S = 30.0
 
@@ -33,7 +32,7 @@ class Api:
     def __init__(self, cluster: Cluster, *, web: bool) -> None:
         self._cluster = cluster
         self._web = web
-        self._outlooks: tuple[tuple[int, int, int], bytes] | None = None
+        self._outlooks: tuple[tuple[object, ...], bytes] | None = None
         self.server: Server | None = None
 
     def endpoints(self) -> list[Endpoint]:
@@ -65,28 +64,23 @@ class Api:
     async def _view(self, call: Call) -> Reply:
         timeout_s = min(call.number("wait_ms") / 1000, LONGEST_POLL_S)
         after = call.number("after")
-        outlook = await self._cluster.wait_for_news(after, call.number("snapshot"), timeout_s)
+        outlook = await self._cluster.wait_for_news(after, call.query.get("snapshot", ""), timeout_s)
         return Reply(self._encoded(outlook))
 
     def _encoded(self, outlook: Outlook) -> bytes:
         """The outlook as JSON; written once for all who wait for the same one."""
         if outlook.view is None:
             return outlook.model_dump_json().encode()
-        version = outlook.snapshot.version if outlook.snapshot else 0
-        key = (outlook.epoch, version, outlook.pins_version)
+        tag = outlook.snapshot.tag if outlook.snapshot else ""
+        key = (outlook.epoch, tag, outlook.pins_version, outlook.dataset.origins)
         if self._outlooks is None or self._outlooks[0] != key:
             self._outlooks = (key, outlook.model_dump_json().encode())
         return self._outlooks[1]
 
     async def _snapshot(self, call: Call) -> FileReply:
-        version = call.number("version")
-        newest = self._cluster.shelf.newest
-        held = self._cluster.shelf.get(version) if version else newest
-        if held is None:
-            raise MissingFileError.of("there is no snapshot yet", hint="the master's log says why")
+        held = self._cluster.shelf.get(call.number("version"))
         offset = min(call.number("offset"), held.note.file_bytes)
-        tag = f"{held.note.version}-{held.note.sha256[:16]}"
-        return FileReply(held.path, offset, held.note.file_bytes, held.note.sha256, tag)
+        return FileReply(held.path, offset, held.note.file_bytes, held.note.sha256, held.note.tag)
 
     async def _pins(self, _call: Call) -> Reply:
         return Reply.of(self._cluster.pin_board.pins)

@@ -39,6 +39,7 @@ from headrace.errors import (
 
 _M = TypeVar("_M", bound=BaseModel)
 _LOADS: TypeAdapter[list[LoadReport]] = TypeAdapter(list[LoadReport])
+Query = dict[str, int | str]
 _LARGEST_ANSWER_BYTES = 128 << 20
 _PIECE_BYTES = 1 << 20
 _CONNECT_S = 5.0
@@ -71,9 +72,11 @@ class ControlClient:
         """Reports for a mount."""
         return await self._message("POST", "/v1/mounts", HeartbeatAnswer, beat)
 
-    async def outlook(self, *, after_epoch: int = 0, after_snapshot: int = 0, wait_s: float = 0.0) -> Outlook:
-        """View and snapshot; waits up to `wait_s` for others than those that the asker has."""
-        query = {"after": after_epoch, "snapshot": after_snapshot, "wait_ms": int(wait_s * 1000)}
+    async def outlook(
+        self, *, after_epoch: int = 0, after_snapshot: str = "", wait_s: float = 0.0
+    ) -> Outlook:
+        """View and snapshot; waits up to `wait_s` for others than those (epoch and tag) that the asker has."""
+        query: Query = {"after": after_epoch, "snapshot": after_snapshot, "wait_ms": int(wait_s * 1000)}
         return await self._message("GET", "/v1/view", Outlook, query=query, timeout_s=wait_s + _ANSWER_S)
 
     async def pins(self) -> Pins:
@@ -144,7 +147,7 @@ class ControlClient:
         model: type[_M],
         message: BaseModel | None = None,
         *,
-        query: dict[str, int] | None = None,
+        query: Query | None = None,
         timeout_s: float = _ANSWER_S,
     ) -> _M:
         body = message.model_dump_json().encode() if message is not None else b""
@@ -163,7 +166,7 @@ class ControlClient:
         path: str,
         body: bytes = b"",
         *,
-        query: dict[str, int] | None = None,
+        query: Query | None = None,
         timeout_s: float = _ANSWER_S,
     ) -> bytes:
         """The body of a good answer. A clock that differs from the master's is allowed for by a second try."""
@@ -227,7 +230,7 @@ class ControlClient:
         self._check(200, signature, nonce, digest, f"{tag} {offset} {size_bytes}")
         return digest
 
-    def _url(self, path: str, query: dict[str, int] | None) -> URL:
+    def _url(self, path: str, query: Query | None) -> URL:
         return URL(f"{self.master}{path}").with_query(query or {})
 
     def _request(

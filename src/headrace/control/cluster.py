@@ -6,22 +6,21 @@ Runs on one event loop. Knows neither HTTP nor the engine.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from headrace.control.changes import Changes
-from headrace.control.loads import Loads, Runner, RunningLoad
+from headrace.control.loads import Loads, RunningLoad
 from headrace.control.messages import (
     DatasetNote,
     DrainOrder,
     Heartbeat,
     HeartbeatAnswer,
+    HeartbeatOrder,
     LoadAction,
     LoadOrder,
     LoadReport,
@@ -32,12 +31,13 @@ from headrace.control.messages import (
     decode_paths,
 )
 from headrace.control.mounts import INTERVAL_S, Mounts
-from headrace.control.pins import FileIds, PinBoard
+from headrace.control.pins import PinBoard
 from headrace.control.roster import Roster
 from headrace.control.saving import Saver, load_state
 from headrace.control.shelf import Lister, Shelf
 from headrace.control.traffic import Throughput
-from headrace.errors import BusyError, ConfigError, HeadraceError
+from headrace.errors import ConfigError, HeadraceError
+from headrace.membership import Level, Outcome, Policy, View
 
 _log = logging.getLogger("headrace.master")
 
@@ -50,66 +50,63 @@ class ClusterRules:
 
     name: str
     state_directory: Path
+    snapshot_directory: Path
     dataset: DatasetNote
     origin_labels: tuple[str, ...]
-    replicas: int
-    heartbeat_interval_s: float
-    dead_after_s: float
+    policy: Policy
     refresh_interval_s: float
-    snapshot_at_start: bool
+    mount_interval_s: float = INTERVAL_S
 
 
-class LoadStarter:
-    """What the engine needs for a load; `view` is that of the moment."""
+class MasterEngine(Lister, Protocol):
+    """What the master has done by the engine. Its methods block, and are called in threads."""
 
-    def __init__(self, start: Callable[[LoadReport, Path, str], RunningLoad], cluster: Cluster) -> None:
-        self._start, self._cluster = start, cluster
+    def origins(self) -> tuple[tuple[str, str], ...]:
+        """Place in the tree and canonical name of each origin; empty until the engine knows."""
+        ...
 
-    def start(self, report: LoadReport) -> tuple[RunningLoad, int]:
-        """Starts a load against the newest snapshot; blocks."""
-        held = self._cluster.shelf.newest
-        if held is None:
-            raise BusyError.of("there is no snapshot yet", hint="`headrace status --cluster URL` says why")
-        view = json.dumps(self._cluster.roster.view())
-        return self._start(report, held.path, view), held.note.version
+    def set_view(self, view_json: str) -> None:
+        """Has loads go by these workers from now on."""
+        ...
+
+    def start(self, report: LoadReport) -> RunningLoad:
+        """Starts a load by the newest snapshot."""
+        ...
+
+    def file_ids(self, paths: Sequence[bytes]) -> Sequence[str]:
+        """The ids of all files at or below paths."""
+        ...
 
 
 class Cluster:
     """One cluster, from its master's side."""
 
-    def __init__(
-        self,
-        rules: ClusterRules,
-        lister: Lister,
-        start_load: Callable[[LoadReport, Path, str], RunningLoad],
-        file_ids: FileIds,
-    ) -> None:
+    def __init__(self, rules: ClusterRules, engine: MasterEngine) -> None:
         self.rules = rules
-        self.roster = Roster(replicas=rules.replicas, dead_after_s=rules.dead_after_s)
-        self.shelf = Shelf(rules.state_directory / "snapshots", lister)
-        self.pin_board = PinBoard(file_ids)
+        self.roster = Roster(rules.policy, time.monotonic())
+        self.view: View = self.roster.empty_view
+        self.shelf = Shelf(rules.snapshot_directory, engine)
+        self.pin_board = PinBoard(engine.file_ids)
         self.throughput = Throughput()
         self.mounts = Mounts(self.throughput)
         self.changes = Changes()
         self.heartbeats = 0
+        self._engine = engine
         self._path = rules.state_directory / "state.json"
         self._saver = Saver(self._path, self._dump)
-        runner: Runner = LoadStarter(start_load, self)
-        self.loads = Loads(runner, self._saver.save)
+        self.loads = Loads(engine, self._saver.save)
+        self._dataset = rules.dataset
         self._tasks: list[asyncio.Task[None]] = []
-        self._refreshing: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Takes up what earlier masters left, and begins to work. A first snapshot is on its way afterwards."""
         state = await asyncio.to_thread(load_state, self._path, time.time())
-        self._restore(state)
+        await self._restore(state)
         await self.shelf.open()
-        await self._resolve_pins()
         self._tasks = [
             asyncio.create_task(self._tick_forever()),
             asyncio.create_task(self._refresh_forever()),
         ]
-        self.loads.resume()
 
     async def close(self) -> None:
         """Ends all tasks, and saves."""
@@ -122,58 +119,59 @@ class Cluster:
     # --- members ---
 
     async def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
-        """Takes a worker's heartbeat. Raises `ConfigError` when it reads other origins, `BusyError` for a double id."""
+        """Takes a worker's heartbeat. Raises `ConfigError` when it reads other origins, or cannot be listed."""
         self._check_dataset(beat)
         self.heartbeats += 1
-        if self.roster.beat(beat, time.monotonic()):
-            _log.info(
-                "master: epoch %d: worker %s (%s) is %s", self.roster.epoch, beat.id, beat.address, beat.state
-            )
-            self._view_changed()
+        outcome = self.roster.beat(beat, time.monotonic())
+        await self._take(outcome)
         # What a worker hands out is counted where it is read; only what it fetches is seen by nobody else.
         fetched = Traffic(origin_bytes=beat.traffic.origin_bytes)
-        self.throughput.note(f"worker/{beat.id}", beat.instance, fetched)
+        self.throughput.note(f"worker/{beat.id}", str(beat.incarnation), fetched)
+        reply = outcome.reply
         return HeartbeatAnswer(
             outlook=self.outlook(after_epoch=beat.known_epoch),
-            next_interval_s=self.rules.heartbeat_interval_s,
-            drain=self.roster.is_to_drain(beat.id),
+            next_interval_s=reply.interval_s if reply else self.rules.policy.heartbeat_s,
+            order=HeartbeatOrder(reply.order.value) if reply else HeartbeatOrder.STOP,
         )
 
     def mount_heartbeat(self, beat: MountHeartbeat) -> HeartbeatAnswer:
         """Takes a mount's report."""
         self.heartbeats += 1
         self.mounts.note(beat, time.monotonic())
-        return HeartbeatAnswer(outlook=self.outlook(after_epoch=beat.known_epoch), next_interval_s=INTERVAL_S)
+        return HeartbeatAnswer(
+            outlook=self.outlook(after_epoch=beat.known_epoch), next_interval_s=self.rules.mount_interval_s
+        )
 
     def outlook(self, *, after_epoch: int) -> Outlook:
         """What members go by; with the view when the epoch is not `after_epoch`."""
         newest = self.shelf.newest
+        is_known = after_epoch == self.view.epoch and after_epoch > 0
         return Outlook(
             cluster=self.rules.name,
-            epoch=self.roster.epoch,
-            view=None if after_epoch == self.roster.epoch else self.roster.view(),
+            epoch=self.view.epoch,
+            view=None if is_known else asdict(self.view),
             snapshot=newest.note if newest else None,
-            dataset=self.rules.dataset,
+            dataset=self._dataset,
             pins_version=self.pin_board.pins.version,
-            replicas=self.rules.replicas,
+            replicas=self.rules.policy.replicas,
         )
 
-    async def wait_for_news(self, after_epoch: int, after_snapshot: int, timeout_s: float) -> Outlook:
-        """The outlook as soon as epoch or snapshot is another one, at the latest after `timeout_s`."""
+    async def wait_for_news(self, after_epoch: int, after_snapshot: str, timeout_s: float) -> Outlook:
+        """The outlook as soon as epoch or snapshot (by its tag) is another one, at the latest after `timeout_s`."""
 
         def is_news() -> bool:
-            version = self.shelf.newest.note.version if self.shelf.newest else 0
-            return self.roster.epoch != after_epoch or version != after_snapshot
+            tag = self.shelf.newest.tag if self.shelf.newest else ""
+            return self.view.epoch != after_epoch or tag != after_snapshot
 
         await self.changes.wait_for(is_news, timeout_s)
         return self.outlook(after_epoch=after_epoch)
 
     async def drain(self, order: DrainOrder) -> None:
-        """Orders a worker to hand its blocks over and to end, or to stay. Raises `MissingFileError`."""
-        if self.roster.drain(order.id, cancel=order.cancel):
-            _log.info("master: worker %s is to %s", order.id, "stay" if order.cancel else "drain")
-            self._view_changed(save=False)
-        await self._saver.save()
+        """Orders a worker to hand its blocks over and to end, or to stay. Raises `ConfigError` and `BusyError`."""
+        now_s = time.monotonic()
+        await self._take(
+            self.roster.stay(order.id, now_s) if order.cancel else self.roster.drain(order.id, now_s)
+        )
 
     # --- data ---
 
@@ -181,8 +179,11 @@ class Cluster:
         """Takes a new snapshot and tells everybody."""
         refreshed = await self.shelf.refresh()
         _log.info("master: snapshot %d: %d files", refreshed.version, refreshed.files)
-        await self._resolve_pins()
+        self._dataset = self.rules.dataset.model_copy(update={"origins": self._engine.origins()})
+        await asyncio.to_thread(self._engine.set_view, self.view.to_json())
+        await self.pin_board.resolve()
         self.changes.announce()
+        await self._saver.try_to_save()
         return refreshed
 
     async def start_load(self, order: LoadOrder) -> LoadReport:
@@ -192,18 +193,25 @@ class Cluster:
         elif order.pin:
             self.pin_board.pin(order.paths or ("",))
         if order.pin or order.action is not LoadAction.LOAD:
-            await self._resolve_pins()
+            await self.pin_board.resolve()
         return await self.loads.start(order)
 
     # --- inside ---
 
-    def _view_changed(self, *, save: bool = True) -> None:
-        self.loads.set_view(json.dumps(self.roster.view()))
+    async def _take(self, outcome: Outcome) -> None:
+        """Does what a step of the membership leads to: tells people, saves, and only then hands the new view out."""
+        for notice in outcome.notices:
+            level = logging.WARNING if notice.level is Level.WARNING else logging.INFO
+            _log.log(level, "master: %s", notice.text)
+        if outcome.save:
+            await self._saver.try_to_save()
+        view = outcome.view
+        if view is None or view.epoch <= self.view.epoch:
+            return
+        self.view = view
+        _log.info("master: epoch %d: %d workers", view.epoch, len(view.members))
         self.changes.announce()
-        if save:
-            task = asyncio.create_task(self._saver.try_to_save())
-            self._tasks.append(task)
-            task.add_done_callback(self._tasks.remove)
+        await asyncio.to_thread(self._engine.set_view, view.to_json())
 
     def _check_dataset(self, beat: Heartbeat) -> None:
         if beat.dataset and beat.dataset != self.rules.dataset.fingerprint:
@@ -212,31 +220,20 @@ class Cluster:
                 hint="give it the same `origins` (path, address, endpoint) as the master's",
             )
 
-    async def _resolve_pins(self) -> None:
-        newest = self.shelf.newest
-        await self.pin_board.resolve(newest.path if newest else None)
-
     async def _tick_forever(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            self._tick(time.monotonic())
-
-    def _tick(self, now_s: float) -> None:
-        dead = self.roster.tick(now_s)
-        for member_id in dead:
-            _log.warning("master: epoch %d: worker %s is silent and taken out", self.roster.epoch, member_id)
-            self.throughput.forget(f"worker/{member_id}")
-        if dead:
-            self._view_changed()
-        self.mounts.tick(now_s)
-        self.throughput.sample(time.time())
+            now_s = time.monotonic()
+            await self._take(self.roster.tick(now_s))
+            self.mounts.tick(now_s)
+            self.throughput.sample(time.time())
 
     async def _refresh_forever(self) -> None:
-        interval_s = self.rules.refresh_interval_s
-        if self.shelf.newest is None or self.rules.snapshot_at_start:
-            await self._refresh_until_there()
-        while interval_s > 0:
-            await asyncio.sleep(interval_s)
+        # Also where the last snapshot is to do: the engine knows its origins only once it has begun.
+        await self._refresh_until_there()
+        self.loads.resume()
+        while self.rules.refresh_interval_s > 0:
+            await asyncio.sleep(self.rules.refresh_interval_s)
             await self._try_to_refresh()
 
     async def _refresh_until_there(self) -> None:
@@ -251,19 +248,27 @@ class Cluster:
         except HeadraceError as error:
             _log.error("master: no new snapshot: %s", error)
             return False
-        with contextlib.suppress(OSError):
-            self.shelf.prune(self.mounts.snapshots_in_use() | self.loads.snapshots_in_use())
         return True
 
     def _dump(self) -> dict[str, Any]:
         return {
             "cluster": self.rules.name,
             "membership": self.roster.dump(),
+            "origins": [list(each) for each in self._dataset.origins],
             "pins": list(self.pin_board.paths),
             "loads": self.loads.dump(),
         }
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        self.roster.restore(state.get("membership", {}))
+    async def _restore(self, state: dict[str, Any]) -> None:
+        self._dataset = self.rules.dataset.model_copy(
+            update={"origins": tuple((path, name) for path, name in state.get("origins", ()))}
+        )
         self.pin_board.restore(state.get("pins", ()))
         self.loads.restore(state.get("loads", ()))
+        if text := state.get("membership"):
+            try:
+                outcome = self.roster.restore(text, time.monotonic())
+            except HeadraceError as error:
+                _log.error("master: the saved members are not used: %s", error)
+                return
+            await self._take(outcome)

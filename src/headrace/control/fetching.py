@@ -24,18 +24,28 @@ _KEPT = 2
 _OUTLOOK = "outlook.json"
 
 
-def snapshot_path(folder: Path, note: SnapshotNote) -> Path:
-    """Where that snapshot lies, or will lie. Its digest is in the name: a version alone may be given twice."""
-    return folder / f"snapshot-{note.version}-{note.sha256[:16]}.hrs"
+def snapshot_path(folder: Path, version: int) -> Path:
+    """Where the engine looks for that snapshot."""
+    return folder / f"snapshot-{version}.hrs"
+
+
+def has_snapshot(folder: Path, note: SnapshotNote) -> bool:
+    """True when the file of that snapshot was downloaded whole."""
+    path = snapshot_path(folder, note.version)
+    return path.exists() and path.stat().st_size == note.file_bytes and _tag_of(path) == note.tag
 
 
 async def fetch_snapshot(client: ControlClient, note: SnapshotNote, folder: Path) -> Path:
-    """The snapshot's file, downloaded if it is not there. Raises what `ControlClient` raises, or `CorruptDataError`."""
+    """The snapshot's file, downloaded if it is not there. Raises what `ControlClient` raises, or `CorruptDataError`.
+
+    Later versions that lie there are of a master that lost its state: they go, or the engine would take them for newer.
+    """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    target = snapshot_path(folder, note)
-    if target.exists() and target.stat().st_size == note.file_bytes:
+    target = snapshot_path(folder, note.version)
+    if has_snapshot(folder, note):
         return target
-    part = target.with_name(f".{target.name}.part")
+    # The digest is in the name: what is left of another download is never gone on with.
+    part = folder / f".snapshot-{note.tag}.part"
     await _complete(client, note, part)
     if await asyncio.to_thread(_digest, part) != note.sha256:
         part.unlink(missing_ok=True)
@@ -44,15 +54,31 @@ async def fetch_snapshot(client: ControlClient, note: SnapshotNote, folder: Path
             hint="it is fetched anew next time",
         )
     part.replace(target)
+    _tag_path(target).write_text(note.tag, encoding="ascii")
+    _drop_others(folder, note.version)
     sync_folder(folder)
     return target
 
 
-def drop_old_snapshots(folder: Path, current: Path) -> None:
-    """Removes all but the newest few; what is mapped stays readable for those who have it."""
-    found = sorted(folder.glob("*snapshot-*.hrs*"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    for path in [path for path in found if path != current][_KEPT - 1 :]:
-        path.unlink(missing_ok=True)
+def _drop_others(folder: Path, current: int) -> None:
+    for path in folder.glob("snapshot-*.hrs"):
+        text = path.stem.removeprefix("snapshot-")
+        if text.isdigit() and not current - _KEPT < int(text) <= current:
+            path.unlink(missing_ok=True)
+            _tag_path(path).unlink(missing_ok=True)
+    for part in folder.glob(".snapshot-*.part"):
+        part.unlink(missing_ok=True)
+
+
+def _tag_path(snapshot: Path) -> Path:
+    return snapshot.with_suffix(".tag")
+
+
+def _tag_of(snapshot: Path) -> str | None:
+    try:
+        return _tag_path(snapshot).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def save_outlook(folder: Path, outlook: Outlook) -> None:

@@ -6,11 +6,10 @@ What a load does with bytes is the engine's: a `Runner` is handed in.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -31,24 +30,20 @@ _CANCEL_S = 10.0
 class RunningLoad(Protocol):
     """A load under way in the engine."""
 
-    def progress(self) -> str:
-        """JSON: `state` and the counters of `LoadReport`."""
+    def progress(self) -> Mapping[str, Any]:
+        """`state` and the counters of `LoadReport`."""
         ...
 
     def cancel(self) -> None:
         """Stops it; what is in stays in."""
         ...
 
-    def set_view(self, view_json: str) -> None:
-        """Goes on with these members."""
-        ...
-
 
 class Runner(Protocol):
     """Starts loads in the engine; called in a thread."""
 
-    def start(self, report: LoadReport) -> tuple[RunningLoad, int]:
-        """The load under way, and the version of the snapshot that it goes by."""
+    def start(self, report: LoadReport) -> RunningLoad:
+        """The load under way."""
         ...
 
 
@@ -75,10 +70,6 @@ class Loads:
                 f"there is no load {load_id}", hint="see `headrace status --cluster URL`"
             )
         return report
-
-    def snapshots_in_use(self) -> set[int]:
-        """Versions that running loads go by."""
-        return {report.snapshot_version for report in self._reports.values() if not report.state.ended}
 
     async def start(self, order: LoadOrder) -> LoadReport:
         """Notes a load, and starts it as soon as there is a place."""
@@ -114,11 +105,6 @@ class Loads:
             self._update(load_id, state=LoadState.CANCELLED, ended_at_s=time.time())
         await self._changed()
         return self.get(load_id)
-
-    def set_view(self, view_json: str) -> None:
-        """Tells the running loads of new members."""
-        for running in list(self._running.values()):
-            running.set_view(view_json)
 
     def dump(self) -> list[dict[str, Any]]:
         """What survives: every load, those that run as waiting."""
@@ -158,17 +144,17 @@ class Loads:
             if not self._is_wanted(load_id):
                 return
             try:
-                running, version = await asyncio.to_thread(self._runner.start, self.get(load_id))
+                running = await asyncio.to_thread(self._runner.start, self.get(load_id))
             except HeadraceError as error:
                 self._end(load_id, LoadState.FAILED, error.message)
             else:
-                await self._started(load_id, running, version)
+                await self._started(load_id, running)
         self._forget_old()
         await self._saved()
 
-    async def _started(self, load_id: str, running: RunningLoad, version: int) -> None:
+    async def _started(self, load_id: str, running: RunningLoad) -> None:
         if self._is_wanted(load_id):
-            self._update(load_id, state=LoadState.RUNNING, snapshot_version=version)
+            self._update(load_id, state=LoadState.RUNNING)
             await self._follow(load_id, running)
         else:
             await asyncio.to_thread(running.cancel)
@@ -182,7 +168,7 @@ class Loads:
         try:
             while self._is_wanted(load_id):
                 await asyncio.sleep(_LOOK_EVERY_S)
-                self._note(load_id, json.loads(await asyncio.to_thread(running.progress)))
+                self._note(load_id, await asyncio.to_thread(running.progress))
         except HeadraceError as error:
             self._end(load_id, LoadState.FAILED, error.message)
         except ValueError:
@@ -193,7 +179,7 @@ class Loads:
         finally:
             del self._running[load_id]
 
-    def _note(self, load_id: str, progress: dict[str, Any]) -> None:
+    def _note(self, load_id: str, progress: Mapping[str, Any]) -> None:
         known = set(LoadReport.model_fields) - {
             "id",
             "order",
@@ -202,7 +188,7 @@ class Loads:
             "snapshot_version",
         }
         fields = {name: value for name, value in progress.items() if name in known}
-        fields["errors"] = fields.get("errors", ())[:_MOST_ERRORS]
+        fields["errors"] = [_fault(each) for each in fields.get("errors", ())[:_MOST_ERRORS]]
         report = LoadReport.model_validate({**self.get(load_id).model_dump(), **fields})
         if report.state.ended:
             report = report.model_copy(update={"ended_at_s": time.time()})
@@ -226,3 +212,8 @@ class Loads:
             await self._changed()
         except HeadraceError as error:
             _log.warning("master: %s", error)
+
+
+def _fault(error: object) -> object:
+    """The engine says a sentence, or path and sentence."""
+    return {"message": error} if isinstance(error, str) else error

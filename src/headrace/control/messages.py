@@ -47,26 +47,28 @@ class Traffic(Message):
 
 
 class WorkerState(StrEnum):
-    """How a worker describes itself."""
+    """What a worker says of its life: at work, or with nothing left to hand over."""
 
     ACTIVE = "active"
-    DRAINING = "draining"
     LEFT = "left"
 
 
 class Heartbeat(Message):
-    """What a worker tells the master again and again. `instance` is another one after each start."""
+    """What a worker tells the master again and again.
+
+    `incarnation` grows with each start of its process; `joined_epoch` is what the view it knows says of itself.
+    """
 
     id: Name
-    instance: Name
+    incarnation: Count
     address: Line
     node: Line
     capacity_bytes: Count
     cached_bytes: Count = 0
     state: WorkerState = WorkerState.ACTIVE
     known_epoch: Count = 0
+    joined_epoch: Count = 0
     dataset: Line = Field(default="", description="Fingerprint of the origins that it can read")
-    snapshot_version: Count = 0
     lease_socket: Line | None = None
     levels: tuple[Level, ...] = Field(default=(), max_length=MOST_LEVELS)
     traffic: Traffic = Traffic()
@@ -98,13 +100,18 @@ class SnapshotNote(Message):
     sha256: Line = ""
     taken_at_s: float = 0.0
 
+    @property
+    def tag(self) -> str:
+        """Names these bytes: a master that lost its folder may give a version a second time."""
+        return f"{self.version}-{self.sha256[:16]}"
+
 
 class DatasetNote(Message):
-    """What is cached: the origins without credentials, as the engine's configuration has them."""
+    """What is cached: the origins by their canonical names, which hold no credentials, at their places in the tree."""
 
     name: Line = ""
     fingerprint: Line = ""
-    origins: tuple[dict[str, Any], ...] = ()
+    origins: tuple[tuple[str, str], ...] = ()
     block_size_bytes: Count = 4 << 20
 
 
@@ -120,12 +127,21 @@ class Outlook(Message):
     replicas: Count = 1
 
 
+class HeartbeatOrder(StrEnum):
+    """What a worker is to do next."""
+
+    SERVE = "serve"
+    DRAIN = "drain"
+    STOP = "stop"
+    SUPERSEDED = "superseded"
+
+
 class HeartbeatAnswer(Message):
-    """The outlook, when to report again, and whether this worker is to drain."""
+    """The outlook, when to report again, and what to do."""
 
     outlook: Outlook
     next_interval_s: float = Field(gt=0, le=3600)
-    drain: bool = False
+    order: HeartbeatOrder = HeartbeatOrder.SERVE
 
 
 class Pins(Message):
@@ -204,7 +220,6 @@ class LoadReport(Message):
     did_not_fit_bytes: Count = 0
     errors: tuple[LoadFault, ...] = ()
     message: str = ""
-    snapshot_version: Count = 0
     created_at_s: float = 0.0
     ended_at_s: float | None = None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from headrace.control.cluster import Cluster
 from headrace.control.messages import LoadState
 from headrace.control.signing import Verdict
+from headrace.membership import WorkerState
 
 Sample = tuple[Mapping[str, str], float]
 
@@ -24,7 +25,12 @@ class Family:
 
 FAMILIES = (
     Family("headrace_master_epoch", "gauge", "", "Epoch of the view of members"),
-    Family("headrace_master_workers", "gauge", "", "Workers in the view, by state"),
+    Family(
+        "headrace_master_workers",
+        "gauge",
+        "",
+        "Workers, by state; active, suspect and draining ones are in the view",
+    ),
     Family("headrace_master_mounts", "gauge", "", "Mounts that reported lately"),
     Family("headrace_master_heartbeats", "counter", "", "Heartbeats of workers and mounts"),
     Family("headrace_master_capacity_bytes", "gauge", "bytes", "Room for blocks on all workers"),
@@ -51,21 +57,21 @@ def metrics_text(
 def _samples(
     cluster: Cluster, requests: Mapping[tuple[str, int], int], refused: Mapping[Verdict, int]
 ) -> dict[str, list[Sample]]:
-    heard = list(cluster.roster.heard().values())
+    workers = [row.worker for row in cluster.roster.rows()]
+    listed = [worker.facts for worker in workers if worker.is_listed]
     newest = cluster.shelf.newest
     note = newest.note if newest else None
-    draining = sum(member.draining for member, _, _ in heard)
     reports = cluster.loads.reports()
     return {
-        "headrace_master_epoch": _one(cluster.roster.epoch),
+        "headrace_master_epoch": _one(cluster.view.epoch),
         "headrace_master_workers": [
-            ({"state": "active"}, len(heard) - draining),
-            ({"state": "draining"}, draining),
+            ({"state": state.value}, sum(worker.state is state for worker in workers))
+            for state in WorkerState
         ],
         "headrace_master_mounts": _one(cluster.mounts.count),
         "headrace_master_heartbeats": _one(cluster.heartbeats),
-        "headrace_master_capacity_bytes": _one(sum(member.weight for member, _, _ in heard)),
-        "headrace_master_cached_bytes": _one(sum(beat.cached_bytes for _, beat, _ in heard if beat)),
+        "headrace_master_capacity_bytes": _one(sum(facts.capacity_bytes for facts in listed)),
+        "headrace_master_cached_bytes": _one(sum(facts.cached_bytes for facts in listed)),
         "headrace_master_snapshot_version": _one(note.version if note else 0),
         "headrace_master_snapshot_files": _one(note.files if note else 0),
         "headrace_master_snapshot_data_bytes": _one(note.data_bytes if note else 0),

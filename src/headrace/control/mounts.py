@@ -1,4 +1,4 @@
-"""The mounts that report to the master: shown to people, kept in mind for their snapshots, no members of the ring."""
+"""The mounts that report to the master: shown to people, no members of the ring."""
 
 from __future__ import annotations
 
@@ -37,10 +37,6 @@ class Mounts:
     def count(self) -> int:
         """How many there are."""
         return len(self._heard)
-
-    def snapshots_in_use(self) -> set[int]:
-        """The versions that mounts go by."""
-        return {beat.snapshot_version for beat, _ in self._heard.values()}
 
     def rows(self, now_s: float) -> list[dict[str, Any]]:
         """For the status, by node."""

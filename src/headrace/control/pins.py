@@ -9,15 +9,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
-from headrace.control.messages import Pins, decode_paths
+from headrace.control.messages import Pins, decode_paths, shown_path
 from headrace.errors import HeadraceError
 
 _log = logging.getLogger("headrace.master")
 
-FileIds = Callable[[Path, Sequence[bytes]], Sequence[str]]
-"""The ids of all files at or below paths of a snapshot; blocks, and is called in a thread."""
+FileIds = Callable[[Sequence[bytes]], Sequence[str]]
+"""The ids of all files at or below paths of the newest snapshot; blocks, and is called in a thread."""
 
 
 class PinBoard:
@@ -42,20 +41,23 @@ class PinBoard:
         gone = [*paths]
         self.paths = tuple(path for path in self.paths if not _is_below(path, gone))
 
-    async def resolve(self, snapshot: Path | None) -> None:
-        """Works the ids out for a snapshot; a path that is not in it pins nothing."""
+    async def resolve(self) -> None:
+        """Works the ids out by the newest snapshot; a path that is not in it pins nothing."""
         async with self._lock:
             ids: Sequence[str] = ()
-            if self.paths and snapshot is not None:
-                try:
-                    ids = await asyncio.to_thread(self._file_ids, snapshot, decode_paths(self.paths))
-                except HeadraceError as error:
-                    _log.warning("master: the pins cannot be worked out: %s", error)
-                    return
+            for path in self.paths:
+                ids = [*ids, *await self._ids_below(path)]
             if tuple(ids) != self.pins.ids:
                 # Never a number of an earlier master: what a worker knows under it may be other ids.
                 version = max(self.pins.version + 1, int(time.time() * 1000))
                 self.pins = Pins(version=version, ids=tuple(ids))
+
+    async def _ids_below(self, path: str) -> Sequence[str]:
+        try:
+            return await asyncio.to_thread(self._file_ids, decode_paths([path]))
+        except HeadraceError as error:
+            _log.warning("master: nothing is pinned at %s: %s", shown_path(path), error)
+            return ()
 
 
 def _is_below(path: str, folders: list[bytes]) -> bool:

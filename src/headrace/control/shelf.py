@@ -1,11 +1,14 @@
-"""The snapshots that the master keeps: takes new ones, knows the newest, and drops those that nobody goes by."""
+"""The snapshots that the master hands out: the newest, and those before it that are still there.
+
+Which files are kept is the lister's; a member that has downloaded one needs it here no more.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,15 +18,15 @@ from headrace.errors import HeadraceError, MissingFileError
 
 _log = logging.getLogger("headrace.master")
 
-KEPT = 2
+KEPT = 3
 _PIECE_BYTES = 1 << 20
 
 
 class Lister(Protocol):
-    """What makes snapshots. Both methods block, and are called in threads."""
+    """What makes snapshots. Its methods block, and are called in threads."""
 
-    def take(self, directory: Path) -> tuple[Path, Refreshed]:
-        """A new snapshot of all origins in the folder, and what it changed."""
+    def take(self) -> tuple[Path, Refreshed]:
+        """A new snapshot of all origins, and what it changed."""
         ...
 
     def describe(self, path: Path) -> SnapshotNote:
@@ -37,6 +40,11 @@ class Held:
 
     path: Path
     note: SnapshotNote
+
+    @property
+    def tag(self) -> str:
+        """Names these bytes: a master that lost its folder may give a version a second time."""
+        return self.note.tag
 
 
 class Shelf:
@@ -55,14 +63,17 @@ class Shelf:
         return self._held[max(self._held)] if self._held else None
 
     def get(self, version: int) -> Held:
-        """That version. Raises `MissingFileError`."""
-        if version not in self._held:
-            raise MissingFileError.of(f"snapshot {version} is not kept any more", hint="take the newest")
-        return self._held[version]
+        """That version, or the newest for 0. Raises `MissingFileError`."""
+        held = self._held.get(version) if version else self.newest
+        if held is None or not held.path.exists():
+            raise MissingFileError.of(
+                f"snapshot {version} is not here any more" if version else "there is no snapshot yet",
+                hint="ask for the newest" if version else "the master's log says why",
+            )
+        return held
 
     async def open(self) -> None:
         """Finds what earlier masters have taken: the newest that is whole."""
-        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in _files(self._directory):
             try:
                 held = await asyncio.to_thread(self._hold, path)
@@ -76,24 +87,16 @@ class Shelf:
         """Takes a new snapshot; callers meanwhile wait for their turn."""
         async with self._lock:
             try:
-                path, refreshed = await asyncio.to_thread(self._lister.take, self._directory)
+                path, refreshed = await asyncio.to_thread(self._lister.take)
                 held = await asyncio.to_thread(self._hold, path)
             except HeadraceError as error:
                 self.refresh_error = error.message
                 raise
             self.refresh_error = None
             self._held[held.note.version] = held
+            for version in sorted(self._held)[:-KEPT]:
+                del self._held[version]
             return refreshed
-
-    def prune(self, in_use: Collection[int]) -> None:
-        """Removes versions that are neither among the newest nor in use by a member or a load."""
-        kept = sorted(self._held, reverse=True)[:KEPT]
-        for path in _files(self._directory):
-            version = _version(path)
-            if version in kept or version in in_use or (kept and version > kept[0]):
-                continue
-            self._held.pop(version, None)
-            path.unlink(missing_ok=True)
 
     def _hold(self, path: Path) -> Held:
         note = self._lister.describe(path)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.control.cluster import Cluster
-from headrace.control.messages import Heartbeat, LoadReport, shown_path
-from headrace.control.roster import Member
+from headrace.control.messages import LoadReport, shown_path
+from headrace.control.roster import Row
 
 _MOST_SHOWN_PATHS = 3
 _MOST_SHOWN_LOADS = 20
@@ -14,18 +14,20 @@ _MOST_SHOWN_LOADS = 20
 
 def cluster_status(cluster: Cluster, *, now_s: float, monotonic_s: float) -> dict[str, Any]:
     """Everything that is known at this moment."""
-    workers = [_worker(*each, monotonic_s) for each in cluster.roster.heard().values()]
+    rows = list(cluster.roster.rows())
+    workers = [_worker(row, monotonic_s) for row in rows]
+    listed = [row.worker.facts for row in rows if row.worker.is_listed]
     newest = cluster.shelf.newest
     return {
         "cluster": cluster.rules.name,
         "now_s": now_s,
-        "epoch": cluster.roster.epoch,
-        "replicas": cluster.rules.replicas,
+        "epoch": cluster.view.epoch,
+        "replicas": cluster.rules.policy.replicas,
         "origins": list(cluster.rules.origin_labels),
         "snapshot": newest.note.model_dump() if newest else None,
         "refresh_error": cluster.shelf.refresh_error,
-        "capacity_bytes": sum(worker["capacity_bytes"] for worker in workers),
-        "cached_bytes": sum(worker["cached_bytes"] for worker in workers),
+        "capacity_bytes": sum(facts.capacity_bytes for facts in listed),
+        "cached_bytes": sum(facts.cached_bytes for facts in listed),
         "pinned_files": len(cluster.pin_board.pins.ids),
         "workers": workers,
         "mounts": cluster.mounts.rows(monotonic_s),
@@ -37,18 +39,18 @@ def cluster_status(cluster: Cluster, *, now_s: float, monotonic_s: float) -> dic
     }
 
 
-def _worker(
-    member: Member, beat: Heartbeat | None, heard_s: float | None, monotonic_s: float
-) -> dict[str, Any]:
+def _worker(row: Row, monotonic_s: float) -> dict[str, Any]:
+    worker, beat = row.worker, row.beat
     return {
-        "id": member.id,
-        "address": member.address,
-        "node": member.node,
-        "state": "draining" if member.draining else "active",
-        "joined_epoch": member.joined_epoch,
-        "capacity_bytes": member.weight,
-        "cached_bytes": beat.cached_bytes if beat else member.cached_bytes,
-        "heartbeat_age_s": round(max(monotonic_s - heard_s, 0.0), 3) if heard_s is not None else None,
+        "id": worker.facts.id,
+        "address": worker.facts.address,
+        "node": worker.facts.node,
+        "state": worker.state.value,
+        "is_listed": worker.is_listed,
+        "joined_epoch": worker.joined_epoch,
+        "capacity_bytes": worker.facts.capacity_bytes,
+        "cached_bytes": worker.facts.cached_bytes,
+        "heartbeat_age_s": round(max(monotonic_s - row.heard_s, 0.0), 3) if row.heard_s is not None else None,
         "levels": [level.model_dump() for level in beat.levels] if beat else [],
         "drained_bytes": beat.drained_bytes if beat else 0,
         "to_drain_bytes": beat.to_drain_bytes if beat else 0,

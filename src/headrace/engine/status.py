@@ -111,26 +111,19 @@ class EngineReport(Report):
         return self.cached_bytes / self.snapshot.bytes if self.snapshot.bytes else None
 
 
-class TrafficReport(Report):
-    """Bytes since the process started, by where they came from."""
-
-    local_bytes: int = 0
-    peer_bytes: int = 0
-    origin_bytes: int = 0
-
-
 class WorkerReport(Report):
-    """What a worker says of itself."""
+    """What a worker says of itself; bytes of reads are counted since it started."""
 
     levels: tuple[LevelReport, ...] = ()
+    capacity_bytes: int = 0
     cached_bytes: int = 0
-    traffic: TrafficReport = TrafficReport()
-    lease_socket: str | None = None
-
-    @property
-    def capacity_bytes(self) -> int:
-        """Room for blocks."""
-        return sum(level.quota_bytes for level in self.levels)
+    pinned_bytes: int = 0
+    epoch: int = 0
+    hit_bytes: int = 0
+    peer_bytes: int = 0
+    origin_bytes: int = 0
+    corrupt_blocks: int = 0
+    evicted_blocks: int = 0
 
 
 class JobError(Report):

@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from pydantic import SecretStr
-
-from headrace.control.messages import DatasetNote
 from headrace.engine import secrets
 from headrace.engine.origins import parse_origins
 from headrace.errors import ConfigError
@@ -33,25 +30,6 @@ def resolve_origins(
         mounts.append(mount.model_copy(update={"path": each.path.strip("/")}))
     _check_paths([mount.path for mount in mounts])
     return tuple(mounts), warnings
-
-
-def dataset_note(name: str, mounts: Sequence[OriginMount], block_size_bytes: int) -> DatasetNote:
-    """What others may know of the dataset: everything but the credentials."""
-    return DatasetNote(
-        name=name,
-        fingerprint=fingerprint(mounts),
-        origins=tuple(without_credentials(mount) for mount in mounts),
-        block_size_bytes=block_size_bytes,
-    )
-
-
-def without_credentials(mount: OriginMount) -> dict[str, object]:
-    """The origin as a plain value without any credential."""
-    origin = {
-        key: value for key, value in mount.origin.model_dump().items() if not isinstance(value, SecretStr)
-    }
-    plain = {key: value if isinstance(value, bool | None) else str(value) for key, value in origin.items()}
-    return {"path": mount.path, "origin": plain}
 
 
 def fingerprint(mounts: Sequence[OriginMount]) -> str:

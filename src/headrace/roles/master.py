@@ -7,52 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import signal
 import sys
-from pathlib import Path
 
 from headrace.control.api import Api
 from headrace.control.cluster import Cluster, ClusterRules
 from headrace.control.durable import Lock
-from headrace.control.loads import RunningLoad
-from headrace.control.messages import LoadReport, Refreshed, SnapshotNote
+from headrace.control.messages import DatasetNote
+from headrace.control.roster import policy_of
 from headrace.control.server import Server
-from headrace.engine import cluster as engine
 from headrace.engine.native import set_log
 from headrace.errors import HeadraceError
 from headrace.exits import complaint, exit_code
-from headrace.roles.datasets import dataset_note
+from headrace.roles.datasets import fingerprint
+from headrace.roles.listing import ListingEngine
 from headrace.roles.logs import start_python_log
 from headrace.roles.messages import MasterOrders
 from headrace.settings.addresses import format_address, parse_address
-from headrace.settings.cluster import LoadConfig
 
 _log = logging.getLogger("headrace.master")
-
-
-class EngineLister:
-    """Snapshots made by the engine."""
-
-    def __init__(self, orders: MasterOrders) -> None:
-        self._config = orders.snapshots
-
-    def take(self, directory: Path) -> tuple[Path, Refreshed]:
-        """Lists all origins; blocks."""
-        path, report = engine.take_snapshot(self._config, directory)
-        return path, Refreshed.model_validate(report.model_dump())
-
-    def describe(self, path: Path) -> SnapshotNote:
-        """What stands in the file's header."""
-        head = engine.read_snapshot_head(path)
-        return SnapshotNote(
-            version=head.version,
-            files=head.files,
-            directories=head.directories,
-            data_bytes=head.bytes,
-            taken_at_s=path.stat().st_mtime,
-        )
 
 
 class MasterProcess:
@@ -66,7 +40,8 @@ class MasterProcess:
         """Serves until it is told to end."""
         orders = self._orders
         with Lock(orders.state_directory, "master"):
-            cluster = Cluster(rules_of(orders), EngineLister(orders), self._start_load, engine.file_ids)
+            engine = ListingEngine(orders.config)
+            cluster = Cluster(rules_of(orders), engine)
             api = Api(cluster, web=orders.settings.web)
             server = Server(api.endpoints(), orders.token)
             api.server = server
@@ -82,24 +57,9 @@ class MasterProcess:
                 await server.close()
             finally:
                 await cluster.close()
+                await asyncio.to_thread(engine.close)
         _log.info("master: ended")
         return 0
-
-    def _start_load(self, report: LoadReport, snapshot: Path, view: str) -> RunningLoad:
-        orders = self._orders
-        config = LoadConfig(
-            action=report.order.action.value,
-            snapshot=snapshot,
-            view=json.loads(view),
-            token=orders.token,
-            replicas=report.order.replicas,
-            rate_bytes_per_s=report.order.rate_bytes_per_s,
-            verify=report.order.verify,
-            block_size_bytes=orders.snapshots.transfer.block_size_bytes,
-            tls=orders.tls,
-        )
-        running: RunningLoad = engine.start_load(config, report.order.raw_paths)
-        return running
 
     def _listen_to_signals(self, cluster: Cluster) -> None:
         loop = asyncio.get_running_loop()
@@ -125,17 +85,23 @@ async def _refresh(cluster: Cluster) -> None:
 
 def rules_of(orders: MasterOrders) -> ClusterRules:
     """What the settings say of the cluster."""
-    settings, snapshots = orders.settings, orders.snapshots
+    settings, config = orders.settings, orders.config
     return ClusterRules(
         name=settings.cluster,
         state_directory=orders.state_directory,
-        dataset=dataset_note(settings.cluster, snapshots.origins, snapshots.transfer.block_size_bytes),
-        origin_labels=tuple(_label(mount.path, mount.label) for mount in snapshots.origins),
-        replicas=settings.replicas,
-        heartbeat_interval_s=settings.heartbeat_interval_s,
-        dead_after_s=settings.dead_after_s,
+        snapshot_directory=config.state_directory,
+        dataset=DatasetNote(
+            name=settings.cluster,
+            fingerprint=fingerprint(config.origins),
+            block_size_bytes=config.transfer.block_size_bytes,
+        ),
+        origin_labels=tuple(_label(mount.path, mount.label) for mount in config.origins),
+        policy=policy_of(
+            replicas=settings.replicas,
+            heartbeat_s=settings.heartbeat_interval_s,
+            dead_after_s=settings.dead_after_s,
+        ),
         refresh_interval_s=settings.refresh_interval_s,
-        snapshot_at_start=settings.snapshot_at_start,
     )
 
 

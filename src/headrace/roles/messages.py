@@ -14,7 +14,6 @@ from pydantic import SecretStr
 
 from headrace.errors import CLASSES, EngineError, HeadraceError
 from headrace.exits import exit_code
-from headrace.settings.cluster import MemberConfig, SnapshotConfig, TlsConfig, WorkerConfig
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig, plain_json
 from headrace.settings.model import Model
@@ -42,18 +41,16 @@ class Orders(Model):
 
 
 class MemberOrders(Model):
-    """What makes a mount a member of a cluster: where its master is, and the token."""
+    """What makes a mount a member of a cluster: where its master is, and how it is called there."""
 
     master: str
-    token: SecretStr
-    snapshot_version: int
     mount_id: str
 
 
 class MountOrders(Orders):
     """Everything that a mount process needs to know."""
 
-    config: MemberConfig | EngineConfig
+    config: EngineConfig
     mountpoint: Path
     settings: MountSettings
     registry_directory: Path
@@ -65,18 +62,19 @@ class MasterOrders(Orders):
     """Everything that a master needs to know."""
 
     settings: MasterSettings
-    snapshots: SnapshotConfig
+    config: EngineConfig
     state_directory: Path
     token: SecretStr
-    tls: TlsConfig | None = None
 
 
 class WorkerOrders(Orders):
-    """Everything that a worker needs to know; what the master tells it is not yet in `config`."""
+    """Everything that a worker needs to know; view and block size of `config` are the master's to tell."""
 
     settings: WorkerSettings
-    config: WorkerConfig
+    config: EngineConfig
+    id: str
     master: str
+    token: SecretStr
 
 
 class Answer(Model):

@@ -18,6 +18,18 @@ def host_name() -> str:
     return _NOT_OF_A_NAME.sub("-", socket.gethostname()).strip("-._")[:63] or "localhost"
 
 
+def listening_address(listen: str) -> str:
+    """`ADDRESS:PORT` as the engine wants it: numbers. Raises `ConfigError` for a name that is none of this machine."""
+    host, port = parse_address(listen)
+    if host in _WILDCARDS:
+        return format_address(host or "0.0.0.0", port)  # noqa: S104 - asked for
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConfigError.of(f"cannot listen on {listen}: {error.strerror}", hint="give an address") from None
+    return format_address(str(found[0][4][0]), port)
+
+
 def advertised_address(advertise: str | None, listening: str, master: str) -> str:
     """`HOST:PORT` for others: as told, else as listened to, else the address that this machine has towards the master.
 

@@ -10,14 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import secrets
 import signal
 import sys
+from typing import Any
 
 from headrace.control.client import ControlClient
 from headrace.control.durable import Lock
 from headrace.control.fetching import last_outlook, save_outlook
-from headrace.control.messages import Heartbeat, HeartbeatAnswer, Level, Outlook, Traffic, WorkerState
+from headrace.control.messages import (
+    Heartbeat,
+    HeartbeatAnswer,
+    HeartbeatOrder,
+    Level,
+    Outlook,
+    Traffic,
+    WorkerState,
+)
 from headrace.engine.cluster import NativeWorker
 from headrace.engine.native import set_log, version
 from headrace.engine.status import LevelReport
@@ -26,11 +34,13 @@ from headrace.exits import complaint, exit_code
 from headrace.roles.datasets import fingerprint
 from headrace.roles.draining import Drain
 from headrace.roles.endpoint import Endpoint
+from headrace.roles.incarnation import next_incarnation
 from headrace.roles.logs import start_python_log
 from headrace.roles.messages import WorkerOrders
-from headrace.roles.places import advertised_address
+from headrace.roles.places import advertised_address, listening_address
 from headrace.roles.reachability import Reachability
-from headrace.settings.cluster import WorkerConfig
+from headrace.settings.cluster import ClusterConfig, WorkerConfig
+from headrace.settings.engine import EngineConfig
 
 _log = logging.getLogger("headrace.worker")
 
@@ -43,21 +53,22 @@ class WorkerProcess:
 
     def __init__(self, orders: WorkerOrders) -> None:
         self._orders = orders
-        self._name = orders.config.id
-        self._instance = secrets.token_hex(8)
+        self._name = orders.id
+        self._state = orders.config.state_directory.parent
         self._ended = asyncio.Event()
         self._reachability = Reachability(_log, f"worker/{self._name}", orders.master)
         self._outlook: Outlook | None = None
         self._pins_version = 0
         self._drain: Drain | None = None
         self._drained = False
+        self._superseded = False
 
     async def run(self) -> int:
         """Serves until it is told to end, or has handed over what it had."""
-        state = self._orders.config.state_directory
-        with Lock(state, "worker"):
+        with Lock(self._state, "worker"):
+            self._incarnation = next_incarnation(self._state)
             self._listen_to_signals()
-            async with ControlClient(self._orders.master, self._orders.config.token) as client:
+            async with ControlClient(self._orders.master, self._orders.token) as client:
                 outlook = await self._first_outlook(client)
                 if outlook is None:
                     return 0
@@ -77,12 +88,16 @@ class WorkerProcess:
             if endpoint is not None:
                 await asyncio.to_thread(endpoint.close)
             await asyncio.to_thread(self._worker.close)
+        if self._superseded:
+            raise BusyError.of(
+                f"a younger process is worker '{self._name}' now", hint="give each worker an id of its own"
+            )
         _log.info("worker/%s: ended%s", self._name, ", drained" if self._drained else "")
         return 0
 
     async def _first_outlook(self, client: ControlClient) -> Outlook | None:
         """The master's, else the last one that was kept; without either it waits. `None` when told to end."""
-        kept = last_outlook(self._orders.config.state_directory)
+        kept = last_outlook(self._state)
         while not self._ended.is_set():
             try:
                 outlook = await client.outlook()
@@ -98,17 +113,18 @@ class WorkerProcess:
                 return outlook
         return None
 
-    def _config(self, outlook: Outlook) -> WorkerConfig:
-        config = self._orders.config
+    def _config(self, outlook: Outlook) -> EngineConfig:
+        config, settings = self._orders.config, self._orders.settings
+        cluster = ClusterConfig(
+            view=outlook.view or {},
+            token=self._orders.token,
+            node=settings.node or self._name,
+            tls=config.cluster.tls if config.cluster else None,
+            worker=WorkerConfig(id=self._name, listen=listening_address(settings.listen)),
+        )
         size = outlook.dataset.block_size_bytes
         transfer = config.transfer.model_copy(update={"block_size_bytes": size})
-        return config.model_copy(
-            update={
-                "view": outlook.view,
-                "transfer": transfer,
-                "state_directory": config.state_directory / "engine",
-            }
-        )
+        return config.model_copy(update={"cluster": cluster, "transfer": transfer})
 
     def _endpoint(self) -> Endpoint | None:
         address = self._orders.settings.metrics_address
@@ -141,38 +157,56 @@ class WorkerProcess:
                     return
             await self._sleep(wait_s * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - only to spread
 
-    async def _beat(self, state: WorkerState | None = None) -> Heartbeat:
+    async def _beat(self, state: WorkerState = WorkerState.ACTIVE) -> Heartbeat:
         report = await asyncio.to_thread(self._worker.status)
-        config, drain = self._orders.config, self._drain
+        drain = self._drain
         return Heartbeat(
-            id=config.id,
-            instance=self._instance,
+            id=self._name,
+            incarnation=self._incarnation,
             address=self._address,
-            node=config.node,
+            node=self._orders.settings.node or self._name,
             capacity_bytes=report.capacity_bytes,
             cached_bytes=report.cached_bytes,
-            state=state or (WorkerState.DRAINING if drain else WorkerState.ACTIVE),
+            state=state,
             known_epoch=self._outlook.epoch if self._outlook else 0,
-            dataset=fingerprint(config.origins),
-            lease_socket=report.lease_socket,
+            joined_epoch=self._own_row().get("joined_epoch", 0),
+            dataset=fingerprint(self._orders.config.origins),
+            lease_socket=self._worker.lease_socket(),
             levels=tuple(_level(level) for level in report.levels),
-            traffic=Traffic.model_validate(report.traffic.model_dump()),
+            traffic=Traffic(
+                local_bytes=report.hit_bytes, peer_bytes=report.peer_bytes, origin_bytes=report.origin_bytes
+            ),
             drained_bytes=drain.done_bytes if drain else 0,
             to_drain_bytes=drain.total_bytes if drain else 0,
             version=version(),
         )
 
+    def _own_row(self) -> dict[str, Any]:
+        """What the view says of this worker."""
+        members = (self._outlook.view or {}).get("members", ()) if self._outlook else ()
+        return next((dict(member) for member in members if member["id"] == self._name), {})
+
     async def _apply(self, client: ControlClient, answer: HeartbeatAnswer) -> None:
-        outlook = answer.outlook
-        if outlook.view is not None:
-            await asyncio.to_thread(self._worker.set_view, outlook.view)
-            self._remember(outlook)
-        if outlook.pins_version != self._pins_version:
+        if answer.outlook.view is not None:
+            await asyncio.to_thread(self._worker.set_view, answer.outlook.view)
+            self._remember(answer.outlook)
+        if answer.outlook.pins_version != self._pins_version:
             await self._take_pins(client)
-        if answer.drain and self._drain is None:
-            _log.info("worker/%s: draining", self._name)
-            self._drain = Drain(self._worker, self._name)
-        elif not answer.drain and self._drain is not None:
+        await self._obey(answer.order)
+
+    async def _obey(self, order: HeartbeatOrder) -> None:
+        if order is HeartbeatOrder.SUPERSEDED:
+            self._superseded = True
+            self._ended.set()
+        elif order is HeartbeatOrder.STOP:
+            self._drained = True
+            self._ended.set()
+        elif order is HeartbeatOrder.DRAIN and self._drain is None:
+            # Only once the view says so, too: before that, the next owners are not the right ones.
+            if self._own_row().get("state") == "draining":
+                _log.info("worker/%s: draining", self._name)
+                self._drain = await asyncio.to_thread(Drain, self._worker, self._name)
+        elif order is HeartbeatOrder.SERVE and self._drain is not None:
             _log.info("worker/%s: stays after all", self._name)
             await asyncio.to_thread(self._drain.cancel)
             self._drain = None
@@ -198,11 +232,11 @@ class WorkerProcess:
         return True
 
     def _remember(self, outlook: Outlook) -> None:
-        self._outlook = outlook
         if outlook.view is None:
             return
+        self._outlook = outlook
         try:
-            save_outlook(self._orders.config.state_directory, outlook)
+            save_outlook(self._state, outlook)
         except OSError as error:
             _log.warning("worker/%s: the view cannot be kept for a restart: %s", self._name, error.strerror)
 

@@ -13,6 +13,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from headrace.settings.cluster import ClusterConfig
 from headrace.settings.model import Model
 from headrace.settings.origins import OriginMount
 
@@ -101,6 +102,7 @@ class EngineConfig(Model):
     transfer: TransferConfig = TransferConfig()
     eviction: EvictionPolicy = EvictionPolicy.SCAN_RESISTANT
     snapshot: SnapshotPolicy = SnapshotPolicy.REFRESH
+    cluster: ClusterConfig | None = None
 
     def to_json(self) -> str:
         """The engine's own form, credentials in clear: never log, print or store what this returns."""
