@@ -10,8 +10,8 @@ from typing import NoReturn
 
 from headrace.engine.options import secret_variables
 from headrace.errors import EngineError
-from headrace.roles.messages import Answer, MountOrders, read_answer
-from headrace.settings.environment import Environment
+from headrace.roles.messages import Answer, MountOrders, Orders, read_answer
+from headrace.settings.environment import TOKEN_VARIABLE, Environment
 
 _LOG_TAIL_BYTES = 2048
 # -P keeps the current folder off the path of modules: a folder of data must not be able to replace one of ours.
@@ -53,15 +53,20 @@ def launch(orders: MountOrders, environment: Environment) -> Answer:
 
 def become(orders: MountOrders, environment: Environment) -> NoReturn:
     """Turns this process into the mount process; its old arguments, credentials among them, are gone with it."""
+    become_role("mount", str(orders.mountpoint), orders, environment)
+
+
+def become_role(role: str, label: str, orders: Orders, environment: Environment) -> NoReturn:
+    """The same for any role; `label` is what process listings show."""
     descriptor = orders.to_descriptor()
     os.set_inheritable(descriptor, True)
-    arguments = [*_PROGRAM, str(orders.mountpoint), str(descriptor)]
+    arguments = [sys.executable, "-P", "-m", f"headrace.roles.{role}", label, str(descriptor)]
     os.execve(sys.executable, arguments, _environment(environment))  # noqa: S606 - our own program
 
 
 def _environment(environment: Environment) -> dict[str, str]:
     """The variables for a mount process, less the credentials that its orders hold already."""
-    secrets = secret_variables()
+    secrets = {*secret_variables(), TOKEN_VARIABLE}
     return {name: value for name, value in environment.variables.items() if name not in secrets}
 
 

@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from headrace.engine.handles import Engine
 from headrace.engine.native import set_log
@@ -25,6 +26,9 @@ from headrace.exits import complaint
 from headrace.roles.endpoint import Endpoint
 from headrace.roles.logs import LogFile, set_python_level, start_python_log
 from headrace.roles.messages import Answer, MountOrders
+
+if TYPE_CHECKING:
+    from headrace.roles.member import Follower
 
 _log = logging.getLogger("headrace.mount")
 
@@ -45,6 +49,7 @@ class MountProcess:
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._level = orders.settings.log_level
         self._mounted = False
+        self._follower: Follower | None = None
 
     def run(self, answer_descriptor: int | None) -> int:
         """Mounts, answers on the descriptor, serves; the exit code."""
@@ -65,16 +70,32 @@ class MountProcess:
         orders = self._orders
         self._engine = stack.enter_context(Engine.own(orders.config))
         if orders.settings.metrics_address:
-            endpoint = Endpoint(orders.settings.metrics_address, self._engine.metrics, lambda: self._mounted)
+            endpoint = Endpoint(orders.settings.metrics_address, self._metrics, lambda: self._mounted)
             stack.callback(endpoint.close)
         self._mount = self._engine.mount(orders.mountpoint, orders.settings)
         stack.callback(self._unmount_for_good)
         self._mounted = True
         stack.enter_context(self._registered())
+        self._follow_cluster(stack)
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
         snapshot = self._engine.status().snapshot
         _log.info("mount/%s: %s files at %s", orders.config.name, snapshot.files, orders.mountpoint)
         return Answer(mode=self._mount.mode, files=snapshot.files, size_bytes=snapshot.bytes)
+
+    def _follow_cluster(self, stack: contextlib.ExitStack) -> None:
+        orders = self._orders
+        if orders.member is not None and orders.config.cluster is not None:
+            # Here, since a mount of one machine alone has no need of an HTTP client.
+            from headrace.roles.member import Follower  # noqa: PLC0415
+
+            cluster = orders.config.cluster
+            self._follower = stack.enter_context(
+                Follower(self._engine, orders.member, cluster.token, cluster.node, orders.mountpoint)
+            )
+
+    def _metrics(self) -> str:
+        own = self._follower.metrics() if self._follower else ""
+        return self._engine.metrics().removesuffix("# EOF\n") + own + "# EOF\n"
 
     @contextlib.contextmanager
     def _registered(self) -> Iterator[None]:
@@ -110,12 +131,14 @@ class MountProcess:
     def _handle(self, event: str) -> None:
         if event == "end":
             self._unmount()
+        elif event == "refresh" and self._follower is not None:
+            _log.info("mount/%s: snapshots are the master's; SIGHUP is for it", self._orders.config.name)
         elif event == "refresh":
             changes = self._engine.refresh()
             _log.info("mount/%s: refreshed: %s", self._orders.config.name, json.dumps(changes.model_dump()))
         elif event == "debug":
             self._level = self._orders.settings.log_level if self._level == "debug" else "debug"
-            set_log(self._level)
+            set_log(self._level, self._orders.settings.log_format)
             set_python_level(self._level)
 
     def _unmount(self) -> None:
@@ -172,8 +195,8 @@ def main(arguments: list[str]) -> int:
         log_file = LogFile(orders.log_file)
         log_file.begin()
         log_file.watch()
-    start_python_log(orders.settings.log_level)
-    set_log(orders.settings.log_level)
+    start_python_log(orders.settings.log_level, orders.settings.log_format)
+    set_log(orders.settings.log_level, orders.settings.log_format)
     return MountProcess(orders).run(answer_descriptor)
 
 
