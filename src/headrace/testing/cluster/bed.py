@@ -1,4 +1,4 @@
-"""A bed: nodes joined by a switch, and a storage node. As root each is a network namespace, else an address of loopback.
+"""A bed: nodes joined by a switch, and a storage node. As root each is a network namespace, else an address of lo.
 
 `open_bed(4)` gives the truest bed that the rights allow. Several stand side by side; each is gone when it is closed,
 and what a killed one left behind goes when the next is opened.

@@ -39,7 +39,7 @@ class NoLink:
     def up(self) -> NoReturn:
         raise UnsupportedError("loopback cannot be cut; links need root")
 
-    def set_rate(self, sent: int | None, received: int | None) -> NoReturn:
+    def set_rate(self, sent: int | None, received: int | None) -> NoReturn:  # noqa: ARG002
         raise UnsupportedError("loopback cannot be limited; links need root")
 
     def counted(self) -> LinkBytes:

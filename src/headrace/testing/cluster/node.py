@@ -65,7 +65,7 @@ class Node:
         self.name = name
         self.address = address
         self.folder = folder
-        self._prefix = prefix
+        self.command_prefix = prefix
         self._link = link
         self._clear = clear
         self._processes: list[ServerProcess] = []
@@ -94,7 +94,7 @@ class Node:
         """Starts a process on this node. Its output is appended to `logs/NAME.log` (the program's name by default)."""
         words = [str(word) for word in command]
         log_path = self.log_folder / f"{name or Path(words[0]).name}.log"
-        process = ServerProcess(words, log_path=log_path, prefix=self._prefix, environment=environment)
+        process = ServerProcess(words, log_path=log_path, prefix=self.command_prefix, environment=environment)
         self._processes = [one for one in self._processes if one.is_running()]
         self._processes.append(process)
         return process
@@ -108,7 +108,7 @@ class Node:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command on this node to its end, whatever its exit code."""
         return subprocess.run(
-            [*self._prefix, *map(str, command)],
+            [*self.command_prefix, *map(str, command)],
             env={**os.environ, **(environment or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -158,7 +158,7 @@ class ServerPlace:
         """With a log, a counting proxy on the node stands before the server."""
         self.node = node
         self.server_address = node.address
-        self.command_prefix: Sequence[str] = node._prefix  # noqa: SLF001 - the same thing in another's words
+        self.command_prefix: Sequence[str] = node.command_prefix
         self._log = log
 
     def publish(self, port: int) -> str:
