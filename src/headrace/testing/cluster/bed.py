@@ -40,7 +40,7 @@ class Bed(abc.ABC):
         self._closed = False
         try:
             self._join()
-            self.storage = self._new_node("storage", 0)
+            self.storage = self.add_node("storage")
             self.add_nodes(nodes)
         except BaseException:
             self.close()
@@ -62,11 +62,12 @@ class Bed(abc.ABC):
         """More nodes, of the next numbers."""
         first = len(self.nodes)
         for number in range(first, first + count):
-            self.nodes.append(self._new_node(f"node-{number}", number + 1))
+            self.nodes.append(self.add_node(f"node-{number}"))
         return self.nodes[first:]
 
-    def _new_node(self, name: str, place: int) -> Node:
-        node = self._make_node(name, place)
+    def add_node(self, name: str) -> Node:
+        """A node beside the others, as the storage is one: for what is no compute node."""
+        node = self._make_node(name, len(self._made))
         self._made.append(node)
         return node
 
