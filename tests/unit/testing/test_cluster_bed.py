@@ -15,6 +15,7 @@ from headrace.testing.buckets import put_object
 from headrace.testing.cluster import Capability, UnsupportedError, open_bed
 from headrace.testing.cluster.folders import mount_small_disk, mountpoints_below
 from headrace.testing.cluster.loopback_bed import LoopbackBed
+from headrace.testing.cluster.memory import places_that_hold
 from headrace.testing.cluster.node import ServerPlace
 from headrace.testing.counting_proxy import FetchLog
 from headrace.testing.namespaces import can_make_namespaces
@@ -188,13 +189,47 @@ def test_without_root_a_bed_says_what_it_cannot_do(tmp_path) -> None:
     assert not bed.folder.exists()
 
 
+@needs_root
+def test_a_listener_hears_what_its_port_carries_and_nothing_else(bed, tmp_path) -> None:
+    first, second = bed.nodes
+    serve_files(second, b"a mark in clear " * 10_000)
+    heard = {port: tmp_path / str(port) for port in (PORT, PORT + 1)}
+    for port, path in heard.items():
+        command = [sys.executable, "-m", "headrace.testing.cluster.sniffer", "eth0", str(port), path]
+        listener = first.run(command, name=f"sniffer-{port}")
+        listener.wait_until(lambda listener=listener: b"ready" in listener.log_path.read_bytes())
+    assert fetch(first, second) == 160_000
+    assert wait_for(lambda: heard[PORT].read_bytes().count(b"a mark in clear ") == 10_000)
+    assert heard[PORT + 1].read_bytes() == b""
+
+
+@needs_root
+def test_a_secret_in_the_memory_of_a_process_is_found(bed) -> None:
+    node, secret = bed.nodes[0], b"a planted secret of this test"
+    # Upper case in the program, so that only its memory holds it as it is.
+    script = (
+        f"import time; kept = {secret.decode().upper()!r}.lower(); print('ready', flush=True); time.sleep(60)"
+    )
+    process = node.run(
+        [sys.executable, "-c", script], name="holder", environment={"PLANTED": "in the environment"}
+    )
+    process.wait_until(lambda: b"ready" in process.log_path.read_bytes())
+    assert places_that_hold(process.pid, secret) not in ([], ["environ"])
+    assert "environ" in places_that_hold(process.pid, b"in the environment")
+    assert places_that_hold(process.pid, secret[::-1]) == []
+
+
 def namespaces_now() -> str:
     return subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
 
 
 def wait_until_gone(path: str) -> bool:
+    return wait_for(lambda: not os.path.exists(path))
+
+
+def wait_for(is_so) -> bool:
     for _ in range(100):
-        if not os.path.exists(path):
+        if is_so():
             return True
         time.sleep(0.05)
     return False

@@ -31,6 +31,8 @@ class Bed(abc.ABC):
     """Nodes `node-0`, `node-1`, … and `storage`. Closing it ends every process and removes every trace."""
 
     capabilities: frozenset[Capability] = frozenset()
+    host_address: str
+    """This machine's own address, as the nodes reach it."""
 
     def __init__(self, nodes: int, *, base: Path | None = None) -> None:
         self.number = next(numbers)

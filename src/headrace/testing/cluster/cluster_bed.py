@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from headrace.testing.s3_server import S3Server
 BUCKET = "data"
 START_TIMEOUT_S = 30.0
 POLL_INTERVAL_S = 0.1
+ANSWER_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ class ClusterBed:
         self.workers: dict[str, ServerProcess] = {}
         self.mounts: dict[str, ServerProcess] = {}
         self.master: ServerProcess | None = None
+        # Namespaces in JindoFS' own file take the place of the bucket here, and variables that of our files.
+        self.properties: Path | None = None
         self.control = bed.add_node("master")
         self.fetched = FetchLog(bed.storage.folder / "fetches") if self.rules.counts_objects else None
         try:
@@ -82,8 +86,8 @@ class ClusterBed:
                 count_requests=False,
             )
             self.bucket = self.server.bucket_folder(BUCKET)
-            self.token_file = self._write_secret("token", "test-token-0123456789abcdef\n")
-            self._keys = self._write_secret("keys", words.secret_text(*self._key_pair()))
+            self.token_file = self.write_secret("token", "test-token-0123456789abcdef\n")
+            self._keys = self.write_secret("keys", words.secret_text(*self._key_pair()))
             self.certificates = bed.folder / "certificates"
             if self.rules.with_tls:
                 make_authority(self.certificates)
@@ -143,8 +147,7 @@ class ClusterBed:
             "heartbeat_interval_s": self.rules.heartbeat_interval_s,
             "dead_after_s": self.rules.dead_after_s,
         }
-        command = words.role_command("master", self._write_config("master", {**settings, **rules, **changes}))
-        self.master = self._run(self.control, command, "master")
+        self.master = self._run(self.control, "master", {**settings, **rules, **changes})
         self.wait_for("a master with a snapshot", lambda status: status.files > 0 or not self.content.sizes)
         return self.master
 
@@ -162,8 +165,7 @@ class ClusterBed:
         if self.rules.with_tls:
             make_certificate(self.certificates, node.name, node.address)
             settings = {**settings, **words.tls_settings(self.certificates, node.name)}
-        path = self._write_config(f"worker-{node.name}", {**settings, **self.rules.worker, **changes})
-        process = self._run(node, words.role_command("worker", path), "worker")
+        process = self._run(node, "worker", {**settings, **self.rules.worker, **changes})
         self.workers[node.name] = process
         if wait:
             self.wait_for_workers([node])
@@ -182,8 +184,7 @@ class ClusterBed:
         if self.rules.with_tls:
             settings = {**settings, **words.tls_settings(self.certificates, None)}
         rules = {"read_deadline_s": self.rules.read_deadline_s, **self.rules.mount}
-        path = self._write_config(f"mount-{node.name}", {**settings, **rules, **changes})
-        process = self._run(node, words.mount_command(path), "mount")
+        process = self._run(node, "mount", {**settings, **rules, **changes})
         self.mounts[node.name] = process
         if wait:
             self.wait_for_mount(node)
@@ -192,7 +193,7 @@ class ClusterBed:
     def stop_mount(self, node: Node) -> None:
         """Politely, so that it unmounts."""
         self.mounts.pop(node.name).stop()
-        if self._is_mounted(node):
+        if self.is_mounted(node):
             unmount(self.mountpoint(node))
 
     def mountpoint(self, node: Node) -> Path:
@@ -211,7 +212,14 @@ class ClusterBed:
 
     def status(self) -> words.ClusterStatus:
         """The cluster as its master tells of it; CommandError when there is none."""
-        return words.parse_status(self.must(words.status_command(self.master_url, self.token_file)))
+        try:
+            return words.parse_status(fetch_text(words.status_url(self.control.address)))
+        except OSError as error:
+            raise CommandError(f"the master does not answer: {error}") from error
+
+    def worker_metrics(self, node: Node) -> dict[str, float]:
+        """What a worker counts, by the names of its metrics, labels included."""
+        return parse_metrics(fetch_text(words.worker_metrics_url(node.address)))
 
     def load(self, *paths: str, flags: Sequence[str] = ()) -> str:
         """Warms paths, all without any, to the end; what the command printed."""
@@ -282,19 +290,25 @@ class ClusterBed:
 
     def wait_for_mount(self, node: Node) -> None:
         process = self.mounts[node.name]
-        process.wait_until(lambda: self._is_mounted(node), timeout_s=START_TIMEOUT_S)
+        process.wait_until(lambda: self.is_mounted(node), timeout_s=START_TIMEOUT_S)
 
     def _check_running(self) -> None:
         if self.master is not None and not self.master.is_running():
             raise RuntimeError(f"the master ended with {self.master.exit_code}: {self.master.log_tail()}")
 
-    def _is_mounted(self, node: Node) -> bool:
+    def is_mounted(self, node: Node) -> bool:
         return self.mountpoint(node) in mountpoints_below(self.mountpoint(node))
 
     # --- files and processes ---
 
-    def _run(self, node: Node, command: Sequence[str], name: str) -> ServerProcess:
-        return node.run(command, name=name, environment=self._environment(node))
+    def _run(self, node: Node, role: str, settings: Mapping[str, Any]) -> ServerProcess:
+        environment = self._environment(node)
+        if self.properties is None:
+            config = self._write_config(f"{role}-{node.name}", settings)
+        else:
+            config, environment = self.properties, environment | words.as_environment(role, settings)
+        command = words.mount_command(config) if role == "mount" else words.role_command(role, config)
+        return node.run(command, name=role, environment=environment)
 
     def _environment(self, node: Node) -> dict[str, str]:
         """A home of the node's own: nothing of this machine's clouds or caches leaks in."""
@@ -308,7 +322,7 @@ class ClusterBed:
         path.write_text(json.dumps(settings, indent=2) + "\n")
         return path
 
-    def _write_secret(self, name: str, text: str) -> Path:
+    def write_secret(self, name: str, text: str) -> Path:
         path = self.bed.folder / name
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as file:
@@ -335,3 +349,16 @@ def wait_until(is_so: Callable[[], bool], what: str, *, timeout_s: float) -> Non
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {timeout_s:g} s for {what}")
         time.sleep(POLL_INTERVAL_S)
+
+
+def fetch_text(url: str) -> str:
+    """A page of a node, straight; OSError when there is none."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=ANSWER_TIMEOUT_S) as answer:
+        return str(answer.read().decode())
+
+
+def parse_metrics(text: str) -> dict[str, float]:
+    """Every sample of a page of metrics."""
+    lines = (line for line in text.splitlines() if line and not line.startswith("#"))
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}

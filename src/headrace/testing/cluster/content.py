@@ -31,6 +31,11 @@ class Content:
         """Writes objects into a bucket's folder and remembers them."""
         for name, data in files.items():
             put_object(bucket, name, data)
+        self.remember(files)
+
+    def remember(self, files: Mapping[str, bytes]) -> None:
+        """Takes files that lie elsewhere for what must be read."""
+        for name, data in files.items():
             self.sizes[name] = len(data)
             self.hashes[name] = hashlib.sha256(data).hexdigest()
 

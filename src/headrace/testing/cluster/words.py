@@ -1,4 +1,4 @@
-"""The words of the roles: commands, configuration files, and what `headrace status` answers. All of them stand here.
+"""The words of the roles: commands, configuration files, and what the master tells of itself. All of them stand here.
 
 When a flag or a key gets another name, this is the one module of the test bed that changes.
 """
@@ -121,8 +121,25 @@ def drain_command(master: str, token: Path, worker: str) -> list[str]:
     return [headrace_program(), "drain", worker, "--master", master, "--token-file", str(token)]
 
 
-def status_command(master: str, token: Path) -> list[str]:
-    return [headrace_program(), "status", "--cluster", master, "--token-file", str(token), "--json"]
+def status_url(address: str) -> str:
+    """Where the master tells of the whole cluster, to anybody."""
+    return f"{master_url(address)}/v1/status"
+
+
+def worker_metrics_url(address: str) -> str:
+    return f"http://{address}:{METRICS_PORT}/metrics"
+
+
+def as_environment(role: str, settings: Settings) -> dict[str, str]:
+    """Settings as variables, for those that stand in no file; what has parts of its own cannot."""
+    plain = {name: value for name, value in settings.items() if name not in ("origins", "tls")}
+    return {f"HEADRACE_{role}_{name}".upper(): _as_variable(value) for name, value in plain.items()}
+
+
+def _as_variable(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 DETACHED = "--no-wait"
@@ -152,7 +169,7 @@ class LoadRow:
 
 @dataclass(frozen=True)
 class ClusterStatus:
-    """What `headrace status` of a cluster tells, as far as tests ask."""
+    """What the master tells of its cluster, as far as tests ask."""
 
     epoch: int
     files: int
@@ -172,7 +189,7 @@ class ClusterStatus:
 
 
 def parse_status(text: str) -> ClusterStatus:
-    """The answer of `status_command`."""
+    """What stands at `status_url`."""
     told = json.loads(text)
     workers = [
         WorkerRow(one["id"], one["state"], one["cached_bytes"], one.get("heartbeat_age_s") is None)
