@@ -76,9 +76,9 @@ class ClusterBed:
         self.master: ServerProcess | None = None
         # Namespaces in JindoFS' own file take the place of the bucket here, and variables that of our files.
         self.properties: Path | None = None
-        self.control = bed.add_node("master")
         self.fetched = FetchLog(bed.storage.folder / "fetches") if self.rules.counts_objects else None
         try:
+            self.control = bed.add_node("master")
             self.server = S3Server(
                 bed.storage.folder / "buckets",
                 state=bed.storage.log_folder,

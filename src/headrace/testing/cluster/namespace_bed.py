@@ -59,7 +59,7 @@ class NamespaceBed(Bed):
         prefix = ("nsenter", f"--net=/run/netns/{namespace}")
         link = VethLink(namespace, self._switch, port=name)
         run_command(
-            *("ip", "-n", self._switch, "link", "add", name, "type", "veth"),
+            *("ip", "-n", self._switch, "link", "add", "name", name, "type", "veth"),
             *("peer", "name", DEVICE, "netns", namespace),
         )
         # No address of version 6: its neighbour discovery would be counted with the data.
@@ -87,8 +87,8 @@ class NamespaceBed(Bed):
         return name
 
     def _plug_in(self, port: str) -> None:
-        run_command("ip", "-n", self._switch, "link", "set", port, "addrgenmode", "none")
-        run_command("ip", "-n", self._switch, "link", "set", port, "master", BRIDGE, "up")
+        run_command("ip", "-n", self._switch, "link", "set", "dev", port, "addrgenmode", "none")
+        run_command("ip", "-n", self._switch, "link", "set", "dev", port, "master", BRIDGE, "up")
 
 
 class VethLink:
@@ -100,10 +100,10 @@ class VethLink:
         self._port = port
 
     def down(self) -> None:
-        run_command("ip", "-n", self._switch, "link", "set", self._port, "down")
+        run_command("ip", "-n", self._switch, "link", "set", "dev", self._port, "down")
 
     def up(self) -> None:
-        run_command("ip", "-n", self._switch, "link", "set", self._port, "up")
+        run_command("ip", "-n", self._switch, "link", "set", "dev", self._port, "up")
 
     def set_rate(self, sent: int | None, received: int | None) -> None:
         limit_rate(self._namespace, DEVICE, sent)
