@@ -66,8 +66,8 @@ class CommandError(RuntimeError):
 class ClusterBed:
     """The processes of one cluster. `start()` brings all of them up; each can be started and ended alone."""
 
-    def __init__(self, bed: Bed, rules: Rules | None = None) -> None:
-        """Takes the bed over: it is closed with the cluster. The bucket is up, and empty."""
+    def __init__(self, bed: Bed, rules: Rules | None = None, *, bucket: Path | None = None) -> None:
+        """Takes the bed over: it is closed with the cluster. The bucket is up: empty, or a folder of objects."""
         self.bed = bed
         self.rules = rules or Rules()
         self.content = Content()
@@ -85,7 +85,10 @@ class ClusterBed:
                 link=ServerPlace(bed.storage, log=self.fetched),
                 count_requests=False,
             )
-            self.bucket = self.server.bucket_folder(BUCKET)
+            if bucket is not None:
+                self.server.link_bucket(BUCKET, bucket)
+            self.bucket = self.server.root / BUCKET
+            self.bucket.mkdir(exist_ok=True)
             self.token_file = self.write_secret("token", "test-token-0123456789abcdef\n")
             self._keys = self.write_secret("keys", words.secret_text(*self._key_pair()))
             self.certificates = bed.folder / "certificates"
@@ -146,6 +149,7 @@ class ClusterBed:
             "block_size": self.rules.block_size,
             "heartbeat_interval_s": self.rules.heartbeat_interval_s,
             "dead_after_s": self.rules.dead_after_s,
+            **(words.tls_settings(self.certificates, None) if self.rules.with_tls else {}),
         }
         self.master = self._run(self.control, "master", {**settings, **rules, **changes})
         self.wait_for("a master with a snapshot", lambda status: status.files > 0 or not self.content.sizes)
@@ -227,8 +231,9 @@ class ClusterBed:
 
     def drain(self, node: Node) -> None:
         """Lets a worker hand its blocks over and end; returns when it has ended."""
+        process = self.workers[node.name]
         self.must(words.drain_command(self.master_url, self.token_file, node.name))
-        process = self.workers.pop(node.name)
+        del self.workers[node.name]
         wait_until(lambda: not process.is_running(), f"{node.name} to be drained", timeout_s=60)
 
     def must(self, command: Sequence[str]) -> str:
@@ -307,7 +312,9 @@ class ClusterBed:
             config = self._write_config(f"{role}-{node.name}", settings)
         else:
             config, environment = self.properties, environment | words.as_environment(role, settings)
-        command = words.mount_command(config) if role == "mount" else words.role_command(role, config)
+        command = words.role_command(role, config)
+        if role == "mount":
+            command = words.mount_command(config, self.mountpoint(node), self.master_url)
         return node.run(command, name=role, environment=environment)
 
     def _environment(self, node: Node) -> dict[str, str]:

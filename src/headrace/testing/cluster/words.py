@@ -103,22 +103,28 @@ def role_command(role: str, config: Path) -> list[str]:
     return [headrace_program(), role, "--config", str(config)]
 
 
-def mount_command(config: Path) -> list[str]:
+def mount_command(config: Path, mountpoint: Path, master: str) -> list[str]:
     """A mount as a member of a cluster, in the foreground."""
-    return [headrace_program(), "mount", "--cluster", "--config", str(config), "--foreground"]
+    place = [str(mountpoint), "--cluster", master, "--config", str(config)]
+    return [headrace_program(), "mount", *place, "--foreground"]
 
 
 def load_command(master: str, token: Path, paths: Sequence[str], *words: str) -> list[str]:
     """A distributed warm-up; `words` are its flags. Waits for the end unless they say otherwise."""
-    return [headrace_program(), "load", *paths, "--master", master, "--token-file", str(token), *words]
+    return [headrace_program(), "load", *paths, *_asking(master, token), *words]
 
 
 def cancel_command(master: str, token: Path, load: str) -> list[str]:
-    return [headrace_program(), "load", "--cancel", load, "--master", master, "--token-file", str(token)]
+    return [headrace_program(), "load", "--cancel", load, *_asking(master, token)]
 
 
 def drain_command(master: str, token: Path, worker: str) -> list[str]:
-    return [headrace_program(), "drain", worker, "--master", master, "--token-file", str(token)]
+    """Returns when the worker has handed its blocks over and left."""
+    return [headrace_program(), "drain", worker, *_asking(master, token)]
+
+
+def _asking(master: str, token: Path) -> list[str]:
+    return ["--cluster", master, "--token-file", str(token)]
 
 
 def status_url(address: str) -> str:
@@ -142,7 +148,7 @@ def _as_variable(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-DETACHED = "--no-wait"
+DETACHED = "--detach"
 """A load that goes on without its command."""
 PROCESS_ENVIRONMENT = {"NO_COLOR": "1", "no_proxy": "*"}
 
