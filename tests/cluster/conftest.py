@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -20,14 +19,14 @@ class MakeCluster(Protocol):
 
 
 @pytest.fixture
-def make_cluster(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MakeCluster]:
+def make_cluster(request: pytest.FixtureRequest) -> Iterator[MakeCluster]:
     """Makes a cluster over these files and, unless told otherwise, starts it."""
     made = request.node.stash.setdefault(LOGS, [])
 
     def make(
         nodes: int, files: Mapping[str, bytes], rules: Rules | None = None, *, start: bool = True
     ) -> ClusterBed:
-        cluster = ClusterBed(open_bed(nodes, base=tmp_path), rules)
+        cluster = ClusterBed(open_bed(nodes), rules)
         made.append(cluster)
         cluster.fill(files)
         if start:

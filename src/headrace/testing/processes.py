@@ -77,6 +77,13 @@ class ServerProcess:
                 raise ServerStartError(f"{self.name} was not ready after {timeout_s} s: {self.log_tail()}")
             time.sleep(POLL_INTERVAL_S)
 
+    def wait(self, timeout_s: float) -> int:
+        """Its exit code, once it has ended by itself; TimeoutError when it does not."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError(f"{self.name} did not end within {timeout_s:g} s") from error
+
     def log_tail(self) -> str:
         return self.log_path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
 
