@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import time
 
 import pytest
 
@@ -48,9 +48,19 @@ def test_another_byte_and_a_missing_file_are_found(node, content, tmp_path) -> N
 def test_the_longest_wait_is_seen(node, tmp_path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reading = Reading(node, tmp_path, only=["pipe"])
-    subprocess.run(["sh", "-c", f"sleep 0.5; echo late > {tmp_path / 'pipe'}"], check=True)
-    # The interpreter needs some of that time to start.
-    assert reading.finish().longest_wait_s > 0.1
+    with os.fdopen(open_for_a_reader(tmp_path / "pipe"), "wb") as pipe:
+        time.sleep(0.5)
+        pipe.write(b"late")
+    assert reading.finish().longest_wait_s > 0.4
+
+
+def open_for_a_reader(pipe) -> int:
+    """The writing end, as soon as somebody has opened the other."""
+    while True:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            time.sleep(0.01)
 
 
 def test_a_reader_that_hangs_ends_with_its_patience(node, tmp_path) -> None:
