@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 STEP = 1.05
-# A weight is up to half a step away from its capacity when it is chosen, and bears a step of change in either direction.
+# A weight is up to half a step from its capacity when it is chosen, and bears a step of change in either direction.
 _BEARS = STEP**1.5
 
 

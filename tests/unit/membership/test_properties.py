@@ -72,7 +72,10 @@ def test_order_in_which_workers_are_heard_does_not_matter(spoken, order) -> None
 
 
 @given(
-    away_s=st.lists(st.floats(0.5, 40), min_size=1, max_size=60),
+    away_s=st.one_of(
+        st.lists(st.floats(0.5, 40), min_size=1, max_size=60),
+        st.builds(lambda seconds, times: [seconds] * times, st.sampled_from([2.0, 5.0, 17.0]), st.just(60)),
+    ),
     loses_cache=st.booleans(),
 )
 @settings(deadline=None, max_examples=30)
