@@ -17,6 +17,7 @@ FLOOR = ("error", "ids", "secret", "sync", "budget", "metrics", "config")
 RANKS: tuple[tuple[str, ...], ...] = (
     FLOOR,
     ("origin", "snapshot", "store"),
+    ("lease",),
     ("transfer",),
     ("vfs",),
     ("fuse", "serve"),

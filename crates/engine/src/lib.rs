@@ -2,7 +2,7 @@
 //!
 //! Layers, bottom to top; a module uses only what stands before it (checked by `tools/rust_layers.py`):
 //! floor (`error`, `ids`, `secret`, `sync`, `budget`, `metrics`, `config`) ← `origin`, `snapshot`, `store` (unaware of
-//! each other) ← `transfer` ← `vfs` ← `fuse`, `serve` ← `engine`.
+//! each other) ← `lease` ← `transfer` ← `vfs` ← `fuse`, `serve` ← `engine`.
 
 pub mod budget;
 pub mod config;
@@ -15,6 +15,9 @@ pub mod sync;
 pub mod origin;
 pub mod snapshot;
 pub mod store;
+
+pub mod lease;
+
 pub mod transfer;
 pub mod vfs;
 

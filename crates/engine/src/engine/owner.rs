@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::origin::{self, Origin};
 use crate::serve::{Control, Server, Welcome};
 use crate::snapshot::{Difference, Snapshot};
-use crate::store::{Store, StoreConfig};
+use crate::store::{Blocks, Store, StoreConfig};
 use crate::sync::Mutex;
 use crate::transfer::Transfer;
 use crate::vfs::{FileSystem, Ownership, Tree};
@@ -65,7 +65,8 @@ impl Owner {
         let (snapshot, refresh_error) = first_snapshot(&config, &state, runtime.handle(), &origins)?;
         let store = open_store(&config, block_size, &budgets, &metrics)?;
         let handle = runtime.handle().clone();
-        let transfer = Transfer::new(store.clone(), handle.clone(), budgets.clone(), metrics.clone(), config.transfer)?;
+        let blocks = store.clone().map(|store| store as Arc<dyn Blocks>);
+        let transfer = Transfer::new(blocks, handle.clone(), budgets.clone(), metrics.clone(), config.transfer)?;
         let tree = Tree::new(snapshot, origins.clone(), transfer.clone(), own_files());
         let owner = Arc::new(Owner {
             config,
