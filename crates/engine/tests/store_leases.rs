@@ -84,7 +84,7 @@ fn other_blocks_of_a_held_file_come_in_and_corrupt_ones_go() {
     let place = tempfile::tempdir().unwrap();
     let file = key("partly here", SIZE);
     let store = open_lru(place.path());
-    (0..8).for_each(|index| drop(store.put(&file, index, &content(&file, index))));
+    (0..8).for_each(|index| assert_eq!(store.put(&file, index, &content(&file, index)), Put::Stored));
     let holder = Holder::of(&store.lend(&file.id(), SIZE, Some(3)).unwrap().file);
     store.close().unwrap();
     let store = open_lru(place.path());
@@ -144,7 +144,7 @@ fn a_loan_names_what_is_verified_the_wanted_block_first() {
     assert!(loan.blocks.contains(200) && !loan.whole && loan.unverified, "16 MiB are not verified at once");
     let named = (0..256).filter(|index| loan.blocks.contains(*index)).count();
     assert!((2..=129).contains(&named), "{named}");
-    store.give_back(loan);
+    store.give_back(loan.into_hold());
     eventually(|| store.lend(&file.id(), file.size, None).is_some_and(|loan| loan.whole));
 }
 
@@ -165,7 +165,7 @@ fn a_loan_keeps_its_file_until_it_is_given_back() {
     let loan = store.lend(&file.id(), SIZE, Some(0)).unwrap();
     press(&store, 0);
     assert_eq!((store.evict(&file.id()), store.cached_bytes(&file.id())), (0, SIZE));
-    store.give_back(loan);
+    store.give_back(loan.into_hold());
     assert!(store.evict(&file.id()) > 0);
 }
 

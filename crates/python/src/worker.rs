@@ -26,6 +26,11 @@ impl Worker {
         self.0.address().to_string()
     }
 
+    /// The path of the socket where processes of this machine get descriptors of cached files.
+    fn lease_socket(&self) -> String {
+        self.0.lease_socket().display().to_string()
+    }
+
     fn set_view(&self, python: Python<'_>, view_json: &str) -> PyResult<()> {
         let view = serde_json::from_str(view_json).map_err(|error| bad_configuration(&error))?;
         python.detach(|| self.0.set_view(&view)).map_err(to_python)

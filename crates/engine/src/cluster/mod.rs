@@ -24,6 +24,7 @@ mod suspects;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,9 +35,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Result;
+use crate::ids::{BlockSize, FileId};
 use crate::metrics::Metrics;
 use crate::origin::ByteStream;
-use crate::ring::{Ring, View};
+use crate::ring::{Ring, View, stripe_of};
 use crate::wire::{GetRequest, PeerCommand};
 
 pub use handover_origin::HandoverOrigin;
@@ -124,6 +126,20 @@ impl Cluster {
         let ring = self.ring();
         let asked = ring.view().members.iter().map(|member| self.peers.command(&member.address, command));
         futures::future::try_join_all(asked).await
+    }
+
+    /// Where the worker on this machine lends its files, if there is one that does.
+    pub fn lease_socket(&self) -> Option<PathBuf> {
+        let ring = self.ring();
+        let mut here = ring.view().members.iter().filter(|member| member.node == self.options.node);
+        here.find_map(|member| member.lease_socket.clone())
+    }
+
+    /// True when a worker on this machine owns the block.
+    pub fn is_local(&self, file: &FileId, index: u32, block_size: BlockSize) -> bool {
+        let ring = self.ring();
+        let owners = ring.owners(stripe_of(file, index, block_size));
+        owners.into_iter().any(|owner| ring.member(owner).node == self.options.node)
     }
 
     /// Ends the probing of members, and jobs.

@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::origin::Origin;
 use crate::serve::{Control, Server, Welcome};
 use crate::snapshot::{Difference, Snapshot};
-use crate::store::Store;
+use crate::store::{Blocks, Store};
 use crate::sync::Mutex;
 use crate::transfer::Transfer;
 use crate::vfs::{FileSystem, Tree};
@@ -68,7 +68,12 @@ impl Owner {
         let (snapshot, refresh_error) = listing::first_snapshot(&config, &state, runtime.handle(), &origins)?;
         let store = parts::open_store(&config, block_size, &budgets, &metrics)?;
         let handle = runtime.handle().clone();
-        let transfer = Transfer::new(store.clone(), handle.clone(), budgets.clone(), metrics.clone(), config.transfer)?;
+        let blocks = match (&store, &cluster) {
+            (Some(store), _) => Some(store.clone() as Arc<dyn Blocks>),
+            (None, Some(cluster)) => parts::lease_blocks(cluster, block_size, &budgets)?,
+            (None, None) => None,
+        };
+        let transfer = Transfer::new(blocks, handle.clone(), budgets.clone(), metrics.clone(), config.transfer)?;
         let tree = Tree::new(snapshot, origins.clone(), transfer.clone(), parts::own_files());
         let owner = Arc::new(Owner {
             config,

@@ -10,10 +10,11 @@ use crate::cluster::{Cluster, ClusterOptions, Identity, MemberOrigin};
 use crate::config::{ClusterConfig, EngineConfig, OriginConfig, TlsConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::BlockSize;
+use crate::lease::{IsLocal, LeaseOptions, LeasedBlocks};
 use crate::metrics::Metrics;
 use crate::origin::{self, Origin};
 use crate::ring::{MemberId, View};
-use crate::store::{Store, StoreConfig};
+use crate::store::{Blocks, Store, StoreConfig};
 use crate::vfs::Ownership;
 use crate::wire::{ClientOptions, ClientSecurity, PeerClient, Token};
 
@@ -93,6 +94,20 @@ pub fn open_cluster(config: &ClusterConfig, metrics: &Metrics, runtime: &Handle)
         hedge: config.hedge,
     };
     Cluster::new(view(&config.view)?, Arc::new(peers), options, metrics.clone(), runtime.clone())
+}
+
+/// The blocks of a worker on this machine, read from its own files; `None` when the view has none that lends them.
+pub fn lease_blocks(
+    cluster: &Arc<Cluster>,
+    block_size: BlockSize,
+    budgets: &Budgets,
+) -> Result<Option<Arc<dyn Blocks>>> {
+    let Some(socket) = cluster.lease_socket() else { return Ok(None) };
+    let local = cluster.clone();
+    let is_local: IsLocal = Arc::new(move |file, index| local.is_local(file, index, block_size));
+    let options = LeaseOptions { is_local, ..LeaseOptions::default() };
+    let leased = LeasedBlocks::new(&socket, block_size, budgets.descriptors.clone(), options)?;
+    Ok(Some(leased as Arc<dyn Blocks>))
 }
 
 /// A view as Python hands it over.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::cluster::Cluster;
 use crate::config::{ClusterConfig, EngineConfig, WorkerConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::FileId;
+use crate::lease::{LeaseLimits, LeaseServer};
 use crate::metrics::Metrics;
 use crate::store::Store;
 use crate::sync::Mutex;
@@ -26,9 +28,11 @@ use crate::worker::BlockService;
 /// How long background work may take to end when the worker closes.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
+const LEASE_SOCKET: &str = "lease.sock";
+
 /// A worker at work.
 pub struct Worker {
-    _state: StateDirectory,
+    state: StateDirectory,
     runtime: Mutex<Option<Runtime>>,
     handle: Handle,
     store: Arc<Store>,
@@ -36,6 +40,7 @@ pub struct Worker {
     cluster: Arc<Cluster>,
     service: Arc<BlockService>,
     server: PeerServer,
+    leases: Mutex<Option<LeaseServer>>,
     pinned: Mutex<HashSet<FileId>>,
     budgets: Budgets,
     metrics: Metrics,
@@ -69,8 +74,9 @@ impl Worker {
             service.clone(),
             &metrics,
         ))?;
+        let leases = LeaseServer::start(&state.path().join(LEASE_SOCKET), store.clone(), LeaseLimits::default())?;
         Ok(Worker {
-            _state: state,
+            state,
             runtime: Mutex::new(Some(runtime)),
             handle,
             store,
@@ -78,6 +84,7 @@ impl Worker {
             cluster,
             service,
             server,
+            leases: Mutex::new(Some(leases)),
             pinned: Mutex::default(),
             budgets,
             metrics,
@@ -87,6 +94,11 @@ impl Worker {
     /// The address that it listens on, with the port that was chosen.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// Where processes of this machine get descriptors of cached files.
+    pub fn lease_socket(&self) -> PathBuf {
+        self.state.path().join(LEASE_SOCKET)
     }
 
     /// Goes by this view from now on.
@@ -135,6 +147,7 @@ impl Worker {
     /// Ends everything in order; the cache stays for the next start. Safe to call twice.
     pub fn close(&self) -> Result<()> {
         let Some(runtime) = self.runtime.lock().take() else { return Ok(()) };
+        drop(self.leases.lock().take());
         self.cluster.close();
         self.handle.block_on(async {
             self.server.close().await;

@@ -74,7 +74,7 @@ impl Core {
         }
         if let (Some(fresh), Some(index)) = (fresh.filter(|_| folder.level > 0), wanted) {
             // Nothing can leave its folder while it is lent.
-            loan.afterwards = Some(Errand::Promote { folder: folder.clone(), id: *id, index, fresh });
+            loan.hold.afterwards = Some(Errand::Promote { folder: folder.clone(), id: *id, index, fresh });
         }
         Some(loan)
     }

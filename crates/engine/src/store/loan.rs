@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::blocks::Pin;
 use super::errands::Errand;
+use super::part::Descriptor;
 
 /// Blocks that one map can name: 128 KiB of bits. Of larger files it shows a window around the wanted block.
 const MAX_NAMED: u32 = 1 << 20;
@@ -57,7 +58,7 @@ impl BlockMap {
 }
 
 /// A data file for another process: as long as any copy of the descriptor is open anywhere, the blocks named here stay
-/// as they are, whatever becomes of this process. As long as the loan is held, the file is not evicted either.
+/// as they are, whatever becomes of this process.
 #[derive(Debug)]
 pub struct Loan {
     pub file: Arc<File>,
@@ -67,10 +68,25 @@ pub struct Loan {
     pub whole: bool,
     /// Some blocks that are here are not named, because they are not verified yet.
     pub unverified: bool,
-    /// Keeps the data file from being evicted.
+    /// Counts `file` among the open ones.
+    pub(super) descriptor: Descriptor,
+    pub(super) hold: Hold,
+}
+
+/// Keeps a data file from being evicted as long as another process has it on loan.
+#[derive(Debug)]
+pub struct Hold {
     pub(super) pin: Pin,
     /// What is to be done when it is given back.
     pub(super) afterwards: Option<Errand>,
+}
+
+impl Loan {
+    /// What is left to keep once the other process has its copy of the descriptor.
+    pub fn into_hold(self) -> Hold {
+        drop((self.file, self.descriptor));
+        self.hold
+    }
 }
 
 #[cfg(test)]

@@ -43,10 +43,9 @@ mod placement;
 mod record;
 mod weights;
 
-pub(crate) use blocks::Pin;
 pub use blocks::{BlockHandle, Blocks, Put, WholeFile};
 pub use listing::CachedFile;
-pub use loan::{BlockMap, Loan};
+pub use loan::{BlockMap, Hold, Loan};
 
 use self::folder::{Removal, Verdict};
 use self::levels::Core;
@@ -115,10 +114,9 @@ impl Store {
     }
 
     /// Ends a loan: the file may be evicted again, once the other process has closed its descriptor.
-    pub fn give_back(&self, loan: Loan) {
-        let afterwards = loan.afterwards;
-        drop(loan.pin);
-        if let Some(errand) = afterwards {
+    pub fn give_back(&self, hold: Hold) {
+        drop(hold.pin);
+        if let Some(errand) = hold.afterwards {
             self.core.send(errand);
         }
     }
@@ -175,6 +173,10 @@ impl Store {
     pub fn close(&self) -> Result<()> {
         self.mover.stop();
         self.core.close()
+    }
+
+    pub fn block_size(&self) -> BlockSize {
+        self.core.shared.block_size
     }
 
     /// True when another process may use `folder` (nobody holds its lock).

@@ -34,7 +34,7 @@ impl Transfer {
             let bytes = self.block_length(source, index);
             let (blocks, go_on) = if let Some(flight) = self.flights.find(&source.block(index)) {
                 (1, each(Found::Coming { bytes, outcome: flight.watch(), ours: false }))
-            } else if self.in_store(source, index) {
+            } else if self.expects(source, index) {
                 (1, each(Found::Here { bytes }))
             } else {
                 self.fetch_some(source, index..last, purpose, &mut each).await

@@ -63,12 +63,12 @@ impl Transfer {
     }
 
     /// Bytes of those blocks that are in the store, each verified.
-    async fn verified_bytes(&self, source: &Source, blocks: Range<u32>) -> u64 {
-        let Some(store) = self.store.clone() else { return 0 };
+    async fn verified_bytes(&self, source: &Source, wanted: Range<u32>) -> u64 {
+        let Some(blocks) = self.blocks.clone() else { return 0 };
         let (id, size, block_size) = (source.id(), source.size(), self.block_size);
-        let indices = blocks.start..blocks.end.min(self.blocks(source));
+        let indices = wanted.start..wanted.end.min(self.blocks(source));
         let look = move || {
-            let present = indices.filter(|index| store.get(&id, *index).is_some());
+            let present = indices.filter(|index| blocks.get(&id, *index, size).is_some());
             present.map(|index| block_size.range(index, size).length()).sum()
         };
         self.runtime.spawn_blocking(look).await.unwrap_or(0)

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::Folder;
 use super::descriptors::stamp_of;
 use crate::ids::FileId;
-use crate::store::blocks::{Pin, WholeFile};
+use crate::store::blocks::WholeFile;
 use crate::store::eviction::Use;
-use crate::store::loan::{BlockMap, Loan};
+use crate::store::loan::{BlockMap, Hold, Loan};
 use crate::store::part::{Descriptor, OpenFile, Part};
 use crate::store::{disk, layout};
 
@@ -20,7 +20,7 @@ const MAX_VERIFIED_BYTES: u64 = 8 << 20;
 #[derive(Debug)]
 pub(super) struct LockedFile {
     file: Arc<File>,
-    _descriptor: Descriptor,
+    descriptor: Descriptor,
     /// Keeps the content in place here, so that eviction need not find the lock first.
     open: Arc<OpenFile>,
 }
@@ -45,7 +45,7 @@ impl Folder {
             Ok(disk::is_same_file(&file, &open.file)?.then_some(file))
         });
         match locked {
-            Ok(file) => Some(LockedFile { file: Arc::new(file?), _descriptor: descriptor, open }),
+            Ok(file) => Some(LockedFile { file: Arc::new(file?), descriptor, open }),
             Err(error) => {
                 tracing::debug!("cannot lock the data file of {id}: {error}");
                 None
@@ -114,7 +114,8 @@ impl Folder {
             self.note_use_of_all(id, part);
         }
         drop(shard);
-        let (file, pin): (_, Pin) = (locked.file.clone(), Arc::new(locked));
-        Some((Loan { file, blocks, whole, unverified, pin, afterwards: None }, fresh))
+        let (file, descriptor) = (locked.file, locked.descriptor);
+        let hold = Hold { pin: locked.open, afterwards: None };
+        Some((Loan { file, blocks, whole, unverified, descriptor, hold }, fresh))
     }
 }
