@@ -33,13 +33,12 @@ impl Heard {
         self.pinged.store(false, Ordering::Relaxed);
     }
 
-    pub fn silence(&self) -> Duration {
+    fn silence(&self) -> Duration {
         self.start.elapsed().saturating_sub(Duration::from_millis(self.last_ms.load(Ordering::Relaxed)))
     }
 
     /// A ping is due after a third of the allowed silence, once; all of it means that the other side is gone.
-    fn judge(&self, allowed: Duration) -> Verdict {
-        let silence = self.silence();
+    fn judge(&self, silence: Duration, allowed: Duration) -> Verdict {
         if silence >= allowed {
             return Verdict::Dead;
         }
@@ -62,7 +61,7 @@ impl Heard {
                 self.note();
             }
             before = Instant::now();
-            match self.judge(allowed) {
+            match self.judge(self.silence(), allowed) {
                 Verdict::Fine => {}
                 Verdict::Ping => ping(),
                 Verdict::Dead => return,
@@ -75,16 +74,13 @@ impl Heard {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn one_ping_then_death_unless_something_is_heard() {
-        let (heard, allowed) = (Heard::new(), Duration::from_secs(3));
-        assert_eq!(heard.judge(allowed), Verdict::Fine);
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!((heard.judge(allowed), heard.judge(allowed)), (Verdict::Ping, Verdict::Fine));
+    #[test]
+    fn one_ping_then_death_unless_something_is_heard() {
+        let (heard, second) = (Heard::new(), Duration::from_secs(1));
+        let judge = |silence| heard.judge(silence, second * 3);
+        assert_eq!(judge(second / 2), Verdict::Fine);
+        assert_eq!((judge(second), judge(second)), (Verdict::Ping, Verdict::Fine));
         heard.note();
-        tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(heard.judge(allowed), Verdict::Ping);
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(heard.judge(allowed), Verdict::Dead);
+        assert_eq!((judge(second * 2), judge(second * 3)), (Verdict::Ping, Verdict::Dead));
     }
 }

@@ -17,6 +17,8 @@ mod client_options;
 mod failure;
 mod fields;
 mod frame;
+#[cfg(test)]
+mod fuzz;
 mod handshake;
 mod heard;
 mod limits;

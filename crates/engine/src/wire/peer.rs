@@ -107,7 +107,7 @@ impl Dial {
         let host = host_of(address)?;
         let stream = TcpStream::connect(address).await.map_err(unreachable)?;
         let mut transport = connect(stream, self.security.tls.clone(), host).await?;
-        let agreement = greet(&mut transport, &self.security.token).await?;
+        let agreement = greet(&mut transport, &self.security.token).await.map_err(explain)?;
         Ok(Link::start(transport, agreement, self.options.silence, self.metrics.clone()))
     }
 }
@@ -121,6 +121,16 @@ fn host_of(address: &str) -> Result<&str> {
             .with_hint("write it as host:port, IPv6 as [address]:port"));
     }
     Ok(host)
+}
+
+/// A server that says nothing and closes is full, closing, or expects TLS.
+fn explain(error: Error) -> Error {
+    match error.hint() {
+        None if error.kind() == ErrorKind::Unreachable => {
+            error.with_hint("check that both sides agree on TLS; the peer's log may say more")
+        }
+        _ => error,
+    }
 }
 
 fn unreachable(error: std::io::Error) -> Error {

@@ -127,7 +127,8 @@ mod tests {
             // The reader may give up before the end.
             let _ = tokio::io::AsyncWriteExt::write_all(&mut sender, bytes).await;
         };
-        futures::executor::block_on(async { futures::join!(sending, async { work(&mut reader).await }).1 })
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async { futures::join!(sending, async move { work(&mut reader).await }).1 })
     }
 
     proptest! {

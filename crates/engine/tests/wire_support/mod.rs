@@ -149,8 +149,15 @@ impl Fixture {
     }
 
     pub async fn with(depot: Depot, security: ServerSecurity) -> Fixture {
+        Self::start(depot, security, "127.0.0.1:0".parse().unwrap()).await
+    }
+
+    pub async fn at(depot: Depot, listen: SocketAddr) -> Fixture {
+        Self::start(depot, ServerSecurity::token_only(token()), listen).await
+    }
+
+    async fn start(depot: Depot, security: ServerSecurity, listen: SocketAddr) -> Fixture {
         let (depot, metrics) = (Arc::new(depot), Metrics::new());
-        let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let server = PeerServer::start(listen, security, depot.clone(), &metrics).await.unwrap();
         Fixture { depot, server, metrics }
     }
