@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headrace.cli import printer, roles
 from headrace.cli.asking import ask_master
-from headrace.control.client import ControlClient
 from headrace.errors import HeadraceError
 from headrace.settings.environment import Environment
 from headrace.settings.roles import LoadSettings
 from headrace.settings.sizes import format_size
+
+if TYPE_CHECKING:
+    from headrace.control.client import ControlClient
 
 _LOOK_EVERY_S = 1.0
 _LINE_EVERY_S = 5.0

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli import printer, roles
 from headrace.cli.asking import ask_master
 from headrace.cli.loading import follow, tell
-from headrace.control.client import ControlClient
 from headrace.control.messages import LoadAction, LoadOrder, LoadReport, encode_paths
 from headrace.exits import ExitCode
 from headrace.settings.environment import Environment
 from headrace.settings.roles import LoadSettings
 from headrace.settings.sizes import parse_size
+
+if TYPE_CHECKING:
+    from headrace.control.client import ControlClient
 
 
 def run(

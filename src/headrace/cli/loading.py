@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import TYPE_CHECKING
 
 from headrace.cli import printer
 from headrace.cli.progress import duration
-from headrace.control.client import ControlClient
 from headrace.control.messages import LoadAction, LoadReport, LoadState, shown_path
 from headrace.errors import DeadlineError, HeadraceError, OriginUnreachableError
 from headrace.settings.sizes import format_size
+
+if TYPE_CHECKING:
+    from headrace.control.client import ControlClient
 
 _LOOK_EVERY_S = 0.5
 _LINE_EVERY_S = 5.0

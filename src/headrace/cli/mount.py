@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import printer, roles, words
-from headrace.cli.member import member_orders
 from headrace.engine.configure import configure
 from headrace.errors import ConfigError
 from headrace.roles.launch import become, launch
@@ -147,12 +146,15 @@ def run(
         )
         if member.mountpoint is not None:
             check_mountpoint(absolute(member.mountpoint), nonempty=member.nonempty)
+        # Here, since a mount of one machine alone has no need of an HTTP client.
+        from headrace.cli.member import member_orders  # noqa: PLC0415
+
         orders = member_orders(member, environment, foreground=foreground)
         check_places(orders.mountpoint, orders.config)
         _start(orders, environment, foreground=foreground)
         return
     if not origin or mountpoint is None:
-        raise typer.BadParameter("name an ORIGIN and a MOUNTPOINT, or a --cluster and a MOUNTPOINT")
+        raise words.MissingWords("missing argument 'ORIGIN...'; or give a --cluster", "headrace mount")
     dataset = words.settings_of(
         environment,
         option=option,

@@ -6,6 +6,8 @@ Every fault comes as an error of `headrace.errors`. Belongs to one event loop.
 from __future__ import annotations
 
 import asyncio
+import io
+import os
 import time
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
@@ -240,7 +242,12 @@ class ControlClient:
             raise ValueError("the client is not open")
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
         return self._session.request(
-            method, url, data=body or None, headers=headers, timeout=timeout, allow_redirects=False
+            method,
+            url,
+            data=io.BytesIO(body) if body else None,
+            headers=headers,
+            timeout=timeout,
+            allow_redirects=False,
         )
 
     def _stranger(self, status: int) -> RefusedError:
@@ -252,7 +259,8 @@ class ControlClient:
     def _unreachable(self, error: BaseException) -> HeadraceError:
         if isinstance(error, TimeoutError):
             return DeadlineError.of(f"the master at {self.master} does not answer in time")
-        reason = getattr(error, "strerror", None) or type(error).__name__
+        number = getattr(getattr(error, "os_error", error), "errno", None)
+        reason = os.strerror(number) if isinstance(number, int) and number > 0 else type(error).__name__
         return OriginUnreachableError.of(
             f"cannot reach the master at {self.master}: {reason}",
             hint="check that `headrace master` runs there; reads go on without it",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -53,15 +54,18 @@ def launch(orders: MountOrders, environment: Environment) -> Answer:
 
 def become(orders: MountOrders, environment: Environment) -> NoReturn:
     """Turns this process into the mount process; its old arguments, credentials among them, are gone with it."""
-    become_role("mount", str(orders.mountpoint), orders, environment)
+    _become([*_PROGRAM, str(orders.mountpoint)], orders, environment)
 
 
 def become_role(role: str, label: str, orders: Orders, environment: Environment) -> NoReturn:
-    """The same for any role; `label` is what process listings show."""
+    """The same for the process of another role; `label` is what process listings show."""
+    _become([sys.executable, "-P", "-m", f"headrace.roles.{role}", label], orders, environment)
+
+
+def _become(program: Sequence[str], orders: Orders, environment: Environment) -> NoReturn:
     descriptor = orders.to_descriptor()
     os.set_inheritable(descriptor, True)
-    arguments = [sys.executable, "-P", "-m", f"headrace.roles.{role}", label, str(descriptor)]
-    os.execve(sys.executable, arguments, _environment(environment))  # noqa: S606 - our own program
+    os.execve(sys.executable, [*program, str(descriptor)], _environment(environment))  # noqa: S606 - our own program
 
 
 def _environment(environment: Environment) -> dict[str, str]:
