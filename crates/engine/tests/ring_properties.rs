@@ -1,5 +1,7 @@
 //! What placement promises: shares by weight, changes that move only what they must, one answer for everybody.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use headrace_engine::ids::{BlockSize, FileId};

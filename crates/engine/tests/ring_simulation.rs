@@ -1,5 +1,7 @@
 //! The simulation of `examples/ring_simulation` with few workers and blocks: what it shows must hold here, too.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "../examples/ring_simulation/simulation.rs"]
 mod simulation;
 

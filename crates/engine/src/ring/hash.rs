@@ -75,6 +75,8 @@ fn negative_log(draw: u32) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

@@ -153,6 +153,8 @@ impl fmt::Display for MemberId {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     const GOOD: &str = r#"{"epoch": 7, "replicas": 2, "members": [{"id": "node-1", "address": "10.0.0.1:7070",
