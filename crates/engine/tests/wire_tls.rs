@@ -92,7 +92,8 @@ async fn a_client_certificate_is_asked_for_where_configured() {
     let known = ClientSecurity::with_tls(token(), &authority, Some((&certificate, &key))).unwrap();
     assert!(ask(known, &fixture.address()).await.is_ok());
     let unknown = ClientSecurity::with_tls(token(), &authority, None).unwrap();
-    assert!(ask(unknown, &fixture.address()).await.is_err());
+    let error = ask(unknown, &fixture.address()).await.unwrap_err();
+    assert!(error.to_string().contains("CertificateRequired"), "{error:?}");
     assert_eq!(fixture.metrics.peer.served_requests.get(), 1);
 }
 

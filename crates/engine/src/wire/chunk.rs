@@ -161,3 +161,42 @@ impl FilePart {
 fn stopping() -> Error {
     Error::new(ErrorKind::Cancelled, "the peer is stopping").with_retry(Retry::Temporary)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+
+    /// A file in memory: its pages are always there.
+    fn chunk(length: u32, crc: Option<u32>) -> Chunk {
+        use nix::sys::memfd::{MFdFlags, memfd_create};
+        let descriptor: OwnedFd = memfd_create(c"chunk", MFdFlags::empty()).expect("a memory file");
+        let file = File::from(descriptor);
+        file.write_all_at(&vec![7; length as usize], 0).expect("written");
+        Chunk::File { file: Arc::new(file), offset: 0, length, crc, pin: Box::new(()) }
+    }
+
+    async fn parts(chunk: Chunk, sends_files: bool) -> Vec<Part> {
+        let mut parts = Vec::new();
+        for slice in chunk.slices() {
+            parts.push(slice.prepare(sends_files).await.expect("readable"));
+        }
+        parts
+    }
+
+    #[tokio::test]
+    async fn the_kernel_sends_what_has_a_checksum_and_is_in_memory() {
+        let crc = crc32c::crc32c(&[7; 300_000]);
+        let given = parts(chunk(300_000, Some(crc)), true).await;
+        assert!(matches!(&given[..], [Part::File(part)] if part.length == 300_000) && given[0].crc() == crc);
+        let covered = parts(chunk(300_000, Some(crc)), false).await;
+        assert!(matches!(&covered[..], [Part::Memory { bytes, crc: kept }] if bytes.len() == 300_000 && *kept == crc));
+        let unknown = parts(chunk(300_000, None), true).await;
+        assert_eq!(unknown.iter().map(Part::length).collect::<Vec<_>>(), [131_072, 131_072, 37_856]);
+        assert!(
+            unknown.iter().all(|part| matches!(part, Part::Memory { bytes, crc } if crc32c::crc32c(bytes) == *crc))
+        );
+        let long = parts(chunk((1 << 20) + 1, Some(crc)), true).await;
+        assert!(long.len() == 9 && long.iter().all(|part| matches!(part, Part::Memory { .. })));
+    }
+}
