@@ -18,6 +18,7 @@ __all__ = [
     "Job",
     "Lister",
     "Mount",
+    "Ring",
     "Worker",
     "error_kinds",
     "is_debug_build",
@@ -109,6 +110,17 @@ class Engine:
         """JSON: see `headrace.engine.status`."""
     def metrics(self) -> str: ...
     def mount(self, mountpoint: str, options_json: str) -> Mount: ...
+
+@final
+class Ring:
+    """The workers of one view, to be asked for places. `file_id` is 32 hexadecimal digits, `index` counts blocks."""
+
+    def __new__(cls, view_json: str) -> Ring:
+        """Raises `ConfigError` for a view that no master writes."""
+    def owners(self, file_id: str, index: int, block_size: int) -> builtins.list[str]:
+        """Ids of the workers that own a block, the primary first."""
+    def ranking(self, file_id: str, index: int, block_size: int, most: int) -> builtins.list[str]:
+        """Ids of the first `most` workers for a block, draining ones among them, best first."""
 
 @final
 class Worker:

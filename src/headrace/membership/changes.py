@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from headrace.errors import ConfigError
-from headrace.membership.view import View, ViewMember, member_of
+from headrace.membership.view import View, ViewMember, documents_of, member_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class ViewChange:
 
     def to_json(self) -> str:
         """The text that `change_of` reads."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        document = {**asdict(replace(self, members=())), "members": documents_of(self.members)}
+        return json.dumps(document, separators=(",", ":"))
 
 
 def change_of(document: Mapping[str, Any]) -> ViewChange:

@@ -105,7 +105,7 @@ def _body(text: str) -> _Body:
 def _parse(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise CorruptDataError.of("the membership is cut off or damaged", hint=_HINT) from None
     if not isinstance(document, dict) or document.get("magic") != MAGIC:
         raise ConfigError.of("this is no membership of ours", hint="check the master's state directory")

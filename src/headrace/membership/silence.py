@@ -61,7 +61,8 @@ def _aged(state: Membership, worker: Worker, now_s: float) -> Worker | None:
         is_odd = silence_s > state.policy.suspect_after_s(worker.asked_s)
         return worker.with_state(WorkerState.SUSPECT) if is_odd and _is_well(worker) else worker
     if worker.state is WorkerState.JOINING:
-        return worker.settled(now_s) if silence_s <= dead_after_s else None
+        # Dead, not forgotten: how often it began anew is to be remembered.
+        return worker.settled(now_s) if silence_s <= dead_after_s else worker.with_state(WorkerState.DEAD)
     return worker if silence_s <= state.policy.forget_s else None
 
 
@@ -77,7 +78,8 @@ def _told(before: Worker, after: Worker, now_s: float) -> Iterator[Notice]:
     name = after.facts.id
     silent = f"worker {name} is silent for {_silence_s(after, now_s):.0f} s"
     if after.state is WorkerState.DEAD:
-        yield Notice(Level.WARNING, name, f"{silent}: taken out of the view")
+        end = "taken out of the view" if before.is_listed else "it never got into the view"
+        yield Notice(Level.WARNING, name, f"{silent}: {end}")
     elif after.state is WorkerState.SUSPECT:
         yield Notice(Level.WARNING, name, f"{silent}: suspected, still in the view")
     elif before.state is WorkerState.JOINING:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 STEP = 1.05
+# A weight is up to half a step from its capacity when it is chosen, and bears a step of change in either direction.
+_BEARS = STEP**1.5
 
 
 def settled_weight(weight: int, capacity_bytes: int) -> int:
-    """The weight to go on with: the one at hand as long as it is within 5 % of the capacity, else the nearest step."""
-    if capacity_bytes > 0 and weight > 0 and weight / STEP <= capacity_bytes <= weight * STEP:
+    """The weight to go on with: the one at hand after small changes of the capacity, else the nearest step."""
+    if capacity_bytes > 0 and weight > 0 and weight / _BEARS <= capacity_bytes <= weight * _BEARS:
         return weight
     return nearest_step(capacity_bytes)
 
