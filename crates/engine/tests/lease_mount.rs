@@ -43,7 +43,8 @@ impl Mounted {
     fn new(folder: &Path) -> Mounted {
         let runtime = fuse_support::runtime();
         let hour = Duration::from_secs(3600);
-        let blocks = leased(folder, LeaseOptions { absence: hour, idle: hour, ..LeaseOptions::default() });
+        let patience = Duration::from_secs(30);
+        let blocks = leased(folder, LeaseOptions { absence: hour, idle: hour, patience, ..LeaseOptions::default() });
         let metrics = Metrics::new();
         let seen: Option<Arc<dyn Blocks>> = Some(blocks.clone());
         let config = config(store_files::BLOCK);

@@ -78,7 +78,7 @@ impl Message {
                 packet.extend_from_slice(&wanted.unwrap_or(NO_BLOCK).to_le_bytes());
             }
             Message::Lent { whole, unverified, blocks } => {
-                let flags = u32::from(*whole) * FLAG_WHOLE | u32::from(*unverified) * FLAG_UNVERIFIED;
+                let flags = (u32::from(*whole) * FLAG_WHOLE) | (u32::from(*unverified) * FLAG_UNVERIFIED);
                 packet.extend_from_slice(&flags.to_le_bytes());
                 packet.extend_from_slice(&blocks.first().to_le_bytes());
                 packet.extend_from_slice(blocks.bytes());
@@ -215,7 +215,7 @@ mod tests {
     proptest! {
         #[test]
         fn message_comes_back_as_sent(message in any_message(), request in any::<u32>()) {
-            prop_assert_eq!(Message::decode(&message.encode(request)).unwrap(), (message, request));
+            prop_assert_eq!(Message::decode(&message.encode(request)).expect("our own"), (message, request));
         }
 
         #[test]
@@ -250,8 +250,8 @@ mod tests {
     fn another_version_is_told_apart_from_damage() {
         let mut packet = Message::Absent.encode(1);
         packet[4] = 9;
-        assert_eq!(Message::decode(&packet).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(Message::decode(&packet).expect_err("not ours").kind(), ErrorKind::Unsupported);
         packet[0] = b'X';
-        assert_eq!(Message::decode(&packet).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(Message::decode(&packet).expect_err("not ours").kind(), ErrorKind::Corrupt);
     }
 }

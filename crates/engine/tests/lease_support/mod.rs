@@ -16,6 +16,7 @@ use headrace_engine::config::EvictionPolicy;
 use headrace_engine::ids::{FileKey, Version};
 use headrace_engine::lease::{LeaseLimits, LeaseOptions, LeaseServer, LeasedBlocks};
 use headrace_engine::store::{BlockHandle, Blocks, Put, Store};
+use nix::sys::signal::{Signal, kill};
 use store_files::{block_size, content, open_counted, read_handle};
 
 const FOLDER: &str = "HEADRACE_TEST_WORKER_FOLDER";
@@ -78,9 +79,20 @@ impl Worker {
         }
     }
 
-    pub fn signal(&self, signal: nix::sys::signal::Signal) {
-        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
-        nix::sys::signal::kill(pid, signal).unwrap();
+    /// Stops it; all of its threads stand still when this returns.
+    pub fn freeze(&self) {
+        use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+        kill(self.pid(), Signal::SIGSTOP).unwrap();
+        let status = waitpid(self.pid(), Some(WaitPidFlag::WUNTRACED)).unwrap();
+        assert!(matches!(status, WaitStatus::Stopped(..)), "{status:?}");
+    }
+
+    pub fn thaw(&self) {
+        kill(self.pid(), Signal::SIGCONT).unwrap();
+    }
+
+    fn pid(&self) -> nix::unistd::Pid {
+        nix::unistd::Pid::from_raw(self.child.id() as i32)
     }
 
     /// Ends it at once, as a crash would.
