@@ -46,12 +46,7 @@ pub(super) enum Step {
 }
 
 /// Whom to ask, in this order, for a stripe.
-pub(super) fn steps(
-    ring: &Ring,
-    me: Option<usize>,
-    stripe: StripeId,
-    is_suspect: impl Fn(usize) -> bool,
-) -> Vec<Step> {
+pub(super) fn steps(ring: &Ring, me: Option<usize>, stripe: StripeId, is_suspect: impl Fn(usize) -> bool) -> Vec<Step> {
     let Some(me) = me else { return vec![Step::Origin] };
     let owners = ring.owners(stripe);
     let mut steps: Vec<Step> = match owners.iter().position(|owner| *owner == me) {
@@ -203,7 +198,8 @@ impl Places {
         let request = GetRequest { cached_only, direct: true, ..self.wanted.request(rest) };
         let asked = self.cluster.peers.get(&self.ring.member(member).address, &request);
         tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(|_| {
-            Err(Error::new(ErrorKind::Timeout, "the primary has not begun to answer").with_context(REPORTED, "by nobody"))
+            Err(Error::new(ErrorKind::Timeout, "the primary has not begun to answer")
+                .with_context(REPORTED, "by nobody"))
         })
     }
 

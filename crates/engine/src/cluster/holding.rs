@@ -248,7 +248,9 @@ impl HoldJob {
     }
 
     fn note(&self, order: &HoldOrder, outcome: Result<Said>) {
-        let add = |count: &AtomicU64, amount: u64| { count.fetch_add(amount, Ordering::Relaxed); };
+        let add = |count: &AtomicU64, amount: u64| {
+            count.fetch_add(amount, Ordering::Relaxed);
+        };
         match outcome {
             Ok(said) => {
                 add(&self.done_bytes, said.held_bytes);

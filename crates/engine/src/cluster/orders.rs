@@ -29,8 +29,7 @@ impl HoldOrder {
     /// Bytes of content in these blocks.
     pub fn bytes(&self, block_size: BlockSize) -> u64 {
         let block = u64::from(block_size.bytes());
-        let range =
-            ByteRange { start: u64::from(self.blocks.start) * block, end: u64::from(self.blocks.end) * block };
+        let range = ByteRange { start: u64::from(self.blocks.start) * block, end: u64::from(self.blocks.end) * block };
         range.clamp_to(self.key.size).length()
     }
 }

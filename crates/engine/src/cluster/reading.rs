@@ -99,7 +99,10 @@ impl Reading {
     pub(super) fn new(cluster: Arc<Cluster>, wanted: Wanted, segment: ByteRange) -> Self {
         let stripe = wanted.stripe(segment.start);
         let deadline = Instant::now() + cluster.options.read_deadline;
-        Reading { inquiry: Inquiry { cluster, wanted, stripe, rest: segment, deadline, broken: Vec::new() }, body: None }
+        Reading {
+            inquiry: Inquiry { cluster, wanted, stripe, rest: segment, deadline, broken: Vec::new() },
+            body: None,
+        }
     }
 
     /// Waits for the first bytes.

@@ -320,7 +320,8 @@ async fn fill(crowd: &Arc<Crowd>, view: View, me: usize, number: u64) -> (Bytes,
     let cluster = cluster(crowd, view, ClusterOptions { identity, ..patient(60) });
     let source = Arc::new(Source(Mutex::new(0)));
     let origin = HandoverOrigin::new(source.clone(), cluster, BlockSize::DEFAULT);
-    let stream = origin.read(&object(number), ByteRange::new(0, SIZE)).await.unwrap_or_else(|error| panic!("{error:?}"));
+    let stream =
+        origin.read(&object(number), ByteRange::new(0, SIZE)).await.unwrap_or_else(|error| panic!("{error:?}"));
     let pieces: Vec<Bytes> = stream.try_collect().await.unwrap_or_else(|error| panic!("{error:?}"));
     let taken = *source.0.lock();
     (pieces.concat().into(), taken)

@@ -43,8 +43,7 @@ fn leaving(store: &Store, block_size: BlockSize) -> Leaving {
     let mut leaving = Leaving { blocks: Vec::new(), block_size, bytes: 0 };
     store.files(|file| {
         let size = file.key.size;
-        let here: Vec<u32> =
-            (0..block_size.count(size)).filter(|index| store.may_contain(&file.id, *index)).collect();
+        let here: Vec<u32> = (0..block_size.count(size)).filter(|index| store.may_contain(&file.id, *index)).collect();
         leaving.bytes += here.iter().map(|index| block_size.range(*index, size).length()).sum::<u64>();
         leaving.blocks.push((Arc::new(file.key), here));
     });

@@ -5,7 +5,7 @@
 mod checksums;
 mod commands;
 mod drain;
-mod serving;
 mod service;
+mod serving;
 
 pub use service::BlockService;

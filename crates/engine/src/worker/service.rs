@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::origin::{ObjectVersion, Origin};
 use crate::store::Store;
 use crate::transfer::{Source, Transfer};
-use crate::wire::{ChunkSink, Chunk, GetRequest, PeerCommand, PeerService};
+use crate::wire::{Chunk, ChunkSink, GetRequest, PeerCommand, PeerService};
 
 /// One origin of the dataset, in the two ways that a worker reads from it.
 #[derive(Clone)]
@@ -73,7 +73,8 @@ impl BlockService {
     pub(super) fn source(&self, key: FileKey, block_size: u32) -> Result<Source> {
         let own = self.transfer.block_size().bytes();
         if block_size != own {
-            let message = format!("blocks of {block_size} bytes were asked for; this worker keeps blocks of {own} bytes");
+            let message =
+                format!("blocks of {block_size} bytes were asked for; this worker keeps blocks of {own} bytes");
             return Err(Error::config(message).with_hint("all members of a cluster must use one block size"));
         }
         let origin = self.origins.get(&key.dataset).ok_or_else(|| {
@@ -89,8 +90,7 @@ impl BlockService {
             return Course::Here;
         }
         let block_size = self.transfer.block_size();
-        let stripe =
-            crate::ring::stripe_of(&source.id(), block_size.index_of(request.range.start), block_size);
+        let stripe = crate::ring::stripe_of(&source.id(), block_size.index_of(request.range.start), block_size);
         let ring = self.cluster.ring();
         let owners = ring.owners(stripe);
         match self.cluster.me(&ring) {

@@ -53,7 +53,8 @@ impl BlockService {
         let block = BlockId { file: source.id(), index: block_size.index_of(piece.start) };
         let bounds = block_size.range(block.index, source.size());
         let (from, to) = (piece.start - bounds.start, piece.end - bounds.start);
-        let is_aligned = from.is_multiple_of(PIECE_BYTES) && (to.is_multiple_of(PIECE_BYTES) || piece.end == bounds.end);
+        let is_aligned =
+            from.is_multiple_of(PIECE_BYTES) && (to.is_multiple_of(PIECE_BYTES) || piece.end == bounds.end);
         if !is_aligned {
             return part.load().map(Chunk::Memory);
         }
@@ -82,4 +83,3 @@ fn pieces(range: ByteRange) -> impl Iterator<Item = ByteRange> {
         Some(piece)
     })
 }
-
