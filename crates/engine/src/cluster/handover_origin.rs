@@ -13,7 +13,7 @@ use futures::{StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 
 use super::Cluster;
-use super::reading::Wanted;
+use super::inquiry::Wanted;
 use super::segments::segments;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, ByteRange, FileKey};

@@ -1,8 +1,12 @@
-//! When to ask a second replica for what the first is slow to give. Decisions only.
+//! When to ask somebody else for what a member is slow to give. Decisions only.
 //!
 //! A hedge asks for cached bytes only, so it never costs the origin anything. It is sent when an answer takes three times
 //! as long as nineteen of twenty did lately, and for one read in twenty at most: more would only add load to members
 //! that are slow because they are busy.
+//!
+//! A rescue asks a member that may fetch from the origin. It is sent when a segment takes eight times as long as half of
+//! them did lately, three seconds at least, and for one read in a hundred at most: of a slow origin, not a slow member, it
+//! asks no more than that. One that was worth it costs nothing.
 
 use std::time::Duration;
 
@@ -14,15 +18,58 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// Reads that earn one hedge.
 const READS_PER_HEDGE: u32 = 20;
 const MOST_SAVED: u32 = 10 * READS_PER_HEDGE;
+const READS_PER_RESCUE: u32 = 100;
+const MOST_RESCUES_SAVED: u32 = 3;
+const SHORTEST_LAG: Duration = Duration::from_secs(3);
+const LAG: f64 = 8.0;
+const MEBIBYTE: f64 = (1 << 20) as f64;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Hedging(Mutex<State>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    first_answers: Vec<Duration>,
-    next: usize,
+    first_answers: Samples,
+    /// Of one MiB.
+    segments: Samples,
     credit: u32,
+    rescue_credit: u32,
+}
+
+/// The last durations of something.
+#[derive(Debug, Default)]
+struct Samples {
+    values: Vec<Duration>,
+    next: usize,
+}
+
+impl Default for Hedging {
+    fn default() -> Self {
+        Hedging(Mutex::new(State {
+            first_answers: Samples::default(),
+            segments: Samples::default(),
+            credit: 0,
+            rescue_credit: MOST_RESCUES_SAVED * READS_PER_RESCUE,
+        }))
+    }
+}
+
+impl Samples {
+    fn add(&mut self, value: Duration) {
+        if self.values.len() < SAMPLES {
+            self.values.push(value);
+        } else {
+            self.values[self.next] = value;
+            self.next = (self.next + 1) % SAMPLES;
+        }
+    }
+
+    /// What this share of the durations did not exceed; `None` as long as there are too few.
+    fn quantile(&self, share: f64) -> Option<Duration> {
+        let mut values = self.values.clone();
+        let place = (values.len() as f64 * share) as usize;
+        (values.len() >= SAMPLES / 8).then(|| *values.select_nth_unstable(place).1)
+    }
 }
 
 impl Hedging {
@@ -30,24 +77,25 @@ impl Hedging {
     pub(super) fn note(&self, took: Duration) {
         let mut state = self.0.lock();
         state.credit = (state.credit + 1).min(MOST_SAVED);
-        if state.first_answers.len() < SAMPLES {
-            state.first_answers.push(took);
-        } else {
-            let place = state.next;
-            state.first_answers[place] = took;
-            state.next = (place + 1) % SAMPLES;
-        }
+        state.rescue_credit = (state.rescue_credit + 1).min(MOST_RESCUES_SAVED * READS_PER_RESCUE);
+        state.first_answers.add(took);
+    }
+
+    /// Notes how long a reader had to wait for all bytes of a segment.
+    pub(super) fn note_segment(&self, waited: Duration, bytes: u64) {
+        self.0.lock().segments.add(waited.div_f64((bytes as f64 / MEBIBYTE).max(1.0)));
     }
 
     /// How long to wait for the first bytes before asking another replica.
     pub(super) fn patience(&self) -> Duration {
-        let mut answers = self.0.lock().first_answers.clone();
-        if answers.len() < SAMPLES / 8 {
-            return LONGEST;
-        }
-        let place = answers.len() * 19 / 20;
-        let (_, slow, _) = answers.select_nth_unstable(place);
-        (*slow * 3).clamp(SHORTEST, LONGEST)
+        let slow = self.0.lock().first_answers.quantile(0.95);
+        slow.map_or(LONGEST, |slow| (slow * 3).clamp(SHORTEST, LONGEST))
+    }
+
+    /// How long to wait for all `bytes` of a segment before asking somebody who may have to fetch them.
+    pub(super) fn lag(&self, bytes: u64) -> Duration {
+        let usual = self.0.lock().segments.quantile(0.5).unwrap_or_default();
+        usual.mul_f64(LAG * (bytes as f64 / MEBIBYTE).max(1.0)).max(SHORTEST_LAG)
     }
 
     /// Takes the right to one hedge, if there is one.
@@ -58,6 +106,21 @@ impl Hedging {
             state.credit -= READS_PER_HEDGE;
         }
         allowed
+    }
+
+    /// Takes the right to one rescue, if there is one.
+    pub(super) fn take_rescue(&self) -> bool {
+        let mut state = self.0.lock();
+        let allowed = state.rescue_credit >= READS_PER_RESCUE;
+        if allowed {
+            state.rescue_credit -= READS_PER_RESCUE;
+        }
+        allowed
+    }
+
+    /// Gives the right back: the member was slow indeed.
+    pub(super) fn rescued(&self) {
+        self.0.lock().rescue_credit += READS_PER_RESCUE;
     }
 }
 
@@ -75,6 +138,30 @@ mod tests {
         assert_eq!(hedging.patience(), Duration::from_millis(150));
         (0..SAMPLES).for_each(|_| hedging.note(Duration::from_secs(5)));
         assert_eq!(hedging.patience(), LONGEST);
+    }
+
+    #[test]
+    fn half_of_the_members_being_slow_does_not_make_slowness_usual() {
+        let hedging = Hedging::default();
+        assert_eq!(hedging.lag(16 << 20), SHORTEST_LAG);
+        for _ in 0..SAMPLES {
+            hedging.note_segment(Duration::from_secs(4), 4 << 20);
+            hedging.note_segment(Duration::from_millis(10), 1000);
+            hedging.note_segment(Duration::from_millis(10), 1 << 20);
+        }
+        assert_eq!(hedging.lag(1 << 20), SHORTEST_LAG);
+        (0..SAMPLES).for_each(|_| hedging.note_segment(Duration::from_secs(4), 4 << 20));
+        assert_eq!((hedging.lag(1), hedging.lag(2 << 20)), (Duration::from_secs(8), Duration::from_secs(16)));
+    }
+
+    #[test]
+    fn one_read_in_a_hundred_may_be_rescued_in_vain() {
+        let hedging = Hedging::default();
+        assert_eq!((0..10).filter(|_| hedging.take_rescue()).count() as u32, MOST_RESCUES_SAVED);
+        (0..2 * READS_PER_RESCUE).for_each(|_| hedging.note(Duration::from_millis(1)));
+        assert!(hedging.take_rescue() && hedging.take_rescue() && !hedging.take_rescue());
+        hedging.rescued();
+        assert!(hedging.take_rescue() && !hedging.take_rescue());
     }
 
     #[test]

@@ -7,7 +7,8 @@ use futures::{StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 
 use super::Cluster;
-use super::reading::{Reading, Wanted};
+use super::inquiry::Wanted;
+use super::reading::Reading;
 use super::segments::segments;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, ByteRange, FileKey};

@@ -4,25 +4,30 @@
 //! worker fills its cache from: previous owners and the primary are asked before the real origin, so that the cluster
 //! takes each byte from the storage system once. Both stand below `transfer`, which knows nothing of clusters.
 //!
-//! - `segments`, `candidates`: pure decisions;
-//! - `suspects`, `hedging`: what was learnt about members that fail or lag;
+//! - `segments`, `candidates`, `verdict`: pure decisions;
+//! - `suspects`, `slow`, `hedging`: what was learnt about members that fail or lag;
 //! - `peers`: the one thing asked of the network, so that tests can drive every failure;
-//! - `reading`: one segment of one file, from member to member until it is whole;
+//! - `reading`: one segment of one file, from member to member until it is whole; `inquiry`: whom to ask for the rest of
+//!   it; `body`: what one member answers;
 //! - `orders`, `holding`: having owners hold blocks, for loads and for workers that leave.
 
+mod body;
 mod candidates;
 mod handover_origin;
 mod hedging;
 mod holding;
+mod inquiry;
 mod member_origin;
 mod options;
 mod orders;
 mod peers;
 mod reading;
 mod segments;
+mod slow;
 mod suspects;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,7 +43,7 @@ use crate::error::Result;
 use crate::ids::{BlockSize, FileId};
 use crate::metrics::Metrics;
 use crate::origin::ByteStream;
-use crate::ring::{Ring, View, stripe_of};
+use crate::ring::{MemberId, Ring, View, stripe_of};
 use crate::wire::{GetRequest, PeerCommand};
 
 pub use handover_origin::HandoverOrigin;
@@ -49,6 +54,7 @@ pub use orders::{HoldOrder, orders};
 pub use peers::Peers;
 
 use hedging::Hedging;
+use slow::Slow;
 use suspects::Suspects;
 
 /// How long between two looks at a member that failed.
@@ -61,6 +67,7 @@ pub struct Cluster {
     changed: watch::Sender<u64>,
     peers: Arc<dyn Peers>,
     suspects: Suspects,
+    slow: Slow,
     hedging: Hedging,
     options: ClusterOptions,
     metrics: Metrics,
@@ -82,6 +89,7 @@ impl Cluster {
             changed: watch::Sender::new(0),
             peers,
             suspects: Suspects::default(),
+            slow: Slow::default(),
             hedging: Hedging::default(),
             options,
             metrics,
@@ -168,6 +176,12 @@ impl Cluster {
             cluster.metrics.cluster_suspects.set(cluster.suspects.count() as u64);
             cluster.announce();
         });
+    }
+
+    /// Leaves a member that answers too late to the last for a while.
+    fn find_slow(&self, member: &MemberId) {
+        let lasting_s = self.slow.note(member, tokio::time::Instant::now()).as_secs();
+        tracing::warn!(member = %member.0, lasting_s, "worker is slow; asking others for a while");
     }
 
     /// Asks again and again until the member answers (true), or is no longer known.

@@ -33,6 +33,8 @@ enum Manner {
     Freezes,
     /// Breaks off after so many bytes, and is gone then.
     BreaksAfter(u64),
+    /// Takes ten seconds for each MiB.
+    Crawls,
     /// Ends early without an error.
     Shortens,
     /// What it sends does not match its checksum.
@@ -106,6 +108,14 @@ impl Peers for Crowd {
                 self.manners.lock().insert(address.to_owned(), Manner::Refuses);
                 stream(cut(bytes), Some(gone()))
             }
+            Manner::Crawls => {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                let slowly = futures::stream::iter(pieces(all).enumerate()).then(|(number, piece)| async move {
+                    tokio::time::sleep(Duration::from_secs(if number == 0 { 0 } else { 10 })).await;
+                    Ok(piece)
+                });
+                Ok(Some(slowly.boxed()))
+            }
             Manner::Shortens => stream(cut(all.length() / 2), None),
             Manner::Corrupts => Err(Error::new(ErrorKind::Corrupt, "wrong checksum")),
             Manner::LostOrigin => Err(gone().with_context(REPORTED, address)),
@@ -155,6 +165,7 @@ fn any_failure() -> impl Strategy<Value = Manner> {
         Just(Manner::Well),
         Just(Manner::Refuses),
         Just(Manner::Freezes),
+        Just(Manner::Crawls),
         (0..SIZE).prop_map(Manner::BreaksAfter),
         Just(Manner::Shortens),
         Just(Manner::Corrupts),
@@ -285,6 +296,58 @@ fn a_slow_replica_is_hedged_with_cached_bytes_only() {
         assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
         assert!(crowd.asked.lock().iter().any(|(_, request)| request.cached_only));
         assert!(cluster.metrics.cluster_hedges.get() > 0);
+    });
+}
+
+#[test]
+fn the_one_good_member_is_found_wherever_it_ranks() {
+    paused(async {
+        let mut manners = [Manner::Refuses; 8];
+        (manners[0], manners[1]) = (Manner::Shortens, Manner::Well);
+        for number in 0..40 {
+            let cluster = cluster(&crowd(&manners), view(8, 1), patient(60));
+            let range = ByteRange::new(5, 3 << 20);
+            let bytes = read(&cluster, number, range).await.unwrap_or_else(|error| panic!("{number}: {error:?}"));
+            assert_eq!(bytes, content(range));
+        }
+    });
+}
+
+#[test]
+fn a_member_that_crawls_is_left_for_others_and_not_asked_again_for_a_while() {
+    paused(async {
+        for replicas in [1, 2] {
+            let crowd = crowd(&[Manner::Crawls, Manner::Well, Manner::Well]);
+            let cluster = cluster(&crowd, view(3, replicas), patient(60));
+            for number in 0..30 {
+                let started = tokio::time::Instant::now();
+                let range = ByteRange::new(7, 8 << 20);
+                let bytes = read(&cluster, number, range).await.unwrap_or_else(|error| panic!("{error:?}"));
+                assert_eq!(bytes, content(range));
+                assert!(started.elapsed() < Duration::from_secs(4), "{number}: {:?}", started.elapsed());
+            }
+            let crawling = crowd.asked.lock().iter().filter(|(address, _)| *address == member(0).address).count();
+            assert_eq!(crawling, 1);
+            tokio::time::sleep(Duration::from_secs(16)).await;
+            for number in 0..30 {
+                read(&cluster, number, ByteRange::new(0, 10)).await.unwrap_or_else(|error| panic!("{error:?}"));
+            }
+            let crawling = crowd.asked.lock().iter().filter(|(address, _)| *address == member(0).address).count();
+            assert!(crawling > 1, "it is never given another chance");
+        }
+    });
+}
+
+#[test]
+fn when_all_members_are_equally_slow_nobody_is_asked_for_what_another_already_fetches() {
+    paused(async {
+        let crowd = crowd(&[Manner::Crawls; 4]);
+        let cluster = cluster(&crowd, view(4, 2), patient(300));
+        for number in 0..60 {
+            read(&cluster, number, ByteRange::new(0, 2 << 20)).await.unwrap_or_else(|error| panic!("{error:?}"));
+        }
+        let fetches = crowd.asked.lock().iter().filter(|(_, request)| !request.cached_only).count();
+        assert!(fetches <= 60 + 3, "{fetches}");
     });
 }
 
