@@ -66,6 +66,7 @@ pub struct Metrics {
     pub snapshot_rejected_keys: UnsignedGauge,
     pub snapshot_version: UnsignedGauge,
     pub fuse_requests: Family<ReasonLabel, Counter>,
+    pub mount_restarts: Counter,
 }
 
 /// From 50 microseconds to about 100 seconds.
@@ -248,6 +249,12 @@ impl Metrics {
                 "snapshot_version",
                 "Version of the current snapshot",
                 UnsignedGauge::default()
+            ),
+            mount_restarts: register!(
+                r,
+                "mount_restarts",
+                "Times that a new process took over the running mount, after a crash or for an upgrade",
+                Counter::default()
             ),
             fuse_requests: register!(r, "fuse_requests", "Requests of the kernel, by operation", Family::default()),
             registry: Arc::new(r),

@@ -1,5 +1,6 @@
 //! Mounts as Python sees them.
 
+use std::os::fd::IntoRawFd;
 use std::sync::Arc;
 
 use headrace_engine::fuse::MountHandle;
@@ -27,6 +28,28 @@ impl Mount {
     /// True when the tree is no longer mounted.
     fn wait(&self, python: Python<'_>, timeout_s: f64) -> bool {
         python.detach(|| self.0.wait(Some(duration(timeout_s))))
+    }
+
+    /// (words, connection, ledger): what another process needs to go on with this mount. The caller owns the descriptors.
+    fn keep(&self) -> PyResult<(String, i32, i32)> {
+        let kept = self.0.keep().map_err(to_python)?;
+        Ok((kept.words, kept.connection.into_raw_fd(), kept.ledger.into_raw_fd()))
+    }
+
+    /// Stops serving without unmounting: programs wait until another process goes on.
+    fn hand_over(&self, python: Python<'_>) {
+        python.detach(|| self.0.hand_over());
+    }
+
+    #[getter]
+    fn handed_over(&self) -> bool {
+        self.0.is_handed_over()
+    }
+
+    /// How often another process took this mount over.
+    #[getter]
+    fn resumed(&self) -> u64 {
+        self.0.resumed()
     }
 
     #[pyo3(signature = (*, force))]

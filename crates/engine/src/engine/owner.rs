@@ -21,11 +21,11 @@ use crate::ids::BlockSize;
 use crate::metrics::Metrics;
 use crate::origin::{self, Origin};
 use crate::serve::{Control, Server, Welcome};
-use crate::snapshot::{Difference, Snapshot};
+use crate::snapshot::{Change, Difference, Snapshot};
 use crate::store::{Store, StoreConfig};
 use crate::sync::Mutex;
 use crate::transfer::Transfer;
-use crate::vfs::{FileSystem, Ownership, Tree};
+use crate::vfs::{FileSystem, Inode, Ownership, Tree};
 
 /// How long background work may take to end when the engine closes.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -57,6 +57,27 @@ impl Owner {
     ///
     /// `Busy` when another process owns them: attach to that one instead.
     pub fn open(config: EngineConfig) -> Result<Arc<Self>> {
+        let owner = Self::assemble(config)?;
+        owner.serve()?;
+        Ok(owner)
+    }
+
+    /// Takes the place of a process that died or stepped back: everything as it was, and the mount that it served goes
+    /// on. Starts with the newest snapshot that is here, whatever the policy, since programs have files of it open.
+    pub fn resume(
+        config: EngineConfig,
+        kept: fuse::Kept,
+        options: MountOptions,
+    ) -> Result<(Arc<Self>, Arc<MountHandle>)> {
+        let owner = Self::assemble(EngineConfig { snapshot: SnapshotPolicy::Keep, ..config })?;
+        owner.tree.recall(owner.state.older_snapshots(owner.snapshot().version()));
+        let mount = owner.resume_mount(kept, options)?;
+        // Last: until the mount holds its files in place, nobody may make the cache evict.
+        owner.serve()?;
+        Ok((owner, mount))
+    }
+
+    fn assemble(config: EngineConfig) -> Result<Arc<Self>> {
         let state = StateDirectory::own(&config.state_directory)?;
         let block_size = block_size(&config)?;
         let runtime = runtime(config.transfer.threads)?;
@@ -85,14 +106,15 @@ impl Owner {
             refreshing: Mutex::new(()),
         });
         owner.note_snapshot();
-        let server = Server::start(
-            owner.state.path(),
-            owner.tree.clone(),
-            Arc::new(Face(Arc::downgrade(&owner))),
-            owner.handle.clone(),
-        )?;
-        *owner.server.lock() = Some(server);
         Ok(owner)
+    }
+
+    /// Lets other processes of this machine in.
+    fn serve(self: &Arc<Self>) -> Result<()> {
+        let face = Arc::new(Face(Arc::downgrade(self)));
+        let server = Server::start(self.state.path(), self.tree.clone(), face, self.handle.clone())?;
+        *self.server.lock() = Some(server);
+        Ok(())
     }
 
     pub fn tree(&self) -> &Arc<Tree> {
@@ -119,13 +141,13 @@ impl Owner {
         let (snapshot, difference) = outcome?;
         let version = snapshot.version();
         let changes = self.tree.refresh(snapshot);
-        let names: Vec<_> = changes.into_iter().map(|change| (change.parent_inode, change.name.into_vec())).collect();
+        let names = names_of(changes);
         for mount in self.mounts.lock().iter() {
             // Not waited for: the kernel forgets while requests go on.
-            drop(mount.invalidate(names.clone()));
+            drop(mount.announce(version, names.clone()));
         }
         self.note_snapshot();
-        self.state.prune(version);
+        self.state.prune(version, &self.tree.versions_in_use());
         Ok(difference)
     }
 
@@ -177,8 +199,31 @@ impl Owner {
         let mounted =
             fuse::mount(tree, mountpoint, options, self.handle.clone(), self.metrics.clone(), self.budgets.clone())?;
         let mounted = Arc::new(mounted);
+        drop(mounted.announce(self.snapshot().version(), Vec::new()));
         self.mounts.lock().push(mounted.clone());
         Ok(mounted)
+    }
+
+    fn resume_mount(&self, kept: fuse::Kept, options: MountOptions) -> Result<Arc<MountHandle>> {
+        let tree: Arc<dyn FileSystem> = self.tree.clone();
+        let (handle, metrics, budgets) = (self.handle.clone(), self.metrics.clone(), self.budgets.clone());
+        let mounted = Arc::new(fuse::resume(tree, kept, options, handle, metrics, budgets)?);
+        self.metrics.mount_restarts.inc_by(mounted.resumed());
+        self.announce_missed(&mounted);
+        self.mounts.lock().push(mounted.clone());
+        Ok(mounted)
+    }
+
+    /// The process before may have died between taking a snapshot and telling the kernel what it changed.
+    fn announce_missed(&self, mounted: &MountHandle) {
+        let (known, current) = (mounted.announced(), self.snapshot().version());
+        if known == current {
+            return;
+        }
+        match Snapshot::open(&self.state.snapshot_path(known)) {
+            Ok(before) => drop(mounted.announce(current, names_of(self.tree.changes_since(&before)))),
+            Err(_) => drop(mounted.announce_all(current)),
+        }
     }
 
     /// What `auto` means for this dataset. An open costs a round trip that many small files feel and a few large ones do
@@ -371,7 +416,7 @@ fn first_snapshot(
         .and_then(|()| listing::take_snapshot(runtime, origins, &mount_paths(config), &path, last.as_ref()));
     match (listed, last) {
         (Ok((snapshot, _)), _) => {
-            state.prune(snapshot.version());
+            state.prune(snapshot.version(), &[]);
             Ok((snapshot, None))
         }
         (Err(error), Some(last)) if may_pass(&error) => {
@@ -380,6 +425,10 @@ fn first_snapshot(
         }
         (Err(error), _) => Err(error),
     }
+}
+
+fn names_of(changes: Vec<Change>) -> Vec<(Inode, Vec<u8>)> {
+    changes.into_iter().map(|change| (change.parent_inode, change.name.into_vec())).collect()
 }
 
 /// True for faults of the moment, for which the last snapshot is better than none.

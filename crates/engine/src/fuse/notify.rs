@@ -5,11 +5,13 @@
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use super::abi::{OUT_HEADER_BYTES, notify};
 use super::device::Device;
+use super::ledger::Ledger;
 use super::reply::Words;
 use crate::error::{Error, Result};
 use crate::vfs::Inode;
@@ -35,6 +37,8 @@ pub struct Notifier {
 #[derive(Debug)]
 struct Batch {
     notices: Vec<Notice>,
+    /// The snapshot that the kernel knows of once all are delivered.
+    announces: Option<u64>,
     done: tokio::sync::oneshot::Sender<Delivered>,
 }
 
@@ -52,21 +56,21 @@ pub type Delivery = tokio::sync::oneshot::Receiver<Delivered>;
 
 impl Notifier {
     /// Starts the thread.
-    pub fn start(device: Arc<Device>) -> Result<Notifier> {
+    pub fn start(device: Arc<Device>, ledger: Arc<Ledger>) -> Result<Notifier> {
         let (queue, batches) = channel();
         let thread = std::thread::Builder::new()
             .name("headrace-notify".into())
-            .spawn(move || deliver_all(&device, &batches))
+            .spawn(move || deliver_all(&device, &ledger, &batches))
             .map_err(|error| Error::from_io("start a thread for", std::path::Path::new("/dev/fuse"), error))?;
         Ok(Notifier { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Queues `notices` and returns at once.
-    pub fn send(&self, notices: Vec<Notice>) -> Delivery {
+    /// Queues `notices` and returns at once. When they are delivered, the kernel counts as knowing snapshot `announces`.
+    pub fn send(&self, notices: Vec<Notice>, announces: Option<u64>) -> Delivery {
         let (done, delivery) = tokio::sync::oneshot::channel();
         if let Some(queue) = &self.queue {
             // The thread ends only with the mount; then nobody needs to forget anything.
-            let _ = queue.send(Batch { notices, done });
+            let _ = queue.send(Batch { notices, announces, done });
         }
         delivery
     }
@@ -81,7 +85,7 @@ impl Drop for Notifier {
     }
 }
 
-fn deliver_all(device: &Device, batches: &Receiver<Batch>) {
+fn deliver_all(device: &Device, ledger: &Ledger, batches: &Receiver<Batch>) {
     while let Ok(batch) = batches.recv() {
         let mut delivered = Delivered::default();
         for notice in &batch.notices {
@@ -94,6 +98,9 @@ fn deliver_all(device: &Device, batches: &Receiver<Batch>) {
                     _ => tracing::warn!("fuse: the kernel did not take an invalidation: {error}"),
                 },
             }
+        }
+        if let Some(version) = batch.announces {
+            ledger.announced().store(version, Ordering::Release);
         }
         let _ = batch.done.send(delivered);
     }

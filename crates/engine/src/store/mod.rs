@@ -70,6 +70,12 @@ pub struct WholeFile {
     _pin: Arc<part::OpenFile>,
 }
 
+/// Data files that stay in place until this is dropped.
+#[derive(Debug)]
+pub struct Held {
+    _files: Vec<Arc<part::OpenFile>>,
+}
+
 /// What became of a block that was offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
@@ -127,6 +133,12 @@ impl Store {
     /// still to be verified after a restart; that is done in the background then.
     pub fn whole_file(&self, file: &FileId, size: u64) -> Option<WholeFile> {
         self.core.whole_file(file, size)
+    }
+
+    /// Keeps what is here of the file version in its place while the answer lives, verified or not.
+    pub fn hold(&self, file: &FileId) -> Option<Held> {
+        let files: Vec<_> = self.core.open_folders().filter_map(|folder| folder.hold(file)).collect();
+        (!files.is_empty()).then_some(Held { _files: files })
     }
 
     /// Bytes of this file version that are here.
