@@ -9,7 +9,20 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import evict, ls, metrics, mount, printer, refresh, status, unmount, verify, version, warm
+from headrace.cli import (
+    evict,
+    ls,
+    metrics,
+    mount,
+    printer,
+    refresh,
+    restart,
+    status,
+    unmount,
+    verify,
+    version,
+    warm,
+)
 from headrace.exits import ExitCode, complaint, exit_code
 from headrace.settings.environment import Environment
 
@@ -25,6 +38,7 @@ app = typer.Typer(
 VERBS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("mount", mount.run),
     ("unmount", unmount.run),
+    ("restart", restart.run),
     ("warm", warm.run),
     ("evict", evict.run),
     ("refresh", refresh.run),

@@ -1,4 +1,4 @@
-"""Starts a mount process: in the background, waiting until the tree is mounted, or in place of this process."""
+"""Starts a mount: its supervisor in the background, waiting until the tree is mounted, or in place of this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.settings.environment import Environment
 
 _LOG_TAIL_BYTES = 2048
 # -P keeps the current folder off the path of modules: a folder of data must not be able to replace one of ours.
-_PROGRAM = (sys.executable, "-P", "-m", "headrace.roles.mount")
+_PROGRAM = (sys.executable, "-P", "-m", "headrace.roles.supervisor")
 
 
 def launch(orders: MountOrders, environment: Environment) -> Answer:
@@ -52,7 +52,7 @@ def launch(orders: MountOrders, environment: Environment) -> Answer:
 
 
 def become(orders: MountOrders, environment: Environment) -> NoReturn:
-    """Turns this process into the mount process; its old arguments, credentials among them, are gone with it."""
+    """Turns this process into the supervisor; its old arguments, credentials among them, are gone with it."""
     descriptor = orders.to_descriptor()
     os.set_inheritable(descriptor, True)
     arguments = [*_PROGRAM, str(orders.mountpoint), str(descriptor)]
@@ -60,7 +60,7 @@ def become(orders: MountOrders, environment: Environment) -> NoReturn:
 
 
 def _environment(environment: Environment) -> dict[str, str]:
-    """The variables for a mount process, less the credentials that its orders hold already."""
+    """The variables for the processes of a mount, less the credentials that its orders hold already."""
     secrets = secret_variables()
     return {name: value for name, value in environment.variables.items() if name not in secrets}
 
