@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,20 +35,18 @@ def source(tmp_path: Path) -> Path:
     folder = tmp_path / "source"
     folder.mkdir()
     for number in range(12):
-        (folder / f"part-{number:02}").write_bytes(random.Random(number).randbytes(900_000 + number * 100_000))
+        (folder / f"part-{number:02}").write_bytes(
+            random.Random(number).randbytes(900_000 + number * 100_000)
+        )
     return folder
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
+def shell(tmp_path: Path) -> Shell:
     """Without a server: the origin is a folder."""
     home = tmp_path / "home"
     (home / "run").mkdir(parents=True, mode=0o700)
-    yield Shell(home, {"HEADRACE_RUNTIME_DIR": str(home / "run"), **_python_path()})
-
-
-def _python_path() -> dict[str, str]:
-    return {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    return Shell(home, {"HEADRACE_RUNTIME_DIR": str(home / "run")})
 
 
 def log_of(shell: Shell, mountpoint: Path) -> str:
@@ -61,9 +58,7 @@ def test_files_that_are_open_stay_readable_when_the_process_is_killed(
     shell: Shell, source: Path, tmp_path: Path, mode: str
 ) -> None:
     expected = tree_of(source)
-    with shell.mounted(
-        str(source), tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache"
-    ) as mountpoint:
+    with shell.mounted(str(source), tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache") as mountpoint:
         shell.must("warm", mountpoint)
         descriptors = {name: os.open(mountpoint / name, os.O_RDONLY) for name in expected}
         memory = mmap.mmap(descriptors["part-00"], 0, prot=mmap.PROT_READ)
@@ -95,7 +90,14 @@ def test_no_reader_notices_kills_again_and_again(
     # The cache is too small for everything: files are evicted, fetched again, and opened in both ways.
     quota = "10Mi" if mode == "passthrough" else "1Gi"
     with shell.mounted(
-        str(source), tmp_path / "mnt", "--mode", mode, "--block-size", "256Ki", cache=tmp_path / "cache", quota=quota
+        str(source),
+        tmp_path / "mnt",
+        "--mode",
+        mode,
+        "--block-size",
+        "256Ki",
+        cache=tmp_path / "cache",
+        quota=quota,
     ) as mountpoint:
         chance = random.Random(mode)
         with readers(mountpoint, source):
@@ -113,7 +115,9 @@ def test_a_read_that_waits_for_a_slow_origin_is_answered_by_the_next_process(
 ) -> None:
     home = tmp_path / "home"
     (home / "run").mkdir(parents=True, mode=0o700)
-    shell = Shell(home, {**slow_bucket.server.credentials.environment(), "AWS_REGION": slow_bucket.server.region})
+    shell = Shell(
+        home, {**slow_bucket.server.credentials.environment(), "AWS_REGION": slow_bucket.server.region}
+    )
     content = random.Random(1).randbytes(30 << 20)
     slow_bucket.fill({"large": content})
     with shell.mounted(
@@ -222,7 +226,7 @@ def test_a_process_that_cannot_start_again_ends_the_mount_in_words(
         (tmp_path / "cache").rename(tmp_path / "elsewhere")
         (tmp_path / "cache").write_text("not a folder")
         kill_process(shell, mountpoint)
-        with pytest.raises(OSError, match="not connected|aborted|Input/output"):
+        with pytest.raises(OSError, match=r"not connected|aborted|Input/output"):
             os.pread(descriptor, 100, 500_000)
         os.close(descriptor)
         assert supervisor.wait(DEADLINE_S) == 3, log.read_text()
@@ -268,9 +272,7 @@ def test_an_open_file_keeps_its_version_across_refreshes_and_kills(
 ) -> None:
     changing = source / "changing"
     changing.write_bytes(b"version 0 " * 50_000)
-    with shell.mounted(
-        str(source), tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache"
-    ) as mountpoint:
+    with shell.mounted(str(source), tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache") as mountpoint:
         shell.must("warm", mountpoint)
         opened = [os.open(mountpoint / "changing", os.O_RDONLY)]
         for version in (1, 2):
