@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from .harness import DEADLINE_S, Shell
 
 # Reads in every way that programs do, past the page cache where it can, and ends with a traceback at the first failure
@@ -129,3 +131,56 @@ def wait_until_ended(*pids: int) -> None:
     while any(is_running(pid) for pid in pids):
         assert time.monotonic() < deadline, f"one of {pids} still runs"
         time.sleep(0.02)
+
+
+# Stops threads one by one, which no signal can, and holds them until its input ends.
+STOPPER = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+SEIZE, INTERRUPT = 0x4206, 0x4207
+for thread in map(int, sys.argv[1:]):
+    for request in (SEIZE, INTERRUPT):
+        if libc.ptrace(request, thread, None, None) != 0:
+            sys.exit(os.strerror(ctypes.get_errno()))
+    os.waitpid(thread, 0x40000000)
+print("stopped", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def stopped_threads(pid: int, prefix: str) -> Iterator[None]:
+    """While the block runs, the threads of a process whose names begin with `prefix` stand still."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    threads = [task.name for task in tasks if (task / "comm").read_text().startswith(prefix)]
+    assert threads, f"process {pid} has no threads {prefix}"
+    stopper = subprocess.Popen(
+        [sys.executable, "-c", STOPPER, *threads], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert stopper.stdout is not None
+        if stopper.stdout.readline() != "stopped\n":
+            pytest.skip("threads of other processes may not be stopped here")
+        yield
+    finally:
+        stopper.kill()
+        stopper.communicate()
+
+
+def wait_until_held(*pids: int) -> int:
+    """Returns once the kernel holds a thread of one of the processes, whatever signal it gets: which process."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        for pid in pids:
+            if any(_state(task) == b"D" for task in Path(f"/proc/{pid}/task").iterdir()):
+                return pid
+        time.sleep(0.02)
+    raise AssertionError(f"nothing holds {pids}")
+
+
+def _state(task: Path) -> bytes:
+    try:
+        return (task / "stat").read_bytes().rpartition(b")")[2].split()[0]
+    except OSError:
+        return b""

@@ -21,7 +21,9 @@ from .survival import (
     is_running,
     kill_process,
     readers,
+    stopped_threads,
     wait_until_ended,
+    wait_until_held,
     wait_until_restarted,
 )
 
@@ -298,3 +300,27 @@ def test_a_mount_can_be_ended_while_its_process_is_away(shell: Shell, source: Pa
         shell.must("unmount", mountpoint)
         wait_until_ended(entry["supervisor_pid"])
         assert json.loads(shell.must("status", "--json").stdout) == []
+
+
+@pytest.mark.root
+def test_a_kill_in_the_middle_of_an_invalidation_is_survived(
+    shell: Shell, source: Path, tmp_path: Path
+) -> None:
+    """The kernel holds who invalidates a name while a look-up in its folder waits for an answer."""
+    with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        before = entry_of(shell, mountpoint)
+        (source / "part-00").write_bytes(b"new")
+        (mountpoint / "part-00").stat()
+        found: list[int] = []
+        look_up = threading.Thread(
+            target=lambda: found.append((mountpoint / "part-01").stat().st_size), daemon=True
+        )
+        with stopped_threads(before["pid"], "headrace-fuse"):
+            look_up.start()
+            shell.must("refresh", mountpoint)
+            assert wait_until_held(before["pid"], before["supervisor_pid"]) == before["supervisor_pid"]
+            os.kill(before["pid"], signal.SIGKILL)
+        look_up.join(DEADLINE_S)
+        assert found == [(source / "part-01").stat().st_size]
+        wait_until_restarted(shell, mountpoint, beyond=0)
+        assert tree_of(mountpoint) == tree_of(source)

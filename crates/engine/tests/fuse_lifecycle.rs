@@ -172,6 +172,7 @@ impl Server {
             words: self.words.clone(),
             connection: steal(self.child.id(), "/dev/fuse"),
             ledger: steal(self.child.id(), "/memfd:headrace-ledger (deleted)"),
+            relay: None,
         }
     }
 

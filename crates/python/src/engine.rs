@@ -121,16 +121,22 @@ impl Engine {
     }
 
     /// Takes the place of a process that died or stepped back, and goes on with its mount: `kept` is what `Mount.keep`
-    /// returned there. The descriptors belong to the engine from here on.
+    /// returned there, `relay` as for `Mount.send_through`. The descriptors belong to the engine from here on.
     #[staticmethod]
     fn resume(
         python: Python<'_>,
         config_json: &str,
         options_json: &str,
         kept: (String, i32, i32),
+        relay: Option<i32>,
     ) -> PyResult<(Self, Mount)> {
         let (words, connection, ledger) = kept;
-        let kept = Kept { words, connection: owned(connection)?, ledger: owned(ledger)? };
+        let kept = Kept {
+            words,
+            connection: owned(connection)?,
+            ledger: owned(ledger)?,
+            relay: relay.map(owned).transpose()?,
+        };
         let config = serde_json::from_str(config_json).map_err(|error| bad_configuration(&error))?;
         let options = serde_json::from_str(options_json).map_err(|error| bad_configuration(&error))?;
         let (engine, mount) = python.detach(|| Inner::resume(config, kept, options)).map_err(to_python)?;
@@ -218,7 +224,7 @@ impl Engine {
 }
 
 /// The descriptor `number`, which the caller gives away.
-fn owned(number: i32) -> PyResult<OwnedFd> {
+pub fn owned(number: i32) -> PyResult<OwnedFd> {
     if number < 0 {
         return Err(to_python(Error::config(format!("{number} is no descriptor"))));
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use headrace_engine::fuse::MountHandle;
 use pyo3::prelude::*;
 
+use crate::engine::owned;
 use crate::errors::to_python;
 use crate::job::duration;
 
@@ -34,6 +35,12 @@ impl Mount {
     fn keep(&self) -> PyResult<(String, i32, i32)> {
         let kept = self.0.keep().map_err(to_python)?;
         Ok((kept.words, kept.connection.into_raw_fd(), kept.ledger.into_raw_fd()))
+    }
+
+    /// Invalidations go through a supervisor at the other end of this packet socket, which belongs to the mount then.
+    fn send_through(&self, relay: i32) -> PyResult<()> {
+        self.0.send_through(owned(relay)?);
+        Ok(())
     }
 
     /// Stops serving without unmounting: programs wait until another process goes on.

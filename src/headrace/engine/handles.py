@@ -76,13 +76,14 @@ class Engine:
 
     @classmethod
     def resume(
-        cls, config: EngineConfig, settings: MountSettings, kept: tuple[str, int, int]
+        cls, config: EngineConfig, settings: MountSettings, kept: tuple[str, int, int], relay: int | None
     ) -> tuple[Self, _native.Mount]:
         """Takes the place of a process that is gone, and goes on with its mount: `kept` is what `Mount.keep` returned
-        there. The descriptors belong to the engine from here on.
+        there, `relay` a way to the kernel as for `Mount.send_through`. The descriptors belong to the engine from here
+        on.
         """
         state = config.state_directory
-        opened, mount = native.engine_class().resume(config.to_json(), _mount_options(settings), kept)
+        opened, mount = native.engine_class().resume(config.to_json(), _mount_options(settings), kept, relay)
         return cls(opened, lambda: native.engine_class().attach(str(state)), state), mount
 
     @classmethod

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.roles.lifeline import Lifeline, Message
+from headrace.roles.relay import Relay
 
 # -P keeps the current folder off the path of modules: a folder of data must not be able to replace one of ours.
 PYTHON = (sys.executable, "-P")
@@ -25,6 +26,7 @@ class Child:
 
     process: subprocess.Popen[bytes]
     line: Lifeline
+    relay: Relay
     exit_watch: int
     """Can be read from when the process is gone with all its threads."""
     serving_since_s: float | None = None
@@ -34,7 +36,7 @@ class Child:
 
     @classmethod
     def start(cls, mountpoint: str, orders: int, answer: int | None, begin: Message) -> Child:
-        """Starts a mount process and tells it how to begin."""
+        """Starts a mount process and tells it how to begin, with the end of a relay as the first descriptor."""
         ours, theirs = Lifeline.pair()
         descriptors = [orders, theirs.fileno(), *([] if answer is None else [answer])]
         process = subprocess.Popen(
@@ -45,9 +47,10 @@ class Child:
         )
         theirs.close()
         _spare(process.pid, _MOUNT_SCORE, only_from=_SUPERVISOR_SCORE)
-        child = cls(process, ours, os.pidfd_open(process.pid))
-        ours.send(begin)
-        return child
+        relay, relayed = Relay.pair()
+        with relayed:
+            ours.send(Message(begin.kind, begin.words, (relayed.fileno(), *begin.descriptors)))
+        return cls(process, ours, relay, os.pidfd_open(process.pid))
 
     @property
     def pid(self) -> int:
@@ -58,6 +61,7 @@ class Child:
         """Gives back what was needed to watch it."""
         os.close(self.exit_watch)
         self.line.close()
+        self.relay.close()
 
     def dies_for_s(self) -> float:
         """How long its first thread has ended while others have not; 0.0 while it lives."""

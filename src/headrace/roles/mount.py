@@ -80,7 +80,9 @@ class MountProcess:
             stack.callback(self._let_go)
             self._supervision.keep(self._mount, orders.config.name, orders.log_file)
         else:
-            engine, self._mount = Engine.resume(orders.config, orders.settings, beginning.kept)
+            engine, self._mount = Engine.resume(
+                orders.config, orders.settings, beginning.kept, beginning.relay
+            )
             self._engine = stack.enter_context(engine)
             self._mounted = self._has_served = True
             stack.callback(self._let_go)

@@ -25,6 +25,7 @@ class Keepable(Protocol):
     @property
     def mountpoint(self) -> str: ...
     def keep(self) -> tuple[str, int, int]: ...
+    def send_through(self, relay: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Beginning:
     reason: str | None = None
     kept: tuple[str, int, int] | None = None
     """What an earlier process left, if this one shall go on with its mount."""
+    relay: int | None = None
+    """A packet socket to the supervisor, which sends invalidations (see `relay`)."""
 
 
 class Supervision:
@@ -44,6 +47,7 @@ class Supervision:
     def __init__(self, line: Lifeline | None = None) -> None:
         self._line = line
         self._keeps = False
+        self._relay: int | None = None
 
     @property
     def keeps(self) -> bool:
@@ -57,15 +61,17 @@ class Supervision:
             self._line = None
             return Beginning()
         words = message.words
+        relay, *descriptors = message.descriptors
         kept = None
         if words["kept"] is not None:
-            connection, ledger = message.descriptors
+            connection, ledger = descriptors
             kept = (words["kept"], connection, ledger)
             self._keeps = True
-        return Beginning(words["supervisor"], words["restarts"], words["reason"], kept)
+        self._relay = relay if kept is None else None
+        return Beginning(words["supervisor"], words["restarts"], words["reason"], kept, relay)
 
     def keep(self, mount: Keepable, name: str, log_file: Path | None) -> None:
-        """Gives the supervisor what the next process needs."""
+        """Gives the supervisor what the next process needs, and lets it send to the kernel."""
         if self._line is None:
             return
         words, *descriptors = mount.keep()
@@ -79,6 +85,9 @@ class Supervision:
         self._keeps = self._line.send(Message(lifeline.KEPT, told, descriptors))
         for descriptor in descriptors:
             os.close(descriptor)
+        if self._relay is not None:
+            mount.send_through(self._relay)
+            self._relay = None
 
     def tell(self, kind: str) -> None:
         """Says how things are: SERVING, HANDED_OVER or ENDED."""

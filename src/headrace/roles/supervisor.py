@@ -13,48 +13,28 @@ import contextlib
 import json
 import os
 import resource
-import select
 import selectors
 import signal
 import socket
-import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from headrace.roles import lifeline
 from headrace.roles.child import PYTHON, Child, spare_supervisor
-from headrace.roles.detaching import abort, detach
+from headrace.roles.keeping import Kept
 from headrace.roles.lifeline import Message
+from headrace.roles.relay import Relay
 from headrace.roles.restarts import Restarts
+from headrace.roles.trial import fault_of_installed
 
 _THIS_PROGRAM = (*PYTHON, "-m", "headrace.roles.supervisor")
-_TRIAL = (*PYTHON, "-c", "import headrace.roles.supervisor, headrace.roles.mount, headrace._native")
-_TRIAL_S = 60
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _FAULT = 1
 _LOOK_S = 5.0
 _DYING_S = 30.0
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What a successor needs. `words` are for it alone."""
-
-    words: str
-    connection: int
-    ledger: int
-    name: str
-    mountpoint: str
-    device: str
-    log_file: str | None
-
-    def is_unmounted(self) -> bool:
-        """True when the kernel has ended the connection."""
-        poll = select.poll()
-        poll.register(self.connection, 0)
-        return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+_RELAY_S = 1.0
 
 
 class Supervisor:
@@ -66,6 +46,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._child: Child | None = None
         self._kept: Kept | None = None
+        self._old_relays: list[Relay] = []
         self._restarts = Restarts()
         self._reason: str | None = None
         self._served = False
@@ -107,6 +88,8 @@ class Supervisor:
         child = Child.start(self._mountpoint, self._orders, answer, begin)
         if answer is not None:
             os.close(answer)
+        if kept is not None:
+            child.relay.start(kept.connection)
         self._child = child
         self._selector.register(child.exit_watch, selectors.EVENT_READ, lambda: self._on_end(child))
         self._selector.register(child.line, selectors.EVENT_READ, lambda: self._on_message(child))
@@ -127,6 +110,7 @@ class Supervisor:
         if message.kind == lifeline.KEPT:
             connection, ledger = message.descriptors
             self._kept = Kept(**message.words, connection=connection, ledger=ledger)
+            child.relay.start(connection)
         elif message.kind == lifeline.SERVING:
             child.serving_since_s = time.monotonic()
             if self._served:
@@ -176,6 +160,7 @@ class Supervisor:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(watched)
         child.forget()
+        self._old_relays = [relay for relay in (*self._old_relays, child.relay) if not relay.has_ended(0)]
         self._child = None
 
     def _end_as(self, code: int) -> None:
@@ -189,11 +174,7 @@ class Supervisor:
         self._exit_code = code if code > 0 else _FAULT
 
     def _let_go(self) -> None:
-        """Ends the connection, so that nobody waits any longer, and takes what is left of the mount off its folder."""
-        if self._kept is None:
-            return
-        os.close(self._kept.connection)
-        if not detach(self._kept.mountpoint, self._kept.device):
+        if self._kept is not None and not self._kept.let_go():
             self._say("ERROR", f"a dead mount is left: headrace unmount --lazy {self._kept.mountpoint}")
 
     def _look_after_dying(self, child: Child) -> None:
@@ -202,7 +183,7 @@ class Supervisor:
         """
         if self._kept is not None and child.dies_for_s() > _DYING_S:
             self._say("ERROR", f"process {child.pid} was killed, but hangs in the kernel: ending the mount")
-            abort(self._kept.device)
+            self._kept.abort()
 
     # What people wish
 
@@ -238,7 +219,7 @@ class Supervisor:
         child = self._child
         if child is None or child.serving_since_s is None:
             return  # the next one starts from what is installed anyway
-        if fault := _trial():
+        if fault := fault_of_installed():
             self._say("ERROR", f"not replaced: what is installed now does not start: {fault}")
             return
         child.line.send(Message(lifeline.HAND_OVER))
@@ -248,6 +229,15 @@ class Supervisor:
     def _become_new(self) -> None:
         """Goes on as the program that is installed now, with the same process number and children."""
         if self._kept is None:
+            return
+        # No other program can begin while a thread of this one hangs in the kernel, where it waits for an answer of the
+        # mount process that is to be started.
+        if not all(relay.has_ended(_RELAY_S) for relay in self._old_relays):
+            self._say(
+                "WARNING",
+                "going on as the supervisor that was installed before: an invalidation is under way",
+            )
+            self._start()
             return
         state = {"kept": asdict(self._kept), "restarts": asdict(self._restarts), "reason": self._reason}
         memory = os.memfd_create("headrace-supervisor")
@@ -287,16 +277,6 @@ class Supervisor:
             descriptor = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             os.write(descriptor, line)
             os.close(descriptor)
-
-
-def _trial() -> str | None:
-    """What keeps the installed program from starting; `None` when nothing does."""
-    try:
-        done = subprocess.run(_TRIAL, capture_output=True, text=True, check=False, timeout=_TRIAL_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    lines = done.stderr.strip().splitlines()
-    return None if done.returncode == 0 else (lines[-1] if lines else f"code {done.returncode}")
 
 
 def main(arguments: list[str]) -> int:

@@ -1,5 +1,6 @@
 //! A mount as its owner sees it: from `mount` to `unmount`.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,6 +12,7 @@ use super::mount::{self, Mounted};
 use super::negotiate::Negotiated;
 use super::notify::{Delivery, Notice, Notifier};
 use super::options::{Mode, MountOptions};
+use super::relay::Relay;
 use super::session::{Inheritance, Session, Surroundings};
 use crate::budget::Budgets;
 use crate::error::{Error, Result};
@@ -73,8 +75,11 @@ pub fn resume(
     let surroundings = Surroundings { filesystem, runtime, metrics, budgets };
     let inheritance = Inheritance { connection: kept.connection, ledger: kept.ledger, negotiated };
     let session = Session::resume(inheritance, &options, surroundings)?;
-    let notifier = Notifier::start(session.device(), session.ledger())?;
-    Ok(MountHandle::new(notifier, session, mounted))
+    let handle = MountHandle::new(Notifier::start(session.device(), session.ledger())?, session, mounted);
+    if let Some(relay) = kept.relay {
+        handle.send_through(relay);
+    }
+    Ok(handle)
 }
 
 impl MountHandle {
@@ -165,12 +170,19 @@ impl MountHandle {
             words: kept::describe(self.negotiated, &self.mounted)?,
             connection: self.session.device().duplicate().map_err(cannot)?,
             ledger: self.ledger.duplicate().map_err(cannot)?,
+            relay: None,
         })
     }
 
     /// Stops serving without unmounting, for good: whoever has what `keep` returned goes on. Readers wait until then.
     pub fn hand_over(&self) {
         self.session.stop();
+        self.notifier.abandon();
+    }
+
+    /// From now on invalidations go through a supervisor at the other end of `relay`, a pair of packet sockets.
+    pub fn send_through(&self, relay: OwnedFd) {
+        self.notifier.go_through(Relay::new(relay));
     }
 
     /// Whether it serves no more because of `hand_over`.

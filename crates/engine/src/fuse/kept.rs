@@ -24,6 +24,8 @@ pub struct Kept {
     pub connection: OwnedFd,
     /// The memory that outlives the daemon.
     pub ledger: OwnedFd,
+    /// A pair of packet sockets to a supervisor that sends invalidations; what `keep` returns has none.
+    pub relay: Option<OwnedFd>,
 }
 
 #[derive(Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -24,6 +24,7 @@ mod open_modes;
 mod options;
 mod pipe;
 mod reads;
+mod relay;
 mod reply;
 mod request;
 mod session;
