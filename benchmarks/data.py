@@ -24,6 +24,8 @@ BUCKET = "benchmark"
 LARGE, SMALL, EPOCH = "large", "small", "epoch"
 FILES_IN_A_CLASS = 200
 MAKING_LIMIT_S = 120
+# The storage's own, one in the caches of the cluster, and one for each node of a peer that caches for itself.
+CLUSTER_COPIES = 6
 CHECKSUM_ATTRIBUTE = "user.checksums"
 
 
@@ -33,7 +35,7 @@ class NotEnoughSpaceError(OSError):
 
 def check_space(folder: Path, scale: Scale, contenders: int) -> None:
     """`NotEnoughSpaceError` unless the bucket, its copy and every contender's cache fit."""
-    needed = scale.data_bytes() * (2 + contenders)
+    needed = scale.data_bytes() * (2 + contenders) + scale.cluster_bytes() * CLUSTER_COPIES
     free = shutil.disk_usage(folder).free
     if free < needed:
         message = f"{folder} has {free >> 30} GiB free, this run needs up to {(needed >> 30) + 1} GiB"
@@ -47,6 +49,14 @@ def make_bucket(bucket: Path, scale: Scale) -> None:
     for folder, count in ((SMALL, scale.small_files), (EPOCH, scale.epoch_files)):
         for index in range(count):
             _write(bucket, small_name(folder, index), SMALL_FILE_BYTES)
+
+
+def make_cluster_bucket(bucket: Path, scale: Scale) -> list[str]:
+    """Fills the folder that the cluster's storage serves; the names of its files."""
+    names = [large_name(index) for index in range(scale.cluster_files)]
+    for name in names:
+        _write(bucket, name, scale.cluster_file_bytes)
+    return names
 
 
 def copy_bucket(bucket: Path, target: Path) -> None:

@@ -88,6 +88,13 @@ PROMISES = (
     _at_most("first byte above the bucket's own, ms", rows.FIRST_BYTE, 1.0),
     _at_most("each byte fetched once (on the wire)", rows.LINK_BYTES, WIRE_OVERHEAD),
     _at_least("hits of an epoch with half the data cached, %", rows.EPOCH_HITS, 49.0),
+    _at_most("a cold epoch of 4 nodes takes each byte once (on the wire)", rows.CLUSTER_BYTES, WIRE_OVERHEAD),
+    _at_most("it takes the time of the storage's link", rows.CLUSTER_COLD, 1.05),
+    _at_least("a warm epoch of 4 nodes fills their links", rows.CLUSTER_WARM, 0.90),
+    _at_least("a read from a peer fills the link", rows.PEER_LIMITED, 0.90),
+    _at_least("and as much as sendfile without a limit", rows.PEER_SHARE, 0.90),
+    _at_most("4 nodes join 4: bytes from the storage, MiB", rows.SCALE_BYTES, 0.0),
+    _at_most("a worker is killed: failed reads", rows.KILL_ERRORS, 0.0),
 )
 
 

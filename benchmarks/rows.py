@@ -57,6 +57,88 @@ MOUNT_AGAIN = Row(
 )
 MAP_AGAIN = Row("map-again", "map the snapshot again", "s", Better.LOWER, "state kept", compare=False)
 
+WARMED = "in the workers' caches and memory, not in the reader's"
+LIMITED = "nothing cached, storage link limited"
+CLUSTER_BYTES = Row(
+    "cluster-bytes",
+    "bytes from the storage in a cold epoch of 4 nodes / bytes of the data",
+    "×",
+    Better.LOWER,
+    LIMITED,
+)
+CLUSTER_COLD = Row(
+    "cluster-cold",
+    "time of that epoch / time that the data needs on the link",
+    "×",
+    Better.LOWER,
+    LIMITED,
+)
+CLUSTER_WARM = Row(
+    "cluster-warm",
+    "warm epoch of 4 nodes: what a node gets from the others / raw TCP, links limited",
+    "share of TCP",
+    cache=WARMED,
+    compare=False,
+)
+PEER_LIMITED = Row(
+    "peer-limited",
+    "read of what another node holds / raw TCP, links limited",
+    "share of TCP",
+    cache=WARMED,
+    compare=False,
+)
+PEER_FREE = Row(
+    "peer-free", "read of what another node holds, links not limited", "MB/s", cache=WARMED, compare=False
+)
+PEER_SHARE = Row("peer-share", "the same / raw TCP (sendfile)", "share of TCP", cache=WARMED, compare=False)
+LOCAL_COST = Row(
+    "cost-local",
+    "processor time for a read of what this node holds",
+    "s/GB",
+    Better.LOWER,
+    WARMED,
+    compare=False,
+)
+PEER_COST = Row(
+    "cost-peer",
+    "processor time for a read of what another node holds",
+    "s/GB",
+    Better.LOWER,
+    WARMED,
+    compare=False,
+)
+ORIGIN_COST = Row(
+    "cost-origin", "processor time for a read from the storage", "s/GB", Better.LOWER, EMPTY, compare=False
+)
+SCALE_SHARE = Row(
+    "scale-share",
+    "4 nodes join 4: share of the data that they then hold",
+    "%",
+    Better.LOWER,
+    WARMED,
+    compare=False,
+)
+SCALE_JOIN = Row(
+    "scale-join", "4 nodes join 4: until all take part", "s", Better.LOWER, WARMED, compare=False
+)
+SCALE_TIME = Row(
+    "scale-time", "4 nodes join 4: first epoch of all of them", "s", Better.LOWER, WARMED, compare=False
+)
+SCALE_BYTES = Row(
+    "scale-bytes",
+    "4 nodes join 4: bytes of objects from the storage",
+    "MiB",
+    Better.LOWER,
+    WARMED,
+    compare=False,
+)
+KILL_STALL = Row(
+    "kill-stall", "a worker is killed: longest wait of a reader", "s", Better.LOWER, EMPTY, compare=False
+)
+KILL_ERRORS = Row(
+    "kill-errors", "a worker is killed: failed reads", "reads", Better.LOWER, EMPTY, compare=False
+)
+
 SDK_LOOP = Row("sdk-loop", "Python open().read() of 110 KB files", "files/s", cache=HOT)
 SDK_BATCH = Row("sdk-batch", "Headrace's batch read of the same files", "files/s", cache=HOT, compare=False)
 SDK_GAIN = Row("sdk-gain", "batch read / open().read() of local files", "×", cache=HOT, compare=False)

@@ -30,6 +30,8 @@ class Samples:
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     reasons: dict[str, dict[str, str]] = field(default_factory=dict)
     commands: dict[str, str] = field(default_factory=dict)
+    histograms: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Title → bucket → count, where a single figure says too little."""
 
     def add(self, row: Row, contender: str, value: float) -> None:
         self.rows.setdefault(row.key, row)

@@ -34,6 +34,9 @@ class Scale:
     listing_limit_s: float
     """A listing that takes longer is given up and named as such."""
     warm_limit_s: float
+    cluster_files: int
+    """Files that each node of the cluster reads."""
+    cluster_file_bytes: int
     minutes: float
     """What the suites aim to take together: when time runs out there are fewer repetitions, never fewer rows."""
 
@@ -41,6 +44,10 @@ class Scale:
         """The bytes of the bucket."""
         small = (self.small_files + self.epoch_files) * SMALL_FILE_BYTES
         return self.large_files * self.large_file_bytes + small
+
+    def cluster_bytes(self) -> int:
+        """The bytes that the cluster's storage holds."""
+        return self.cluster_files * self.cluster_file_bytes
 
 
 DEFAULT = Scale(
@@ -60,7 +67,9 @@ DEFAULT = Scale(
     cold_limit_s=5.0,
     listing_limit_s=12.0,
     warm_limit_s=30.0,
-    minutes=14.0,
+    cluster_files=12,
+    cluster_file_bytes=48 * MEBIBYTE,
+    minutes=17.0,
 )
 
 QUICK = Scale(
@@ -80,5 +89,7 @@ QUICK = Scale(
     cold_limit_s=2.0,
     listing_limit_s=5.0,
     warm_limit_s=8.0,
-    minutes=3.0,
+    cluster_files=8,
+    cluster_file_bytes=16 * MEBIBYTE,
+    minutes=4.0,
 )

@@ -16,10 +16,11 @@ SOURCES = Path(__file__).parent.parent / "crates" / "engine" / "src"
 FLOOR = ("error", "ids", "secret", "sync", "budget", "metrics", "config")
 RANKS: tuple[tuple[str, ...], ...] = (
     FLOOR,
-    ("origin", "snapshot", "store"),
+    ("origin", "snapshot", "store", "ring", "wire"),
+    ("cluster", "lease"),
     ("transfer",),
     ("vfs",),
-    ("fuse", "serve"),
+    ("fuse", "serve", "worker"),
     ("engine",),
 )
 # The one thing that a neighbour may know: what a snapshot is made of is what an origin lists.

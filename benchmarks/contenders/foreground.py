@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.contenders.contract import MountError
-from headrace.testing.processes import ServerProcess, ServerStartError
+from headrace.testing.processes import ServerProcess, ServerStartError, process_tree
 
 START_TIMEOUT_S = 60.0
 UNMOUNT_TIMEOUT_S = 10.0
@@ -91,22 +91,6 @@ def is_mounted(mountpoint: Path) -> bool:
     table = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape")
     place = str(mountpoint).replace(" ", "\\040")
     return any(line.split(" ")[1] == place for line in table.splitlines())
-
-
-def process_tree(root: int) -> list[int]:
-    """The pids of a process and of all that descend from it."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with contextlib.suppress(OSError):
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(folder.name))
-    tree, pending = [], [root]
-    while pending:
-        pid = pending.pop()
-        tree.append(pid)
-        pending.extend(children.get(pid, ()))
-    return tree
 
 
 def find_program(name: str) -> Path | None:

@@ -39,6 +39,7 @@ def _lines(run: Run, plot: str) -> Iterator[str]:
     yield from ("", "## All contenders (medians)", "")
     yield from _everyone(run)
     yield from _reasons(run)
+    yield from _histograms(run)
     yield from ("", "## How each was run", "")
     yield from (f"- {name}: `{command}`" for name, command in run.samples.commands.items())
 
@@ -49,6 +50,7 @@ def _machine(run: Run) -> Iterator[str]:
     yield f"- page cache: {run.cache_note()}"
     yield f"- command: `{run.command}` ({run.scale.name}), {run.seconds / 60:.1f} minutes, ended {run.ended_at}"
     yield f"- data: {run.scale.data_bytes() / 2**30:.1f} GiB"
+    yield f"- data of the cluster: {run.scale.cluster_bytes() / 2**30:.2f} GiB, read by each node"
     yield f"- limited link: {run.scale.link_bits_per_s / 1e6:,.0f} Mbit/s"
     yield from (f"- {name}: {version}" for name, version in run.versions.items())
     yield from (f"- left out: {name} ({reason})" for name, reason in run.left_out.items())
@@ -86,6 +88,12 @@ def _reasons(run: Run) -> Iterator[str]:
     ]
     if found:
         yield from ("", "Why a figure is missing:", "", *found)
+
+
+def _histograms(run: Run) -> Iterator[str]:
+    for title, buckets in run.samples.histograms.items():
+        yield from ("", f"## {title}", "")
+        yield from table(("below", "count"), [(bucket, f"{count:,}") for bucket, count in buckets.items()])
 
 
 def _verdicts(outcomes: Sequence[Outcome]) -> Iterator[str]:

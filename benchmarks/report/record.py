@@ -87,6 +87,7 @@ def as_document(run: Run) -> dict[str, Any]:
         "versions": dict(run.versions),
         "commands": run.samples.commands,
         "left_out": dict(run.left_out),
+        "histograms": run.samples.histograms,
         "rows": [_row(run, row) for row in run.samples.rows.values()],
         "promises": [_outcome(outcome) for outcome in run.promises()],
         "against_the_best_peer": [_outcome(outcome) for outcome in run.against_peers()],

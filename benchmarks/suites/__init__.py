@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from benchmarks.session import Session
-from benchmarks.suites import directories, epochs, link, listing, sdk, warm
+from benchmarks.suites import cluster, directories, epochs, link, listing, sdk, warm
 
 Suite = Callable[[Session], None]
 
@@ -16,15 +16,17 @@ SUITES: Mapping[str, Suite] = {
     "link": link.run,
     "epochs": epochs.run,
     "sdk": sdk.run,
+    "cluster": cluster.run,
 }
 SHARES: Mapping[str, float] = {
-    "warm": 0.45,
-    "directories": 0.25,
-    "listing": 0.05,
-    "link": 0.12,
-    "epochs": 0.09,
-    "sdk": 0.04,
+    "warm": 0.37,
+    "directories": 0.21,
+    "listing": 0.04,
+    "link": 0.10,
+    "epochs": 0.07,
+    "sdk": 0.03,
+    "cluster": 0.18,
 }
 """Of the run's time."""
-NEED_NO_DATA = frozenset({"directories"})
+NEED_NO_DATA = frozenset({"directories", "cluster"})
 """Suites that bring their own bucket."""

@@ -16,7 +16,10 @@ __all__ = [
     "Engine",
     "Entry",
     "Job",
+    "Lister",
     "Mount",
+    "Ring",
+    "Worker",
     "error_kinds",
     "is_debug_build",
     "metric_definitions",
@@ -115,7 +118,71 @@ class Engine:
         """Bytes given back."""
     def refresh(self) -> str:
         """Takes a new snapshot; JSON of what differs."""
+    def set_view(self, view_json: str) -> None:
+        """Goes by this view of the cluster from now on."""
+    def adopt_snapshot(self) -> int:
+        """Moves readers on to the newest snapshot in the state directory; its version."""
     def status(self) -> str:
         """JSON: see `headrace.engine.status`."""
     def metrics(self) -> str: ...
     def mount(self, mountpoint: str, options_json: str) -> Mount: ...
+
+@final
+class Ring:
+    """The workers of one view, to be asked for places. `file_id` is 32 hexadecimal digits, `index` counts blocks."""
+
+    def __new__(cls, view_json: str) -> Ring:
+        """Raises `ConfigError` for a view that no master writes."""
+    def owners(self, file_id: str, index: int, block_size: int) -> builtins.list[str]:
+        """Ids of the workers that own a block, the primary first."""
+    def ranking(self, file_id: str, index: int, block_size: int, most: int) -> builtins.list[str]:
+        """Ids of the first `most` workers for a block, draining ones among them, best first."""
+
+@final
+class Worker:
+    """One worker of a cluster, at work until it is closed."""
+
+    @staticmethod
+    def open(config_json: str) -> Worker:
+        """Takes the cache folders and serves; `BusyError` when another process has them."""
+
+    def address(self) -> str:
+        """`address:port` that it listens on."""
+    def lease_socket(self) -> str:
+        """The path of the socket where processes of this machine get descriptors of cached files."""
+    def set_view(self, view_json: str) -> None: ...
+    def set_pinned(self, files: Sequence[str]) -> None:
+        """Keeps the files of these ids (32 hexadecimal digits each), and no others, whatever else needs room."""
+    def drain(self) -> Job:
+        """Starts handing over what is here to those who own it now."""
+    def status(self) -> str:
+        """JSON: see `headrace.engine.status.WorkerReport`."""
+    def metrics(self) -> str: ...
+    def close(self) -> None: ...
+
+@final
+class Lister:
+    """The engine of a master: lists origins into snapshots, and has loads carried out."""
+
+    @staticmethod
+    def open(config_json: str) -> Lister:
+        """Takes the state directory and a first snapshot."""
+
+    def current(self) -> tuple[int, str, str]:
+        """Version, path and JSON report of the snapshot in use."""
+    def refresh(self) -> tuple[int, str, str]:
+        """Lists the origins again."""
+    def origins(self) -> list[tuple[str, str]]:
+        """(place in the tree, canonical name) of each origin."""
+    def block_size(self) -> int: ...
+    def set_view(self, view_json: str) -> None: ...
+    def load(
+        self, paths: Sequence[bytes], *, replicas: int | None = None, bytes_per_second: int | None = None
+    ) -> Job:
+        """Starts having the files at and below `paths` held by their first `replicas` owners."""
+    def evict(self, paths: Sequence[bytes]) -> int:
+        """Has every worker drop the files at and below `paths`; the bytes given back."""
+    def file_ids(self, paths: Sequence[bytes]) -> list[str]:
+        """The ids of the files at and below `paths`, in hexadecimal digits."""
+    def metrics(self) -> str: ...
+    def close(self) -> None: ...

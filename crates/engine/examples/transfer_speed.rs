@@ -20,7 +20,7 @@ use headrace_engine::ids::{BlockSize, ByteRange};
 use headrace_engine::metrics::Metrics;
 use headrace_engine::origin::{ByteStream, Capability, ListedObject, ObjectKind, ObjectVersion, Origin};
 use headrace_engine::snapshot::SnapshotBuilder;
-use headrace_engine::store::{Store, StoreConfig};
+use headrace_engine::store::{Blocks, Store, StoreConfig};
 use headrace_engine::transfer::Transfer;
 use headrace_engine::vfs::{FileSystem, Inode, Ownership, ROOT, Tree};
 use tokio::runtime::Runtime;
@@ -97,7 +97,8 @@ impl Bench {
         let budgets = budgets();
         let store = cache.map(|folder| open_store(folder, &budgets));
         let config = TransferConfig::default();
-        let transfer = Transfer::new(store.clone(), runtime.handle().clone(), budgets, Metrics::new(), config).unwrap();
+        let blocks = store.clone().map(|store| store as Arc<dyn Blocks>);
+        let transfer = Transfer::new(blocks, runtime.handle().clone(), budgets, Metrics::new(), config).unwrap();
         let mut builder = SnapshotBuilder::new(&[String::new()]).unwrap();
         let object = |key: String, size| ListedObject {
             key: key.into_bytes().into(),

@@ -30,6 +30,74 @@ pub struct EngineConfig {
     pub eviction: EvictionPolicy,
     #[serde(default)]
     pub snapshot: SnapshotPolicy,
+    /// Set in members of a cluster.
+    #[serde(default)]
+    pub cluster: Option<ClusterConfig>,
+}
+
+/// What a process needs to be a member of a cluster.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterConfig {
+    /// The view to start with, see `ring::View`.
+    pub view: serde_json::Value,
+    /// The secret that all members share.
+    pub token: Secret,
+    /// The machine that this process runs on: its workers are asked first.
+    pub node: String,
+    #[serde(default = "default_read_deadline_s")]
+    pub read_deadline_s: f64,
+    #[serde(default = "default_true")]
+    pub hedge: bool,
+    /// Longest silence of a worker that is asked something, before another one is.
+    #[serde(default = "default_silence_s")]
+    pub silence_s: f64,
+    #[serde(default = "default_connect_timeout_s")]
+    pub connect_timeout_s: f64,
+    #[serde(default)]
+    pub tls: Option<TlsConfig>,
+    /// Set in workers.
+    #[serde(default)]
+    pub worker: Option<WorkerConfig>,
+}
+
+/// PEM files of TLS between members.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    /// Who signed the members' certificates.
+    pub authority: PathBuf,
+    /// This member's own; workers need both.
+    #[serde(default)]
+    pub certificate: Option<PathBuf>,
+    #[serde(default)]
+    pub key: Option<PathBuf>,
+}
+
+/// What only a worker has.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerConfig {
+    /// Its name in the view.
+    pub id: String,
+    /// `address:port` to listen on; port 0 for any.
+    pub listen: String,
+}
+
+fn default_read_deadline_s() -> f64 {
+    300.0
+}
+
+fn default_silence_s() -> f64 {
+    2.0
+}
+
+fn default_connect_timeout_s() -> f64 {
+    1.0
+}
+
+fn default_true() -> bool {
+    true
 }
 
 /// Which snapshot an engine starts with.
@@ -87,6 +155,8 @@ pub enum OriginConfig {
     },
     /// HDFS through WebHDFS or HttpFS.
     Webhdfs { endpoint: String, directory: String, user: Option<String>, delegation_token: Option<Secret> },
+    /// The workers of a cluster, who read from the origin of this canonical name.
+    Cluster { name: String },
     /// A web server whose folders answer with an index page.
     Http {
         endpoint: String,

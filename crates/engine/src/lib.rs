@@ -1,8 +1,8 @@
 //! The data plane of Headrace.
 //!
 //! Layers, bottom to top; a module uses only what stands before it (checked by `tools/rust_layers.py`):
-//! floor (`error`, `ids`, `secret`, `sync`, `budget`, `metrics`, `config`) ← `origin`, `snapshot`, `store` (unaware of
-//! each other) ← `transfer` ← `vfs` ← `fuse`, `serve` ← `engine`.
+//! floor (`error`, `ids`, `secret`, `sync`, `budget`, `metrics`, `config`) ← `origin`, `snapshot`, `store`, `ring`, `wire`
+//! (unaware of each other) ← `cluster`, `lease` ← `transfer` ← `vfs` ← `fuse`, `serve`, `worker` ← `engine`.
 
 pub mod budget;
 pub mod config;
@@ -13,12 +13,18 @@ pub mod secret;
 pub mod sync;
 
 pub mod origin;
+pub mod ring;
 pub mod snapshot;
 pub mod store;
+pub mod wire;
+
+pub mod cluster;
+pub mod lease;
 pub mod transfer;
 pub mod vfs;
 
 pub mod fuse;
 pub mod serve;
+pub mod worker;
 
 pub mod engine;

@@ -67,6 +67,15 @@ pub struct Metrics {
     pub snapshot_version: UnsignedGauge,
     pub fuse_requests: Family<ReasonLabel, Counter>,
     pub mount_restarts: Counter,
+    pub cluster_epoch: UnsignedGauge,
+    pub cluster_members: UnsignedGauge,
+    pub cluster_suspects: UnsignedGauge,
+    pub cluster_waiting_reads: UnsignedGauge,
+    pub cluster_failovers: Counter,
+    pub cluster_hedges: Counter,
+    pub cluster_read_bytes: Counter,
+    pub cluster_forwarded_bytes: Counter,
+    pub peer: PeerMetrics,
 }
 
 /// From 50 microseconds to about 100 seconds.
@@ -87,6 +96,10 @@ macro_rules! register {
         metric
     }};
 }
+
+// Below the macro, which it uses.
+mod peer;
+pub use peer::PeerMetrics;
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -257,6 +270,57 @@ impl Metrics {
                 Counter::default()
             ),
             fuse_requests: register!(r, "fuse_requests", "Requests of the kernel, by operation", Family::default()),
+            cluster_epoch: register!(
+                r,
+                "cluster_epoch",
+                "Number of the view that this process goes by; it grows with every change of members",
+                UnsignedGauge::default()
+            ),
+            cluster_members: register!(
+                r,
+                "cluster_members",
+                "Workers in the view that this process goes by",
+                UnsignedGauge::default()
+            ),
+            cluster_suspects: register!(
+                r,
+                "cluster_suspects",
+                "Workers that did not answer this process and have not answered since",
+                UnsignedGauge::default()
+            ),
+            cluster_waiting_reads: register!(
+                r,
+                "cluster_waiting_reads",
+                "Reads that wait because no worker answers at all",
+                UnsignedGauge::default()
+            ),
+            cluster_failovers: register!(
+                r,
+                "cluster_failovers",
+                "Times that a read went on at another worker",
+                Counter::default()
+            ),
+            cluster_hedges: register!(
+                r,
+                "cluster_hedges",
+                "Times that a second replica was asked since the first was slow",
+                Counter::default()
+            ),
+            cluster_read_bytes: register!(
+                r,
+                "cluster_read",
+                Unit::Bytes,
+                "Bytes of file content received from workers",
+                Counter::default()
+            ),
+            cluster_forwarded_bytes: register!(
+                r,
+                "cluster_forwarded",
+                Unit::Bytes,
+                "Bytes that this worker passed on from another one without keeping them",
+                Counter::default()
+            ),
+            peer: PeerMetrics::register(&mut r),
             registry: Arc::new(r),
         }
     }

@@ -209,6 +209,17 @@ impl Engine {
         self.call(python, |inner| inner.refresh())
     }
 
+    /// Goes by this view of the cluster from now on (JSON).
+    fn set_view(&self, python: Python<'_>, view_json: &str) -> PyResult<()> {
+        let view = serde_json::from_str(view_json).map_err(|error| bad_configuration(&error))?;
+        self.call(python, |inner| inner.set_view(&view))
+    }
+
+    /// Moves readers on to the newest snapshot in the state directory; its version.
+    fn adopt_snapshot(&self, python: Python<'_>) -> PyResult<u64> {
+        self.call(python, |inner| inner.adopt_snapshot())
+    }
+
     fn status(&self, python: Python<'_>) -> PyResult<String> {
         self.call(python, |inner| inner.status())
     }

@@ -6,9 +6,12 @@
 mod engine;
 mod errors;
 mod job;
+mod lister;
 mod log;
 mod memory;
 mod mount;
+mod ring;
+mod worker;
 
 use pyo3::prelude::*;
 
@@ -19,9 +22,15 @@ mod _native {
     #[pymodule_export]
     use super::job::Job;
     #[pymodule_export]
+    use super::lister::Lister;
+    #[pymodule_export]
     use super::log::set_log;
     #[pymodule_export]
     use super::mount::Mount;
+    #[pymodule_export]
+    use super::ring::Ring;
+    #[pymodule_export]
+    use super::worker::Worker;
     #[pymodule_export]
     use super::{error_kinds, is_debug_build, metric_definitions, version};
 }

@@ -10,8 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import (
+    drain,
     evict,
+    load,
     ls,
+    master,
     metrics,
     mount,
     printer,
@@ -22,6 +25,7 @@ from headrace.cli import (
     verify,
     version,
     warm,
+    worker,
 )
 from headrace.exits import ExitCode, complaint, exit_code
 from headrace.settings.environment import Environment
@@ -46,6 +50,10 @@ VERBS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("ls", ls.run),
     ("status", status.run),
     ("metrics", metrics.run),
+    ("master", master.run),
+    ("worker", worker.run),
+    ("load", load.run),
+    ("drain", drain.run),
     ("version", version.run),
 )
 """In the order of the help."""

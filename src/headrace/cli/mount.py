@@ -8,34 +8,52 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import printer, words
+from headrace.cli import printer, roles, words
 from headrace.engine.configure import configure
-from headrace.roles.endpoint import parse_address
+from headrace.errors import ConfigError
 from headrace.roles.launch import become, launch
 from headrace.roles.messages import Answer, MountOrders
 from headrace.roles.mountpoints import check_mountpoint, check_places
+from headrace.settings.addresses import parse_address
 from headrace.settings.dataset import MountMode, MountSettings
 from headrace.settings.engine import EvictionPolicy, SnapshotPolicy
 from headrace.settings.environment import Environment
 from headrace.settings.files import mount_settings, read_file
 from headrace.settings.paths import absolute
+from headrace.settings.roles import MemberSettings
 from headrace.settings.sizes import format_size
 
 
 def run(
     origin: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="ORIGIN...",
             help="Where the data lives: s3://bucket/prefix, oss://…, hdfs://…, https://…, /path; "
-            "NAME=ORIGIN for each of several.",
+            "NAME=ORIGIN for each of several; none for a member of a cluster.",
         ),
-    ],
+    ] = None,
     mountpoint: Annotated[
         # Whether it can be used is ours to say, with what to do about it.
-        Path,
+        Path | None,
         typer.Argument(metavar="MOUNTPOINT", help="An empty folder.", readable=False),
-    ],
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Read through the workers of this master's cluster: http://HOST:8700."
+        ),
+    ] = None,
+    config: roles.Config = None,
+    token_file: roles.TokenFile = None,
+    node: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The machine, in a cluster: its workers are asked first."),
+    ] = None,
+    read_deadline: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="How long a read waits for any worker of the cluster."),
+    ] = None,
     cache: words.Cache = None,
     option: words.Option = None,
     secret_file: words.SecretFile = None,
@@ -89,9 +107,54 @@ def run(
         Path | None,
         typer.Option(metavar="FOLDER", help="Where the snapshot, the lock and the socket are kept."),
     ] = None,
+    log_format: roles.LogFormatOption = None,
 ) -> None:
-    """Mount a bucket or folder, cached on this machine."""
+    """Mount a bucket or folder, cached on this machine or by a cluster."""
     environment = Environment.current()
+    if cluster is not None or config is not None:
+        _refuse_for_member(
+            origin=origin,
+            option=option,
+            secret_file=secret_file,
+            name=name,
+            block_size=block_size,
+            eviction=eviction,
+            snapshot=snapshot,
+            concurrency=concurrency,
+        )
+        member = roles.settings_of(
+            MemberSettings,
+            config,
+            environment,
+            master=cluster,
+            token_file=token_file,
+            mountpoint=mountpoint,
+            node=node,
+            read_deadline_s=read_deadline,
+            cache=cache,
+            memory=memory,
+            read_ahead=read_ahead,
+            high=high,
+            low=low,
+            mode=mode,
+            allow_other=allow_other,
+            nonempty=nonempty,
+            metrics_address=metrics_address,
+            log_file=log_file,
+            state_directory=state_directory,
+            log_format=log_format,
+        )
+        if member.mountpoint is not None:
+            check_mountpoint(absolute(member.mountpoint), nonempty=member.nonempty)
+        # Here, since a mount of one machine alone has no need of an HTTP client.
+        from headrace.cli.member import member_orders  # noqa: PLC0415
+
+        orders = member_orders(member, environment, foreground=foreground)
+        check_places(orders.mountpoint, orders.config)
+        _start(orders, environment, foreground=foreground)
+        return
+    if not origin or mountpoint is None:
+        raise words.MissingWords("missing argument 'ORIGIN...'; or give a --cluster", "headrace mount")
     dataset = words.settings_of(
         environment,
         option=option,
@@ -116,6 +179,7 @@ def run(
         metrics_address=metrics_address,
         log_file=log_file,
         log_level=environment.get("HEADRACE_LOG"),
+        log_format=log_format,
     )
     if settings.metrics_address:
         parse_address(settings.metrics_address)
@@ -132,9 +196,22 @@ def run(
         registry_directory=environment.runtime_directory,
         log_file=None if foreground else _log_file(settings, configured.config.state_directory),
     )
+    _start(orders, environment, foreground=foreground)
+
+
+def _start(orders: MountOrders, environment: Environment, *, foreground: bool) -> None:
     if foreground:
         become(orders, environment)
     _announce(orders, _launch(orders, environment))
+
+
+def _refuse_for_member(**given: object) -> None:
+    for name, value in given.items():
+        if value:
+            word = "an ORIGIN" if name == "origin" else f"--{name.replace('_', '-')}"
+            raise ConfigError.of(
+                f"{word} is not for a member of a cluster", hint="the master and its workers know the data"
+            )
 
 
 def _log_file(settings: MountSettings, state_directory: Path) -> Path:

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import printer, words
+from headrace.cli import cluster_status, printer, words
 from headrace.engine.handles import Engine
 from headrace.engine.registry import Entry, Registry
 from headrace.engine.status import EngineReport
-from headrace.errors import BusyError, HeadraceError
+from headrace.errors import BusyError, ConfigError, HeadraceError
 from headrace.exits import exit_code
+from headrace.settings.addresses import parse_master_url
 from headrace.settings.environment import Environment
 from headrace.settings.sizes import format_size
 
@@ -23,9 +24,17 @@ def run(
     target: Annotated[
         str | None, typer.Argument(metavar="[MOUNTPOINT]", help="One mount; without it, all of this machine.")
     ] = None,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="URL", help="A whole cluster, as its master sees it.")
+    ] = None,
     json: words.Json = False,
 ) -> None:
-    """Show the mounts of this machine: origin, cached share, hits, keys that no file system can hold."""
+    """Show the mounts of this machine, or a cluster: origin, cached share, hits, nodes, loads."""
+    if cluster is not None:
+        if target is not None:
+            raise ConfigError.of("a MOUNTPOINT and a --cluster are different things to show", hint="name one")
+        cluster_status.show(parse_master_url(cluster), json=json)
+        return
     registry = Registry(Environment.current().runtime_directory)
     entries = [registry.get(target)] if target else registry.entries()
     reports = [(entry, _report(entry)) for entry in entries]

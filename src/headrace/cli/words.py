@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
@@ -53,6 +54,14 @@ SecretFile = Annotated[
 ]
 BlockSize = Annotated[str | None, typer.Option(metavar="SIZE", help="Size of a block: a power of two.")]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
+
+
+class MissingWords(typer.TyperException):
+    """Words that a command lacks, where which ones are needed depends on the others."""
+
+    def __init__(self, message: str, command: str) -> None:
+        super().__init__(message)
+        self.ctx = SimpleNamespace(command_path=command)
 
 
 def settings_of(environment: Environment, *, option: list[str] | None, **given: Any) -> DatasetSettings:

@@ -164,6 +164,14 @@ class Engine:
         """Takes a new snapshot, and tells what it changed."""
         return RefreshReport.model_validate_json(self.native.refresh())
 
+    def set_view(self, view_json: str) -> None:
+        """Goes by these workers from now on; for a member of a cluster."""
+        self.native.set_view(view_json)
+
+    def adopt_snapshot(self) -> int:
+        """Moves readers on to the newest snapshot of the state folder; its version."""
+        return self.native.adopt_snapshot()
+
     def status(self) -> EngineReport:
         """Everything that the engine says of itself."""
         return EngineReport.model_validate_json(self.native.status())

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 from headrace.errors import EngineError
+from headrace.settings.dataset import LogFormat
 
 if TYPE_CHECKING:
     from headrace import _native
@@ -27,9 +28,9 @@ def load() -> ModuleType:
     return module
 
 
-def set_log(level: str) -> None:
+def set_log(level: str, form: LogFormat = LogFormat.TEXT) -> None:
     """Sends the engine's log lines of this level and above to standard error."""
-    load().set_log(level, json=False, file=None)
+    load().set_log(level, json=form is LogFormat.JSON, file=None)
 
 
 def version() -> str:

@@ -111,6 +111,21 @@ class EngineReport(Report):
         return self.cached_bytes / self.snapshot.bytes if self.snapshot.bytes else None
 
 
+class WorkerReport(Report):
+    """What a worker says of itself; bytes of reads are counted since it started."""
+
+    levels: tuple[LevelReport, ...] = ()
+    capacity_bytes: int = 0
+    cached_bytes: int = 0
+    pinned_bytes: int = 0
+    epoch: int = 0
+    hit_bytes: int = 0
+    peer_bytes: int = 0
+    origin_bytes: int = 0
+    corrupt_blocks: int = 0
+    evicted_blocks: int = 0
+
+
 class JobError(Report):
     """What went wrong with one file of a job."""
 

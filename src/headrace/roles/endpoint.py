@@ -7,27 +7,22 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from headrace.errors import BusyError, ConfigError
+from headrace.errors import BusyError
+from headrace.settings.addresses import parse_address
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _PLAIN = "text/plain; charset=utf-8"
 _TIMEOUT_S = 10
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """`127.0.0.1:9100`, `[::1]:9100` or `:9100` (all addresses). Raises `ConfigError`."""
-    host, separator, port = text.rpartition(":")
-    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ConfigError.of(f"'{text}' is not HOST:PORT", hint="write for example 127.0.0.1:9100")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
 class Endpoint:
     """Answers from a thread of its own until it is closed."""
 
-    def __init__(self, address: str, metrics: Callable[[], str], healthy: Callable[[], bool]) -> None:
+    def __init__(
+        self, address: str, metrics: Callable[[], str], healthy: Callable[[], bool], word: str = "mounted"
+    ) -> None:
         host, port = parse_address(address)
-        handler = _handler(metrics, healthy)
+        handler = _handler(metrics, healthy, word)
         try:
             self._server = _server_class(host)((host, port), handler)
         except OSError as error:
@@ -58,7 +53,9 @@ def _server_class(host: str) -> type[ThreadingHTTPServer]:
     return Server
 
 
-def _handler(metrics: Callable[[], str], healthy: Callable[[], bool]) -> type[BaseHTTPRequestHandler]:
+def _handler(
+    metrics: Callable[[], str], healthy: Callable[[], bool], word: str
+) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = _TIMEOUT_S
 
@@ -67,9 +64,9 @@ def _handler(metrics: Callable[[], str], healthy: Callable[[], bool]) -> type[Ba
             if path == "/metrics":
                 self._answer(HTTPStatus.OK, metrics(), OPEN_METRICS)
             elif path == "/healthz":
-                mounted = healthy()
-                status = HTTPStatus.OK if mounted else HTTPStatus.SERVICE_UNAVAILABLE
-                self._answer(status, "mounted\n" if mounted else "not mounted\n", _PLAIN)
+                well = healthy()
+                status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
+                self._answer(status, f"{word}\n" if well else f"not {word}\n", _PLAIN)
             else:
                 self._answer(HTTPStatus.NOT_FOUND, "try /metrics or /healthz\n", _PLAIN)
 

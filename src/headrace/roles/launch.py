@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from headrace.engine.options import secret_variables
 from headrace.errors import EngineError
-from headrace.roles.messages import Answer, MountOrders, read_answer
-from headrace.settings.environment import Environment
+from headrace.roles.messages import Answer, MountOrders, Orders, read_answer
+from headrace.settings.environment import TOKEN_VARIABLE, Environment
 
 _LOG_TAIL_BYTES = 2048
 # -P keeps the current folder off the path of modules: a folder of data must not be able to replace one of ours.
@@ -53,15 +54,23 @@ def launch(orders: MountOrders, environment: Environment) -> Answer:
 
 def become(orders: MountOrders, environment: Environment) -> NoReturn:
     """Turns this process into the supervisor; its old arguments, credentials among them, are gone with it."""
+    _become([*_PROGRAM, str(orders.mountpoint)], orders, environment)
+
+
+def become_role(role: str, label: str, orders: Orders, environment: Environment) -> NoReturn:
+    """The same for the process of another role; `label` is what process listings show."""
+    _become([sys.executable, "-P", "-m", f"headrace.roles.{role}", label], orders, environment)
+
+
+def _become(program: Sequence[str], orders: Orders, environment: Environment) -> NoReturn:
     descriptor = orders.to_descriptor()
     os.set_inheritable(descriptor, True)
-    arguments = [*_PROGRAM, str(orders.mountpoint), str(descriptor)]
-    os.execve(sys.executable, arguments, _environment(environment))  # noqa: S606 - our own program
+    os.execve(sys.executable, [*program, str(descriptor)], _environment(environment))  # noqa: S606 - our own program
 
 
 def _environment(environment: Environment) -> dict[str, str]:
     """The variables for the processes of a mount, less the credentials that its orders hold already."""
-    secrets = secret_variables()
+    secrets = {*secret_variables(), TOKEN_VARIABLE}
     return {name: value for name, value in environment.variables.items() if name not in secrets}
 
 

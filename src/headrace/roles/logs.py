@@ -6,11 +6,15 @@ place, so that no writer has to know.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
+
+from headrace.settings.dataset import LogFormat
 
 LARGEST_BYTES = 16 << 20
 KEPT_FILES = 3
@@ -18,10 +22,27 @@ _LOOK_EVERY_S = 30.0
 _LEVELS = {"error": "ERROR", "warn": "WARNING", "info": "INFO", "debug": "DEBUG", "trace": "DEBUG"}
 
 
-def start_python_log(level: str) -> None:
+class JsonLines(logging.Formatter):
+    """One JSON object a line, with the fields of the engine's own lines."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line = {
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
+            "level": record.levelname,
+            "target": record.name,
+            "fields": {"message": record.getMessage()},
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def start_python_log(level: str, form: LogFormat = LogFormat.TEXT) -> None:
     """Sends Python's own log lines to standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(JsonLines() if form is LogFormat.JSON else text)
     logging.basicConfig(handlers=[handler], level=_LEVELS[level], force=True)
 
 

@@ -6,36 +6,30 @@ environment or in a file with a name; the supervisor keeps their descriptor for 
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Self
 
+from pydantic import SecretStr
+
 from headrace.errors import CLASSES, EngineError, HeadraceError
 from headrace.exits import exit_code
 from headrace.settings.dataset import MountSettings
-from headrace.settings.engine import EngineConfig
+from headrace.settings.engine import EngineConfig, plain_json
 from headrace.settings.model import Model
+from headrace.settings.roles import MasterSettings, WorkerSettings
 
 _LONGEST = 64 << 20
 
 
-class MountOrders(Model):
-    """Everything that a mount process needs to know."""
-
-    config: EngineConfig
-    mountpoint: Path
-    settings: MountSettings
-    registry_directory: Path
-    log_file: Path | None
+class Orders(Model):
+    """What a process needs to know from its start on, credentials among it."""
 
     def to_descriptor(self) -> int:
         """An inheritable descriptor of memory that holds the orders and has no name in any file system."""
-        body = self.model_dump(mode="json", exclude={"config"})
-        text = json.dumps({**body, "config": json.loads(self.config.to_json())})
         descriptor = os.memfd_create("headrace-orders", 0)
         with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as file:
-            file.write(text)
+            file.write(plain_json(self))
         os.lseek(descriptor, 0, os.SEEK_SET)
         return descriptor
 
@@ -46,6 +40,43 @@ class MountOrders(Model):
             # The place in the file is shared with everybody who read it before.
             file.seek(0)
             return cls.model_validate_json(file.read(_LONGEST))
+
+
+class MemberOrders(Model):
+    """What makes a mount a member of a cluster: where its master is, and how it is called there."""
+
+    master: str
+    mount_id: str
+
+
+class MountOrders(Orders):
+    """Everything that a mount process needs to know."""
+
+    config: EngineConfig
+    mountpoint: Path
+    settings: MountSettings
+    registry_directory: Path
+    log_file: Path | None
+    member: MemberOrders | None = None
+
+
+class MasterOrders(Orders):
+    """Everything that a master needs to know."""
+
+    settings: MasterSettings
+    config: EngineConfig
+    state_directory: Path
+    token: SecretStr
+
+
+class WorkerOrders(Orders):
+    """Everything that a worker needs to know; view and block size of `config` are the master's to tell."""
+
+    settings: WorkerSettings
+    config: EngineConfig
+    id: str
+    master: str
+    token: SecretStr
 
 
 class Answer(Model):

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from headrace.engine.handles import Engine
 from headrace.engine.native import set_log
@@ -29,6 +30,10 @@ from headrace.roles.lifeline import ENDED, HAND_OVER, HANDED_OVER, SERVING, Life
 from headrace.roles.logs import LogFile, set_python_level, start_python_log
 from headrace.roles.messages import Answer, MountOrders
 from headrace.roles.supervision import ALONE, Beginning, Supervision
+from headrace.settings.engine import EngineConfig
+
+if TYPE_CHECKING:
+    from headrace.roles.member import Follower
 
 _log = logging.getLogger("headrace.mount")
 
@@ -51,6 +56,7 @@ class MountProcess:
         self._level = orders.settings.log_level
         self._mounted = False
         self._has_served = False
+        self._follower: Follower | None = None
 
     def run(self, answer_descriptor: int | None) -> int:
         """Mounts or goes on, answers on the descriptor, serves; the exit code."""
@@ -81,23 +87,51 @@ class MountProcess:
             self._supervision.keep(self._mount, orders.config.name, orders.log_file)
         else:
             engine, self._mount = Engine.resume(
-                orders.config, orders.settings, beginning.kept, beginning.relay
+                self._config_now(), orders.settings, beginning.kept, beginning.relay
             )
             self._engine = stack.enter_context(engine)
             self._mounted = self._has_served = True
             stack.callback(self._let_go)
             self._open_endpoint(stack)
         stack.enter_context(self._registered(beginning))
+        self._follow_cluster(stack)
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
         self._supervision.watch(self._events.put)
         snapshot = self._engine.status().snapshot
         _log.info("mount/%s: %s files at %s", orders.config.name, snapshot.files, orders.mountpoint)
         return Answer(mode=self._mount.mode, files=snapshot.files, size_bytes=snapshot.bytes)
 
+    def _config_now(self) -> EngineConfig:
+        """The orders are of the first start; a member of a cluster goes by the last view that is known."""
+        config = self._orders.config
+        if config.cluster is None:
+            return config
+        # Here, since a mount of one machine alone has no need of it.
+        from headrace.control.outlooks import last_outlook  # noqa: PLC0415
+
+        outlook = last_outlook(config.state_directory)
+        view = outlook.view if outlook and outlook.view else config.cluster.view
+        return config.model_copy(update={"cluster": config.cluster.model_copy(update={"view": view})})
+
     def _open_endpoint(self, stack: contextlib.ExitStack) -> None:
         if address := self._orders.settings.metrics_address:
-            endpoint = Endpoint(address, self._engine.metrics, lambda: self._mounted)
+            endpoint = Endpoint(address, self._metrics, lambda: self._mounted)
             stack.callback(endpoint.close)
+
+    def _follow_cluster(self, stack: contextlib.ExitStack) -> None:
+        orders = self._orders
+        if orders.member is not None and orders.config.cluster is not None:
+            # Here, since a mount of one machine alone has no need of an HTTP client.
+            from headrace.roles.member import Follower  # noqa: PLC0415
+
+            cluster = orders.config.cluster
+            self._follower = stack.enter_context(
+                Follower(self._engine, orders.member, cluster.token, cluster.node, orders.mountpoint)
+            )
+
+    def _metrics(self) -> str:
+        own = self._follower.metrics() if self._follower else ""
+        return self._engine.metrics().removesuffix("# EOF\n") + own + "# EOF\n"
 
     @contextlib.contextmanager
     def _registered(self, beginning: Beginning) -> Iterator[None]:
@@ -146,12 +180,14 @@ class MountProcess:
     def _handle(self, event: str) -> None:
         if event == "end":
             self._unmount()
+        elif event == "refresh" and self._follower is not None:
+            _log.info("mount/%s: snapshots are the master's; SIGHUP is for it", self._orders.config.name)
         elif event == "refresh":
             changes = self._engine.refresh()
             _log.info("mount/%s: refreshed: %s", self._orders.config.name, json.dumps(changes.model_dump()))
         elif event == "debug":
             self._level = self._orders.settings.log_level if self._level == "debug" else "debug"
-            set_log(self._level)
+            set_log(self._level, self._orders.settings.log_format)
             set_python_level(self._level)
         elif event == ALONE:
             _log.warning(
@@ -228,8 +264,8 @@ def main(arguments: list[str]) -> int:
         log_file = LogFile(orders.log_file)
         log_file.begin()
         log_file.watch()
-    start_python_log(orders.settings.log_level)
-    set_log(orders.settings.log_level)
+    start_python_log(orders.settings.log_level, orders.settings.log_format)
+    set_log(orders.settings.log_level, orders.settings.log_format)
     return MountProcess(orders, supervision).run(answer_descriptor)
 
 

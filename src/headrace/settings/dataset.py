@@ -24,6 +24,13 @@ class MountMode(StrEnum):
     CLASSIC = "classic"
 
 
+class LogFormat(StrEnum):
+    """How a line of the log is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 class DatasetSettings(Model):
     """One dataset: where it comes from, what is kept of it here, and what that may cost."""
 
@@ -81,3 +88,4 @@ class MountSettings(Model):
     log_level: str = Field(
         default="info", pattern="^(error|warn|info|debug|trace)$", description="Level of the log"
     )
+    log_format: LogFormat = Field(default=LogFormat.TEXT, description="`text`, or `json`: an object a line")

@@ -13,6 +13,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from headrace.settings.cluster import ClusterConfig
 from headrace.settings.model import Model
 from headrace.settings.origins import OriginMount
 
@@ -101,10 +102,16 @@ class EngineConfig(Model):
     transfer: TransferConfig = TransferConfig()
     eviction: EvictionPolicy = EvictionPolicy.SCAN_RESISTANT
     snapshot: SnapshotPolicy = SnapshotPolicy.REFRESH
+    cluster: ClusterConfig | None = None
 
     def to_json(self) -> str:
         """The engine's own form, credentials in clear: never log, print or store what this returns."""
-        return json.dumps(self.model_dump(), default=_plain)
+        return plain_json(self)
+
+
+def plain_json(model: Model) -> str:
+    """A value as JSON with its credentials in clear: for the native module or a pipe, never for a log or a file."""
+    return json.dumps(model.model_dump(), default=_plain)
 
 
 def _plain(value: object) -> str:

@@ -15,10 +15,16 @@ HEADRACE_VARIABLES: Mapping[str, str] = {
     "HEADRACE_RUNTIME_DIR": "Where running mounts are registered, instead of the usual places",
     "HEADRACE_STATE_DIR": "Where snapshots and locks are kept, instead of the usual places",
     "HEADRACE_CACHE_DIR": "Where cache folders are made when no --cache is given",
+    "HEADRACE_MASTER": "URL of the master of a cluster",
+    "HEADRACE_TOKEN": "The token of a cluster itself",
+    "HEADRACE_TOKEN_FILE": "The file that holds the token of a cluster",
     "HEADRACE_LOG": "Level of the log: error, warn, info, debug or trace",
     "HEADRACE_DEBUG": "1: show the traceback of an error",
 }
-"""Headrace's own variables with their meaning."""
+"""Headrace's own variables with their meaning. Each role's settings have variables, too: `HEADRACE_WORKER_LISTEN`."""
+
+TOKEN_VARIABLE = "HEADRACE_TOKEN"  # noqa: S105 - a name, not a token
+"""Holds the token itself, so it is kept from the environment of the processes that we start."""
 
 
 @dataclass(frozen=True)

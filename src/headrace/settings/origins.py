@@ -95,7 +95,19 @@ class HttpOrigin(Model):
         return f"{self.endpoint}{self.directory}"
 
 
-Origin = LocalOrigin | S3Origin | OssOrigin | WebhdfsOrigin | HttpOrigin
+class ClusterOrigin(Model):
+    """The workers of a cluster, who read from the origin of this canonical name."""
+
+    kind: Literal["cluster"] = "cluster"
+    name: str
+
+    @property
+    def label(self) -> str:
+        """The origin in one word, for people."""
+        return self.name
+
+
+Origin = LocalOrigin | S3Origin | OssOrigin | WebhdfsOrigin | HttpOrigin | ClusterOrigin
 OriginConfig = Annotated[Origin, Field(discriminator="kind")]
 
 

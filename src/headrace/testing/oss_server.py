@@ -37,7 +37,9 @@ class Answer:
 class OssServer:
     """A running server; `buckets` and their objects may be changed at any time."""
 
-    def __init__(self, *, keys: OssKeys = DEFAULT_KEYS, public_read: bool = False) -> None:
+    def __init__(
+        self, *, keys: OssKeys = DEFAULT_KEYS, public_read: bool = False, address: str = "127.0.0.1"
+    ) -> None:
         """`public_read` lets requests without any signature read."""
         self.keys = keys
         self.public_read = public_read
@@ -45,7 +47,7 @@ class OssServer:
         self.requests: Counter[str] = Counter()
         self.body_bytes = 0
         self._lock = threading.Lock()
-        self._server = _Listener(("127.0.0.1", 0), _Handler)
+        self._server = _Listener((address, 0), _Handler)
         self._server.oss = self
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(SHUTDOWN_POLL_S,), daemon=True
@@ -59,7 +61,7 @@ class OssServer:
     @property
     def endpoint(self) -> str:
         """For clients that put the bucket into the path."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self._server.server_address[0]!s}:{self.port}"
 
     def close(self) -> None:
         self._server.shutdown()

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -53,7 +53,13 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
+        """Of the process itself: `prefix` and what ends it with its parent have given way to it."""
         return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; the negative number of the signal that ended it."""
+        return self._process.poll()
 
     def is_running(self) -> bool:
         return self._process.poll() is None
@@ -71,6 +77,13 @@ class ServerProcess:
                 raise ServerStartError(f"{self.name} was not ready after {timeout_s} s: {self.log_tail()}")
             time.sleep(POLL_INTERVAL_S)
 
+    def wait(self, timeout_s: float) -> int:
+        """Its exit code, once it has ended by itself; TimeoutError when it does not."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError(f"{self.name} did not end within {timeout_s:g} s") from error
+
     def log_tail(self) -> str:
         return self.log_path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
 
@@ -85,10 +98,16 @@ class ServerProcess:
                 self._process.wait(timeout_s)
 
     def kill(self) -> None:
-        """Ends the process group at once, as a crash would."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        """Ends the process and all that descend from it at once, as a crash would."""
+        signal_tree(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+    def freeze(self) -> None:
+        """Stops the process and all that descend from it: alive, silent, its connections open."""
+        signal_tree(self._process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        signal_tree(self._process.pid, signal.SIGCONT)
 
     def __enter__(self) -> Self:
         return self
@@ -97,6 +116,39 @@ class ServerProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def process_tree(root: int) -> list[int]:
+    """The pids of a process and of all that descend from it, the root first."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(folder.name))
+    tree, pending = [], [root]
+    while pending:
+        pid = pending.pop()
+        tree.append(pid)
+        pending.extend(children.get(pid, ()))
+    return tree
+
+
+def signal_tree(root: int, signal_number: int) -> None:
+    """Sends a signal to a process and all that descend from it; those that are gone need none."""
+    for pid in process_tree(root):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal_number)
+
+
+def processor_seconds(pids: Iterable[int]) -> float:
+    """What the processes that still live have used of the processors so far, in user and kernel mode."""
+    ticks = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _die_with_parent() -> list[str]:

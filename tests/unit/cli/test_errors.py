@@ -128,7 +128,7 @@ CASES = [
     (
         ["mount", "s3://b"],
         2,
-        "error: missing argument 'ORIGIN...'\nhint: headrace mount --help\n",
+        "error: missing argument 'ORIGIN...'; or give a --cluster\nhint: headrace mount --help\n",
     ),
     (
         ["mount", "s3://b", "mnt", "--cach", "x"],

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.errors import BusyError, ConfigError
-from headrace.roles.endpoint import OPEN_METRICS, Endpoint, parse_address
+from headrace.roles.endpoint import OPEN_METRICS, Endpoint
+from headrace.settings.addresses import parse_address
 
 
 class Service:

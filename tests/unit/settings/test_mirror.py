@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from headrace.settings import engine, origins
+from headrace.settings import cluster, engine, origins
 from headrace.settings.model import Model
 
 SOURCE = (Path(__file__).parents[3] / "crates" / "engine" / "src" / "config.rs").read_text()
@@ -21,6 +21,9 @@ STRUCTS: list[type[Model]] = [
     engine.Limits,
     engine.TransferConfig,
     origins.OriginMount,
+    cluster.ClusterConfig,
+    cluster.TlsConfig,
+    cluster.WorkerConfig,
 ]
 VARIANTS: dict[str, type[Model]] = {
     "Local": origins.LocalOrigin,
@@ -28,6 +31,7 @@ VARIANTS: dict[str, type[Model]] = {
     "Oss": origins.OssOrigin,
     "Webhdfs": origins.WebhdfsOrigin,
     "Http": origins.HttpOrigin,
+    "Cluster": origins.ClusterOrigin,
 }
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from headrace.testing import network
+from headrace.testing import namespaces, network
 from headrace.testing.buckets import adopt_folder
 from headrace.testing.s3_client import Credentials, S3Client
 from headrace.testing.s3_server import S3Server, versitygw_program
@@ -20,7 +20,7 @@ try:
 except FileNotFoundError as missing:
     pytest.skip(str(missing), allow_module_level=True)
 
-needs_root = pytest.mark.skipif(not network.can_make_namespaces(), reason="network namespaces need root")
+needs_root = pytest.mark.skipif(not namespaces.can_make_namespaces(), reason="network namespaces need root")
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_killed_parent_leaves_neither_server_nor_namespace(tmp_path):
         time.sleep(0.05)
     assert not os.path.exists(f"/proc/{pid}")
     assert namespace in listed_namespaces()
-    network.remove_stale_namespaces()
+    namespaces.remove_stale_namespaces()
     assert namespace not in listed_namespaces()
 
 

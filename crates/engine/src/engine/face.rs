@@ -144,6 +144,23 @@ impl Engine {
         }
     }
 
+    /// Goes by this view of the cluster; `Unsupported` unless this process owns a member.
+    pub fn set_view(&self, view: &serde_json::Value) -> Result<()> {
+        self.owner()?.set_view(view)
+    }
+
+    /// Moves readers on to the newest snapshot in the state directory; its version.
+    pub fn adopt_snapshot(&self) -> Result<u64> {
+        self.owner()?.adopt_snapshot()
+    }
+
+    fn owner(&self) -> Result<&Arc<Owner>> {
+        match self {
+            Engine::Owner(owner) => Ok(owner),
+            Engine::Attached(_) => Err(Error::new(ErrorKind::Unsupported, "only the owner of a cache can do this")),
+        }
+    }
+
     /// Takes a new snapshot; JSON of what differs.
     pub fn refresh(&self) -> Result<String> {
         self.verb(Verb::Refresh).map(|report| report.to_string())

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use super::state::StateDirectory;
+use crate::config::{EngineConfig, SnapshotPolicy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::origin::{ListedObject, Origin};
 use crate::snapshot::{Difference, Snapshot, SnapshotBuilder};
@@ -85,4 +87,40 @@ fn start(
         let (outcome, ()) = tokio::join!(origin.list(batches), forward);
         outcome
     })
+}
+
+/// The snapshot to start with, and why it is not a new one if it should have been.
+pub fn first_snapshot(
+    config: &EngineConfig,
+    state: &StateDirectory,
+    runtime: &Handle,
+    origins: &[Arc<dyn Origin>],
+) -> Result<(Snapshot, Option<String>)> {
+    let last = state.latest_snapshot();
+    if let (SnapshotPolicy::Keep, Some(last)) = (config.snapshot, &last) {
+        return Ok((last.clone(), None));
+    }
+    let path = state.snapshot_path(state.next_version());
+    let listed = check_all(runtime, origins)
+        .and_then(|()| take_snapshot(runtime, origins, &mount_paths(config), &path, last.as_ref()));
+    match (listed, last) {
+        (Ok((snapshot, _)), _) => {
+            state.prune(snapshot.version(), &[]);
+            Ok((snapshot, None))
+        }
+        (Err(error), Some(last)) if may_pass(&error) => {
+            tracing::warn!(%error, version = last.version(), "the origin does not answer: going on with the last snapshot");
+            Ok((last, Some(error.to_string())))
+        }
+        (Err(error), _) => Err(error),
+    }
+}
+
+/// True for faults of the moment, for which the last snapshot is better than none.
+fn may_pass(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Throttled)
+}
+
+pub fn mount_paths(config: &EngineConfig) -> Vec<String> {
+    config.origins.iter().map(|mount| mount.path.clone()).collect()
 }

@@ -1,20 +1,27 @@
-//! The assembled engine: as the owner of a cache, or attached to the process that owns it; one face for both.
+//! The assembled engine: as the owner of a cache, or attached to the process that owns it, one face for both; as a worker
+//! of a cluster; and as the part of its master that touches data.
 
 mod attached;
 mod face;
+mod holding;
 mod job;
+mod lister;
 mod listing;
 mod names;
 mod owner;
+mod parts;
 mod report;
 mod state;
 mod status;
 mod verb;
 mod verification;
 mod warming;
+mod worker;
 
 pub use face::{Engine, Role};
 pub use job::{Job, JobState, Progress};
+pub use lister::{Listed, Lister};
 pub use names::Entry;
 pub use owner::Owner;
 pub use status::Status;
+pub use worker::Worker;

@@ -12,20 +12,20 @@ use super::report;
 use super::state::StateDirectory;
 use super::status::Status;
 use super::verb::Verb;
-use super::{listing, verification};
-use crate::budget::{Budget, Budgets};
+use super::{listing, parts, verification};
+use crate::budget::Budgets;
+use crate::cluster::Cluster;
 use crate::config::{EngineConfig, SnapshotPolicy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fuse::{self, Mode, MountHandle, MountOptions};
-use crate::ids::BlockSize;
 use crate::metrics::Metrics;
-use crate::origin::{self, Origin};
+use crate::origin::Origin;
 use crate::serve::{Control, Server, Welcome};
 use crate::snapshot::{Change, Difference, Snapshot};
-use crate::store::{Store, StoreConfig};
+use crate::store::{Blocks, Store};
 use crate::sync::Mutex;
 use crate::transfer::Transfer;
-use crate::vfs::{FileSystem, Inode, Ownership, Tree};
+use crate::vfs::{FileSystem, Inode, Tree};
 
 /// How long background work may take to end when the engine closes.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -40,6 +40,7 @@ pub struct Owner {
     runtime: Mutex<Option<Runtime>>,
     handle: Handle,
     origins: Vec<Arc<dyn Origin>>,
+    cluster: Option<Arc<Cluster>>,
     store: Option<Arc<Store>>,
     transfer: Arc<Transfer>,
     tree: Arc<Tree>,
@@ -79,21 +80,29 @@ impl Owner {
 
     fn assemble(config: EngineConfig) -> Result<Arc<Self>> {
         let state = StateDirectory::own(&config.state_directory)?;
-        let block_size = block_size(&config)?;
-        let runtime = runtime(config.transfer.threads)?;
-        let (metrics, budgets) = (Metrics::new(), budgets(&config));
-        let origins = open_origins(&config, &metrics)?;
-        let (snapshot, refresh_error) = first_snapshot(&config, &state, runtime.handle(), &origins)?;
-        let store = open_store(&config, block_size, &budgets, &metrics)?;
+        let block_size = parts::block_size(&config)?;
+        let runtime = parts::runtime(config.transfer.threads)?;
+        let (metrics, budgets) = (Metrics::new(), parts::budgets(&config));
+        let cluster = config.cluster.as_ref();
+        let cluster = cluster.map(|cluster| parts::open_cluster(cluster, &metrics, runtime.handle())).transpose()?;
+        let origins = parts::open_origins(&config, cluster.as_ref(), &metrics)?;
+        let (snapshot, refresh_error) = listing::first_snapshot(&config, &state, runtime.handle(), &origins)?;
+        let store = parts::open_store(&config, block_size, &budgets, &metrics)?;
         let handle = runtime.handle().clone();
-        let transfer = Transfer::new(store.clone(), handle.clone(), budgets.clone(), metrics.clone(), config.transfer)?;
-        let tree = Tree::new(snapshot, origins.clone(), transfer.clone(), own_files());
+        let blocks = match (&store, &cluster) {
+            (Some(store), _) => Some(store.clone() as Arc<dyn Blocks>),
+            (None, Some(cluster)) => parts::lease_blocks(cluster, block_size, &budgets)?,
+            (None, None) => None,
+        };
+        let transfer = Transfer::new(blocks, handle.clone(), budgets.clone(), metrics.clone(), config.transfer)?;
+        let tree = Tree::new(snapshot, origins.clone(), transfer.clone(), parts::own_files());
         let owner = Arc::new(Owner {
             config,
             state,
             runtime: Mutex::new(Some(runtime)),
             handle,
             origins,
+            cluster,
             store,
             transfer,
             tree,
@@ -139,6 +148,32 @@ impl Owner {
         let outcome = self.next_snapshot();
         *self.refresh_error.lock() = outcome.as_ref().err().map(ToString::to_string);
         let (snapshot, difference) = outcome?;
+        self.move_on(snapshot);
+        Ok(difference)
+    }
+
+    /// Moves readers on to the newest snapshot of the state directory, which somebody else has put there; its version.
+    pub fn adopt_snapshot(&self) -> Result<u64> {
+        let _one_at_a_time = self.refreshing.lock();
+        let newest = self.state.latest_snapshot().ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("there is no snapshot in {}", self.state.path().display()))
+        })?;
+        let version = newest.version();
+        if version != self.tree.snapshot().version() {
+            self.move_on(newest);
+        }
+        Ok(version)
+    }
+
+    /// Goes by this view of the cluster from now on. `Unsupported` when this is no member of one.
+    pub fn set_view(&self, view: &Value) -> Result<()> {
+        match &self.cluster {
+            Some(cluster) => cluster.set_view(parts::view(view)?),
+            None => Err(Error::new(ErrorKind::Unsupported, "this engine is not a member of a cluster")),
+        }
+    }
+
+    fn move_on(&self, snapshot: Snapshot) {
         let version = snapshot.version();
         let changes = self.tree.refresh(snapshot);
         let names = names_of(changes);
@@ -148,14 +183,13 @@ impl Owner {
         }
         self.note_snapshot();
         self.state.prune(version, &self.tree.versions_in_use());
-        Ok(difference)
     }
 
     fn next_snapshot(&self) -> Result<(Snapshot, Difference)> {
         let path = self.state.snapshot_path(self.state.next_version());
         let current = self.tree.snapshot();
         listing::check_all(&self.handle, &self.origins)?;
-        listing::take_snapshot(&self.handle, &self.origins, &mount_paths(&self.config), &path, Some(&current))
+        listing::take_snapshot(&self.handle, &self.origins, &listing::mount_paths(&self.config), &path, Some(&current))
     }
 
     fn note_snapshot(&self) {
@@ -305,6 +339,7 @@ impl Owner {
         }
         drop(self.server.lock().take());
         self.jobs.cancel_all();
+        self.cluster.iter().for_each(|cluster| cluster.close());
         self.handle.block_on(self.transfer.close());
         let runtime = self.runtime.lock().take();
         if let Some(runtime) = runtime {
@@ -351,93 +386,8 @@ impl Control for Face {
     }
 }
 
-/// The files belong to whoever runs the engine.
-fn own_files() -> Ownership {
-    Ownership::new(nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())
-}
-
-fn block_size(config: &EngineConfig) -> Result<BlockSize> {
-    let bytes = config.transfer.block_size_bytes;
-    BlockSize::new(bytes).ok_or_else(|| {
-        Error::config(format!("a block size of {bytes} bytes is not a power of two between 64 KiB and 64 MiB"))
-    })
-}
-
-fn runtime(threads: usize) -> Result<Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads.max(1))
-        .thread_name("headrace-io")
-        .enable_all()
-        .build()
-        .map_err(|error| Error::new(ErrorKind::Unexpected, "cannot start the engine's threads").with_source(error))
-}
-
-fn budgets(config: &EngineConfig) -> Budgets {
-    Budgets {
-        memory: Budget::memory(config.limits.memory_bytes),
-        descriptors: Budget::count("descriptors", config.limits.descriptors),
-        inodes: Budget::count("inodes", config.limits.inodes),
-    }
-}
-
-fn open_origins(config: &EngineConfig, metrics: &Metrics) -> Result<Vec<Arc<dyn Origin>>> {
-    if config.origins.is_empty() {
-        return Err(Error::config("a dataset needs at least one origin"));
-    }
-    config.origins.iter().map(|mount| origin::open(&mount.origin, &config.transfer, metrics)).collect()
-}
-
-fn open_store(
-    config: &EngineConfig,
-    block_size: BlockSize,
-    budgets: &Budgets,
-    metrics: &Metrics,
-) -> Result<Option<Arc<Store>>> {
-    if config.cache.is_empty() {
-        return Ok(None);
-    }
-    let store = StoreConfig { levels: config.cache.clone(), block_size, policy: config.eviction };
-    Store::open(store, budgets.clone(), metrics.clone()).map(Some)
-}
-
-/// The snapshot to start with, and why it is not a new one if it should have been.
-fn first_snapshot(
-    config: &EngineConfig,
-    state: &StateDirectory,
-    runtime: &Handle,
-    origins: &[Arc<dyn Origin>],
-) -> Result<(Snapshot, Option<String>)> {
-    let last = state.latest_snapshot();
-    if let (SnapshotPolicy::Keep, Some(last)) = (config.snapshot, &last) {
-        return Ok((last.clone(), None));
-    }
-    let path = state.snapshot_path(state.next_version());
-    let listed = listing::check_all(runtime, origins)
-        .and_then(|()| listing::take_snapshot(runtime, origins, &mount_paths(config), &path, last.as_ref()));
-    match (listed, last) {
-        (Ok((snapshot, _)), _) => {
-            state.prune(snapshot.version(), &[]);
-            Ok((snapshot, None))
-        }
-        (Err(error), Some(last)) if may_pass(&error) => {
-            tracing::warn!(%error, version = last.version(), "the origin does not answer: going on with the last snapshot");
-            Ok((last, Some(error.to_string())))
-        }
-        (Err(error), _) => Err(error),
-    }
-}
-
 fn names_of(changes: Vec<Change>) -> Vec<(Inode, Vec<u8>)> {
     changes.into_iter().map(|change| (change.parent_inode, change.name.into_vec())).collect()
-}
-
-/// True for faults of the moment, for which the last snapshot is better than none.
-fn may_pass(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Throttled)
-}
-
-fn mount_paths(config: &EngineConfig) -> Vec<String> {
-    config.origins.iter().map(|mount| mount.path.clone()).collect()
 }
 
 fn encode(report: impl serde::Serialize) -> Result<Value> {

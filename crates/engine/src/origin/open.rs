@@ -27,6 +27,10 @@ pub fn open(config: &OriginConfig, settings: &TransferConfig, metrics: &Metrics)
         OriginConfig::Oss { .. } => Arc::new(oss::build(config, pace.clone())?),
         OriginConfig::Webhdfs { .. } => Arc::new(webhdfs::build(config, pace.clone())?),
         OriginConfig::Http { .. } => Arc::new(http::build(config, pace.clone())?),
+        OriginConfig::Cluster { name } => {
+            let message = format!("{name} is to be read from workers, but no cluster is configured");
+            return Err(Error::config(message));
+        }
     };
     Ok(layers::wrap(origin, &pace))
 }

@@ -75,6 +75,27 @@ pub fn punch_hole(file: &File, offset: u64, length: u64) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Locks the description of `file` against holes; every copy of its descriptor, in any process, carries the lock until
+/// the last is closed.
+pub fn hold(file: &File) -> io::Result<()> {
+    file.try_lock_shared().map_err(io::Error::from)
+}
+
+/// True when another description of the file carries such a lock, or when that cannot be told. `file` itself must not.
+pub fn is_held(file: &File) -> bool {
+    match file.try_lock() {
+        Ok(()) => file.unlock().is_err(),
+        Err(_) => true,
+    }
+}
+
+/// True when both are the same file of the same file system.
+pub fn is_same_file(one: &File, other: &File) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let (one, other) = (one.metadata()?, other.metadata()?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+}
+
 /// The size in bytes of the file system that holds `path`, and its number; a size of 0 means without limit.
 pub fn file_system(path: &Path) -> io::Result<(u64, u64)> {
     let status = nix::sys::statvfs::statvfs(path)?;

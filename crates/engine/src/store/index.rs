@@ -21,7 +21,7 @@ pub struct Shard {
     table: HashTable<u32>,
     parts: Vec<Option<Part>>,
     free: Vec<u32>,
-    /// Present blocks by part, to draw a block at random.
+    /// Present blocks by part, to draw a block at random; those of pinned parts count nothing.
     weights: Weights,
     /// Their number, for those who do not hold the lock.
     total: Arc<AtomicU32>,
@@ -72,7 +72,7 @@ impl Shard {
         let number = self.number(id)?;
         self.table.find_entry(hash(id), |found| *found == number).ok()?.remove();
         let part = self.parts[number as usize].take()?;
-        self.weigh(number, -(part.present as i32));
+        self.weigh(number, -drawn(&part));
         self.free.push(number);
         Some(part)
     }
@@ -81,12 +81,24 @@ impl Shard {
     pub fn set_state(&mut self, id: &FileId, index: u32, state: BlockState) {
         let Some(number) = self.number(id) else { return };
         let Some(part) = self.parts[number as usize].as_mut() else { return };
+        let weight = drawn(part);
         let slot = part.slot_mut(index);
         let before = std::mem::replace(&mut slot.state, state) == BlockState::Present;
         let after = state == BlockState::Present;
         slot.trusted &= after;
         part.present = part.present + u32::from(after) - u32::from(before);
-        self.weigh(number, i32::from(after) - i32::from(before));
+        let change = drawn(part) - weight;
+        self.weigh(number, change);
+    }
+
+    /// Takes the blocks of a part out of those that are drawn, or puts them back.
+    pub fn set_pinned(&mut self, id: &FileId, pinned: bool) {
+        let Some(number) = self.number(id) else { return };
+        let Some(part) = self.parts[number as usize].as_mut() else { return };
+        let weight = drawn(part);
+        part.pinned = pinned;
+        let change = drawn(part) - weight;
+        self.weigh(number, change);
     }
 
     fn weigh(&mut self, number: u32, change: i32) {
@@ -94,7 +106,8 @@ impl Shard {
         self.total.store(self.weights.total(), Ordering::Relaxed);
     }
 
-    /// Block number `draw` modulo the present ones, each counted once: a uniform choice for a uniform `draw`.
+    /// Block number `draw` modulo the present ones that are not pinned, each counted once: a uniform choice for a
+    /// uniform `draw`.
     pub fn pick(&self, draw: u32) -> Option<(&Part, u32)> {
         let total = self.weights.total();
         let (number, rank) = self.weights.find(draw.checked_rem(total)?);
@@ -175,6 +188,11 @@ impl Index {
     }
 }
 
+/// How many blocks of the part may be drawn.
+fn drawn(part: &Part) -> i32 {
+    if part.pinned { 0 } else { part.present as i32 }
+}
+
 /// Ids are digests: any eight bytes of them are a hash. The shard was chosen by the last byte.
 fn hash(id: &FileId) -> u64 {
     let mut bytes = [0; 8];
@@ -228,6 +246,31 @@ mod tests {
         let found: std::collections::BTreeSet<_> =
             (0..20_000).filter_map(|_| index.pick(|part, block| (part.id, block))).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn pinned_parts_are_never_drawn() {
+        let index = Index::new();
+        for number in 0..50 {
+            let made = part(number, 2);
+            let id = made.id;
+            let mut shard = index.shard(&id);
+            shard.find_or_insert(&id, || made);
+            shard.set_state(&id, 0, BlockState::Present);
+            shard.set_pinned(&id, number % 2 == 0);
+            shard.set_state(&id, 1, BlockState::Present);
+        }
+        let drawn = |index: &Index| (0..5000).filter_map(|_| index.pick(|part, _| part.pinned)).collect::<Vec<_>>();
+        assert!(!drawn(&index).contains(&true) && drawn(&index).len() == 5000);
+        for id in index.ids().collect::<Vec<_>>() {
+            index.shard(&id).set_pinned(&id, false);
+            index.shard(&id).set_state(&id, 0, BlockState::Absent);
+        }
+        assert_eq!(index.totals.iter().map(|total| total.load(Ordering::Relaxed)).sum::<u32>(), 50);
+        for id in index.ids().collect::<Vec<_>>() {
+            index.shard(&id).set_pinned(&id, true);
+        }
+        assert!(drawn(&index).is_empty());
     }
 
     #[test]

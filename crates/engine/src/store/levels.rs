@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::errands::{Errand, Errands};
 use super::folder::{Folder, Shared};
+use super::loan::Loan;
 use super::{BlockHandle, WholeFile};
 use crate::config::Medium;
 use crate::error::{Error, Result};
@@ -60,6 +61,22 @@ impl Core {
             }
             whole
         })
+    }
+
+    /// From the folder that has the wanted block, else from the one that has most of the file.
+    pub fn lend(&self, id: &FileId, size: u64, wanted: Option<u32>) -> Option<Loan> {
+        let has = |folder: &&Arc<Folder>| wanted.is_some_and(|index| folder.may_contain(id, index));
+        let most = || self.open_folders().max_by_key(|folder| folder.cached_bytes(id));
+        let folder = self.open_folders().find(has).or_else(most).filter(|folder| folder.holds_file(id))?;
+        let (mut loan, fresh) = folder.lend(id, size, wanted)?;
+        if loan.unverified {
+            self.send(Errand::Verify { folder: folder.clone(), id: *id });
+        }
+        if let (Some(fresh), Some(index)) = (fresh.filter(|_| folder.level > 0), wanted) {
+            // Nothing can leave its folder while it is lent.
+            loan.hold.afterwards = Some(Errand::Promote { folder: folder.clone(), id: *id, index, fresh });
+        }
+        Some(loan)
     }
 
     /// Asks for something to be done in the background; forgotten when too much is waiting already.

@@ -4,12 +4,13 @@
 //! can be given a whole file as it is), and one log says which blocks are really there. See `docs/format/cache-folder.md`.
 //!
 //! - `record`, `log`, `lock`, `layout`, `disk`: what lies on the disk;
-//! - `index`, `part`, `weights`: what is where, in memory;
+//! - `index`, `part`, `weights`, `pins`: what is where, in memory;
 //! - `folder/`: one folder, all of the above together;
 //! - `eviction/`: who gives way to whom, pure;
-//! - `levels`, `placement`, `mover`, `listing`: several folders and levels.
+//! - `levels`, `placement`, `mover`, `listing`: several folders and levels;
+//! - `blocks`, `loan`: what readers, here and in other processes, see of all that.
 
-use std::fs::File;
+use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use crate::error::Result;
 use crate::ids::{BlockSize, FileId, FileKey};
 use crate::metrics::Metrics;
 
+mod blocks;
 mod counters;
 mod disk;
 mod errands;
@@ -30,17 +32,21 @@ mod index;
 mod layout;
 mod levels;
 mod listing;
+mod loan;
 mod lock;
 mod log;
 mod log_reader;
 mod mover;
 mod open;
 mod part;
+mod pins;
 mod placement;
 mod record;
 mod weights;
 
+pub use blocks::{BlockHandle, Blocks, Put, WholeFile};
 pub use listing::CachedFile;
+pub use loan::{BlockMap, Hold, Loan};
 
 use self::folder::{Removal, Verdict};
 use self::levels::Core;
@@ -51,39 +57,6 @@ pub struct StoreConfig {
     pub levels: Vec<LevelConfig>,
     pub block_size: BlockSize,
     pub policy: EvictionPolicy,
-}
-
-/// A block that is here and verified: `length` bytes of `file` from `offset`. Stays in place until dropped.
-#[derive(Debug, Clone)]
-pub struct BlockHandle {
-    pub file: Arc<File>,
-    pub offset: u64,
-    pub length: u32,
-    _pin: Arc<part::OpenFile>,
-}
-
-/// A whole file version in one local file, from byte 0, verified. Stays in place until dropped.
-#[derive(Debug, Clone)]
-pub struct WholeFile {
-    pub file: Arc<File>,
-    pub size: u64,
-    _pin: Arc<part::OpenFile>,
-}
-
-/// Data files that stay in place until this is dropped.
-#[derive(Debug)]
-pub struct Held {
-    _files: Vec<Arc<part::OpenFile>>,
-}
-
-/// What became of a block that was offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Put {
-    Stored,
-    /// It was there already.
-    Present,
-    /// Served but not kept: no level, no room that may be taken, or the disk failed. Never an error for the reader.
-    Declined(&'static str),
 }
 
 /// Use of one level.
@@ -135,10 +108,30 @@ impl Store {
         self.core.whole_file(file, size)
     }
 
-    /// Keeps what is here of the file version in its place while the answer lives, verified or not.
-    pub fn hold(&self, file: &FileId) -> Option<Held> {
-        let files: Vec<_> = self.core.open_folders().filter_map(|folder| folder.hold(file)).collect();
-        (!files.is_empty()).then_some(Held { _files: files })
+    /// The data file of a file version for another process, with what of it is verified: by all means `wanted`, if that
+    /// is here. `None` when nothing is. What is not verified yet is verified in the background.
+    pub fn lend(&self, file: &FileId, size: u64, wanted: Option<u32>) -> Option<Loan> {
+        self.core.lend(file, size, wanted)
+    }
+
+    /// Ends a loan: the file may be evicted again, once the other process has closed its descriptor.
+    pub fn give_back(&self, hold: Hold) {
+        drop(hold.pin);
+        if let Some(errand) = hold.afterwards {
+            self.core.send(errand);
+        }
+    }
+
+    /// Pins a file version by name, whether or not it is here already, or ends that. What is pinned is not evicted,
+    /// neither by pressure nor by `evict`; corrupt blocks still go. In memory only: a restart forgets it.
+    pub fn set_pinned(&self, file: FileId, pinned: bool) {
+        let tell = || self.core.open_folders().for_each(|folder| folder.set_pinned(&file, pinned));
+        self.core.shared.pins.set(file, pinned, tell);
+    }
+
+    /// Bytes here of what is pinned by name.
+    pub fn pinned_bytes(&self) -> u64 {
+        self.core.shared.pins.all().iter().map(|file| self.cached_bytes(file)).sum()
     }
 
     /// Bytes of this file version that are here.
@@ -146,7 +139,7 @@ impl Store {
         self.core.open_folders().map(|folder| folder.cached_bytes(file)).sum()
     }
 
-    /// Drops all blocks of this file version that nobody is reading; returns the bytes given back.
+    /// Drops all blocks of this file version that nobody is reading, unless it is pinned; returns the bytes given back.
     pub fn evict(&self, file: &FileId) -> u64 {
         let _open = self.core.gate.read();
         self.core.open_folders().map(|folder| folder.remove(file, None, Removal::Evict)).sum()
@@ -183,9 +176,44 @@ impl Store {
         self.core.close()
     }
 
+    pub fn block_size(&self) -> BlockSize {
+        self.core.shared.block_size
+    }
+
     /// True when another process may use `folder` (nobody holds its lock).
     pub fn is_free(folder: &Path) -> bool {
         lock::FolderLock::is_free(folder)
+    }
+}
+
+impl Blocks for Store {
+    fn get(&self, file: &FileId, index: u32, _size: u64) -> Option<BlockHandle> {
+        self.get(file, index)
+    }
+
+    fn may_contain(&self, file: &FileId, index: u32) -> bool {
+        self.may_contain(file, index)
+    }
+
+    fn expects(&self, file: &FileId, index: u32, _size: u64) -> bool {
+        self.may_contain(file, index)
+    }
+
+    fn put(&self, key: &Arc<FileKey>, index: u32, parts: &[Bytes]) -> Put {
+        self.put(key, index, parts)
+    }
+
+    fn whole_file(&self, file: &FileId, size: u64) -> Option<WholeFile> {
+        self.whole_file(file, size)
+    }
+
+    fn hold(&self, file: &FileId) -> Option<Box<dyn Any + Send + Sync>> {
+        let files: Vec<_> = self.core.open_folders().filter_map(|folder| folder.hold(file)).collect();
+        if files.is_empty() { None } else { Some(Box::new(files)) }
+    }
+
+    fn quota_bytes(&self) -> u64 {
+        self.usage().iter().map(|level| level.quota_bytes).sum()
     }
 }
 

@@ -47,6 +47,7 @@ fn share(config: &StoreConfig, budgets: &Budgets, metrics: &Metrics) -> Shared {
         descriptor_share: ((descriptors - descriptors / 8) / folders.max(1) as u64).max(1),
         counters: Counters::new(metrics),
         started: Instant::now(),
+        pins: Default::default(),
     }
 }
 

@@ -97,6 +97,10 @@ pub struct Part {
     pub leaving: bool,
     /// Opened or read since the last look for a descriptor to close.
     pub recent: bool,
+    /// Pinned by name: pressure does not touch it. Changed by `Shard::set_pinned` alone.
+    pub pinned: bool,
+    /// Another process holds the file: not worth another try before this second of the store's life.
+    pub held_until_s: u32,
 }
 
 pub const NO_RECORD: u64 = u64::MAX;
@@ -115,6 +119,8 @@ impl Part {
             busy: 0,
             leaving: false,
             recent: false,
+            pinned: false,
+            held_until_s: 0,
         }
     }
 

@@ -35,7 +35,7 @@ impl Transfer {
     }
 
     /// Starts requests for what of the plan is missing; the offset up to which all is at hand or coming.
-    fn fetch_ahead(self: &Arc<Self>, source: &Source, plan: &Plan) -> u64 {
+    pub(crate) fn fetch_ahead(self: &Arc<Self>, source: &Source, plan: &Plan) -> u64 {
         let block = u64::from(self.block_size.bytes());
         let last = self.block_size.count(plan.to);
         let most = (plan.span_bytes / block).max(1) as u32;

@@ -1,5 +1,6 @@
 //! Fetching whole files that nobody waits for: for a known order or a warm-up. Waits politely for requests and memory.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -18,23 +19,25 @@ pub(crate) enum Found {
 }
 
 impl Transfer {
-    /// Walks the blocks of a file in order and starts fetching what is missing, several blocks a request. Returns when
+    /// Walks blocks of a file in order and starts fetching what is missing, several blocks a request. Returns when
     /// the last request has been started, or when `each`, which gets every block once, answers false.
     pub(crate) async fn fetch_missing(
         self: &Arc<Self>,
         source: &Source,
+        blocks: Range<u32>,
         purpose: Purpose,
         mut each: impl FnMut(Found) -> bool,
     ) {
-        let mut index = 0;
-        while index < self.blocks(source) {
+        let last = blocks.end.min(self.blocks(source));
+        let mut index = blocks.start;
+        while index < last {
             let bytes = self.block_length(source, index);
             let (blocks, go_on) = if let Some(flight) = self.flights.find(&source.block(index)) {
                 (1, each(Found::Coming { bytes, outcome: flight.watch(), ours: false }))
-            } else if self.in_store(source, index) {
+            } else if self.expects(source, index) {
                 (1, each(Found::Here { bytes }))
             } else {
-                self.fetch_some(source, index, purpose, &mut each).await
+                self.fetch_some(source, index..last, purpose, &mut each).await
             };
             if !go_on {
                 return;
@@ -43,16 +46,18 @@ impl Transfer {
         }
     }
 
-    /// Starts one request from `first` on; how many blocks it covers (0 when somebody was faster), and whether to go on.
+    /// Starts one request at the start of `wanted`; how many blocks it covers (0 when somebody was faster), and whether
+    /// to go on.
     async fn fetch_some(
         self: &Arc<Self>,
         source: &Source,
-        first: u32,
+        wanted: Range<u32>,
         purpose: Purpose,
         each: &mut impl FnMut(Found) -> bool,
     ) -> (u32, bool) {
         let slots = self.background_slots().await;
-        let blocks = self.missing_run(source, first, self.span_blocks());
+        let first = wanted.start;
+        let blocks = self.missing_run(source, first, self.span_blocks().min(wanted.end - first));
         if blocks == 0 {
             return (0, true);
         }

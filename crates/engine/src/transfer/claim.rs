@@ -60,11 +60,17 @@ impl Transfer {
 
     /// True when the block is here or coming.
     pub(crate) fn is_at_hand(&self, source: &Source, index: u32) -> bool {
-        self.in_store(source, index) || self.flights.contains(&source.block(index))
+        self.flights.contains(&source.block(index)) || self.expects(source, index)
     }
 
-    pub(crate) fn in_store(&self, source: &Source, index: u32) -> bool {
-        self.store.as_ref().is_some_and(|store| store.may_contain(&source.id(), index))
+    /// True when the block is probably on this machine; may ask the process that has it.
+    pub(crate) fn expects(&self, source: &Source, index: u32) -> bool {
+        self.blocks.as_ref().is_some_and(|blocks| blocks.expects(&source.id(), index, source.size()))
+    }
+
+    /// The same under a lock: as far as is known without asking.
+    fn in_store(&self, source: &Source, index: u32) -> bool {
+        self.blocks.as_ref().is_some_and(|blocks| blocks.may_contain(&source.id(), index))
     }
 
     pub(crate) fn blocks(&self, source: &Source) -> u32 {

@@ -13,6 +13,7 @@ mod control;
 mod fetch;
 mod flight;
 mod flights;
+mod hold;
 mod kept;
 mod memory;
 mod order;
@@ -37,12 +38,13 @@ use crate::config::TransferConfig;
 use crate::error::{Error, Result};
 use crate::ids::BlockSize;
 use crate::metrics::Metrics;
-use crate::store::Store;
+use crate::store::Blocks;
 
 use flights::Flights;
 use memory::Memory;
 use order::Orders;
 
+pub use hold::Held;
 pub use order::{OrderedFiles, Prefetch};
 pub use progress::{WarmProgress, WarmState};
 pub use reader::ReaderState;
@@ -52,7 +54,7 @@ pub use warm::WarmJob;
 
 /// The one that fetches, for all readers of one engine.
 pub struct Transfer {
-    store: Option<Arc<Store>>,
+    blocks: Option<Arc<dyn Blocks>>,
     runtime: Handle,
     block_size: BlockSize,
     config: TransferConfig,
@@ -70,10 +72,10 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// A transfer over `store` (`None`: nothing is kept), whose tasks run on `runtime`. `Config` when the block size is
+    /// A transfer over `blocks` (`None`: nothing is kept), whose tasks run on `runtime`. `Config` when the block size is
     /// impossible.
     pub fn new(
-        store: Option<Arc<Store>>,
+        blocks: Option<Arc<dyn Blocks>>,
         runtime: Handle,
         budgets: Budgets,
         metrics: Metrics,
@@ -90,7 +92,7 @@ impl Transfer {
         let flights = Arc::new(Flights::new());
         let writers = std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 8));
         Ok(Arc::new(Transfer {
-            store,
+            blocks,
             runtime,
             block_size,
             memory: Memory::new(budgets.memory, flights.clone()),
@@ -106,9 +108,9 @@ impl Transfer {
         }))
     }
 
-    /// The store that blocks are kept in.
-    pub fn store(&self) -> Option<&Arc<Store>> {
-        self.store.as_ref()
+    /// The blocks of this machine that it reads from.
+    pub fn store(&self) -> Option<&Arc<dyn Blocks>> {
+        self.blocks.as_ref()
     }
 
     pub fn block_size(&self) -> BlockSize {

@@ -235,7 +235,7 @@ impl Transfer {
             return;
         }
         let mut ahead_bytes = 0;
-        self.fetch_missing(source, Purpose::Prefetch, |found| {
+        self.fetch_missing(source, 0..u32::MAX, Purpose::Prefetch, |found| {
             if let Found::Coming { bytes, .. } = found {
                 ahead_bytes += bytes;
             }
@@ -252,8 +252,7 @@ impl Transfer {
     /// How many bytes may be ahead of a client: a quarter of the cache, so that what is fetched does not push out what
     /// was fetched just before, or half of the memory if that is more.
     fn room_ahead(&self) -> u64 {
-        let quota = |store: &Arc<crate::store::Store>| store.usage().iter().map(|level| level.quota_bytes).sum();
-        let cache: u64 = self.store.as_ref().map_or(0, quota);
+        let cache = self.blocks.as_ref().map_or(0, |blocks| blocks.quota_bytes());
         (cache / 4).max(self.memory.limit() / 2)
     }
 }

@@ -212,8 +212,8 @@ impl Transfer {
     }
 
     fn collect_stored(&self, source: &Source, within: Within, pieces: &mut Vec<Piece>) -> bool {
-        let Some(store) = &self.store else { return false };
-        let Some(block) = store.get(&source.id(), within.index) else { return false };
+        let Some(blocks) = &self.blocks else { return false };
+        let Some(block) = blocks.get(&source.id(), within.index, source.size()) else { return false };
         // A block that is not as long as the file says is not this block; reading it would give wrong bytes.
         if block.length < within.to {
             return false;

@@ -40,7 +40,12 @@ pub(crate) struct Plan {
 impl Plan {
     /// All of a file that nobody reads yet.
     pub(crate) fn whole(size: u64) -> Self {
-        Plan { from: 0, to: size, span_bytes: MAX_SPAN_BYTES, stream: 0 }
+        Plan::stretch(0, size)
+    }
+
+    /// The bytes from `from` to `to`, which begin at blocks' borders.
+    pub(crate) fn stretch(from: u64, to: u64) -> Self {
+        Plan { from, to, span_bytes: MAX_SPAN_BYTES, stream: 0 }
     }
 }
 
@@ -48,6 +53,8 @@ impl Plan {
 #[derive(Debug, Default)]
 pub struct ReaderState {
     streams: Mutex<Streams>,
+    /// Nothing is fetched ahead: the reader says itself what it wants next.
+    is_still: bool,
 }
 
 #[derive(Debug, Default)]
@@ -76,8 +83,16 @@ impl ReaderState {
         Self::default()
     }
 
+    /// The state of a reader for whom nothing is to be fetched ahead.
+    pub fn still() -> Self {
+        ReaderState { is_still: true, ..Self::default() }
+    }
+
     /// Notes a read and says what to fetch ahead of it, if anything.
     pub(crate) fn observe(&self, range: ByteRange, shape: &Shape) -> Option<Plan> {
+        if self.is_still {
+            return None;
+        }
         self.streams.lock().observe(range, shape)
     }
 

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use super::Transfer;
 use super::control::Purpose;
 use super::flight::Flight;
-use crate::store::{Put, Store};
+use crate::store::{Blocks, Put};
 
 impl Transfer {
     /// Takes a block whose last byte has arrived; its readers have been answered already.
     pub(crate) fn finish(self: &Arc<Self>, flight: &Arc<Flight>) {
         self.metrics.fills.inc();
-        match &self.store {
+        match &self.blocks {
             None => self.settle(flight, Put::Declined("no cache")),
-            Some(store) => {
-                let (transfer, store, flight) = (self.clone(), store.clone(), flight.clone());
+            Some(blocks) => {
+                let (transfer, blocks, flight) = (self.clone(), blocks.clone(), flight.clone());
                 let settle = async move {
-                    let put = transfer.put(store, &flight).await;
+                    let put = transfer.put(blocks, &flight).await;
                     transfer.settle(&flight, put);
                 };
                 drop(self.tasks.spawn_on(settle, &self.runtime));
@@ -26,10 +26,10 @@ impl Transfer {
 
     /// Writes the block. Few threads do so at a time; meanwhile the block's memory stays taken, which slows down
     /// whoever fetches faster than the disk writes.
-    async fn put(&self, store: Arc<Store>, flight: &Arc<Flight>) -> Put {
+    async fn put(&self, blocks: Arc<dyn Blocks>, flight: &Arc<Flight>) -> Put {
         let _slot = self.put_slots.acquire().await;
         let flight = flight.clone();
-        let write = move || store.put(flight.source.key(), flight.id.index, &flight.parts());
+        let write = move || blocks.put(flight.source.key(), flight.id.index, &flight.parts());
         match self.runtime.spawn_blocking(write).await {
             Ok(put) => put,
             // The thread panicked, or the runtime is going away: the reader has its bytes all the same.

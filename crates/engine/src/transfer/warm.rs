@@ -16,7 +16,7 @@ use super::order::OrderedFiles;
 use super::progress::{WarmProgress, WarmState};
 use super::source::Source;
 use crate::error::{Error, Result};
-use crate::store::Store;
+use crate::store::Blocks;
 use crate::sync::{Condvar, Mutex};
 
 /// Errors kept word for word; beyond them only their number is known.
@@ -163,7 +163,7 @@ impl WarmJob {
 impl Transfer {
     /// Brings `files` into the store, in their order, at the speed of the link. `Config` when there is no cache.
     pub fn warm(self: &Arc<Self>, files: Arc<dyn OrderedFiles>) -> Result<Arc<WarmJob>> {
-        let Some(store) = self.store.clone() else {
+        let Some(store) = self.blocks.clone() else {
             return Err(Error::config("there is no cache to warm").with_hint("name a cache folder: --cache PATH:QUOTA"));
         };
         let job = WarmJob::new(&*files);
@@ -199,7 +199,7 @@ impl Transfer {
     }
 
     async fn warm_file(self: &Arc<Self>, job: &WarmJob, source: &Source, coming: mpsc::UnboundedSender<Coming>) {
-        self.fetch_missing(source, Purpose::Warm, |found| {
+        self.fetch_missing(source, 0..u32::MAX, Purpose::Warm, |found| {
             match found {
                 Found::Here { bytes } => drop(job.note(source, bytes, &Outcome::Stored)),
                 Found::Coming { bytes, outcome, ours } => {
@@ -214,7 +214,7 @@ impl Transfer {
     }
 
     /// Looks for every block in the store and says how the job ended.
-    async fn conclude(&self, job: &Arc<WarmJob>, store: Arc<Store>, files: Arc<dyn OrderedFiles>) {
+    async fn conclude(&self, job: &Arc<WarmJob>, store: Arc<dyn Blocks>, files: Arc<dyn OrderedFiles>) {
         if job.cancelled.is_cancelled() {
             return job.enter(WarmState::Cancelled);
         }
@@ -227,7 +227,7 @@ impl Transfer {
                     break;
                 }
                 let indices = 0..block_size.count(source.size());
-                let present = indices.filter(|index| store.get(&source.id(), *index).is_some());
+                let present = indices.filter(|index| store.get(&source.id(), *index, source.size()).is_some());
                 let bytes: u64 = present.map(|index| block_size.range(index, source.size()).length()).sum();
                 seen = (seen.0 + bytes, seen.1 + u64::from(bytes == source.size()));
             }

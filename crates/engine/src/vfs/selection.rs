@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::generation::Generation;
 use crate::error::{Error, ErrorKind, Result};
-use crate::snapshot::{NodeIndex, NodeKind};
+use crate::origin::Origin;
+use crate::snapshot::{NodeIndex, NodeKind, Snapshot};
 use crate::transfer::{OrderedFiles, Source};
 
 /// Files of one snapshot in a chosen order; made into sources one by one.
@@ -15,6 +16,11 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// The files at `paths` of a snapshot that no tree is made of; its origin number n is `origins[n]`.
+    pub fn of(snapshot: Snapshot, origins: Vec<Arc<dyn Origin>>, paths: &[impl AsRef<[u8]>]) -> Result<Self> {
+        Self::new(Arc::new(Generation::new(snapshot, origins.into())), paths)
+    }
+
     /// The files at `paths` in their order; a directory stands for all files below it, in name order. `NotFound` names
     /// the first path that is not there. Links are left out: what they lead to is chosen under its own name.
     pub(super) fn new(generation: Arc<Generation>, paths: &[impl AsRef<[u8]>]) -> Result<Self> {

@@ -218,7 +218,8 @@ impl FileSystem for Tree {
 
     fn hold(&self, inode: Inode) -> Option<Box<dyn Send + Sync>> {
         let file = self.file(inode, 0).ok()?;
-        self.transfer.store()?.hold(&file.source.id()).map(|held| Box::new(held) as Box<dyn Send + Sync>)
+        let held = self.transfer.store()?.hold(&file.source.id())?;
+        Some(Box::new(held))
     }
 
     fn read_cached(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Result<Option<ReadReply>> {

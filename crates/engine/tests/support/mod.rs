@@ -18,7 +18,7 @@ use headrace_engine::error::{Error, ErrorKind, Result};
 use headrace_engine::ids::{BlockSize, ByteRange, FileKey, Version};
 use headrace_engine::metrics::Metrics;
 use headrace_engine::origin::{ByteStream, Capability, ListedObject, ObjectKind, ObjectVersion, Origin};
-use headrace_engine::store::{Store, StoreConfig};
+use headrace_engine::store::{Blocks, Store, StoreConfig};
 use headrace_engine::transfer::{OrderedFiles, ReaderState, Source, Transfer};
 
 pub const KIB: u64 = 1 << 10;
@@ -229,7 +229,8 @@ pub fn budgets(memory_bytes: u64) -> Budgets {
 pub fn setup_with(store: Option<Arc<Store>>, memory_bytes: u64, config: TransferConfig) -> Setup {
     let (budgets, metrics) = (budgets(memory_bytes), Metrics::new());
     let runtime = tokio::runtime::Handle::current();
-    let transfer = Transfer::new(store, runtime, budgets.clone(), metrics.clone(), config).unwrap();
+    let blocks = store.map(|store| store as Arc<dyn Blocks>);
+    let transfer = Transfer::new(blocks, runtime, budgets.clone(), metrics.clone(), config).unwrap();
     Setup { origin: MemoryOrigin::new(), transfer, budgets, metrics }
 }
 

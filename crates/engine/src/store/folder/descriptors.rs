@@ -43,7 +43,8 @@ impl Folder {
         open.or_else(|| self.open_data(id, false).ok())
     }
 
-    fn descriptor(&self, id: &FileId) -> Option<Descriptor> {
+    /// A descriptor for the data file of `id`, for which an idle one is closed if need be; `None` at the limit.
+    pub(super) fn descriptor(&self, id: &FileId) -> Option<Descriptor> {
         if self.open_files.load(Ordering::Relaxed) >= self.shared.descriptor_share {
             self.close_idle_file(id);
         }

@@ -15,10 +15,12 @@ use super::index::Index;
 use super::lock::FolderLock;
 use super::log::Log;
 use super::part::Part;
+use super::pins::Pins;
 use crate::budget::Budget;
 use crate::ids::{BlockSize, FileId, FileKey};
 
 mod descriptors;
+mod lend;
 mod promises;
 mod read;
 mod recover;
@@ -47,6 +49,7 @@ pub struct Shared {
     pub descriptor_share: u64,
     pub counters: Counters,
     pub started: Instant,
+    pub pins: Pins,
 }
 
 impl Shared {
@@ -113,6 +116,10 @@ impl Folder {
         }
     }
 
+    fn now_s(&self) -> u32 {
+        self.shared.started.elapsed().as_secs() as u32
+    }
+
     fn now_ms(&self) -> u64 {
         self.shared.started.elapsed().as_millis() as u64
     }
@@ -141,6 +148,11 @@ impl Folder {
 
     fn offset_of(&self, index: u32) -> u64 {
         u64::from(index) * u64::from(self.shared.block_size.bytes())
+    }
+
+    /// Takes note of a change in `Shared::pins`.
+    pub fn set_pinned(&self, id: &FileId, pinned: bool) {
+        self.index.shard(id).set_pinned(id, pinned);
     }
 
     /// The ids of all file versions here.
@@ -201,13 +213,15 @@ impl Folder {
 
     /// The block that should give way first among some drawn at random, by the policy or, when `forced`, by age alone.
     pub fn victim(&self, now: Tick, forced: bool) -> Option<Victim> {
+        let now_s = self.now_s();
         let best = |_| {
             self.index.pick(|part, index| {
                 let small = part.present > 1 && part.size <= self.quota_bytes / 32;
                 let whole = small || !self.punches.load(Ordering::Relaxed);
                 let mark = if whole { part.mark() } else { part.slot(index).mark() };
                 let score = if forced { Some(mark.idle(now)) } else { self.shared.policy.surrender(mark, now) };
-                let takeable = !part.is_pinned() && part.busy == 0;
+                // A file goes from under another process that holds it as a whole, but gets no holes.
+                let takeable = !part.is_pinned() && part.busy == 0 && (whole || part.held_until_s <= now_s);
                 score.filter(|_| takeable).map(|score| Victim {
                     id: part.id,
                     index: (!whole).then_some(index),

@@ -5,11 +5,12 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::descriptors::stamp_of;
+use super::lend::LockedFile;
 use super::{Folder, Removal};
 use crate::ids::FileId;
 use crate::store::disk::{self, Stamp};
 use crate::store::eviction::{self, Use};
-use crate::store::part::{BlockState, OpenFile, Slot};
+use crate::store::part::{BlockState, OpenFile, Part, Slot};
 use crate::store::{BlockHandle, WholeFile};
 
 /// More than this is not verified while a reader waits for an open: the reader goes block by block instead.
@@ -18,11 +19,18 @@ const MAX_VERIFIED_AT_OPEN_BYTES: u64 = 64 << 20;
 /// What a look into the index found.
 enum Look {
     Miss,
-    Ready(BlockHandle, Option<Use>),
+    Ready(Place, Option<Use>),
     /// Here, but the data file is not open.
     Closed,
     /// Here, but its content must be verified first.
     Suspect(Suspect),
+}
+
+/// Where the bytes of a block are.
+struct Place {
+    open: Arc<OpenFile>,
+    offset: u64,
+    length: u32,
 }
 
 struct Suspect {
@@ -49,7 +57,7 @@ impl Folder {
         for _ in 0..8 {
             match self.look(id, index, true) {
                 Look::Miss => return None,
-                Look::Ready(handle, fresh) => return Some((handle, fresh)),
+                Look::Ready(place, fresh) => return Some((place.into(), fresh)),
                 Look::Closed if !self.reopen(id) => return None,
                 Look::Suspect(suspect) if self.verify_content(id, index, &suspect) != Verdict::Good => return None,
                 _ => {}
@@ -71,10 +79,10 @@ impl Folder {
             return Look::Suspect(Suspect { open, stamp, crc: slot.crc, length });
         }
         let fresh = if use_it { self.note_use(id, index, slot) } else { None };
-        Look::Ready(BlockHandle { file: open.file.clone(), offset: self.offset_of(index), length, _pin: open }, fresh)
+        Look::Ready(Place { open, offset: self.offset_of(index), length }, fresh)
     }
 
-    fn note_use(&self, id: &FileId, index: u32, slot: &mut Slot) -> Option<Use> {
+    pub(super) fn note_use(&self, id: &FileId, index: u32, slot: &mut Slot) -> Option<Use> {
         let (mark, now) = (slot.mark(), self.shared.now());
         if eviction::is_same_access(mark, now, self.blocks()) {
             return None;
@@ -82,6 +90,16 @@ impl Folder {
         let used = self.shared.policy.used(mark, self.shared.tick(id, index));
         slot.set_mark(used);
         Some(Use { mark: used, gap: mark.idle(now) })
+    }
+
+    pub(super) fn note_use_of_all(&self, id: &FileId, part: &mut Part) {
+        if eviction::is_same_access(part.mark(), self.shared.now(), self.blocks()) {
+            return;
+        }
+        let policy = &self.shared.policy;
+        part.slots_mut().iter_mut().enumerate().for_each(|(index, slot)| {
+            slot.set_mark(policy.used(slot.mark(), self.shared.tick(id, index as u32)));
+        });
     }
 
     /// Opens the data file; blocks of one that is gone are dropped.
@@ -123,9 +141,14 @@ impl Folder {
 
     /// The whole file version, if all of it is here. `None`, too, when more than 64 MiB of it are still unverified.
     pub fn whole_file(&self, id: &FileId, size: u64) -> Option<WholeFile> {
-        for _ in 0..4 {
+        let mut locked: Option<LockedFile> = None;
+        for _ in 0..5 {
             match self.look_whole(id, size)? {
-                Whole::Ready(file) => return Some(file),
+                Whole::Ready(open) => match locked.take().filter(|locked| locked.is_of(&open)) {
+                    Some(locked) => return Some(locked.whole(size)),
+                    // Only what is seen after the lock is sure to stay.
+                    None => locked = Some(self.lock_file(id, open)?),
+                },
                 Whole::Closed if !self.reopen(id) => return None,
                 Whole::Closed => {}
                 Whole::Suspect(indices) => self.verify_all(id, indices)?,
@@ -150,14 +173,8 @@ impl Folder {
         if length != size || part.busy > 0 {
             return None;
         }
-        let now = self.shared.now();
-        if !eviction::is_same_access(part.mark(), now, self.blocks()) {
-            let policy = &self.shared.policy;
-            part.slots_mut().iter_mut().enumerate().for_each(|(index, slot)| {
-                slot.set_mark(policy.used(slot.mark(), self.shared.tick(id, index as u32)));
-            });
-        }
-        Some(Whole::Ready(WholeFile { file: open.file.clone(), size, _pin: open }))
+        self.note_use_of_all(id, part);
+        Some(Whole::Ready(open))
     }
 
     fn verify_all(&self, id: &FileId, indices: Vec<u32>) -> Option<()> {
@@ -172,10 +189,10 @@ impl Folder {
                 Look::Closed if !self.reopen(id) => return Verdict::Absent,
                 Look::Closed => {}
                 Look::Ready(..) if !again => return Verdict::Good,
-                Look::Ready(handle, _) => {
+                Look::Ready(Place { open, length, .. }, _) => {
                     let Some(crc) = self.crc_of(id, index) else { return Verdict::Absent };
-                    let (stamp, length) = (stamp_of(&handle._pin).0, handle.length);
-                    return self.verify_content(id, index, &Suspect { open: handle._pin, stamp, crc, length });
+                    let stamp = stamp_of(&open).0;
+                    return self.verify_content(id, index, &Suspect { open, stamp, crc, length });
                 }
                 Look::Suspect(suspect) => return self.verify_content(id, index, &suspect),
             }
@@ -198,10 +215,10 @@ impl Folder {
         if self.verify_block(id, index, false) != Verdict::Good {
             return None;
         }
-        let Look::Ready(handle, _) = self.look(id, index, false) else { return None };
+        let Look::Ready(place, _) = self.look(id, index, false) else { return None };
         let crc = self.crc_of(id, index)?;
-        let mut bytes = vec![0; handle.length as usize];
-        handle.file.read_exact_at(&mut bytes, handle.offset).ok()?;
+        let mut bytes = vec![0; place.length as usize];
+        place.open.file.read_exact_at(&mut bytes, place.offset).ok()?;
         (crc32c::crc32c(&bytes) == crc).then_some((bytes, crc))
     }
 
@@ -216,8 +233,14 @@ impl Folder {
     }
 }
 
+impl From<Place> for BlockHandle {
+    fn from(place: Place) -> Self {
+        BlockHandle::new(place.open.file.clone(), place.offset, place.length, place.open)
+    }
+}
+
 enum Whole {
-    Ready(WholeFile),
+    Ready(Arc<OpenFile>),
     Closed,
     /// These blocks must be verified first.
     Suspect(Vec<u32>),

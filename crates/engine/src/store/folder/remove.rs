@@ -1,6 +1,11 @@
 //! Letting blocks go: the record first, then the room.
+//!
+//! A block is taken out of sight before its room is asked for, and a file is locked before its blocks are named to
+//! another process (`lend`). So a hole never lies under a block that was named: either the lock was there first and is
+//! seen here, or the block was out of sight first and is not named there.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::descriptors::stamp_of;
 use super::{Folder, charge};
@@ -8,12 +13,16 @@ use crate::ids::FileId;
 use crate::store::part::{BlockState, NO_RECORD, OpenFile};
 use crate::store::{disk, layout};
 
+/// A file that another process holds is left alone for so long before it is tried again.
+const HELD_PAUSE_S: u32 = 10;
+
 /// Why blocks go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
-    /// To make room, or because a person said so: never under a reader.
+    /// To make room, or because a person said so: never under a reader, here or in another process, and never what is
+    /// pinned by name.
     Evict,
-    /// Moved to another level: as an eviction, but counted elsewhere.
+    /// Moved to another level: never under a reader.
     Move,
     /// The content is wrong: at once. Readers of other blocks of the file keep theirs.
     Corrupt,
@@ -22,19 +31,36 @@ pub enum Removal {
 /// Blocks taken out of everybody's sight.
 struct Claim {
     indices: Vec<u32>,
+    /// Which of them are known to be right, in the same order.
+    trusted: Vec<bool>,
     size: u64,
     whole: bool,
     pinned: bool,
     open: Option<Arc<OpenFile>>,
 }
 
+/// What is to be done about the room of blocks that go.
+enum Room {
+    /// Nothing: it goes with the file, or somebody here is reading the file.
+    Left,
+    /// A hole is made in this file.
+    Hole(Arc<OpenFile>),
+    /// Nothing: another process holds the file, and what it sees must not change.
+    Held,
+}
+
 impl Folder {
     /// Removes one block, or all; returns the bytes of the quota given back (0: it may not go, or is not here).
     pub fn remove(&self, id: &FileId, index: Option<u32>, why: Removal) -> u64 {
         let Some(mut claim) = self.claim_removal(id, index, why) else { return 0 };
+        let room = self.room(id, &claim);
+        if matches!(room, Room::Held) && why != Removal::Corrupt {
+            self.unclaim_removal(id, &claim);
+            return 0;
+        }
         self.log_removal(id, &claim);
-        if !claim.whole && !claim.pinned {
-            self.punch(id, &claim);
+        if let Room::Hole(open) = room {
+            self.punch(&open, &claim);
         }
         let bytes = claim.indices.iter().map(|index| charge(self.length_of(claim.size, *index))).sum();
         let blocks = claim.indices.len() as u64;
@@ -65,7 +91,7 @@ impl Folder {
         let mut shard = self.index.shard(id);
         let part = shard.find_mut(id).filter(|part| !part.leaving)?;
         let pinned = part.is_pinned();
-        if why != Removal::Corrupt && (pinned || part.busy > 0) {
+        if why != Removal::Corrupt && (pinned || part.busy > 0) || why == Removal::Evict && part.pinned {
             return None;
         }
         let indices: Vec<u32> =
@@ -76,7 +102,8 @@ impl Folder {
         let whole = indices.len() == part.present as usize && part.busy == 0;
         part.begin_change();
         part.leaving = whole;
-        let claim = Claim { size: part.size, whole, pinned, open: part.open.clone(), indices };
+        let trusted = indices.iter().map(|index| part.slot(*index).trusted).collect();
+        let claim = Claim { size: part.size, whole, pinned, open: part.open.clone(), indices, trusted };
         claim.indices.iter().for_each(|index| shard.set_state(id, *index, BlockState::Moving));
         Some(claim)
     }
@@ -93,16 +120,41 @@ impl Folder {
         }
     }
 
-    fn punch(&self, id: &FileId, claim: &Claim) {
-        let open = claim.open.clone().map_or_else(|| self.open_data(id, false), Ok);
-        let punched = open.and_then(|open| {
-            claim.indices.iter().try_for_each(|index| {
-                disk::punch_hole(&open.file, self.offset_of(*index), charge(self.length_of(claim.size, *index)))
-            })
+    fn room(&self, id: &FileId, claim: &Claim) -> Room {
+        if claim.whole || claim.pinned || !self.punches.load(Ordering::Relaxed) {
+            return Room::Left;
+        }
+        match claim.open.clone().map_or_else(|| self.open_data(id, false), Ok) {
+            Ok(open) if !disk::is_held(&open.file) => Room::Hole(open),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Room::Left,
+            _ => Room::Held,
+        }
+    }
+
+    /// Puts blocks that may not go back into sight.
+    fn unclaim_removal(&self, id: &FileId, claim: &Claim) {
+        let mut shard = self.index.shard(id);
+        for (index, trusted) in claim.indices.iter().zip(&claim.trusted) {
+            shard.set_state(id, *index, BlockState::Present);
+            if let Some(part) = shard.find_mut(id) {
+                // Of a file that was closed nothing is known before it is looked at again.
+                part.slot_mut(*index).trusted = *trusted && claim.open.is_some();
+            }
+        }
+        if let Some(part) = shard.find_mut(id) {
+            part.held_until_s = self.now_s() + HELD_PAUSE_S;
+        }
+        drop(shard);
+        self.finish(id);
+    }
+
+    fn punch(&self, open: &OpenFile, claim: &Claim) {
+        let punched = claim.indices.iter().try_for_each(|index| {
+            disk::punch_hole(&open.file, self.offset_of(*index), charge(self.length_of(claim.size, *index)))
         });
         if let Err(error) = punched
             && error.raw_os_error() == Some(libc::EOPNOTSUPP)
-            && self.punches.swap(false, std::sync::atomic::Ordering::Relaxed)
+            && self.punches.swap(false, Ordering::Relaxed)
         {
             tracing::info!("cache folder {}: no holes in files there, whole files are evicted", self.path.display());
         }

@@ -19,6 +19,7 @@ fn folder(place: &std::path::Path, quota_bytes: u64) -> Folder {
         descriptor_share: 10,
         counters: Counters::new(&metrics),
         started: Instant::now(),
+        pins: Pins::default(),
     };
     let gauges = LevelGauges::new(&metrics, 0, Medium::Ssd, quota_bytes);
     Folder::open(place, quota_bytes, 0, Arc::new(shared), gauges).unwrap_or_else(|error| panic!("{error}"))

@@ -48,7 +48,11 @@ impl Folder {
     fn claim(&self, content: &Content<'_>) -> Result<Option<Arc<OpenFile>>, Fault> {
         let (id, size) = (content.id, content.key.size);
         let mut shard = self.index.shard(&id);
-        let part = shard.find_or_insert(&id, || Part::new(id, size, self.shared.block_size.count(size)));
+        let part = shard.find_or_insert(&id, || {
+            let mut part = Part::new(id, size, self.shared.block_size.count(size));
+            part.pinned = self.shared.pins.contains(&id);
+            part
+        });
         if part.leaving {
             return Err(Fault::InProgress);
         }
@@ -116,7 +120,7 @@ impl Folder {
     fn unclaim(&self, content: &Content<'_>) {
         let (id, index) = (&content.id, content.index);
         let open = self.index.shard(id).find(id).and_then(|part| part.open.clone());
-        if let Some(open) = open {
+        if let Some(open) = open.filter(|open| !disk::is_held(&open.file)) {
             // What was written of it takes room; a file system without holes keeps it until the file goes.
             let _ = disk::punch_hole(&open.file, self.offset_of(index), charge(content.length));
         }

@@ -1,0 +1,269 @@
+"""Many nodes, one cache: what a cold epoch takes from the storage, what peers give each other, what changes cost.
+
+Headrace runs as a whole cluster in network namespaces; a peer mounts the bucket once for each node, as its users do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import rows
+from benchmarks.contenders import Contender, Kind, MountError, Source
+from benchmarks.data import make_cluster_bucket
+from benchmarks.samples import Row
+from benchmarks.session import Session
+from benchmarks.workloads import cold, raw_tcp
+from benchmarks.workloads.epochs import Cost, Epoch, finish_epoch, run_epoch, start_epoch
+from headrace.testing.cluster import ClusterBed, CommandError, Node, Rules, open_bed
+from headrace.testing.cluster.cluster_bed import BUCKET
+from headrace.testing.namespaces import can_make_namespaces
+from headrace.testing.processes import ServerStartError, process_tree
+
+NODES = 4
+SUBJECT = "headrace"
+RAW = "raw-tcp"
+IPERF = "iperf3"
+CALIBRATION_READS = 3
+SETTLE_S = 1.0
+COLD_ROWS = (rows.CLUSTER_BYTES, rows.CLUSTER_COLD)
+WARM_ROWS = (rows.CLUSTER_WARM,)
+PEER_ROWS = (
+    rows.PEER_LIMITED,
+    rows.PEER_FREE,
+    rows.PEER_SHARE,
+    rows.PEER_COST,
+    rows.LOCAL_COST,
+    rows.ORIGIN_COST,
+)
+SCALE_ROWS = (rows.SCALE_SHARE, rows.SCALE_JOIN, rows.SCALE_TIME, rows.SCALE_BYTES)
+KILL_ROWS = (rows.KILL_STALL, rows.KILL_ERRORS)
+HISTOGRAM = "How long opens and reads waited while a worker was killed"
+
+
+def run(session: Session) -> None:
+    """All rows of this group. Without namespaces there is no link to be limited, and no row."""
+    remote = [one for one in session.contenders if one.kind is Kind.PEER or one.name == SUBJECT]
+    if not can_make_namespaces():
+        for row in (*COLD_ROWS, *WARM_ROWS, *PEER_ROWS, *SCALE_ROWS, *KILL_ROWS):
+            session.samples.leave_out(row, SUBJECT, "network namespaces need root")
+        return
+    bucket = session.work / "cluster-bucket"
+    session.say(f"making {session.scale.cluster_bytes() / 2**20:.0f} MiB for the cluster")
+    make_cluster_bucket(bucket, session.scale)
+    for repetition, contender in session.repeated(remote):
+        if not session.samples.gave_up(rows.CLUSTER_COLD, contender.name):
+            session.say(f"cold epoch of {NODES} nodes {repetition + 1}: {contender.name}")
+            _epochs(session, contender, bucket)
+    for subject in remote:
+        if subject.name == SUBJECT:
+            _headrace_alone(session, subject, bucket)
+    shutil.rmtree(bucket, ignore_errors=True)
+
+
+def _headrace_alone(session: Session, subject: Contender, bucket: Path) -> None:
+    """What has no counterpart among the peers."""
+    steps: Sequence[tuple[str, Sequence[Row], Callable[[Session, Path], None]]] = (
+        ("reads from a peer", PEER_ROWS, _peers),
+        ("4 nodes join 4", SCALE_ROWS, _scale_out),
+        ("a worker is killed", KILL_ROWS, _kill),
+    )
+    for title, affected, measure in steps:
+        session.say(title)
+        with session.attempt(subject, *affected):
+            measure(session, bucket)
+
+
+# --- epochs ---
+
+
+def _epochs(session: Session, contender: Contender, bucket: Path) -> None:
+    """A cold epoch of whoever it is; Headrace goes on with a warm one."""
+    if contender.kind is Kind.PEER:
+        with session.attempt(contender, *COLD_ROWS):
+            _peer_epoch(session, contender, bucket)
+        return
+    with session.attempt(contender, *COLD_ROWS, *WARM_ROWS), _cluster(bucket, session, NODES) as cluster:
+        trees = _trees(cluster, cluster.bed.nodes)
+        _cold_epoch(session, contender, cluster, trees)
+        with session.attempt(contender, *WARM_ROWS):
+            _warm_epoch(session, contender, cluster, trees)
+
+
+def _peer_epoch(session: Session, contender: Contender, bucket: Path) -> None:
+    """The peer runs once for each node, on this machine's side of the storage's link."""
+    with _storage(bucket, session, NODES) as cluster, contextlib.ExitStack() as mounts:
+        server = cluster.server
+        source = Source(server.endpoint, BUCKET, "", server.region, server.credentials)
+        trees = []
+        for node in cluster.bed.nodes:
+            mounted = session.mounted(contender, source, f"cluster-{node.name}")
+            trees.append((node, mounts.enter_context(mounted).directory))
+        _cold_epoch(session, contender, cluster, trees)
+
+
+def _cold_epoch(
+    session: Session, contender: Contender, cluster: ClusterBed, trees: Sequence[tuple[Node, Path]]
+) -> None:
+    scale, storage = session.scale, cluster.bed.storage
+    storage.set_rate(scale.link_bits_per_s)
+    rate = _plain_bytes_per_s(session, cluster)
+    needed_s = scale.cluster_bytes() / rate
+    before = storage.link_bytes()
+    epoch = run_epoch(trees, limit_s=10 + 6 * len(trees) * needed_s, size_bytes=scale.cluster_bytes())
+    sent = (storage.link_bytes() - before).sent
+    storage.set_rate(None)
+    session.samples.add(rows.CLUSTER_BYTES, contender.name, sent / scale.cluster_bytes())
+    session.samples.add(rows.CLUSTER_COLD, contender.name, epoch.seconds / needed_s)
+
+
+def _warm_epoch(
+    session: Session, contender: Contender, cluster: ClusterBed, trees: Sequence[tuple[Node, Path]]
+) -> None:
+    """Each node's link is limited both ways; what it receives in the epoch came from the other workers."""
+    _limit_nodes(cluster, session.scale.link_bits_per_s)
+    raw = _raw(session, cluster, cluster.bed.nodes[:2])
+    before = [node.link_bytes() for node, _ in trees]
+    epoch = run_epoch(trees, limit_s=_patience_s(session), size_bytes=session.scale.cluster_bytes())
+    received = [
+        (node.link_bytes() - earlier).received for (node, _), earlier in zip(trees, before, strict=True)
+    ]
+    session.samples.add(
+        rows.CLUSTER_WARM, contender.name, sum(received) / len(received) / epoch.seconds / raw
+    )
+
+
+# --- peers and costs ---
+
+
+def _peers(session: Session, bucket: Path) -> None:
+    """Two nodes with one worker: what the other node reads comes from the peer, all of it."""
+    scale = session.scale
+    with _cluster(bucket, session, 2, start=False) as cluster:
+        holder, reader = cluster.bed.nodes
+        cluster.start_master()
+        cluster.start_worker(holder)
+        for node in (holder, reader):
+            cluster.start_mount(node)
+        for row, node in ((rows.ORIGIN_COST, holder), (rows.LOCAL_COST, holder), (rows.PEER_COST, reader)):
+            epoch, cost = _epoch_of(session, cluster, node)
+            session.samples.add(row, SUBJECT, cost)
+        raw = raw_tcp.sendfile(holder, reader, _some_file(bucket), scale.cluster_bytes())
+        session.samples.add(rows.PEER_COST, RAW, raw.processor_s / raw.size_bytes * 1e9)
+        session.samples.add(rows.PEER_FREE, RAW, raw.bytes_per_s / 1e6)
+        if (known := raw_tcp.iperf3(holder, reader)) is not None:
+            session.samples.add(rows.PEER_FREE, IPERF, known / 1e6)
+        session.samples.add(rows.PEER_FREE, SUBJECT, epoch.size_bytes / epoch.seconds / 1e6)
+        session.samples.add(rows.PEER_SHARE, SUBJECT, epoch.size_bytes / epoch.seconds / raw.bytes_per_s)
+        _limit_nodes(cluster, scale.link_bits_per_s)
+        limited = _raw(session, cluster, (holder, reader))
+        epoch, _ = _epoch_of(session, cluster, reader)
+        session.samples.add(rows.PEER_LIMITED, SUBJECT, epoch.size_bytes / epoch.seconds / limited)
+
+
+def _epoch_of(session: Session, cluster: ClusterBed, node: Node) -> tuple[Epoch, float]:
+    """One node reads everything, nothing of it from its page cache; the epoch, and its processor seconds a GB."""
+    roles = [*cluster.workers.values(), cluster.mounts[node.name]]
+    cost = Cost(pid for role in roles for pid in process_tree(role.pid))
+    trees = _trees(cluster, [node])
+    epoch = run_epoch(trees, limit_s=_patience_s(session), size_bytes=session.scale.cluster_bytes())
+    return epoch, cost.seconds_per_gigabyte(epoch)
+
+
+# --- changes ---
+
+
+def _scale_out(session: Session, bucket: Path) -> None:
+    """A warm cluster of 4 becomes one of 8; then all new nodes read everything."""
+    scale = session.scale
+    with _cluster(bucket, session, NODES, rules=Rules(block_size="4Mi")) as cluster:
+        cluster.load()
+        before = cluster.origin_object_bytes()
+        start = time.monotonic()
+        joined = cluster.grow(NODES)
+        session.samples.add(rows.SCALE_JOIN, SUBJECT, time.monotonic() - start)
+        epoch = run_epoch(
+            _trees(cluster, joined), limit_s=_patience_s(session), size_bytes=scale.cluster_bytes()
+        )
+        session.samples.add(rows.SCALE_TIME, SUBJECT, epoch.seconds)
+        session.samples.add(rows.SCALE_BYTES, SUBJECT, (cluster.origin_object_bytes() - before) / 2**20)
+        # Two heartbeats: what the workers hold now has been told.
+        time.sleep(SETTLE_S + 2 * cluster.rules.heartbeat_interval_s)
+        status = cluster.status()
+        moved = sum(status.workers[node.name].cached_bytes for node in joined)
+        session.samples.add(rows.SCALE_SHARE, SUBJECT, moved / scale.cluster_bytes() * 100)
+
+
+def _kill(session: Session, bucket: Path) -> None:
+    """Readers on two nodes, a limited storage, and the third node's worker is killed in the middle of it."""
+    scale = session.scale
+    with _cluster(bucket, session, 3) as cluster:
+        victim = cluster.bed.nodes[2]
+        cluster.bed.storage.set_rate(scale.link_bits_per_s)
+        start = time.monotonic()
+        readings = start_epoch(_trees(cluster, cluster.bed.nodes[:2]), flags=("--passes", "2"))
+        readings[0].wait_for_files(scale.cluster_files // 3)
+        victim.kill(cluster.workers[victim.name])
+        epoch = finish_epoch(readings, start, limit_s=2 * _patience_s(session))
+    session.samples.add(rows.KILL_STALL, SUBJECT, epoch.longest_wait_s)
+    session.samples.add(rows.KILL_ERRORS, SUBJECT, epoch.errors)
+    session.samples.histograms[HISTOGRAM] = epoch.waits()
+
+
+# --- the bed ---
+
+
+@contextlib.contextmanager
+def _cluster(
+    bucket: Path, session: Session, nodes: int, *, rules: Rules | None = None, start: bool = True
+) -> Iterator[ClusterBed]:
+    """A cluster over the bucket; what keeps it from working is a MountError with the ends of its logs."""
+    chosen = rules or Rules(block_size="4Mi", counts_objects=False)
+    with ClusterBed(open_bed(nodes, base=session.work.parent), chosen, bucket=bucket) as cluster:
+        try:
+            if start:
+                cluster.start()
+            yield cluster
+        except (CommandError, ServerStartError, RuntimeError) as error:
+            session.say(cluster.bed.log_tails())
+            raise MountError(f"{type(error).__name__}: {error}") from error
+
+
+def _storage(bucket: Path, session: Session, nodes: int) -> contextlib.AbstractContextManager[ClusterBed]:
+    """The same bed and storage without any role of ours."""
+    return _cluster(bucket, session, nodes, start=False)
+
+
+def _trees(cluster: ClusterBed, nodes: Sequence[Node]) -> list[tuple[Node, Path]]:
+    return [(node, cluster.mountpoint(node)) for node in nodes]
+
+
+def _limit_nodes(cluster: ClusterBed, bits_per_s: int) -> None:
+    for node in cluster.bed.nodes:
+        node.set_rate(bits_per_s, received_bits_per_s=bits_per_s)
+
+
+def _raw(session: Session, cluster: ClusterBed, nodes: Sequence[Node]) -> float:
+    """Bytes a second of a plain sendfile between two nodes, as their links are now."""
+    sender, receiver = nodes
+    size = min(session.scale.cluster_bytes(), session.scale.link_bits_per_s // 8)
+    return raw_tcp.sendfile(sender, receiver, _some_file(cluster.bucket), size).bytes_per_s
+
+
+def _some_file(bucket: Path) -> Path:
+    return next(path for path in sorted(bucket.rglob("*")) if path.is_file())
+
+
+def _plain_bytes_per_s(session: Session, cluster: ClusterBed) -> float:
+    """The best of a few plain GETs: what the storage's link gives to anybody. Also brings the file into its memory."""
+    key = str(_some_file(cluster.bucket).relative_to(cluster.bucket))
+    size, client = session.scale.cluster_file_bytes, cluster.server.client()
+    return size / min(cold.get_seconds(client, BUCKET, key, size) for _ in range(CALIBRATION_READS))
+
+
+def _patience_s(session: Session) -> float:
+    """Generous: ten times what the limited link needs for the data of all nodes."""
+    return 30 + 10 * NODES * session.scale.cluster_bytes() * 8 / session.scale.link_bits_per_s

@@ -1,0 +1,201 @@
+//! Reading from the workers of a cluster: whom to ask for which bytes, and what to do when one does not answer.
+//!
+//! `MemberOrigin` is what a mount reads from: an `Origin` whose bytes come from workers. `HandoverOrigin` is what a
+//! worker fills its cache from: previous owners and the primary are asked before the real origin, so that the cluster
+//! takes each byte from the storage system once. Both stand below `transfer`, which knows nothing of clusters.
+//!
+//! - `segments`, `candidates`: pure decisions;
+//! - `suspects`, `hedging`: what was learnt about members that fail or lag;
+//! - `peers`: the one thing asked of the network, so that tests can drive every failure;
+//! - `reading`: one segment of one file, from member to member until it is whole;
+//! - `orders`, `holding`: having owners hold blocks, for loads and for workers that leave.
+
+mod candidates;
+mod handover_origin;
+mod hedging;
+mod holding;
+mod member_origin;
+mod options;
+mod orders;
+mod peers;
+mod reading;
+mod segments;
+mod suspects;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Result;
+use crate::ids::{BlockSize, FileId};
+use crate::metrics::Metrics;
+use crate::origin::ByteStream;
+use crate::ring::{Ring, View, stripe_of};
+use crate::wire::{GetRequest, PeerCommand};
+
+pub use handover_origin::HandoverOrigin;
+pub use holding::{HoldJob, HoldProgress, HoldState, Orders};
+pub use member_origin::MemberOrigin;
+pub use options::{ClusterOptions, Identity};
+pub use orders::{HoldOrder, orders};
+pub use peers::Peers;
+
+use hedging::Hedging;
+use suspects::Suspects;
+
+/// How long between two looks at a member that failed.
+const PROBE_EVERY: Duration = Duration::from_millis(500);
+
+/// What one process knows of its cluster: the view, who seems not to answer, and the connections.
+pub struct Cluster {
+    ring: ArcSwap<Ring>,
+    /// Told of every change that may let a waiting read go on: a new view, a member that answers again.
+    changed: watch::Sender<u64>,
+    peers: Arc<dyn Peers>,
+    suspects: Suspects,
+    hedging: Hedging,
+    options: ClusterOptions,
+    metrics: Metrics,
+    runtime: Handle,
+    closing: CancellationToken,
+}
+
+impl Cluster {
+    /// A cluster as `view` says. `Config` when the view makes no sense.
+    pub fn new(
+        view: View,
+        peers: Arc<dyn Peers>,
+        options: ClusterOptions,
+        metrics: Metrics,
+        runtime: Handle,
+    ) -> Result<Arc<Self>> {
+        let ring = Ring::new(view)?;
+        note_view(&metrics, &ring);
+        Ok(Arc::new(Cluster {
+            ring: ArcSwap::from_pointee(ring),
+            changed: watch::Sender::new(0),
+            peers,
+            suspects: Suspects::default(),
+            hedging: Hedging::default(),
+            options,
+            metrics,
+            runtime,
+            closing: CancellationToken::new(),
+        }))
+    }
+
+    /// Goes by `view` from now on; reads under way go on where they are.
+    pub fn set_view(&self, view: View) -> Result<()> {
+        let ring = Ring::new(view)?;
+        self.suspects.keep_only(|member| ring.view().members.iter().any(|known| known.id == *member));
+        note_view(&self.metrics, &ring);
+        self.ring.store(Arc::new(ring));
+        self.announce();
+        Ok(())
+    }
+
+    /// The members and their places.
+    pub fn ring(&self) -> Arc<Ring> {
+        self.ring.load_full()
+    }
+
+    pub fn options(&self) -> &ClusterOptions {
+        &self.options
+    }
+
+    /// The number of this process's own member in `ring`, when it is a worker of it.
+    pub fn me(&self, ring: &Ring) -> Option<usize> {
+        let identity = self.options.identity.as_ref()?;
+        ring.view().members.iter().position(|member| member.id == identity.member)
+    }
+
+    /// Asks a member as it is: no other one in its place.
+    pub async fn ask(&self, address: &str, request: &GetRequest) -> Result<Option<ByteStream>> {
+        self.peers.get(address, request).await
+    }
+
+    /// Has every member carry out a command; what each reports. Fails with the first that cannot.
+    pub async fn tell_everybody(&self, command: &PeerCommand) -> Result<Vec<Value>> {
+        let ring = self.ring();
+        let asked = ring.view().members.iter().map(|member| self.peers.command(&member.address, command));
+        futures::future::try_join_all(asked).await
+    }
+
+    /// Where the worker on this machine lends its files, if there is one that does.
+    pub fn lease_socket(&self) -> Option<PathBuf> {
+        let ring = self.ring();
+        let mut here = ring.view().members.iter().filter(|member| member.node == self.options.node);
+        here.find_map(|member| member.lease_socket.clone())
+    }
+
+    /// True when a worker on this machine owns the block.
+    pub fn is_local(&self, file: &FileId, index: u32, block_size: BlockSize) -> bool {
+        let ring = self.ring();
+        let owners = ring.owners(stripe_of(file, index, block_size));
+        owners.into_iter().any(|owner| ring.member(owner).node == self.options.node)
+    }
+
+    /// Ends the probing of members, and jobs.
+    pub fn close(&self) {
+        self.closing.cancel();
+    }
+
+    fn announce(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Leaves this member to the last until it answers a probe.
+    fn suspect(self: &Arc<Self>, ring: &Ring, member: usize, reason: &crate::error::Error) {
+        let (id, address) = (ring.member(member).id.clone(), ring.member(member).address.clone());
+        if !self.suspects.add(&id) {
+            return;
+        }
+        tracing::warn!(member = %id.0, %address, %reason, "worker does not answer; asking others until it does");
+        self.metrics.cluster_suspects.set(self.suspects.count() as u64);
+        let cluster = self.clone();
+        self.runtime.spawn(async move {
+            if cluster.probe(&id, &address).await {
+                tracing::info!(member = %id.0, "worker answers again");
+            }
+            cluster.suspects.remove(&id);
+            cluster.metrics.cluster_suspects.set(cluster.suspects.count() as u64);
+            cluster.announce();
+        });
+    }
+
+    /// Asks again and again until the member answers (true), or is no longer known.
+    async fn probe(&self, id: &crate::ring::MemberId, address: &str) -> bool {
+        loop {
+            tokio::select! {
+                () = self.closing.cancelled() => return false,
+                () = tokio::time::sleep(PROBE_EVERY) => {}
+            }
+            if !self.suspects.contains(id) {
+                return false;
+            }
+            if self.peers.is_alive(address).await {
+                return true;
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ring = self.ring.load();
+        write!(f, "Cluster(epoch {}, {} members)", ring.view().epoch, ring.view().members.len())
+    }
+}
+
+fn note_view(metrics: &Metrics, ring: &Ring) {
+    metrics.cluster_epoch.set(ring.view().epoch);
+    metrics.cluster_members.set(ring.view().members.len() as u64);
+}

@@ -1,0 +1,380 @@
+//! Every way in which members fail, against members that are nothing but those failures: what is read is right, or an
+//! error that says why, and it ends in time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use proptest::prelude::*;
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::error::{Error, ErrorKind, Retry};
+use crate::ids::{BlockSize, ByteRange, Version};
+use crate::origin::{Capability, ListedObject, ObjectVersion, Origin};
+use crate::ring::{Member, MemberId, MemberState, STRIPE_BYTES};
+use crate::sync::Mutex;
+use crate::wire::{GetRequest, PeerCommand, REPORTED};
+
+const SIZE: u64 = 3 * STRIPE_BYTES + 12_345;
+
+/// How a member behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    Well,
+    /// Nothing listens.
+    Refuses,
+    /// Answers nothing; the wire gives up on it.
+    Freezes,
+    /// Breaks off after so many bytes, and is gone then.
+    BreaksAfter(u64),
+    /// Ends early without an error.
+    Shortens,
+    /// What it sends does not match its checksum.
+    Corrupts,
+    /// Says that the origin does not answer it.
+    LostOrigin,
+    /// Says that the file has changed.
+    SaysStale,
+}
+
+/// Members by address, with what was asked of them.
+struct Crowd {
+    manners: Mutex<HashMap<String, Manner>>,
+    asked: Mutex<Vec<(String, GetRequest)>>,
+    /// Members that answer only when asked for what they fetch, not for what they have cached.
+    empty: Vec<String>,
+}
+
+pub(super) fn member(number: usize) -> Member {
+    Member {
+        id: MemberId(format!("worker-{number}").into()),
+        address: format!("198.18.0.{number}:7031"),
+        node: format!("node-{number}"),
+        weight: 100,
+        state: MemberState::Active,
+        joined_epoch: number as u64,
+        cached_bytes: 1,
+        lease_socket: None,
+    }
+}
+
+pub(super) fn view(members: usize, replicas: u32) -> View {
+    View { epoch: 1, replicas, members: (0..members).map(member).collect() }
+}
+
+/// Bytes that depend on their place.
+fn content(range: ByteRange) -> Bytes {
+    (range.start..range.end).map(|place| (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Unreachable, "nobody listens").with_retry(Retry::Temporary)
+}
+
+#[async_trait]
+impl Peers for Crowd {
+    async fn get(&self, address: &str, request: &GetRequest) -> Result<Option<ByteStream>> {
+        self.asked.lock().push((address.to_owned(), request.clone()));
+        if request.cached_only && self.empty.iter().any(|empty| empty == address) {
+            return Ok(None);
+        }
+        let manner = self.manners.lock()[address];
+        let pieces = |range: ByteRange| {
+            let starts = (range.start..range.end).step_by(1 << 20);
+            starts.map(move |start| content(ByteRange { start, end: (start + (1 << 20)).min(range.end) }))
+        };
+        let all = request.range;
+        let cut = |bytes: u64| ByteRange { start: all.start, end: (all.start + bytes).min(all.end) };
+        let stream = |range, end: Option<Error>| {
+            let end = futures::stream::iter(end.map(Err));
+            Ok(Some(futures::stream::iter(pieces(range).map(Ok)).chain(end).boxed()))
+        };
+        match manner {
+            Manner::Well => stream(all, None),
+            Manner::Refuses => Err(gone()),
+            Manner::Freezes => {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                Err(Error::new(ErrorKind::Timeout, "silent").with_retry(Retry::Temporary))
+            }
+            Manner::BreaksAfter(bytes) => {
+                self.manners.lock().insert(address.to_owned(), Manner::Refuses);
+                stream(cut(bytes), Some(gone()))
+            }
+            Manner::Shortens => stream(cut(all.length() / 2), None),
+            Manner::Corrupts => Err(Error::new(ErrorKind::Corrupt, "wrong checksum")),
+            Manner::LostOrigin => Err(gone().with_context(REPORTED, address)),
+            Manner::SaysStale => Err(Error::new(ErrorKind::Stale, "changed").with_context(REPORTED, address)),
+        }
+    }
+
+    async fn command(&self, address: &str, _command: &PeerCommand) -> Result<Value> {
+        match self.manners.lock()[address] {
+            Manner::Refuses | Manner::Freezes => Err(gone()),
+            _ => Ok(Value::Null),
+        }
+    }
+}
+
+fn crowd(manners: &[Manner]) -> Arc<Crowd> {
+    let manners = manners.iter().enumerate().map(|(number, manner)| (member(number).address, *manner)).collect();
+    Arc::new(Crowd { manners: Mutex::new(manners), asked: Mutex::default(), empty: Vec::new() })
+}
+
+fn cluster(crowd: &Arc<Crowd>, view: View, options: ClusterOptions) -> Arc<Cluster> {
+    Cluster::new(view, crowd.clone(), options, Metrics::new(), Handle::current()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn patient(seconds: u64) -> ClusterOptions {
+    ClusterOptions { read_deadline: Duration::from_secs(seconds), ..ClusterOptions::default() }
+}
+
+fn object(number: u64) -> ObjectVersion {
+    ObjectVersion { key: format!("file-{number}").into_bytes().into(), size: SIZE, version: Version::ModifiedNs(1) }
+}
+
+async fn read(cluster: &Arc<Cluster>, number: u64, range: ByteRange) -> Result<Bytes> {
+    let origin = MemberOrigin::new("s3://bucket", cluster.clone(), BlockSize::DEFAULT);
+    let stream = origin.read(&object(number), range).await?;
+    let pieces: Vec<Bytes> = stream.try_collect().await?;
+    Ok(pieces.concat().into())
+}
+
+fn paused(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.unwrap_or_else(|error| panic!("{error}")).block_on(test);
+}
+
+fn any_failure() -> impl Strategy<Value = Manner> {
+    prop_oneof![
+        Just(Manner::Well),
+        Just(Manner::Refuses),
+        Just(Manner::Freezes),
+        (0..SIZE).prop_map(Manner::BreaksAfter),
+        Just(Manner::Shortens),
+        Just(Manner::Corrupts),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn with_one_good_member_every_read_is_right(
+        failures in prop::collection::vec(any_failure(), 1..7),
+        replicas in 1u32..4,
+        (start, length) in (0..SIZE, 1..SIZE / 3),
+        number in any::<u64>(),
+        node in 0usize..8,
+    ) {
+        paused(async {
+            let mut manners = failures.clone();
+            manners.push(Manner::Well);
+            let crowd = crowd(&manners);
+            let options = ClusterOptions { node: format!("node-{node}"), ..patient(120) };
+            let cluster = cluster(&crowd, view(manners.len(), replicas), options);
+            let range = ByteRange::new(start, length).clamp_to(SIZE);
+            for _ in 0..2 {
+                let found = read(&cluster, number, range).await;
+                assert!(found.unwrap_or_else(|error| panic!("{error:?}")) == content(range));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_member_that_froze_is_asked_no_more_until_it_answers_again() {
+    paused(async {
+        let crowd = crowd(&[Manner::Freezes, Manner::Well]);
+        let cluster = cluster(&crowd, view(2, 1), patient(60));
+        for number in 0..40 {
+            read(&cluster, number, ByteRange::new(0, 1000)).await.unwrap_or_else(|error| panic!("{error:?}"));
+        }
+        let frozen = member(0).address;
+        let asks = |crowd: &Crowd| crowd.asked.lock().iter().filter(|(address, _)| *address == frozen).count();
+        assert_eq!(asks(&crowd), 1);
+        crowd.manners.lock().insert(frozen.clone(), Manner::Well);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        for number in 0..40 {
+            read(&cluster, number, ByteRange::new(0, 1000)).await.unwrap_or_else(|error| panic!("{error:?}"));
+        }
+        assert!(asks(&crowd) > 5, "{}", asks(&crowd));
+    });
+}
+
+#[test]
+fn with_nobody_there_a_read_waits_and_goes_on_when_somebody_is_back() {
+    paused(async {
+        let crowd = crowd(&[Manner::Refuses, Manner::Refuses]);
+        let cluster = cluster(&crowd, view(2, 1), patient(300));
+        let reading = tokio::spawn({
+            let cluster = cluster.clone();
+            async move { read(&cluster, 1, ByteRange::new(5, 100)).await }
+        });
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        assert!(!reading.is_finished());
+        assert_eq!(cluster.metrics.cluster_waiting_reads.get(), 1);
+        crowd.manners.lock().insert(member(1).address, Manner::Well);
+        let found = reading.await.unwrap_or_else(|error| panic!("{error}"));
+        assert!(found.unwrap_or_else(|error| panic!("{error:?}")) == content(ByteRange::new(5, 100)));
+        assert_eq!(cluster.metrics.cluster_waiting_reads.get(), 0);
+    });
+}
+
+#[test]
+fn with_nobody_there_until_the_deadline_the_read_says_so() {
+    paused(async {
+        let crowd = crowd(&[Manner::Refuses, Manner::Freezes]);
+        let cluster = cluster(&crowd, view(2, 2), patient(30));
+        let started = tokio::time::Instant::now();
+        let error = read(&cluster, 1, ByteRange::new(0, 10)).await.err().unwrap_or_else(|| panic!("nobody is there"));
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        assert!((28..40).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
+        assert!(error.message().contains("file-1"), "{error}");
+    });
+}
+
+#[test]
+fn a_new_view_lets_a_waiting_read_go_on() {
+    paused(async {
+        let crowd = crowd(&[Manner::Refuses, Manner::Well]);
+        let cluster = cluster(&crowd, View { members: vec![member(0)], ..view(1, 1) }, patient(300));
+        let reading = tokio::spawn({
+            let cluster = cluster.clone();
+            async move { read(&cluster, 1, ByteRange::new(5, 100)).await }
+        });
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        cluster.set_view(View { epoch: 2, ..view(2, 1) }).unwrap_or_else(|error| panic!("{error}"));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(reading.is_finished());
+    });
+}
+
+#[test]
+fn what_workers_say_of_the_origin_is_told_at_once() {
+    paused(async {
+        for (manner, kind) in [(Manner::SaysStale, ErrorKind::Stale), (Manner::LostOrigin, ErrorKind::Unreachable)] {
+            let crowd = crowd(&[manner; 6]);
+            let cluster = cluster(&crowd, view(6, 2), patient(300));
+            let error = read(&cluster, 1, ByteRange::new(0, 10)).await.err().unwrap_or_else(|| panic!("it fails"));
+            assert_eq!(error.kind(), kind);
+            assert!(crowd.asked.lock().len() <= 2);
+        }
+    });
+}
+
+#[test]
+fn a_slow_replica_is_hedged_with_cached_bytes_only() {
+    paused(async {
+        let crowd = crowd(&[Manner::Well, Manner::Well]);
+        let cluster = cluster(&crowd, view(2, 2), patient(60));
+        for number in 0..100 {
+            read(&cluster, number, ByteRange::new(0, 10)).await.unwrap_or_else(|error| panic!("{error:?}"));
+        }
+        crowd.asked.lock().clear();
+        crowd.manners.lock().insert(member(0).address, Manner::Freezes);
+        let started = tokio::time::Instant::now();
+        for number in 0..4 {
+            read(&cluster, number, ByteRange::new(0, 10)).await.unwrap_or_else(|error| panic!("{error:?}"));
+        }
+        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+        assert!(crowd.asked.lock().iter().any(|(_, request)| request.cached_only));
+        assert!(cluster.metrics.cluster_hedges.get() > 0);
+    });
+}
+
+/// An origin that counts.
+struct Source(Mutex<u64>);
+
+#[async_trait]
+impl Origin for Source {
+    fn name(&self) -> &str {
+        "s3://bucket"
+    }
+
+    fn capability(&self) -> Capability {
+        Capability { conditional_read: true, list_from_key: false, etags: true, symlinks: false }
+    }
+
+    async fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn list(&self, _sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+        Ok(())
+    }
+
+    async fn read(&self, _object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
+        *self.0.lock() += range.length();
+        Ok(futures::stream::iter([Ok(content(range))]).boxed())
+    }
+}
+
+async fn fill(crowd: &Arc<Crowd>, view: View, me: usize, number: u64) -> (Bytes, u64) {
+    let identity = Some(Identity { member: member(me).id });
+    let cluster = cluster(crowd, view, ClusterOptions { identity, ..patient(60) });
+    let source = Arc::new(Source(Mutex::new(0)));
+    let origin = HandoverOrigin::new(source.clone(), cluster, BlockSize::DEFAULT);
+    let stream =
+        origin.read(&object(number), ByteRange::new(0, SIZE)).await.unwrap_or_else(|error| panic!("{error:?}"));
+    let pieces: Vec<Bytes> = stream.try_collect().await.unwrap_or_else(|error| panic!("{error:?}"));
+    let taken = *source.0.lock();
+    (pieces.concat().into(), taken)
+}
+
+#[test]
+fn a_new_owner_takes_what_others_have_and_nothing_from_the_origin() {
+    paused(async {
+        let crowd = crowd(&[Manner::Well; 4]);
+        // The last to join: whatever it owns, one of the others had before.
+        let (bytes, from_origin) = fill(&crowd, view(4, 1), 3, 9).await;
+        assert!(bytes == content(ByteRange::new(0, SIZE)));
+        assert_eq!(from_origin, 0);
+        assert!(crowd.asked.lock().iter().all(|(_, request)| request.direct));
+    });
+}
+
+#[test]
+fn what_no_member_has_comes_from_the_origin_once() {
+    paused(async {
+        let mut nobody = Arc::into_inner(crowd(&[Manner::Well; 4])).unwrap_or_else(|| panic!("one owner"));
+        nobody.empty = (0..4).map(|number| member(number).address).collect();
+        let crowd = Arc::new(nobody);
+        let primary = |number: u64| {
+            let ring = Ring::new(view(4, 1)).unwrap_or_else(|error| panic!("{error}"));
+            let key = crate::ids::FileKey {
+                dataset: "s3://bucket".into(),
+                path: object(number).key,
+                size: SIZE,
+                version: Version::ModifiedNs(1),
+            };
+            ring.owners(crate::ring::stripe_of(&key.id(), 0, BlockSize::DEFAULT))[0]
+        };
+        let (bytes, from_origin) = fill(&crowd, view(4, 1), primary(5), 5).await;
+        assert!(bytes == content(ByteRange::new(0, SIZE)));
+        assert_eq!(from_origin, SIZE);
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn however_other_members_fail_a_fill_is_right(
+        manners in prop::collection::vec(any_failure(), 2..6),
+        replicas in 1u32..4,
+        number in any::<u64>(),
+        me in 0usize..6,
+    ) {
+        paused(async {
+            let crowd = crowd(&manners);
+            let (bytes, _) = fill(&crowd, view(manners.len(), replicas), me % manners.len(), number).await;
+            assert!(bytes == content(ByteRange::new(0, SIZE)));
+        });
+    }
+}

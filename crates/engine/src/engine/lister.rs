@@ -1,0 +1,160 @@
+//! The part of an engine that a master needs: it lists origins into snapshots, and has loads carried out. Caches nothing
+//! and serves nobody.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::holding::SnapshotOrders;
+use super::job::Job;
+use super::state::StateDirectory;
+use super::{listing, parts};
+use crate::cluster::{Cluster, HoldJob};
+use crate::config::EngineConfig;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ids::BlockSize;
+use crate::metrics::Metrics;
+use crate::origin::Origin;
+use crate::snapshot::Snapshot;
+use crate::sync::Mutex;
+use crate::vfs::Selection;
+use crate::wire::PeerCommand;
+
+/// The origins of a dataset, and the snapshots taken of them.
+pub struct Lister {
+    config: EngineConfig,
+    state: StateDirectory,
+    block_size: BlockSize,
+    runtime: Runtime,
+    origins: Vec<Arc<dyn Origin>>,
+    cluster: Option<Arc<Cluster>>,
+    metrics: Metrics,
+    current: Mutex<Snapshot>,
+    refreshing: Mutex<()>,
+}
+
+/// A new snapshot.
+pub struct Listed {
+    pub version: u64,
+    pub path: PathBuf,
+    /// What differs from the one before, and what it holds.
+    pub report: Value,
+}
+
+impl Lister {
+    /// Takes the state directory and a first snapshot, or the last one if the origins do not answer.
+    pub fn open(config: EngineConfig) -> Result<Self> {
+        let state = StateDirectory::own(&config.state_directory)?;
+        let block_size = parts::block_size(&config)?;
+        let runtime = parts::runtime(config.transfer.threads)?;
+        let metrics = Metrics::new();
+        let cluster = config.cluster.as_ref();
+        let cluster = cluster.map(|cluster| parts::open_cluster(cluster, &metrics, runtime.handle())).transpose()?;
+        let _within = runtime.enter();
+        let origins = parts::open_origins(&config, None, &metrics)?;
+        let (snapshot, _) = listing::first_snapshot(&config, &state, runtime.handle(), &origins)?;
+        drop(_within);
+        let (current, refreshing) = (Mutex::new(snapshot), Mutex::new(()));
+        Ok(Lister { config, state, block_size, runtime, origins, cluster, metrics, current, refreshing })
+    }
+
+    /// The snapshot that is current now.
+    pub fn current(&self) -> Listed {
+        self.listed(&self.current.lock(), Value::Null)
+    }
+
+    /// Lists the origins again.
+    pub fn refresh(&self) -> Result<Listed> {
+        let _one_at_a_time = self.refreshing.lock();
+        let path = self.state.snapshot_path(self.state.next_version());
+        let before = self.current.lock().clone();
+        let handle = self.runtime.handle();
+        listing::check_all(handle, &self.origins)?;
+        let mounts = listing::mount_paths(&self.config);
+        let (snapshot, difference) = listing::take_snapshot(handle, &self.origins, &mounts, &path, Some(&before))?;
+        let difference = serde_json::to_value(difference).unwrap_or(Value::Null);
+        self.state.prune(snapshot.version(), &[]);
+        *self.current.lock() = snapshot.clone();
+        Ok(self.listed(&snapshot, difference))
+    }
+
+    fn listed(&self, snapshot: &Snapshot, difference: Value) -> Listed {
+        let version = snapshot.version();
+        let report = json!({
+            "version": version,
+            "files": snapshot.files(),
+            "bytes": snapshot.total_bytes(),
+            "difference": difference,
+        });
+        Listed { version, path: self.state.snapshot_path(version), report }
+    }
+
+    /// Canonical names of the origins with the places that they have in the tree.
+    pub fn origins(&self) -> Vec<(String, String)> {
+        let paths = self.config.origins.iter().map(|mount| mount.path.clone());
+        paths.zip(self.origins.iter().map(|origin| origin.name().to_owned())).collect()
+    }
+
+    pub fn block_size(&self) -> BlockSize {
+        self.block_size
+    }
+
+    /// Goes by this view of the workers from now on.
+    pub fn set_view(&self, view: &Value) -> Result<()> {
+        self.cluster()?.set_view(parts::view(view)?)
+    }
+
+    /// Starts having the files at and below `paths` held by their owners.
+    pub fn load(
+        &self,
+        paths: &[impl AsRef<[u8]>],
+        replicas: Option<u32>,
+        bytes_per_second: Option<u64>,
+    ) -> Result<Arc<dyn Job>> {
+        let orders = SnapshotOrders::new(self.select(paths)?, self.block_size);
+        Ok(HoldJob::start(self.cluster()?, Arc::new(orders), self.block_size, replicas, bytes_per_second))
+    }
+
+    /// Has every worker drop the files at and below `paths`; the bytes given back.
+    pub fn evict(&self, paths: &[impl AsRef<[u8]>]) -> Result<u64> {
+        let selected = self.select(paths)?;
+        let commands = selected.sources().map(|source| PeerCommand::Evict { key: (**source.key()).clone() });
+        let reports = self.tell_everybody(commands)?;
+        Ok(reports.iter().filter_map(|report| report["evicted_bytes"].as_u64()).sum())
+    }
+
+    /// The ids of the files at and below `paths`, as workers know them.
+    pub fn file_ids(&self, paths: &[impl AsRef<[u8]>]) -> Result<Vec<String>> {
+        Ok(self.select(paths)?.sources().map(|source| source.id().to_string()).collect())
+    }
+
+    /// The values of all metrics as OpenMetrics text.
+    pub fn metrics_text(&self) -> String {
+        self.metrics.encode()
+    }
+
+    pub fn close(&self) {
+        self.cluster.iter().for_each(|cluster| cluster.close());
+    }
+
+    fn select(&self, paths: &[impl AsRef<[u8]>]) -> Result<Selection> {
+        Selection::of(self.current.lock().clone(), self.origins.clone(), paths)
+    }
+
+    fn cluster(&self) -> Result<&Arc<Cluster>> {
+        self.cluster.as_ref().ok_or_else(|| Error::new(ErrorKind::Unsupported, "no cluster is configured"))
+    }
+
+    fn tell_everybody(&self, commands: impl Iterator<Item = PeerCommand>) -> Result<Vec<Value>> {
+        let cluster = self.cluster()?;
+        self.runtime.block_on(async {
+            let mut reports = Vec::new();
+            for command in commands {
+                reports.extend(cluster.tell_everybody(&command).await?);
+            }
+            Ok(reports)
+        })
+    }
+}

@@ -1,0 +1,239 @@
+//! The mount's side: `Blocks` of the worker on this machine, read from its own data files. One round trip for a file
+//! that is not on lease, none for one that is; without a worker nothing is here, and what was on lease stays right.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::lanes::{Answer, Lanes, Ticket};
+use super::table::{Lease, Left, Table};
+use crate::budget::{Budget, Permit};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ids::{BlockSize, FileId, FileKey};
+use crate::store::{BlockHandle, BlockMap, Blocks, Put, WholeFile};
+
+/// Which blocks the worker of this machine is asked for. Called for every block that is not on lease: must be quick.
+pub type IsLocal = Arc<dyn Fn(&FileId, u32) -> bool + Send + Sync>;
+
+/// How a mount leases.
+#[derive(Clone)]
+pub struct LeaseOptions {
+    /// Most files on lease at a time; the worker may allow fewer.
+    pub files: usize,
+    /// How long "that is not here" is believed, unless `note_stored` comes first.
+    pub absence: Duration,
+    /// A lease is given back after one to two times as long without use.
+    pub idle: Duration,
+    /// Longest wait for an answer.
+    pub patience: Duration,
+    pub is_local: IsLocal,
+}
+
+impl Default for LeaseOptions {
+    /// Asks for every block.
+    fn default() -> Self {
+        LeaseOptions {
+            files: 2048,
+            absence: Duration::from_secs(1),
+            idle: Duration::from_secs(20),
+            patience: Duration::from_secs(1),
+            is_local: Arc::new(|_, _| true),
+        }
+    }
+}
+
+/// The blocks of this machine's worker. Safe to share between threads; its methods never wait for anything but the
+/// worker, and for that at most `LeaseOptions::patience`.
+pub struct LeasedBlocks {
+    shared: Arc<Shared>,
+    /// Dropping it ends the thread that gives idle leases back.
+    _ending: SyncSender<()>,
+}
+
+struct Shared {
+    lanes: Lanes,
+    table: Table,
+    block_size: BlockSize,
+    descriptors: Budget,
+    options: LeaseOptions,
+}
+
+/// Why `put` takes nothing.
+const KEPT_BY_WORKER: &str = "kept-by-worker";
+
+impl LeasedBlocks {
+    /// Blocks of the worker that listens at `socket`, now or later. Each file on lease takes one of `descriptors`.
+    pub fn new(socket: &Path, block_size: BlockSize, descriptors: Budget, options: LeaseOptions) -> Result<Arc<Self>> {
+        let lanes = Lanes::new(socket, block_size, options.patience);
+        let (table, idle) = (Table::new(options.files), options.idle);
+        let shared = Arc::new(Shared { lanes, table, block_size, descriptors, options });
+        let (ending, ended) = sync_channel(0);
+        let tidied = Arc::downgrade(&shared);
+        std::thread::Builder::new()
+            .name("headrace-tidy".into())
+            .spawn(move || while ended.recv_timeout(idle) == Err(RecvTimeoutError::Timeout) && tidy(&tidied) {})
+            .map_err(|error| {
+                Error::new(ErrorKind::Unexpected, "cannot start the thread that gives leases back").with_source(error)
+            })?;
+        Ok(Arc::new(LeasedBlocks { shared, _ending: ending }))
+    }
+
+    /// The worker has just got more blocks of a file: the next look asks again.
+    pub fn note_stored(&self, file: &FileId) {
+        self.shared.table.outdate(file);
+    }
+
+    /// Files on lease now.
+    pub fn leased_files(&self) -> usize {
+        self.shared.table.len()
+    }
+}
+
+fn tidy(shared: &Weak<Shared>) -> bool {
+    let Some(shared) = shared.upgrade() else { return false };
+    shared.give_back(shared.table.grow_older());
+    true
+}
+
+impl Shared {
+    /// The lease that holds the block.
+    fn holding(&self, file: &FileId, index: u32, size: u64) -> Option<Arc<Lease>> {
+        let known = self.table.find(file);
+        if let Some(lease) = known.as_ref().filter(|lease| lease.holds(index, self.block_size)) {
+            return Some(lease.clone());
+        }
+        if !self.is_worth_asking(file, known.as_deref()) || !(self.options.is_local)(file, index) {
+            return None;
+        }
+        drop(known);
+        self.ask(file, size, Some(index)).filter(|lease| lease.holds(index, self.block_size))
+    }
+
+    fn whole(&self, file: &FileId, size: u64) -> Option<Arc<Lease>> {
+        let known = self.table.find(file);
+        if let Some(lease) = known.as_ref().filter(|lease| lease.whole) {
+            return Some(lease.clone());
+        }
+        let is_local = |index| (self.options.is_local)(file, index);
+        if !self.is_worth_asking(file, known.as_deref()) || !(0..self.block_size.count(size)).all(is_local) {
+            return None;
+        }
+        drop(known);
+        self.ask(file, size, None).filter(|lease| lease.whole)
+    }
+
+    fn is_worth_asking(&self, file: &FileId, known: Option<&Lease>) -> bool {
+        let (now, absence) = (Instant::now(), self.options.absence);
+        match known {
+            Some(lease) => lease.is_old(now, absence),
+            None => !self.table.is_absent(file, now, absence),
+        }
+    }
+
+    fn ask(&self, file: &FileId, size: u64, wanted: Option<u32>) -> Option<Arc<Lease>> {
+        let permit = self.descriptor(file)?;
+        let asked = Instant::now();
+        match self.lanes.ask(file, size, wanted)? {
+            Answer::Absent => {
+                self.table.note_absent(file, asked);
+                None
+            }
+            Answer::Lent { file: descriptor, whole, unverified, blocks, ticket } => {
+                let terms = Terms { whole, unverified, blocks, ticket, asked };
+                let lease = Arc::new(lease(descriptor, size, terms, permit)?);
+                let limit = self.options.files.min(self.lanes.most_leases());
+                let mut left = self.table.insert(*file, lease.clone(), limit);
+                // The worker has put the new lease in the place of that one.
+                left.retain(|(id, old)| id != file || old.ticket != ticket);
+                self.give_back(left);
+                Some(lease)
+            }
+        }
+    }
+
+    fn descriptor(&self, near: &FileId) -> Option<Permit> {
+        self.descriptors.try_acquire(1).or_else(|| {
+            let left = self.table.remove_one(near)?;
+            self.give_back([left]);
+            self.descriptors.try_acquire(1)
+        })
+    }
+
+    fn give_back(&self, left: impl IntoIterator<Item = Left>) {
+        left.into_iter().for_each(|(id, lease)| self.lanes.release(lease.ticket, &id));
+    }
+
+    fn handle(&self, lease: Arc<Lease>, index: u32) -> BlockHandle {
+        let range = self.block_size.range(index, lease.size);
+        BlockHandle::new(lease.file.clone(), range.start, range.length() as u32, lease)
+    }
+}
+
+/// What the worker said of a file that it lent.
+struct Terms {
+    whole: bool,
+    unverified: bool,
+    blocks: BlockMap,
+    ticket: Ticket,
+    asked: Instant,
+}
+
+/// `None` for what is no data file, whatever the other side says.
+fn lease(file: File, size: u64, terms: Terms, descriptor: Permit) -> Option<Lease> {
+    let data = file.metadata().ok().filter(|data| data.is_file())?;
+    Some(Lease {
+        file: Arc::new(file),
+        size,
+        length: data.len(),
+        whole: terms.whole && data.len() == size,
+        blocks: terms.blocks,
+        unverified: terms.unverified,
+        asked: terms.asked,
+        outdated: false.into(),
+        ticket: terms.ticket,
+        _descriptor: descriptor,
+    })
+}
+
+impl Blocks for LeasedBlocks {
+    fn get(&self, file: &FileId, index: u32, size: u64) -> Option<BlockHandle> {
+        let lease = self.shared.holding(file, index, size)?;
+        Some(self.shared.handle(lease, index))
+    }
+
+    fn may_contain(&self, file: &FileId, index: u32) -> bool {
+        self.shared.table.find(file).is_some_and(|lease| lease.holds(index, self.shared.block_size))
+    }
+
+    fn expects(&self, file: &FileId, index: u32, size: u64) -> bool {
+        self.shared.holding(file, index, size).is_some()
+    }
+
+    /// Nothing is kept here: what came through the worker is in its store now, or soon.
+    fn put(&self, key: &Arc<FileKey>, index: u32, _parts: &[Bytes]) -> Put {
+        let file = key.id();
+        if (self.shared.options.is_local)(&file, index) {
+            self.note_stored(&file);
+        }
+        Put::Declined(KEPT_BY_WORKER)
+    }
+
+    fn whole_file(&self, file: &FileId, size: u64) -> Option<WholeFile> {
+        let lease = self.shared.whole(file, size)?;
+        Some(WholeFile::new(lease.file.clone(), size, lease))
+    }
+
+    fn quota_bytes(&self) -> u64 {
+        0
+    }
+}
+
+impl std::fmt::Debug for LeasedBlocks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LeasedBlocks({} files of {:?})", self.leased_files(), self.shared.lanes)
+    }
+}

@@ -1,0 +1,81 @@
+//! What a transfer reads from before it fetches: the store of this process, or one that another process of this machine
+//! owns. Knows neither.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::fs::File;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::ids::{FileId, FileKey};
+
+/// Whatever keeps bytes in place as long as somebody holds it.
+pub(crate) type Pin = Arc<dyn Any + Send + Sync>;
+
+/// A block that is here and verified: `length` bytes of `file` from `offset`. Stays in place until dropped.
+#[derive(Debug, Clone)]
+pub struct BlockHandle {
+    pub file: Arc<File>,
+    pub offset: u64,
+    pub length: u32,
+    _pin: Pin,
+}
+
+/// A whole file version in one local file, from byte 0, verified. Stays in place until dropped, and longer: as long as
+/// any copy of the descriptor is open, in whatever process.
+#[derive(Debug, Clone)]
+pub struct WholeFile {
+    pub file: Arc<File>,
+    pub size: u64,
+    _pin: Pin,
+}
+
+/// What became of a block that was offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Put {
+    Stored,
+    /// It was there already.
+    Present,
+    /// Served but not kept: no level, no room that may be taken, or the disk failed. Never an error for the reader.
+    Declined(&'static str),
+}
+
+/// Blocks of this machine. `size` is always that of the file version.
+pub trait Blocks: Debug + Send + Sync + 'static {
+    /// The block, if here and right.
+    fn get(&self, file: &FileId, index: u32, size: u64) -> Option<BlockHandle>;
+
+    /// True when `get` would probably answer, as far as is known in this process: never waits, for callers under locks.
+    fn may_contain(&self, file: &FileId, index: u32) -> bool;
+
+    /// The same for callers that may wait for another process of this machine.
+    fn expects(&self, file: &FileId, index: u32, size: u64) -> bool;
+
+    /// Takes a block whose content is `parts` in order, or says why not.
+    fn put(&self, key: &Arc<FileKey>, index: u32, parts: &[Bytes]) -> Put;
+
+    /// The whole file version, if all of it is here in one file, and right.
+    fn whole_file(&self, file: &FileId, size: u64) -> Option<WholeFile>;
+
+    /// Keeps what is here of the file version in its place, verified or not, while the answer lives. `None` where nothing
+    /// is here, or where an open descriptor alone keeps it in place.
+    fn hold(&self, _file: &FileId) -> Option<Box<dyn Any + Send + Sync>> {
+        None
+    }
+
+    /// Most bytes that `put` takes.
+    fn quota_bytes(&self) -> u64;
+}
+
+impl BlockHandle {
+    pub(crate) fn new(file: Arc<File>, offset: u64, length: u32, pin: Pin) -> Self {
+        BlockHandle { file, offset, length, _pin: pin }
+    }
+}
+
+impl WholeFile {
+    pub(crate) fn new(file: Arc<File>, size: u64, pin: Pin) -> Self {
+        WholeFile { file, size, _pin: pin }
+    }
+}

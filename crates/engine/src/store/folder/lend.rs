@@ -1,0 +1,121 @@
+//! Handing data files to other processes, on descriptions of their own that carry a lock. `remove` says why no hole can
+//! lie under a block that is named here.
+
+use std::fs::{File, OpenOptions};
+use std::sync::Arc;
+
+use super::Folder;
+use super::descriptors::stamp_of;
+use crate::ids::FileId;
+use crate::store::blocks::WholeFile;
+use crate::store::eviction::Use;
+use crate::store::loan::{BlockMap, Hold, Loan};
+use crate::store::part::{Descriptor, OpenFile, Part};
+use crate::store::{disk, layout};
+
+/// Suspect blocks beside the wanted one that are verified while somebody waits for the answer.
+const MAX_VERIFIED_BYTES: u64 = 8 << 20;
+
+/// A data file on a locked description: the lock lives as long as any copy of the descriptor, in whatever process.
+#[derive(Debug)]
+pub(super) struct LockedFile {
+    file: Arc<File>,
+    descriptor: Descriptor,
+    /// Keeps the content in place here, so that eviction need not find the lock first.
+    open: Arc<OpenFile>,
+}
+
+impl LockedFile {
+    pub(super) fn is_of(&self, open: &Arc<OpenFile>) -> bool {
+        Arc::ptr_eq(&self.open, open)
+    }
+
+    pub(super) fn whole(self, size: u64) -> WholeFile {
+        WholeFile::new(self.file.clone(), size, Arc::new(self))
+    }
+}
+
+impl Folder {
+    /// The data file that is open as `open`, locked. What is in it must be looked at afterwards. `None` when there is no
+    /// descriptor left, or a hole is being made at this moment.
+    pub(super) fn lock_file(&self, id: &FileId, open: Arc<OpenFile>) -> Option<LockedFile> {
+        let descriptor = self.descriptor(id)?;
+        let locked = OpenOptions::new().read(true).open(layout::data_file(&self.path, id)).and_then(|file| {
+            disk::hold(&file)?;
+            Ok(disk::is_same_file(&file, &open.file)?.then_some(file))
+        });
+        match locked {
+            Ok(file) => Some(LockedFile { file: Arc::new(file?), descriptor, open }),
+            Err(error) => {
+                tracing::debug!("cannot lock the data file of {id}: {error}");
+                None
+            }
+        }
+    }
+
+    /// The data file for another process, with what of it is verified. Verifies `wanted` first, and a little more: the
+    /// answer is waited for. The use is of `wanted`, if that is here.
+    pub fn lend(&self, id: &FileId, size: u64, wanted: Option<u32>) -> Option<(Loan, Option<Use>)> {
+        self.verify_some(id, wanted);
+        let open = self.index.shard(id).find(id)?.open.clone()?;
+        let locked = self.lock_file(id, open)?;
+        self.name_blocks(id, size, wanted, locked)
+    }
+
+    fn verify_some(&self, id: &FileId, wanted: Option<u32>) {
+        let here = |part: &Part| wanted.filter(|index| part.holds(*index)).or_else(|| part.present_indices().next());
+        let Some(first) = self.index.shard(id).find(id).and_then(here) else { return };
+        // Opens the file, too, though the block be trusted; a changed file makes all of them suspect.
+        self.verify_block(id, first, false);
+        let extra = (MAX_VERIFIED_BYTES / u64::from(self.shared.block_size.bytes())) as usize;
+        for index in self.suspects(id, extra) {
+            self.verify_block(id, index, false);
+        }
+    }
+
+    fn suspects(&self, id: &FileId, most: usize) -> Vec<u32> {
+        let shard = self.index.shard(id);
+        let suspects = |part: &Part| {
+            let suspects = part.present_indices().filter(|index| !part.slot(*index).trusted);
+            suspects.take(most).collect::<Vec<_>>()
+        };
+        shard.find(id).map(suspects).unwrap_or_default()
+    }
+
+    fn name_blocks(
+        &self,
+        id: &FileId,
+        size: u64,
+        wanted: Option<u32>,
+        locked: LockedFile,
+    ) -> Option<(Loan, Option<Use>)> {
+        let count = self.shared.block_size.count(size);
+        let mut shard = self.index.shard(id);
+        let part = shard.find_mut(id).filter(|part| part.size == size && !part.leaving)?;
+        if !part.open.as_ref().is_some_and(|open| locked.is_of(open)) {
+            return None;
+        }
+        let (stamp, length) = stamp_of(&locked.open);
+        part.check_stamp(stamp);
+        part.recent = true;
+        let named = part.slots().iter().filter(|slot| slot.trusted).count() as u32;
+        let trusted = part.present_indices().filter(|index| part.slot(*index).trusted);
+        let blocks = BlockMap::near(wanted.unwrap_or(0), count, trusted);
+        let whole = named == count && part.busy == 0 && length == size;
+        let unverified = part.present > named;
+        if blocks.is_empty() {
+            return None;
+        }
+        let fresh = match wanted {
+            Some(index) if part.holds(index) => self.note_use(id, index, part.slot_mut(index)),
+            _ => None,
+        };
+        if whole {
+            self.note_use_of_all(id, part);
+        }
+        drop(shard);
+        let (file, descriptor) = (locked.file, locked.descriptor);
+        let hold = Hold { pin: locked.open, afterwards: None };
+        Some((Loan { file, blocks, whole, unverified, descriptor, hold }, fresh))
+    }
+}

@@ -1,0 +1,83 @@
+//! Bringing given blocks of one file into the store because somebody else asked for it: a load, or a member that leaves.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Transfer;
+use super::background::Found;
+use super::control::{Outcome, Purpose};
+use super::reader::Plan;
+use super::source::Source;
+use crate::error::Error;
+use crate::ids::ByteRange;
+
+/// What became of the blocks that were to be held.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Bytes that are in the store now, each block read back and verified.
+    pub held_bytes: u64,
+    /// Those of them that had to be fetched.
+    pub fetched_bytes: u64,
+    /// Bytes that found no room, and why.
+    pub declined_bytes: u64,
+    pub declined_reason: &'static str,
+    /// Bytes that could not be fetched, and the last error.
+    pub failed_bytes: u64,
+    pub error: Option<String>,
+}
+
+impl Transfer {
+    /// Starts fetching what is missing of `range` for a reader that is about to ask for it, if memory and requests allow.
+    pub fn fetch_soon(self: &Arc<Self>, source: &Source, range: ByteRange) {
+        let block = u64::from(self.block_size.bytes());
+        let from = range.start.next_multiple_of(block);
+        if from < range.end {
+            self.fetch_ahead(source, &Plan::stretch(from, range.end));
+        }
+    }
+
+    /// Brings blocks of a file into the store and looks whether they are there. Waits for memory and requests behind
+    /// all readers.
+    pub async fn hold(self: &Arc<Self>, source: &Source, blocks: Range<u32>) -> Held {
+        let mut coming = Vec::new();
+        self.fetch_missing(source, blocks.clone(), Purpose::Warm, |found| {
+            if let Found::Coming { bytes, outcome, .. } = found {
+                coming.push((bytes, outcome));
+            }
+            true
+        })
+        .await;
+        let mut held = Held::default();
+        for (bytes, outcome) in coming {
+            match outcome.await.unwrap_or_else(|_| Outcome::Failed(super::fetch::closing_error())) {
+                Outcome::Stored => held.fetched_bytes += bytes,
+                Outcome::Declined(reason) => {
+                    held.declined_bytes += bytes;
+                    held.declined_reason = reason;
+                }
+                Outcome::Failed(error) => held.fail(bytes, &error),
+            }
+        }
+        held.held_bytes = self.verified_bytes(source, blocks).await;
+        held
+    }
+
+    /// Bytes of those blocks that are in the store, each verified.
+    async fn verified_bytes(&self, source: &Source, wanted: Range<u32>) -> u64 {
+        let Some(blocks) = self.blocks.clone() else { return 0 };
+        let (id, size, block_size) = (source.id(), source.size(), self.block_size);
+        let indices = wanted.start..wanted.end.min(self.blocks(source));
+        let look = move || {
+            let present = indices.filter(|index| blocks.get(&id, *index, size).is_some());
+            present.map(|index| block_size.range(index, size).length()).sum()
+        };
+        self.runtime.spawn_blocking(look).await.unwrap_or(0)
+    }
+}
+
+impl Held {
+    fn fail(&mut self, bytes: u64, error: &Error) {
+        self.failed_bytes += bytes;
+        self.error = Some(error.to_string());
+    }
+}

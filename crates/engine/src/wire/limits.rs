@@ -1,0 +1,39 @@
+//! What a server allows its clients, each bound with its reason.
+
+use std::time::Duration;
+
+/// The bounds of one `PeerServer`.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerLimits {
+    /// Connections at the same time. A mount has one or two to each worker.
+    pub connections: usize,
+    /// Of these, those that have not proved that they know the token.
+    pub handshakes: usize,
+    /// Answers under way on one connection; each costs a task and a few queued frames.
+    pub requests: u32,
+    /// A handshake takes a few round trips.
+    pub handshake: Duration,
+    /// How long a wrong token waits for its answer.
+    pub refusal: Duration,
+    /// A client that is not heard of for this long is gone; it is asked for a sign of life before.
+    pub silence: Duration,
+    /// A client that asks for nothing for this long may connect again.
+    pub idle: Duration,
+    /// A client whose socket takes nothing for this long is frozen.
+    pub stall: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        ServerLimits {
+            connections: 1024,
+            handshakes: 128,
+            requests: 1024,
+            handshake: Duration::from_secs(5),
+            refusal: Duration::from_secs(1),
+            silence: Duration::from_secs(60),
+            idle: Duration::from_secs(600),
+            stall: Duration::from_secs(30),
+        }
+    }
+}

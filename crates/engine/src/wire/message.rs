@@ -1,0 +1,281 @@
+//! What one peer asks of another: a range of a file version, or a command about its cache.
+//!
+//! A request describes itself completely: the peer needs no snapshot to serve it.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::ids::{BlockSize, ByteRange, FileId, FileKey, Version};
+use crate::wire::fields::{Fields, put_string};
+
+/// Asks for bytes of one file version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GetRequest {
+    pub key: FileKey,
+    pub range: ByteRange,
+    pub block_size: u32,
+    /// Answer only from the cache; what is not there is `absent`.
+    pub cached_only: bool,
+    /// Do not forward: have it, or fetch it from the origin.
+    pub direct: bool,
+    /// 0: somebody waits; 1: fetched ahead; 2: warm-up.
+    pub purpose: u8,
+}
+
+/// Asks for work on a peer's cache; answered by a JSON value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PeerCommand {
+    /// Fetch `count` blocks from block `first`.
+    Warm {
+        key: FileKey,
+        first: u32,
+        count: u32,
+        block_size: u32,
+    },
+    Evict {
+        key: FileKey,
+    },
+    Pin {
+        id: FileId,
+        pinned: bool,
+    },
+    Status,
+}
+
+const CACHED_ONLY: u8 = 1;
+const DIRECT: u8 = 2;
+const LAST_PURPOSE: u8 = 2;
+
+impl GetRequest {
+    /// `Config` when the request contradicts itself.
+    pub fn check(&self) -> Result<()> {
+        check_key(&self.key, self.block_size)?;
+        if self.range.start >= self.range.end || self.range.end > self.key.size {
+            let (range, size) = (self.range, self.key.size);
+            let message = format!("bytes {}..{} are not in a file of {size} bytes", range.start, range.end);
+            return Err(Error::config(message));
+        }
+        if self.purpose > LAST_PURPOSE {
+            return Err(Error::config(format!("purpose {} of a request is unknown", self.purpose)));
+        }
+        Ok(())
+    }
+
+    pub(super) fn encode(&self) -> Result<Vec<u8>> {
+        self.check()?;
+        let mut out = Vec::with_capacity(128 + self.key.path.len());
+        put_key(&mut out, &self.key)?;
+        out.extend_from_slice(&self.range.start.to_le_bytes());
+        out.extend_from_slice(&self.range.end.to_le_bytes());
+        out.extend_from_slice(&self.block_size.to_le_bytes());
+        out.push(u8::from(self.cached_only) * CACHED_ONLY + u8::from(self.direct) * DIRECT);
+        out.push(self.purpose);
+        Ok(out)
+    }
+
+    pub(super) fn decode(payload: &[u8]) -> Result<GetRequest> {
+        let mut fields = Fields::new(payload);
+        let key = take_key(&mut fields)?;
+        let range = ByteRange { start: fields.u64()?, end: fields.u64()? };
+        let (block_size, flags, purpose) = (fields.u32()?, fields.u8()?, fields.u8()?);
+        fields.end()?;
+        if flags & !(CACHED_ONLY | DIRECT) != 0 {
+            return Err(Error::config(format!("flags {flags:#x} of a request are unknown")));
+        }
+        let (cached_only, direct) = (flags & CACHED_ONLY != 0, flags & DIRECT != 0);
+        let request = GetRequest { key, range, block_size, cached_only, direct, purpose };
+        request.check().map(|()| request)
+    }
+}
+
+impl PeerCommand {
+    /// `Config` when the command contradicts itself.
+    pub fn check(&self) -> Result<()> {
+        let PeerCommand::Warm { key, first, count, block_size } = self else { return Ok(()) };
+        let blocks = u64::from(check_key(key, *block_size)?.count(key.size));
+        if *count == 0 || u64::from(*first) + u64::from(*count) > blocks {
+            return Err(Error::config(format!("{count} blocks from {first} are not in a file of {blocks} blocks")));
+        }
+        Ok(())
+    }
+
+    pub(super) fn encode(&self) -> Result<Vec<u8>> {
+        self.check()?;
+        let mut out = Vec::with_capacity(128);
+        match self {
+            PeerCommand::Warm { key, first, count, block_size } => {
+                out.push(1);
+                put_key(&mut out, key)?;
+                [first, count, block_size].into_iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+            }
+            PeerCommand::Evict { key } => {
+                out.push(2);
+                put_key(&mut out, key)?;
+            }
+            PeerCommand::Pin { id, pinned } => {
+                out.push(3);
+                out.extend_from_slice(&id.0);
+                out.push(u8::from(*pinned));
+            }
+            PeerCommand::Status => out.push(4),
+        }
+        Ok(out)
+    }
+
+    pub(super) fn decode(payload: &[u8]) -> Result<PeerCommand> {
+        let mut fields = Fields::new(payload);
+        let command = match fields.u8()? {
+            1 => PeerCommand::Warm {
+                key: take_key(&mut fields)?,
+                first: fields.u32()?,
+                count: fields.u32()?,
+                block_size: fields.u32()?,
+            },
+            2 => PeerCommand::Evict { key: take_key(&mut fields)? },
+            3 => PeerCommand::Pin { id: FileId(fields.array()?), pinned: take_bool(&mut fields)? },
+            4 => PeerCommand::Status,
+            other => return Err(Error::config(format!("command {other} is unknown"))),
+        };
+        fields.end()?;
+        command.check().map(|()| command)
+    }
+}
+
+fn check_key(key: &FileKey, block_size: u32) -> Result<BlockSize> {
+    let size = BlockSize::new(block_size)
+        .ok_or_else(|| Error::config(format!("a block size of {block_size} bytes is not possible")))?;
+    if key.size == 0 || key.path.is_empty() {
+        return Err(Error::config("a file without a name or without content cannot be asked for"));
+    }
+    if key.size.div_ceil(u64::from(block_size)) > u64::from(u32::MAX) {
+        return Err(Error::config(format!("a file of {} bytes has too many blocks", key.size)));
+    }
+    Ok(size)
+}
+
+fn put_key(out: &mut Vec<u8>, key: &FileKey) -> Result<()> {
+    put_string(out, "a dataset's name", key.dataset.as_bytes())?;
+    put_string(out, "a path", &key.path)?;
+    out.extend_from_slice(&key.size.to_le_bytes());
+    match &key.version {
+        Version::Etag(tag) => {
+            out.push(1);
+            put_string(out, "an entity tag", tag)
+        }
+        Version::ModifiedNs(ns) => {
+            out.push(2);
+            out.extend_from_slice(&ns.to_le_bytes());
+            Ok(())
+        }
+    }
+}
+
+fn take_key(fields: &mut Fields) -> Result<FileKey> {
+    let (dataset, path, size) = (Arc::from(fields.text()?), Box::from(fields.string()?), fields.u64()?);
+    let version = match fields.u8()? {
+        1 => Version::Etag(Box::from(fields.string()?)),
+        2 => Version::ModifiedNs(fields.i64()?),
+        other => return Err(Error::config(format!("version kind {other} of a file is unknown"))),
+    };
+    Ok(FileKey { dataset, path, size, version })
+}
+
+fn take_bool(fields: &mut Fields) -> Result<bool> {
+    match fields.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(Error::config(format!("{other} is neither yes nor no"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn keys() -> impl Strategy<Value = FileKey> {
+        let version = prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..40).prop_map(|tag| Version::Etag(tag.into())),
+            any::<i64>().prop_map(Version::ModifiedNs)
+        ];
+        (".{0,40}", prop::collection::vec(any::<u8>(), 1..300), 1u64..1 << 44, version).prop_map(
+            |(dataset, path, size, version)| FileKey { dataset: dataset.into(), path: path.into(), size, version },
+        )
+    }
+
+    fn requests() -> impl Strategy<Value = GetRequest> {
+        (keys(), any::<(u64, u64)>(), 16u32..=26, any::<(bool, bool)>(), 0u8..=2).prop_map(
+            |(key, (start, length), bits, (cached_only, direct), purpose)| {
+                let start = start % key.size;
+                let range = ByteRange::new(start, length % (key.size - start) + 1);
+                GetRequest { key, range, block_size: 1 << bits, cached_only, direct, purpose }
+            },
+        )
+    }
+
+    fn commands() -> impl Strategy<Value = PeerCommand> {
+        prop_oneof![
+            requests().prop_map(|request| {
+                let blocks = BlockSize::new(request.block_size).expect("valid").count(request.key.size);
+                let first = request.range.start as u32 % blocks;
+                let (key, block_size) = (request.key, request.block_size);
+                PeerCommand::Warm { key, first, count: blocks - first, block_size }
+            }),
+            keys().prop_map(|key| PeerCommand::Evict { key }),
+            any::<([u8; 16], bool)>().prop_map(|(id, pinned)| PeerCommand::Pin { id: FileId(id), pinned }),
+            Just(PeerCommand::Status),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn requests_round_trip(request in requests()) {
+            prop_assert_eq!(GetRequest::decode(&request.encode().expect("valid")).expect("our own bytes"), request);
+        }
+
+        #[test]
+        fn commands_round_trip(command in commands()) {
+            prop_assert_eq!(PeerCommand::decode(&command.encode().expect("valid")).expect("our own bytes"), command);
+        }
+
+        #[test]
+        fn any_bytes_decode_or_fail_cleanly(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = (GetRequest::decode(&bytes), PeerCommand::decode(&bytes));
+        }
+
+        #[test]
+        fn damaged_requests_are_consistent_or_refused(request in requests(), position: prop::sample::Index, byte: u8) {
+            let mut bytes = request.encode().expect("valid");
+            let position = position.index(bytes.len());
+            bytes[position] = byte;
+            if let Ok(request) = GetRequest::decode(&bytes) {
+                prop_assert!(request.check().is_ok());
+            }
+            prop_assert!(GetRequest::decode(&bytes[..position]).is_err());
+        }
+    }
+
+    fn request(size: u64, range: ByteRange, block_size: u32) -> GetRequest {
+        let key = FileKey { dataset: "s3://d".into(), path: (*b"a").into(), size, version: Version::ModifiedNs(1) };
+        GetRequest { key, range, block_size, cached_only: false, direct: false, purpose: 0 }
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let whole = |size| ByteRange::new(0, size);
+        assert!(request(9, whole(9), 1 << 20).check().is_ok());
+        for wrong in [
+            request(9, whole(10), 1 << 20),
+            request(9, whole(0), 1 << 20),
+            request(9, ByteRange { start: 5, end: 4 }, 1 << 20),
+            request(0, whole(1), 1 << 20),
+            request(9, whole(9), 12345),
+            request(u64::MAX, whole(9), 64 << 10),
+        ] {
+            assert!(wrong.encode().is_err(), "{wrong:?}");
+        }
+        let mut long = request(9, whole(9), 1 << 20);
+        long.key.path = vec![b'a'; 65_536].into();
+        assert!(long.encode().expect_err("too long").message().contains("too long"));
+    }
+}

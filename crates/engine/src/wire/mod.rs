@@ -1,0 +1,51 @@
+//! How mounts, loads and workers speak with each other: framed, versioned, bounded messages over TCP.
+//!
+//! Many requests share a connection; answers interleave frame by frame. Each answer has a window of credit, so a slow
+//! reader holds up nobody else. Both sides prove that they know the cluster's token; TLS is optional. Every byte is
+//! described in `docs/format/peer-protocol.md`. What is asked for and who answers is the business of others.
+//!
+//! - `frame`, `fields`, `message`, `failure`: what the bytes mean;
+//! - `token`, `security`, `handshake`: who is who;
+//! - `socket`, `read`, `write`, `transport`, `heard`: a connection that carries frames;
+//! - `chunk`, `outbox`, `sink`, `service`, `serving`, `limits`, `server`: those who answer;
+//! - `pending`, `link`, `answer`, `peer`, `client_options`, `client`: those who ask.
+
+mod answer;
+mod chunk;
+mod client;
+mod client_options;
+mod failure;
+mod fields;
+mod frame;
+#[cfg(test)]
+mod fuzz;
+mod handshake;
+mod heard;
+mod limits;
+mod link;
+mod message;
+mod outbox;
+mod peer;
+mod pending;
+mod read;
+mod security;
+mod server;
+mod service;
+mod serving;
+mod sink;
+mod socket;
+mod token;
+mod transport;
+mod write;
+
+pub use chunk::Chunk;
+pub use client::{ByteStream, PeerClient};
+pub use client_options::ClientOptions;
+pub use failure::REPORTED;
+pub use limits::ServerLimits;
+pub use message::{GetRequest, PeerCommand};
+pub use security::{ClientSecurity, ServerSecurity};
+pub use server::PeerServer;
+pub use service::PeerService;
+pub use sink::ChunkSink;
+pub use token::Token;

@@ -1,0 +1,270 @@
+//! Everything that waits to be sent on one connection of the server: control frames first, then the answers in turn.
+//!
+//! An answer is one lane. A lane has credit, which the client gives, and a few slots: no more of its frames wait here,
+//! whatever the credit, so a client that does not read costs little memory.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+use crate::metrics::UnsignedGauge;
+use crate::sync::Mutex;
+use crate::wire::chunk::Part;
+
+/// Frames of one answer that may wait here.
+const SLOTS_PER_LANE: usize = 3;
+/// Frames of all answers of a connection that may wait here, at most 1 MiB each and mostly 128 KiB.
+const SLOTS: usize = 48;
+/// Credit that a client may pile up.
+const MAX_CREDIT_BYTES: i64 = 1 << 30;
+
+/// One frame to send, or the end of an answer.
+pub enum Item {
+    Data { part: Part, last: bool, _place: Place },
+    Absent,
+    Failure(Error),
+}
+
+impl Item {
+    fn ends_its_lane(&self) -> bool {
+        !matches!(self, Item::Data { last: false, .. })
+    }
+}
+
+/// The right to have one frame waiting; counted as long as it waits.
+pub struct Place {
+    _of_lane: OwnedSemaphorePermit,
+    _of_connection: OwnedSemaphorePermit,
+    queued: UnsignedGauge,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.queued.dec();
+    }
+}
+
+/// One answer under way.
+pub struct Lane {
+    pub id: u32,
+    pub gone: CancellationToken,
+    credit: Mutex<i64>,
+    more: Notify,
+    slots: Arc<Semaphore>,
+}
+
+/// What the writer sends next.
+pub enum Next {
+    /// Whole frames.
+    Control(Vec<u8>),
+    Item(Arc<Lane>, Item),
+}
+
+pub struct Outbox {
+    queues: Mutex<Queues>,
+    filled: Notify,
+    slots: Arc<Semaphore>,
+    queued: UnsignedGauge,
+}
+
+#[derive(Default)]
+struct Queues {
+    control: Vec<u8>,
+    /// Lanes with something to send, each once, the next one first.
+    turns: VecDeque<u32>,
+    lanes: HashMap<u32, (Arc<Lane>, VecDeque<Item>)>,
+}
+
+impl Lane {
+    /// Adds to what may be sent.
+    pub fn add_credit(&self, bytes: u32) {
+        let mut credit = self.credit.lock();
+        *credit = (*credit + i64::from(bytes)).min(MAX_CREDIT_BYTES);
+        self.more.notify_one();
+    }
+
+    /// Takes `bytes` of credit as soon as there is any: the last frame may overdraw, so a window is never too small
+    /// for a frame. For one caller at a time.
+    pub async fn take_credit(&self, bytes: u32) {
+        loop {
+            {
+                let mut credit = self.credit.lock();
+                if *credit > 0 {
+                    *credit -= i64::from(bytes);
+                    return;
+                }
+            }
+            self.more.notified().await;
+        }
+    }
+}
+
+impl Outbox {
+    pub fn new(queued: UnsignedGauge) -> Arc<Self> {
+        let slots = Arc::new(Semaphore::new(SLOTS));
+        Arc::new(Outbox { queues: Mutex::default(), filled: Notify::new(), slots, queued })
+    }
+
+    /// A lane for a new answer; `None` when that request number is in use.
+    pub fn open(&self, id: u32, credit: u32, gone: CancellationToken) -> Option<Arc<Lane>> {
+        let mut queues = self.queues.lock();
+        if queues.lanes.contains_key(&id) {
+            return None;
+        }
+        let (credit, slots) = (Mutex::new(i64::from(credit)), Arc::new(Semaphore::new(SLOTS_PER_LANE)));
+        let lane = Arc::new(Lane { id, gone, credit, more: Notify::new(), slots });
+        queues.lanes.insert(id, (lane.clone(), VecDeque::new()));
+        Some(lane)
+    }
+
+    /// Waits for room for one more frame of `lane`; `None` when the connection is over.
+    pub async fn place(&self, lane: &Lane) -> Option<Place> {
+        let of_lane = lane.slots.clone().acquire_owned().await.ok()?;
+        let of_connection = self.slots.clone().acquire_owned().await.ok()?;
+        self.queued.inc();
+        Some(Place { _of_lane: of_lane, _of_connection: of_connection, queued: self.queued.clone() })
+    }
+
+    /// Queues `item`; false when nobody waits for it any more.
+    pub fn push(&self, lane: &Lane, item: Item) -> bool {
+        let mut queues = self.queues.lock();
+        let Some((_, items)) = queues.lanes.get_mut(&lane.id).filter(|(open, _)| std::ptr::eq(&**open, lane)) else {
+            return false;
+        };
+        items.push_back(item);
+        if items.len() == 1 {
+            queues.turns.push_back(lane.id);
+        }
+        drop(queues);
+        self.filled.notify_one();
+        true
+    }
+
+    /// Queues a whole control frame before all answers; false when absurdly many wait already.
+    pub fn push_control(&self, frame: &[u8]) -> bool {
+        const MOST_BYTES: usize = 256 << 10;
+        let mut queues = self.queues.lock();
+        if queues.control.len() > MOST_BYTES {
+            return false;
+        }
+        queues.control.extend_from_slice(frame);
+        drop(queues);
+        self.filled.notify_one();
+        true
+    }
+
+    /// The lane of an answer that is not complete.
+    pub fn lane(&self, id: u32) -> Option<Arc<Lane>> {
+        self.queues.lock().lanes.get(&id).map(|(lane, _)| lane.clone())
+    }
+
+    /// Forgets an answer: what it has queued is dropped, and whoever makes it is told.
+    pub fn cancel(&self, id: u32) {
+        let removed = self.queues.lock().lanes.remove(&id);
+        if let Some((lane, _items)) = removed {
+            lane.gone.cancel();
+        }
+    }
+
+    /// True while an answer is not complete.
+    pub fn is_busy(&self) -> bool {
+        !self.queues.lock().lanes.is_empty()
+    }
+
+    /// The next thing to send; each lane with something to send has its turn before any has a second one.
+    pub async fn next(&self) -> Next {
+        loop {
+            if let Some(next) = self.queues.lock().pop() {
+                return next;
+            }
+            self.filled.notified().await;
+        }
+    }
+}
+
+impl Queues {
+    fn pop(&mut self) -> Option<Next> {
+        if !self.control.is_empty() {
+            return Some(Next::Control(std::mem::take(&mut self.control)));
+        }
+        while let Some(id) = self.turns.pop_front() {
+            // A lane that was cancelled may still have a turn.
+            let Some((lane, items)) = self.lanes.get_mut(&id) else { continue };
+            let Some(item) = items.pop_front() else { continue };
+            let lane = lane.clone();
+            if item.ends_its_lane() {
+                self.lanes.remove(&id);
+            } else if !items.is_empty() {
+                self.turns.push_back(id);
+            }
+            return Some(Next::Item(lane, item));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use futures::FutureExt;
+
+    async fn push(outbox: &Outbox, lane: &Lane, last: bool) -> bool {
+        let place = outbox.place(lane).now_or_never().flatten().expect("room");
+        let part = Part::Memory { bytes: Bytes::from_static(b"x"), crc: 0 };
+        outbox.push(lane, Item::Data { part, last, _place: place })
+    }
+
+    fn order(outbox: &Outbox) -> Vec<u32> {
+        std::iter::from_fn(|| outbox.next().now_or_never())
+            .map(|next| match next {
+                Next::Control(_) => 0,
+                Next::Item(lane, _) => lane.id,
+            })
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn lanes_take_turns_and_control_frames_go_first() {
+        let gauge = UnsignedGauge::default();
+        let outbox = Outbox::new(gauge.clone());
+        let [a, b] = [1, 2].map(|id| outbox.open(id, 9, CancellationToken::new()).expect("a free number"));
+        assert!(outbox.open(1, 9, CancellationToken::new()).is_none());
+        for last in [false, false, true] {
+            assert!(push(&outbox, &a, last).await);
+        }
+        assert!(push(&outbox, &b, true).await);
+        assert!(outbox.place(&a).now_or_never().is_none(), "a lane has three slots");
+        assert!(outbox.push_control(b"ping"));
+        assert_eq!(order(&outbox), [0, 1, 2, 1, 1]);
+        assert!(!outbox.is_busy() && gauge.get() == 0);
+        assert!(!push(&outbox, &b, true).await, "the lane is closed");
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_lane_sends_nothing_and_its_number_is_free() {
+        let outbox = Outbox::new(UnsignedGauge::default());
+        let old = outbox.open(7, 9, CancellationToken::new()).expect("free");
+        push(&outbox, &old, false).await;
+        outbox.cancel(7);
+        assert!(old.gone.is_cancelled());
+        let new = outbox.open(7, 9, CancellationToken::new()).expect("free again");
+        assert!(!push(&outbox, &old, true).await, "the old answer must not go out as the new one");
+        assert!(push(&outbox, &new, true).await);
+        assert_eq!(order(&outbox), [7]);
+    }
+
+    #[tokio::test]
+    async fn credit_may_be_overdrawn_once_and_is_then_waited_for() {
+        let outbox = Outbox::new(UnsignedGauge::default());
+        let lane = outbox.open(1, 10, CancellationToken::new()).expect("free");
+        assert!(lane.take_credit(100).now_or_never().is_some());
+        lane.add_credit(90);
+        assert!(lane.take_credit(1).now_or_never().is_none(), "nothing is left");
+        lane.add_credit(1);
+        assert!(lane.take_credit(1).now_or_never().is_some());
+    }
+}

@@ -1,0 +1,193 @@
+//! Listens for peers, admits those that know the token, and serves them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::metrics::{Metrics, PeerMetrics, UnsignedGauge};
+use crate::wire::handshake::{admit, refuse};
+use crate::wire::limits::ServerLimits;
+use crate::wire::read::ended;
+use crate::wire::security::ServerSecurity;
+use crate::wire::service::PeerService;
+use crate::wire::serving::{Shared, serve};
+use crate::wire::transport::{Transport, accept};
+
+/// A running server; dropping it ends all its connections.
+pub struct PeerServer {
+    address: SocketAddr,
+    tasks: TaskTracker,
+    closing: CancellationToken,
+    _closes_when_dropped: DropGuard,
+}
+
+struct Acceptor {
+    listener: TcpListener,
+    security: ServerSecurity,
+    shared: Shared,
+    connections: Arc<Semaphore>,
+    handshakes: Arc<Semaphore>,
+}
+
+impl PeerServer {
+    /// Listens on `listen` (port 0: any free one, see `address`). `Busy` when somebody else does.
+    pub async fn start(
+        listen: SocketAddr,
+        security: ServerSecurity,
+        service: Arc<dyn PeerService>,
+        metrics: &Metrics,
+    ) -> Result<PeerServer> {
+        Self::start_with(listen, security, service, metrics, ServerLimits::default()).await
+    }
+
+    /// The same with other bounds.
+    pub async fn start_with(
+        listen: SocketAddr,
+        security: ServerSecurity,
+        service: Arc<dyn PeerService>,
+        metrics: &Metrics,
+        limits: ServerLimits,
+    ) -> Result<PeerServer> {
+        let listener = TcpListener::bind(listen).await.map_err(|error| cannot_listen(listen, error))?;
+        let address = listener.local_addr().map_err(|error| cannot_listen(listen, error))?;
+        let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
+        let shared =
+            Shared { service, limits, metrics: metrics.peer.clone(), tasks: tasks.clone(), closing: closing.clone() };
+        let connections = Arc::new(Semaphore::new(limits.connections));
+        let handshakes = Arc::new(Semaphore::new(limits.handshakes));
+        let acceptor = Acceptor { listener, security, shared, connections, handshakes };
+        tasks.spawn(acceptor.run());
+        Ok(PeerServer { address, tasks, _closes_when_dropped: closing.clone().drop_guard(), closing })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends all connections; answers under way end early, with a temporary error at the client. Returns when no task of
+    /// the server is left.
+    pub async fn close(&self) {
+        self.closing.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Acceptor {
+    async fn run(self) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = self.shared.closing.cancelled() => return,
+            };
+            match accepted {
+                Ok((stream, from)) => self.take(stream, from),
+                Err(error) => {
+                    tracing::warn!("cannot accept a connection of a peer: {error}");
+                    // Out of descriptors, most likely: trying again at once would burn a core.
+                    sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+
+    /// Serves a connection, or closes it when there are too many.
+    fn take(&self, stream: TcpStream, from: SocketAddr) {
+        let (Ok(place), Ok(handshake)) =
+            (self.connections.clone().try_acquire_owned(), self.handshakes.clone().try_acquire_owned())
+        else {
+            tracing::warn!("a connection of {from} is refused: there are too many");
+            return;
+        };
+        let (security, shared) = (self.security.clone(), self.shared.clone());
+        self.shared.tasks.spawn(async move {
+            let _counted = Counted::new(&shared.metrics.served_connections, place);
+            let closing = shared.closing.clone();
+            let outcome = tokio::select! {
+                outcome = handle(stream, security, shared, handshake) => outcome,
+                () = closing.cancelled() => Ok(()),
+            };
+            if let Err(error) = outcome {
+                tracing::debug!("the connection of {from} ended: {error}");
+            }
+        });
+    }
+}
+
+async fn handle(
+    stream: TcpStream,
+    security: ServerSecurity,
+    shared: Shared,
+    handshake: OwnedSemaphorePermit,
+) -> Result<()> {
+    let limits = shared.limits;
+    let opening = async {
+        let mut transport = accept(stream, security.tls).await?;
+        let outcome = admit(&mut transport, &security.token, limits.requests).await;
+        Ok::<_, Error>((transport, outcome))
+    };
+    let (transport, outcome) =
+        timeout(limits.handshake, opening).await.map_err(|_| ended("in a handshake that took too long", None))??;
+    match outcome {
+        Ok(agreement) => {
+            drop(handshake);
+            serve(transport, agreement.version, shared).await
+        }
+        Err(error) => {
+            turn_away(transport, &error, &shared.metrics, &limits).await;
+            Err(error)
+        }
+    }
+}
+
+/// Tells a client why it is not admitted. One that guesses tokens waits for each answer, and takes one of few places.
+async fn turn_away(mut transport: Transport, error: &Error, metrics: &PeerMetrics, limits: &ServerLimits) {
+    match error.kind() {
+        ErrorKind::PermissionDenied => {
+            metrics.refused_connections.inc();
+            sleep(limits.refusal).await;
+        }
+        ErrorKind::Unsupported => {}
+        _ => return,
+    }
+    let _ = timeout(limits.handshake, refuse(&mut transport, error)).await;
+}
+
+/// A connection in a gauge and in its bound, for as long as it lives.
+struct Counted {
+    gauge: UnsignedGauge,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Counted {
+    fn new(gauge: &UnsignedGauge, place: OwnedSemaphorePermit) -> Self {
+        gauge.inc();
+        Counted { gauge: gauge.clone(), _place: place }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.gauge.dec();
+    }
+}
+
+fn cannot_listen(address: SocketAddr, error: std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::AddrInUse => ErrorKind::Busy,
+        std::io::ErrorKind::AddrNotAvailable => ErrorKind::Config,
+        std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+        _ => ErrorKind::Unexpected,
+    };
+    Error::new(kind, format!("cannot listen for peers on {address}: {error}"))
+        .with_hint("choose an address of this machine and a port that is free")
+        .with_source(error)
+}

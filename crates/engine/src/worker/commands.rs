@@ -1,0 +1,57 @@
+//! Commands on a worker's cache: hold, drop and pin blocks; tell how it is.
+
+use serde_json::{Value, json};
+
+use super::service::BlockService;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ids::FileKey;
+use crate::transfer::Held;
+use crate::wire::PeerCommand;
+
+/// Blocks of one command at most: longer ones would keep whoever asks waiting without a sign.
+const MOST_BLOCKS: u32 = 4096;
+
+impl BlockService {
+    pub(super) async fn carry_out(&self, command: PeerCommand) -> Result<Value> {
+        match command {
+            PeerCommand::Warm { key, first, count, block_size } => self.hold(key, first, count, block_size).await,
+            PeerCommand::Evict { key } => Ok(json!({ "evicted_bytes": self.store.evict(&key.id()) })),
+            PeerCommand::Pin { id, pinned } => {
+                self.store.set_pinned(id, pinned);
+                Ok(json!({ "pinned_bytes": self.store.pinned_bytes() }))
+            }
+            PeerCommand::Status => Ok(self.short_status()),
+        }
+    }
+
+    async fn hold(&self, key: FileKey, first: u32, count: u32, block_size: u32) -> Result<Value> {
+        if count > MOST_BLOCKS {
+            let message = format!("{count} blocks at once were asked for; at most {MOST_BLOCKS} are possible");
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        let source = self.source(key, block_size)?;
+        let held = self.transfer.hold(&source, first..first.saturating_add(count)).await;
+        Ok(report(&held))
+    }
+
+    fn short_status(&self) -> Value {
+        let ring = self.cluster.ring();
+        json!({
+            "epoch": ring.view().epoch,
+            "member": self.cluster.options().identity.as_ref().map(|identity| identity.member.0.to_string()),
+            "levels": self.store.usage(),
+            "pinned_bytes": self.store.pinned_bytes(),
+        })
+    }
+}
+
+fn report(held: &Held) -> Value {
+    json!({
+        "held_bytes": held.held_bytes,
+        "fetched_bytes": held.fetched_bytes,
+        "declined_bytes": held.declined_bytes,
+        "declined_reason": held.declined_reason,
+        "failed_bytes": held.failed_bytes,
+        "error": held.error,
+    })
+}

@@ -1,0 +1,51 @@
+//! What a worker that leaves hands over: every block that it has, to those who own it from now on.
+
+use std::sync::Arc;
+
+use super::service::BlockService;
+use crate::cluster::{HoldJob, HoldOrder, Orders, orders};
+use crate::ids::{BlockSize, FileKey};
+use crate::store::Store;
+
+/// The blocks of a store as orders, as they were when the drain began.
+struct Leaving {
+    /// Files with the numbers of their blocks.
+    blocks: Vec<(Arc<FileKey>, Vec<u32>)>,
+    block_size: BlockSize,
+    bytes: u64,
+}
+
+impl Orders for Leaving {
+    fn total_files(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    fn total_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn iterate(&self) -> Box<dyn Iterator<Item = HoldOrder> + Send + '_> {
+        let files = self.blocks.iter();
+        Box::new(files.flat_map(|(key, indices)| orders(key, indices.iter().copied(), self.block_size)))
+    }
+}
+
+impl BlockService {
+    /// Has the owners of what is here take it. The view must say that this worker is draining: then the owners are
+    /// others, and ask this one first. Reads the names of all cached files from disk: not for a thread that must not wait.
+    pub fn drain(&self) -> Arc<HoldJob> {
+        let block_size = self.transfer.block_size();
+        HoldJob::start(&self.cluster, Arc::new(leaving(&self.store, block_size)), block_size, None, None)
+    }
+}
+
+fn leaving(store: &Store, block_size: BlockSize) -> Leaving {
+    let mut leaving = Leaving { blocks: Vec::new(), block_size, bytes: 0 };
+    store.files(|file| {
+        let size = file.key.size;
+        let here: Vec<u32> = (0..block_size.count(size)).filter(|index| store.may_contain(&file.id, *index)).collect();
+        leaving.bytes += here.iter().map(|index| block_size.range(*index, size).length()).sum::<u64>();
+        leaving.blocks.push((Arc::new(file.key), here));
+    });
+    leaving
+}

@@ -1,0 +1,11 @@
+//! What a worker does for others: it serves blocks, fetching those it lacks, and carries out commands on its cache.
+//!
+//! Knows the wire's service interface, the transfer and the cluster; no sockets, no configuration.
+
+mod checksums;
+mod commands;
+mod drain;
+mod service;
+mod serving;
+
+pub use service::BlockService;

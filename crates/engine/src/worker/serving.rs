@@ -1,0 +1,85 @@
+//! Sending a range: piece by piece, from the cache file where the block is there, else as its bytes arrive.
+
+use super::checksums::PIECE_BYTES;
+use super::service::BlockService;
+use crate::error::Result;
+use crate::ids::{BlockId, ByteRange};
+use crate::transfer::{Piece, ReaderState, Reply, Source, StoredPart};
+use crate::wire::{Chunk, ChunkSink};
+
+impl BlockService {
+    /// Sends the bytes of `range`; what is missing is fetched and kept, and sent as it arrives.
+    pub(super) async fn serve(&self, source: &Source, range: ByteRange, sink: &ChunkSink) -> Result<()> {
+        // Who asks reads ahead itself, and asks each owner for its own blocks.
+        let reader = ReaderState::still();
+        for piece in pieces(range) {
+            let reply = match self.transfer.read_cached(source, piece, &reader)? {
+                Some(reply) => reply,
+                None => self.read_missing(source, range, piece, &reader).await?,
+            };
+            self.send(source, piece, reply, sink).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for `piece`, with all of `range` from there on asked for: one request to the origin instead of many.
+    async fn read_missing(
+        &self,
+        source: &Source,
+        range: ByteRange,
+        piece: ByteRange,
+        reader: &ReaderState,
+    ) -> Result<Reply> {
+        self.transfer.fetch_soon(source, ByteRange { start: piece.start, end: range.end });
+        self.transfer.read(source, piece, reader).await
+    }
+
+    async fn send(&self, source: &Source, piece: ByteRange, reply: Reply, sink: &ChunkSink) -> Result<()> {
+        let is_single = reply.pieces.len() == 1;
+        for part in reply.pieces {
+            let chunk = match part {
+                Piece::Memory(bytes) => Chunk::Memory(bytes),
+                Piece::Stored(part) if is_single => self.stored(source, piece, part)?,
+                Piece::Stored(part) => Chunk::Memory(part.load()?),
+            };
+            sink.send(chunk).await?;
+        }
+        Ok(())
+    }
+
+    /// A piece of a cache file: sent as it lies there when its checksum is known, else read once to compute it.
+    fn stored(&self, source: &Source, piece: ByteRange, part: StoredPart) -> Result<Chunk> {
+        let block_size = self.transfer.block_size();
+        let block = BlockId { file: source.id(), index: block_size.index_of(piece.start) };
+        let bounds = block_size.range(block.index, source.size());
+        let (from, to) = (piece.start - bounds.start, piece.end - bounds.start);
+        let is_aligned =
+            from.is_multiple_of(PIECE_BYTES) && (to.is_multiple_of(PIECE_BYTES) || piece.end == bounds.end);
+        if !is_aligned {
+            return part.load().map(Chunk::Memory);
+        }
+        let number = (from / PIECE_BYTES) as usize;
+        if let Some(checksum) = self.checksums.find(&block, number) {
+            let (file, offset, length) = (part.block.file.clone(), part.offset, part.length as u32);
+            return Ok(Chunk::File { file, offset, length, crc: Some(checksum), pin: Box::new(part) });
+        }
+        let bytes = part.load()?;
+        let count = bounds.length().div_ceil(PIECE_BYTES) as usize;
+        self.checksums.note(block, number, count, crc32c::crc32c(&bytes));
+        Ok(Chunk::Memory(bytes))
+    }
+}
+
+/// `range` cut at multiples of `PIECE_BYTES` of the file, which are such of the block, too.
+fn pieces(range: ByteRange) -> impl Iterator<Item = ByteRange> {
+    let mut start = range.start;
+    std::iter::from_fn(move || {
+        if start >= range.end {
+            return None;
+        }
+        let end = ((start / PIECE_BYTES + 1) * PIECE_BYTES).min(range.end);
+        let piece = ByteRange { start, end };
+        start = end;
+        Some(piece)
+    })
+}

@@ -1,0 +1,67 @@
+//! Workers as Python sees them.
+
+use headrace_engine::engine::Worker as Inner;
+use headrace_engine::error::Error;
+use headrace_engine::ids::FileId;
+use pyo3::prelude::*;
+
+use crate::errors::{bad_configuration, to_python};
+use crate::job::Job;
+
+/// One worker of a cluster, at work until it is closed.
+#[pyclass(frozen, module = "headrace._native")]
+pub struct Worker(Inner);
+
+#[pymethods]
+impl Worker {
+    /// Takes the cache folders and serves. `BusyError` when another process has them.
+    #[staticmethod]
+    fn open(python: Python<'_>, config_json: &str) -> PyResult<Self> {
+        let config = serde_json::from_str(config_json).map_err(|error| bad_configuration(&error))?;
+        python.detach(|| Inner::open(config)).map(Worker).map_err(to_python)
+    }
+
+    /// `address:port` that it listens on.
+    fn address(&self) -> String {
+        self.0.address().to_string()
+    }
+
+    /// The path of the socket where processes of this machine get descriptors of cached files.
+    fn lease_socket(&self) -> String {
+        self.0.lease_socket().display().to_string()
+    }
+
+    fn set_view(&self, python: Python<'_>, view_json: &str) -> PyResult<()> {
+        let view = serde_json::from_str(view_json).map_err(|error| bad_configuration(&error))?;
+        python.detach(|| self.0.set_view(&view)).map_err(to_python)
+    }
+
+    /// Keeps the files of these ids (32 hexadecimal digits each), and no others, whatever else needs room.
+    fn set_pinned(&self, python: Python<'_>, files: Vec<String>) -> PyResult<()> {
+        let files = files.iter().map(|text| file_id(text)).collect::<PyResult<Vec<FileId>>>()?;
+        python.detach(|| self.0.set_pinned(&files));
+        Ok(())
+    }
+
+    /// Starts handing over what is here to those who own it now.
+    fn drain(&self, python: Python<'_>) -> Job {
+        Job(python.detach(|| self.0.drain()))
+    }
+
+    /// JSON of capacity, use and counters.
+    fn status(&self, python: Python<'_>) -> String {
+        python.detach(|| self.0.status().to_string())
+    }
+
+    fn metrics(&self, python: Python<'_>) -> String {
+        python.detach(|| self.0.metrics_text())
+    }
+
+    fn close(&self, python: Python<'_>) -> PyResult<()> {
+        python.detach(|| self.0.close()).map_err(to_python)
+    }
+}
+
+fn file_id(text: &str) -> PyResult<FileId> {
+    FileId::from_hex(text).ok_or_else(|| to_python(Error::config(format!("'{text}' is not the id of a file"))))
+}

@@ -1,0 +1,65 @@
+"""`headrace drain`: a worker hands its blocks over and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.cli import printer, roles
+from headrace.cli.asking import ask_master
+from headrace.errors import HeadraceError
+from headrace.settings.environment import Environment
+from headrace.settings.roles import LoadSettings
+from headrace.settings.sizes import format_size
+
+if TYPE_CHECKING:
+    from headrace.control.client import ControlClient
+
+_LOOK_EVERY_S = 1.0
+_LINE_EVERY_S = 5.0
+_GONE = ("drained", "left", "dead")
+
+
+def run(
+    worker: Annotated[str, typer.Argument(metavar="WORKER", help="The worker's id, as the status shows it.")],
+    cluster: roles.Cluster = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Let it stay after all.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "--no-wait", help="Do not wait until it has left.")
+    ] = False,
+    token_file: roles.TokenFile = None,
+) -> None:
+    """Have a worker hand its blocks over to the others and end."""
+    environment = Environment.current()
+    settings = roles.settings_of(LoadSettings, None, environment, master=cluster, token_file=token_file)
+    master = roles.needed_master(settings.master)
+    token = roles.needed_token(settings, environment)
+
+    async def order(client: ControlClient) -> None:
+        await client.drain(worker, cancel=cancel)
+        if cancel or detach:
+            printer.say(f"worker {worker} {'stays' if cancel else 'drains'}")
+            return
+        await _wait(client, worker)
+        printer.say(f"worker {worker} has left")
+
+    ask_master(master, token, order)
+
+
+async def _wait(client: ControlClient, worker: str) -> None:
+    loop = asyncio.get_running_loop()
+    next_line_s = loop.time() + _LINE_EVERY_S
+    while True:
+        await asyncio.sleep(_LOOK_EVERY_S)
+        row: dict[str, Any] | None = {}
+        with contextlib.suppress(HeadraceError):  # a master that is away comes back, and knows its order
+            row = next((each for each in (await client.status())["workers"] if each["id"] == worker), None)
+        if row is None or row.get("state") in _GONE:
+            return
+        if row and loop.time() >= next_line_s:
+            next_line_s = loop.time() + _LINE_EVERY_S
+            done, total = format_size(row["drained_bytes"]), format_size(row["to_drain_bytes"])
+            printer.say(f"drain: {done} of {total} handed over")

@@ -1,0 +1,111 @@
+"""`headrace mount` as a member of a cluster: what the process is told, after view and snapshot have been fetched."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+from pydantic import SecretStr, ValidationError
+
+from headrace.cli import printer, roles
+from headrace.cli.worker import limits_of
+from headrace.control.messages import Outlook
+from headrace.engine import caches
+from headrace.errors import ConfigError
+from headrace.roles.member import first_outlook, mount_id
+from headrace.roles.messages import MemberOrders, MountOrders
+from headrace.roles.places import host_name
+from headrace.settings.addresses import parse_address
+from headrace.settings.cluster import ClusterConfig
+from headrace.settings.dataset import MountSettings
+from headrace.settings.engine import EngineConfig, LevelConfig, SnapshotPolicy, TransferConfig
+from headrace.settings.environment import Environment
+from headrace.settings.files import explain
+from headrace.settings.origins import ClusterOrigin, OriginMount
+from headrace.settings.paths import absolute
+from headrace.settings.roles import MemberSettings
+from headrace.settings.sizes import parse_size
+
+
+def member_orders(settings: MemberSettings, environment: Environment, *, foreground: bool) -> MountOrders:
+    """The orders of the mount process, once view and snapshot are here. Raises what kept them from coming."""
+    master, token = roles.needed_master(settings.master), roles.needed_token(settings, environment)
+    mountpoint = _mountpoint(settings)
+    if settings.metrics_address:
+        parse_address(settings.metrics_address)
+    node = settings.node or host_name()
+    state = absolute(settings.state_directory or _state(environment, master, mountpoint))
+    levels = _levels(settings)
+    outlook = asyncio.run(first_outlook(master, token, state, printer.say))
+    return MountOrders(
+        config=_config(settings, outlook, token, node, state, levels),
+        mountpoint=mountpoint,
+        settings=_mount_settings(settings),
+        registry_directory=environment.runtime_directory,
+        log_file=None if foreground else absolute(settings.log_file or state / "mount.log"),
+        member=MemberOrders(master=master, mount_id=mount_id(node, mountpoint)),
+    )
+
+
+def _config(
+    settings: MemberSettings,
+    outlook: Outlook,
+    token: SecretStr,
+    node: str,
+    state: Path,
+    levels: tuple[LevelConfig, ...],
+) -> EngineConfig:
+    dataset = outlook.dataset
+    origins = tuple(OriginMount(path=path, origin=ClusterOrigin(name=name)) for path, name in dataset.origins)
+    return EngineConfig(
+        name=outlook.cluster,
+        origins=origins,
+        cache=levels,
+        state_directory=state,
+        limits=limits_of(settings.memory),
+        transfer=TransferConfig(
+            block_size_bytes=dataset.block_size_bytes, readahead_bytes=parse_size(settings.read_ahead)
+        ),
+        # The master lists; what it listed lies in the state folder.
+        snapshot=SnapshotPolicy.KEEP,
+        cluster=ClusterConfig(
+            view=outlook.view or {},
+            token=token,
+            node=node,
+            read_deadline_s=settings.read_deadline_s,
+            hedge=settings.hedge,
+            tls=roles.tls_of(settings.tls),
+        ),
+    )
+
+
+def _levels(settings: MemberSettings) -> tuple[LevelConfig, ...]:
+    if not settings.cache or tuple(settings.cache) == caches.NO_CACHE:
+        return ()
+    try:
+        levels = caches.cache_levels(settings.cache, high=settings.high, low=settings.low)
+    except ValidationError as error:
+        raise explain(error, LevelConfig) from None
+    for level in levels:
+        for folder in level.folders:
+            caches.prepare_folder(folder)
+    return levels
+
+
+def _mount_settings(settings: MemberSettings) -> MountSettings:
+    shared = set(MountSettings.model_fields) & set(MemberSettings.model_fields)
+    return MountSettings(**{name: getattr(settings, name) for name in shared})
+
+
+def _mountpoint(settings: MemberSettings) -> Path:
+    if settings.mountpoint is None:
+        raise ConfigError.of(
+            "the mountpoint is missing", hint="name an empty folder: headrace mount --cluster URL FOLDER"
+        )
+    return absolute(settings.mountpoint)
+
+
+def _state(environment: Environment, master: str, mountpoint: Path) -> Path:
+    identity = hashlib.blake2b(f"{master} {mountpoint}".encode(), digest_size=6).hexdigest()
+    return environment.state_directory / f"mount-{identity}"

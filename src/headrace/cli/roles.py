@@ -1,0 +1,116 @@
+"""What the verbs of the roles share: configuration file, token, master, and the settings that follow from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from pydantic import SecretStr
+
+from headrace.cli import printer
+from headrace.control.tokens import check_token, read_token
+from headrace.errors import ConfigError
+from headrace.settings.addresses import parse_master_url
+from headrace.settings.cluster import TlsConfig
+from headrace.settings.dataset import LogFormat
+from headrace.settings.engine import LevelConfig, TransferConfig
+from headrace.settings.environment import TOKEN_VARIABLE, Environment
+from headrace.settings.paths import absolute
+from headrace.settings.reading import role_settings
+from headrace.settings.roles import RoleSettings, TlsSettings
+from headrace.settings.sizes import parse_size
+
+_R = TypeVar("_R", bound=RoleSettings)
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        readable=False,
+        help="The role's configuration: YAML, or a .properties file of JindoFS.",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", metavar="URL", help="The master of the cluster, http://HOST:8700; or HEADRACE_MASTER."
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", readable=False, help="The token of the cluster; or HEADRACE_TOKEN_FILE."),
+]
+LogFormatOption = Annotated[
+    LogFormat | None,
+    typer.Option("--log-format", metavar="|".join(LogFormat), help="How the log is written."),
+]
+
+
+def settings_of(role: type[_R], file: Path | None, environment: Environment, **given: object) -> _R:
+    """The settings of a role; what the person should know of them is said."""
+    given.setdefault("log_level", environment.get("HEADRACE_LOG"))
+    settings, warnings = role_settings(role, absolute(file) if file else None, environment, **given)
+    for warning in warnings:
+        printer.warn(warning)
+    return settings
+
+
+def token_of(settings: RoleSettings, environment: Environment) -> SecretStr | None:
+    """The token from the settings' file, or from the environment; `None` when neither is given."""
+    if settings.token_file is not None:
+        return read_token(absolute(settings.token_file))
+    if text := environment.get(TOKEN_VARIABLE):
+        return check_token(SecretStr(text.strip()), TOKEN_VARIABLE)
+    return None
+
+
+def needed_token(settings: RoleSettings, environment: Environment) -> SecretStr:
+    """The same; raises `ConfigError` when there is none."""
+    token = token_of(settings, environment)
+    if token is None:
+        raise ConfigError.of(
+            "the token of the cluster is missing",
+            hint="copy the file `token` of the master's state folder, and give --token-file or HEADRACE_TOKEN_FILE",
+        )
+    return token
+
+
+def needed_master(master: str | None) -> str:
+    """The master's URL; raises `ConfigError` when none is given."""
+    if master is None:
+        raise ConfigError.of(
+            "the master of the cluster is not named",
+            hint="give --cluster http://HOST:8700, or HEADRACE_MASTER",
+        )
+    return parse_master_url(master)
+
+
+def block_size_bytes(text: str) -> int:
+    """The bytes of a block; raises `ConfigError` for what is no size of one."""
+    try:
+        return TransferConfig(block_size_bytes=parse_size(text)).block_size_bytes
+    except ValueError as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError.of(f"block_size '{text}': a block is a power of two from 64Ki to 64Mi") from None
+
+
+def tls_of(settings: TlsSettings | None) -> TlsConfig | None:
+    """The PEM files; raises `ConfigError` for one that is not there."""
+    if settings is None:
+        return None
+    files = {
+        name: absolute(path)
+        for name in ("certificate", "key", "authority")
+        if (path := getattr(settings, name))
+    }
+    for name, path in files.items():
+        if not path.is_file():
+            raise ConfigError.of(f"tls: the {name} {path} is not there")
+    return TlsConfig(**files)
+
+
+def cache_folders(levels: tuple[LevelConfig, ...]) -> list[Path]:
+    """All folders of cache levels."""
+    return [folder.path for level in levels for folder in level.folders]

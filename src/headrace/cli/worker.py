@@ -1,0 +1,146 @@
+"""`headrace worker`: checks what can be checked, and becomes the worker's process."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from headrace.cli import printer, roles, words
+from headrace.cli.master import origins_of
+from headrace.engine import caches
+from headrace.errors import ConfigError
+from headrace.roles.datasets import resolve_origins
+from headrace.roles.launch import become_role
+from headrace.roles.messages import WorkerOrders
+from headrace.roles.places import host_name
+from headrace.settings.addresses import parse_address
+from headrace.settings.cluster import ClusterConfig
+from headrace.settings.engine import EngineConfig, LevelConfig, Limits, TransferConfig
+from headrace.settings.environment import Environment
+from headrace.settings.files import explain
+from headrace.settings.paths import absolute
+from headrace.settings.roles import WorkerSettings
+from headrace.settings.sizes import parse_size
+
+
+def run(
+    origin: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ORIGIN]...", help="The same origins as the master's; NAME=ORIGIN for several."
+        ),
+    ] = None,
+    config: roles.Config = None,
+    cluster: roles.Cluster = None,
+    cache: words.Cache = None,
+    worker_id: Annotated[
+        str | None,
+        typer.Option("--id", metavar="ID", help="Unique and stable over restarts; the host's name."),
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The machine; readers on it are near.")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="For mounts and other workers.")
+    ] = None,
+    advertise: Annotated[
+        str | None, typer.Option(metavar="HOST[:PORT]", help="The address under which others reach it.")
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Most memory that data under way may take.")
+    ] = None,
+    state_directory: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where its lock and the last view are kept.")
+    ] = None,
+    metrics_address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where /metrics and /healthz answer.")
+    ] = None,
+    secret_file: words.SecretFile = None,
+    token_file: roles.TokenFile = None,
+    log_format: roles.LogFormatOption = None,
+) -> None:
+    """Run a worker of a cluster: its cache folders serve mounts and other workers."""
+    environment = Environment.current()
+    settings = roles.settings_of(
+        WorkerSettings,
+        config,
+        environment,
+        master=cluster,
+        cache=cache,
+        id=worker_id,
+        node=node,
+        listen=listen,
+        advertise=advertise,
+        memory=memory,
+        state_directory=state_directory,
+        metrics_address=metrics_address,
+        token_file=token_file,
+        log_format=log_format,
+        origins=origins_of(origin, secret_file),
+    )
+    orders = worker_orders(settings, environment)
+    become_role("worker", orders.id, orders, environment)
+
+
+def worker_orders(settings: WorkerSettings, environment: Environment) -> WorkerOrders:
+    """What the process is told. Makes the cache folders. Raises `ConfigError` or `RefusedError`."""
+    master = roles.needed_master(settings.master)
+    for address in (settings.listen, settings.metrics_address):
+        if address is not None:
+            parse_address(address)
+    mounts, warnings = resolve_origins(
+        settings.origins, environment, words.ask if sys.stdin.isatty() else None
+    )
+    for warning in warnings:
+        printer.warn(warning)
+    name = settings.id or host_name()
+    state = absolute(settings.state_directory or environment.state_directory / f"worker-{name}")
+    token, tls = roles.needed_token(settings, environment), roles.tls_of(settings.tls)
+    transfer = TransferConfig(
+        concurrency=settings.concurrency,
+        timeout_s=settings.timeout_s,
+        retries=settings.retries,
+        threads=settings.threads,
+    )
+    config = EngineConfig(
+        name=name,
+        origins=mounts,
+        cache=cache_levels(settings),
+        # Beside our own state, which the engine's lock does not reach.
+        state_directory=state / "engine",
+        limits=limits_of(settings.memory),
+        transfer=transfer,
+        eviction=settings.eviction,
+        cluster=ClusterConfig(view={}, token=token, node=name, tls=tls),
+    )
+    # The settings go on with what was found out: the node's name.
+    told = settings.model_copy(update={"node": settings.node or host_name()})
+    return WorkerOrders(settings=told, config=config, id=name, master=master, token=token)
+
+
+def cache_levels(settings: WorkerSettings) -> tuple[LevelConfig, ...]:
+    """The cache levels with their folders made. Raises `ConfigError` for none: a worker is its cache."""
+    if not settings.cache or tuple(settings.cache) == caches.NO_CACHE:
+        raise ConfigError.of(
+            "a worker needs a cache folder", hint="give --cache PATH:QUOTA, such as /ssd/headrace:80%"
+        )
+    try:
+        levels = caches.cache_levels(settings.cache, high=settings.high, low=settings.low)
+    except ValidationError as error:
+        raise explain(error, LevelConfig) from None
+    for level in levels:
+        for folder in level.folders:
+            caches.prepare_folder(folder)
+    return levels
+
+
+def limits_of(memory: str) -> Limits:
+    """The limits of a process with so much memory. Raises `ConfigError`."""
+    try:
+        return Limits(memory_bytes=parse_size(memory))
+    except ValidationError:
+        raise ConfigError.of(f"memory '{memory}' is too little", hint="64Mi is the least") from None

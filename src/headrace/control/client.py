@@ -1,0 +1,288 @@
+"""What workers, mounts, loads and the command line ask the master: signed questions, answers that are checked.
+
+Every fault comes as an error of `headrace.errors`. Belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
+
+import aiohttp
+from pydantic import BaseModel, SecretStr, TypeAdapter, ValidationError
+from yarl import URL
+
+from headrace.control.messages import (
+    DrainOrder,
+    Fault,
+    Heartbeat,
+    HeartbeatAnswer,
+    LoadOrder,
+    LoadReport,
+    Message,
+    MountHeartbeat,
+    Outlook,
+    Pins,
+    Refreshed,
+)
+from headrace.control.signing import DIGEST, NONCE, SIGNATURE, SigningKey, body_digest
+from headrace.errors import (
+    CLASSES,
+    DeadlineError,
+    EngineError,
+    HeadraceError,
+    OriginUnreachableError,
+    RefusedError,
+)
+
+_M = TypeVar("_M", bound=BaseModel)
+_LOADS: TypeAdapter[list[LoadReport]] = TypeAdapter(list[LoadReport])
+Query = dict[str, int | str]
+_LARGEST_ANSWER_BYTES = 128 << 20
+_PIECE_BYTES = 1 << 20
+_CONNECT_S = 5.0
+_ANSWER_S = 15.0
+_LONG_S = 24 * 3600.0
+
+
+class ControlClient:
+    """One connection to a master. Without a token only what needs no signature can be asked."""
+
+    def __init__(self, master: str, token: SecretStr | None) -> None:
+        self.master = master
+        self._key = SigningKey.of(token) if token else None
+        self._ahead_ms = 0
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(auto_decompress=False, trust_env=False)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
+        """Reports for a worker."""
+        return await self._message("POST", "/v1/heartbeat", HeartbeatAnswer, beat)
+
+    async def mount_heartbeat(self, beat: MountHeartbeat) -> HeartbeatAnswer:
+        """Reports for a mount."""
+        return await self._message("POST", "/v1/mounts", HeartbeatAnswer, beat)
+
+    async def outlook(
+        self, *, after_epoch: int = 0, after_snapshot: str = "", wait_s: float = 0.0
+    ) -> Outlook:
+        """View and snapshot; waits up to `wait_s` for others than those (epoch and tag) that the asker has."""
+        query: Query = {"after": after_epoch, "snapshot": after_snapshot, "wait_ms": int(wait_s * 1000)}
+        return await self._message("GET", "/v1/view", Outlook, query=query, timeout_s=wait_s + _ANSWER_S)
+
+    async def pins(self) -> Pins:
+        """The pinned files."""
+        return await self._message("GET", "/v1/pins", Pins)
+
+    async def refresh(self) -> Refreshed:
+        """Has a new snapshot taken, and waits for it."""
+        return await self._message("POST", "/v1/refresh", Refreshed, timeout_s=_LONG_S)
+
+    async def drain(self, worker: str, *, cancel: bool = False) -> None:
+        """Orders a worker to hand its blocks over and to end, or to stay."""
+        await self._message("POST", "/v1/drain", Message, DrainOrder(id=worker, cancel=cancel))
+
+    async def start_load(self, order: LoadOrder) -> LoadReport:
+        """Starts a load."""
+        return await self._message("POST", "/v1/loads", LoadReport, order, timeout_s=60.0)
+
+    async def loads(self) -> list[LoadReport]:
+        """All loads, newest first."""
+        return _LOADS.validate_json(await self._signed("GET", "/v1/loads"))
+
+    async def load(self, load_id: str) -> LoadReport:
+        """One load."""
+        return await self._message("GET", f"/v1/loads/{load_id}", LoadReport)
+
+    async def cancel_load(self, load_id: str) -> LoadReport:
+        """Stops a load; what is in stays in."""
+        return await self._message("DELETE", f"/v1/loads/{load_id}", LoadReport, timeout_s=30.0)
+
+    async def status(self) -> dict[str, Any]:
+        """The whole cluster; needs no token."""
+        try:
+            async with self._request("GET", URL(f"{self.master}/v1/status"), {}, b"", _ANSWER_S) as answer:
+                if answer.status != 200:
+                    raise self._stranger(answer.status)
+                found = TypeAdapter(dict[str, Any]).validate_json(await _bounded(answer))
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._unreachable(error) from None
+        except ValidationError:
+            raise self._stranger(200) from None
+        return found
+
+    async def copy_snapshot(
+        self, version: int, offset: int, size_bytes: int, write: Callable[[bytes], object]
+    ) -> str:
+        """Gives a snapshot from `offset` on, piece by piece, to `write` (called in threads); the digest of the whole.
+
+        Raises when it breaks off; what came until then, came.
+        """
+        url = self._url("/v1/snapshot", {"version": version, "offset": offset})
+        headers = self._sign("GET", url, b"")
+        try:
+            async with self._request("GET", url, headers, b"", _LONG_S) as answer:
+                digest = await self._check_file(answer, headers[NONCE], offset, size_bytes)
+                async for piece in answer.content.iter_chunked(_PIECE_BYTES):
+                    await asyncio.to_thread(write, piece)
+                return digest
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._unreachable(error) from None
+
+    # --- inside ---
+
+    async def _message(
+        self,
+        method: str,
+        path: str,
+        model: type[_M],
+        message: BaseModel | None = None,
+        *,
+        query: Query | None = None,
+        timeout_s: float = _ANSWER_S,
+    ) -> _M:
+        body = message.model_dump_json().encode() if message is not None else b""
+        raw = await self._signed(method, path, body, query=query, timeout_s=timeout_s)
+        try:
+            return model.model_validate_json(raw)
+        except ValidationError:
+            raise EngineError.of(
+                f"the master's answer to {method} {path} cannot be understood",
+                hint="master and this process may be of versions too far apart",
+            ) from None
+
+    async def _signed(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        query: Query | None = None,
+        timeout_s: float = _ANSWER_S,
+    ) -> bytes:
+        """The body of a good answer. A clock that differs from the master's is allowed for by a second try."""
+        url = self._url(path, query)
+        for _ in range(2):
+            status, verdict, answer = await self._once(method, url, body, timeout_s)
+            if status < 400:
+                return answer
+            if verdict is None:
+                raise _fault(answer)
+            if verdict != "late":
+                raise RefusedError.of(f"the master refused the request: {verdict}", hint="try again")
+            self._ahead_ms = int(answer) - _now_ms()
+        raise RefusedError.of("the master's clock differs from this one's, and runs unsteadily")
+
+    async def _once(
+        self, method: str, url: URL, body: bytes, timeout_s: float
+    ) -> tuple[int, str | None, bytes]:
+        headers = self._sign(method, url, body)
+        try:
+            async with self._request(method, url, headers, body, timeout_s) as answer:
+                raw = await _bounded(answer)
+                signature = answer.headers.get(SIGNATURE, "")
+                self._check(answer.status, signature, headers[NONCE], body_digest(raw))
+                return answer.status, answer.headers.get("Headrace-Verdict"), raw
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if isinstance(error, HeadraceError):
+                raise
+            raise self._unreachable(error) from None
+
+    def _sign(self, method: str, url: URL, body: bytes) -> dict[str, str]:
+        """The headers of a signed request."""
+        if self._key is None:
+            raise RefusedError.of(
+                "this needs the token of the cluster",
+                hint="give --token-file, or set HEADRACE_TOKEN_FILE or HEADRACE_TOKEN",
+            )
+        return self._key.sign_request(method, url.raw_path_qs, body, now_ms=_now_ms() + self._ahead_ms)
+
+    def _check(self, status: int, signature: str, nonce: str, digest: str, about: str = "") -> None:
+        """Raises `RefusedError` unless who answered holds the token, too."""
+        if self._key is not None and self._key.answer_is_ours(signature, nonce, status, digest, about):
+            return
+        if status in (401, 403):
+            raise RefusedError.of(
+                f"the master at {self.master} does not accept the token",
+                hint="every process of a cluster needs the same token: the file `token` of the master's state folder",
+            )
+        raise self._stranger(status)
+
+    async def _check_file(
+        self, answer: aiohttp.ClientResponse, nonce: str, offset: int, size_bytes: int
+    ) -> str:
+        signature = answer.headers.get(SIGNATURE, "")
+        if answer.status != 200:
+            raw = await _bounded(answer)
+            self._check(answer.status, signature, nonce, body_digest(raw))
+            raise _fault(raw)
+        digest = answer.headers.get(DIGEST, "")
+        tag = answer.headers.get("ETag", "").strip('"')
+        self._check(200, signature, nonce, digest, f"{tag} {offset} {size_bytes}")
+        return digest
+
+    def _url(self, path: str, query: Query | None) -> URL:
+        return URL(f"{self.master}{path}").with_query(query or {})
+
+    def _request(
+        self, method: str, url: URL, headers: dict[str, str], body: bytes, timeout_s: float
+    ) -> aiohttp.client._RequestContextManager:
+        if self._session is None:
+            raise ValueError("the client is not open")
+        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
+        return self._session.request(
+            method,
+            url,
+            data=io.BytesIO(body) if body else None,
+            headers=headers,
+            timeout=timeout,
+            allow_redirects=False,
+        )
+
+    def _stranger(self, status: int) -> RefusedError:
+        return RefusedError.of(
+            f"what answers at {self.master} (status {status}) is not the master of this cluster",
+            hint="check the address and the token",
+        )
+
+    def _unreachable(self, error: BaseException) -> HeadraceError:
+        if isinstance(error, TimeoutError):
+            return DeadlineError.of(f"the master at {self.master} does not answer in time")
+        number = getattr(getattr(error, "os_error", error), "errno", None)
+        reason = os.strerror(number) if isinstance(number, int) and number > 0 else type(error).__name__
+        return OriginUnreachableError.of(
+            f"cannot reach the master at {self.master}: {reason}",
+            hint="check that `headrace master` runs there; reads go on without it",
+        )
+
+
+async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
+    raw = bytearray()
+    async for piece in answer.content.iter_chunked(_PIECE_BYTES):
+        raw += piece
+        if len(raw) > _LARGEST_ANSWER_BYTES:
+            raise EngineError.of("the master's answer is far too large")
+    return bytes(raw)
+
+
+def _fault(raw: bytes) -> HeadraceError:
+    try:
+        fault = Fault.model_validate_json(raw)
+    except ValidationError:
+        fault = Fault(message="the master refused the request")
+    return CLASSES.get(fault.kind, EngineError).of(fault.message, hint=fault.hint)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

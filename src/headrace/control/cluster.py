@@ -1,0 +1,274 @@
+"""The master's knowledge and its decisions, put together: members, snapshots, pins, loads, throughput, durable state.
+
+Runs on one event loop. Knows neither HTTP nor the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from headrace.control.changes import Changes
+from headrace.control.loads import Loads, RunningLoad
+from headrace.control.messages import (
+    DatasetNote,
+    DrainOrder,
+    Heartbeat,
+    HeartbeatAnswer,
+    HeartbeatOrder,
+    LoadAction,
+    LoadOrder,
+    LoadReport,
+    MountHeartbeat,
+    Outlook,
+    Refreshed,
+    Traffic,
+    decode_paths,
+)
+from headrace.control.mounts import INTERVAL_S, Mounts
+from headrace.control.pins import PinBoard
+from headrace.control.roster import Roster
+from headrace.control.saving import Saver, load_state
+from headrace.control.shelf import Lister, Shelf
+from headrace.control.traffic import Throughput
+from headrace.errors import ConfigError, HeadraceError
+from headrace.membership import Level, Outcome, Policy, View
+
+_log = logging.getLogger("headrace.master")
+
+TICK_S = 0.5
+
+
+@dataclass(frozen=True)
+class ClusterRules:
+    """What the master's settings say of the cluster."""
+
+    name: str
+    state_directory: Path
+    snapshot_directory: Path
+    dataset: DatasetNote
+    origin_labels: tuple[str, ...]
+    policy: Policy
+    refresh_interval_s: float
+    mount_interval_s: float = INTERVAL_S
+
+
+class MasterEngine(Lister, Protocol):
+    """What the master has done by the engine. Its methods block, and are called in threads."""
+
+    def origins(self) -> tuple[tuple[str, str], ...]:
+        """Place in the tree and canonical name of each origin; empty until the engine knows."""
+        ...
+
+    def set_view(self, view_json: str) -> None:
+        """Has loads go by these workers from now on."""
+        ...
+
+    def start(self, report: LoadReport) -> RunningLoad:
+        """Starts a load by the newest snapshot."""
+        ...
+
+    def file_ids(self, paths: Sequence[bytes]) -> Sequence[str]:
+        """The ids of all files at or below paths."""
+        ...
+
+
+class Cluster:
+    """One cluster, from its master's side."""
+
+    def __init__(self, rules: ClusterRules, engine: MasterEngine) -> None:
+        self.rules = rules
+        self.roster = Roster(rules.policy, time.monotonic())
+        self.view: View = self.roster.empty_view
+        self.shelf = Shelf(rules.snapshot_directory, engine)
+        self.pin_board = PinBoard(engine.file_ids)
+        self.throughput = Throughput()
+        self.mounts = Mounts(self.throughput)
+        self.changes = Changes()
+        self.heartbeats = 0
+        self._engine = engine
+        self._path = rules.state_directory / "state.json"
+        self._saver = Saver(self._path, self._dump)
+        self.loads = Loads(engine, self._saver.save)
+        self._dataset = rules.dataset
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        """Takes up what earlier masters left, and begins to work. A first snapshot is on its way afterwards."""
+        state = await asyncio.to_thread(load_state, self._path, time.time())
+        await self._restore(state)
+        await self.shelf.open()
+        self._tasks = [
+            asyncio.create_task(self._tick_forever()),
+            asyncio.create_task(self._refresh_forever()),
+        ]
+
+    async def close(self) -> None:
+        """Ends all tasks, and saves."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.loads.close()
+        await self._saver.try_to_save()
+
+    # --- members ---
+
+    async def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
+        """Takes a worker's heartbeat. Raises `ConfigError` when it reads other origins, or cannot be listed."""
+        self._check_dataset(beat)
+        self.heartbeats += 1
+        outcome = self.roster.beat(beat, time.monotonic())
+        await self._take(outcome)
+        # What a worker hands out is counted where it is read; only what it fetches is seen by nobody else.
+        fetched = Traffic(origin_bytes=beat.traffic.origin_bytes)
+        self.throughput.note(f"worker/{beat.id}", str(beat.incarnation), fetched)
+        reply = outcome.reply
+        return HeartbeatAnswer(
+            outlook=self.outlook(after_epoch=beat.known_epoch),
+            next_interval_s=reply.interval_s if reply else self.rules.policy.heartbeat_s,
+            order=HeartbeatOrder(reply.order.value) if reply else HeartbeatOrder.STOP,
+        )
+
+    def mount_heartbeat(self, beat: MountHeartbeat) -> HeartbeatAnswer:
+        """Takes a mount's report."""
+        self.heartbeats += 1
+        self.mounts.note(beat, time.monotonic())
+        return HeartbeatAnswer(
+            outlook=self.outlook(after_epoch=beat.known_epoch), next_interval_s=self.rules.mount_interval_s
+        )
+
+    def outlook(self, *, after_epoch: int) -> Outlook:
+        """What members go by; with the view when the epoch is not `after_epoch`."""
+        newest = self.shelf.newest
+        is_known = after_epoch == self.view.epoch and after_epoch > 0
+        return Outlook(
+            cluster=self.rules.name,
+            epoch=self.view.epoch,
+            view=None if is_known else asdict(self.view),
+            snapshot=newest.note if newest else None,
+            dataset=self._dataset,
+            pins_version=self.pin_board.pins.version,
+            replicas=self.rules.policy.replicas,
+        )
+
+    async def wait_for_news(self, after_epoch: int, after_snapshot: str, timeout_s: float) -> Outlook:
+        """The outlook as soon as epoch or snapshot (by its tag) is another one, at the latest after `timeout_s`."""
+
+        def is_news() -> bool:
+            tag = self.shelf.newest.tag if self.shelf.newest else ""
+            return self.view.epoch != after_epoch or tag != after_snapshot
+
+        await self.changes.wait_for(is_news, timeout_s)
+        return self.outlook(after_epoch=after_epoch)
+
+    async def drain(self, order: DrainOrder) -> None:
+        """Orders a worker to hand its blocks over and to end, or to stay. Raises `ConfigError` and `BusyError`."""
+        now_s = time.monotonic()
+        await self._take(
+            self.roster.stay(order.id, now_s) if order.cancel else self.roster.drain(order.id, now_s)
+        )
+
+    # --- data ---
+
+    async def refresh(self) -> Refreshed:
+        """Takes a new snapshot and tells everybody."""
+        refreshed = await self.shelf.refresh()
+        _log.info("master: snapshot %d: %d files", refreshed.version, refreshed.files)
+        self._dataset = self.rules.dataset.model_copy(update={"origins": self._engine.origins()})
+        await asyncio.to_thread(self._engine.set_view, self.view.to_json())
+        await self.pin_board.resolve()
+        self.changes.announce()
+        await self._saver.try_to_save()
+        return refreshed
+
+    async def start_load(self, order: LoadOrder) -> LoadReport:
+        """Starts a load; pins begin and end at once. What is evicted is no longer pinned."""
+        if order.action is not LoadAction.LOAD:
+            self.pin_board.unpin(decode_paths(order.paths) or [b""])
+        elif order.pin:
+            self.pin_board.pin(order.paths or ("",))
+        if order.pin or order.action is not LoadAction.LOAD:
+            await self.pin_board.resolve()
+        return await self.loads.start(order)
+
+    # --- inside ---
+
+    async def _take(self, outcome: Outcome) -> None:
+        """Does what a step of the membership leads to: tells people, saves, and only then hands the new view out."""
+        for notice in outcome.notices:
+            level = logging.WARNING if notice.level is Level.WARNING else logging.INFO
+            _log.log(level, "master: %s", notice.text)
+        if outcome.save:
+            await self._saver.try_to_save()
+        view = outcome.view
+        if view is None or view.epoch <= self.view.epoch:
+            return
+        self.view = view
+        _log.info("master: epoch %d: %d workers", view.epoch, len(view.members))
+        self.changes.announce()
+        await asyncio.to_thread(self._engine.set_view, view.to_json())
+
+    def _check_dataset(self, beat: Heartbeat) -> None:
+        if beat.dataset and beat.dataset != self.rules.dataset.fingerprint:
+            raise ConfigError.of(
+                f"worker '{beat.id}' has other origins than the master of cluster '{self.rules.name}'",
+                hint="give it the same `origins` (path, address, endpoint) as the master's",
+            )
+
+    async def _tick_forever(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            now_s = time.monotonic()
+            await self._take(self.roster.tick(now_s))
+            self.mounts.tick(now_s)
+            self.throughput.sample(time.time())
+
+    async def _refresh_forever(self) -> None:
+        # Also where the last snapshot is to do: the engine knows its origins only once it has begun.
+        await self._refresh_until_there()
+        self.loads.resume()
+        while self.rules.refresh_interval_s > 0:
+            await asyncio.sleep(self.rules.refresh_interval_s)
+            await self._try_to_refresh()
+
+    async def _refresh_until_there(self) -> None:
+        wait_s = 1.0
+        while not await self._try_to_refresh():
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, 60.0)
+
+    async def _try_to_refresh(self) -> bool:
+        try:
+            await self.refresh()
+        except HeadraceError as error:
+            _log.error("master: no new snapshot: %s", error)
+            return False
+        return True
+
+    def _dump(self) -> dict[str, Any]:
+        return {
+            "cluster": self.rules.name,
+            "membership": self.roster.dump(),
+            "origins": [list(each) for each in self._dataset.origins],
+            "pins": list(self.pin_board.paths),
+            "loads": self.loads.dump(),
+        }
+
+    async def _restore(self, state: dict[str, Any]) -> None:
+        self._dataset = self.rules.dataset.model_copy(
+            update={"origins": tuple((path, name) for path, name in state.get("origins", ()))}
+        )
+        self.pin_board.restore(state.get("pins", ()))
+        self.loads.restore(state.get("loads", ()))
+        if text := state.get("membership"):
+            try:
+                outcome = self.roster.restore(text, time.monotonic())
+            except HeadraceError as error:
+                _log.error("master: the saved members are not used: %s", error)
+                return
+            await self._take(outcome)

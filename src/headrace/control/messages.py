@@ -1,0 +1,264 @@
+"""What travels between the master and the others: the bodies of requests and answers, version 1.
+
+Fields that a newer side adds are ignored, so that a cluster can be upgraded process by process. Every text and list has
+a limit. Paths travel percent-encoded: a path is bytes, JSON is not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Any
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")]
+Line = Annotated[str, StringConstraints(max_length=512, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+
+MOST_LEVELS = 64
+MOST_PATHS = 100_000
+LONGEST_PATH = 3 * 4096
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+class Message(BaseModel):
+    """A part of a body."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Level(Message):
+    """One cache level of a worker."""
+
+    medium: Name
+    quota_bytes: Count
+    used_bytes: Count = 0
+
+
+class Traffic(Message):
+    """Bytes since the process started, by where they came from."""
+
+    local_bytes: Count = 0
+    peer_bytes: Count = 0
+    origin_bytes: Count = 0
+
+
+class WorkerState(StrEnum):
+    """What a worker says of its life: at work, or with nothing left to hand over."""
+
+    ACTIVE = "active"
+    LEFT = "left"
+
+
+class Heartbeat(Message):
+    """What a worker tells the master again and again.
+
+    `incarnation` grows with each start of its process; `joined_epoch` is what the view it knows says of itself.
+    """
+
+    id: Name
+    incarnation: Count
+    address: Line
+    node: Line
+    capacity_bytes: Count
+    cached_bytes: Count = 0
+    state: WorkerState = WorkerState.ACTIVE
+    known_epoch: Count = 0
+    joined_epoch: Count = 0
+    dataset: Line = Field(default="", description="Fingerprint of the origins that it can read")
+    lease_socket: Line | None = None
+    levels: tuple[Level, ...] = Field(default=(), max_length=MOST_LEVELS)
+    traffic: Traffic = Traffic()
+    drained_bytes: Count = 0
+    to_drain_bytes: Count = 0
+    version: Line = ""
+
+
+class MountHeartbeat(Message):
+    """What a mount tells the master: it is no member of the ring, but people want to see it."""
+
+    id: Name
+    instance: Name
+    node: Line
+    mountpoint: Line
+    known_epoch: Count = 0
+    snapshot_version: Count = 0
+    traffic: Traffic = Traffic()
+
+
+class SnapshotNote(Message):
+    """The snapshot in use. `sha256` is that of the whole file."""
+
+    version: Count = 0
+    files: Count = 0
+    directories: Count = 0
+    data_bytes: Count = 0
+    file_bytes: Count = 0
+    sha256: Line = ""
+    taken_at_s: float = 0.0
+
+    @property
+    def tag(self) -> str:
+        """Names these bytes: a master that lost its folder may give a version a second time."""
+        return f"{self.version}-{self.sha256[:16]}"
+
+
+class DatasetNote(Message):
+    """What is cached: the origins by their canonical names, which hold no credentials, at their places in the tree."""
+
+    name: Line = ""
+    fingerprint: Line = ""
+    origins: tuple[tuple[str, str], ...] = ()
+    block_size_bytes: Count = 4 << 20
+
+
+class Outlook(Message):
+    """What a member goes by. `view` is the ring's own JSON; `None` when the asker knows it already."""
+
+    cluster: Line
+    epoch: Count
+    view: dict[str, Any] | None = None
+    snapshot: SnapshotNote | None = None
+    dataset: DatasetNote = DatasetNote()
+    pins_version: Count = 0
+    replicas: Count = 1
+
+
+class HeartbeatOrder(StrEnum):
+    """What a worker is to do next."""
+
+    SERVE = "serve"
+    DRAIN = "drain"
+    STOP = "stop"
+    SUPERSEDED = "superseded"
+
+
+class HeartbeatAnswer(Message):
+    """The outlook, when to report again, and what to do."""
+
+    outlook: Outlook
+    next_interval_s: float = Field(gt=0, le=3600)
+    order: HeartbeatOrder = HeartbeatOrder.SERVE
+
+
+class Pins(Message):
+    """The files that workers keep whatever else is read, as hexadecimal ids."""
+
+    version: Count
+    ids: tuple[str, ...] = ()
+
+
+class DrainOrder(Message):
+    """A worker that is to hand its blocks over and end; or, with `cancel`, to stay after all."""
+
+    id: Name
+    cancel: bool = False
+
+
+class LoadAction(StrEnum):
+    """What is done with the paths of a load."""
+
+    LOAD = "load"
+    EVICT = "evict"
+    UNPIN = "unpin"
+
+
+class LoadOrder(Message):
+    """A load to start. Paths are percent-encoded; none is the whole dataset."""
+
+    action: LoadAction = LoadAction.LOAD
+    paths: tuple[Annotated[str, StringConstraints(max_length=LONGEST_PATH)], ...] = Field(
+        default=(), max_length=MOST_PATHS
+    )
+    replicas: Annotated[int, Field(ge=1, le=16)] | None = None
+    rate_bytes_per_s: Annotated[int, Field(ge=1, lt=2**63)] | None = None
+    verify: bool = False
+    pin: bool = False
+
+    @property
+    def raw_paths(self) -> list[bytes]:
+        """The paths as the engine wants them; the empty one is the whole dataset."""
+        return decode_paths(self.paths) or [b""]
+
+
+class LoadState(StrEnum):
+    """Where a load stands. `waiting` is before its start, or for a master that starts again."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        """True when nothing more happens."""
+        return self in (LoadState.DONE, LoadState.FAILED, LoadState.CANCELLED)
+
+
+class LoadFault(Message):
+    """What went wrong with one file of a load."""
+
+    path: str = ""
+    message: str = ""
+
+
+class LoadReport(Message):
+    """A load and how far it is."""
+
+    id: Name
+    order: LoadOrder
+    state: LoadState = LoadState.WAITING
+    done_bytes: Count = 0
+    total_bytes: Count = 0
+    done_files: Count = 0
+    total_files: Count = 0
+    origin_bytes: Count = 0
+    did_not_fit_bytes: Count = 0
+    errors: tuple[LoadFault, ...] = ()
+    message: str = ""
+    created_at_s: float = 0.0
+    ended_at_s: float | None = None
+
+    @property
+    def complete(self) -> bool:
+        """True when all that was ordered is done."""
+        ended = self.state is LoadState.DONE and not self.errors and not self.did_not_fit_bytes
+        return ended and self.done_bytes >= self.total_bytes and self.done_files >= self.total_files
+
+
+class Refreshed(Message):
+    """What a new snapshot changed."""
+
+    version: Count = 0
+    files: Count = 0
+    bytes: Count = 0
+    added: Count = 0
+    removed: Count = 0
+    changed: Count = 0
+
+
+class Fault(Message):
+    """An error of `headrace.errors` on its way to another process."""
+
+    kind: Line = "Unexpected"
+    message: str = Field(default="", max_length=2000)
+    hint: str | None = Field(default=None, max_length=2000)
+
+
+def encode_paths(paths: Iterable[bytes]) -> tuple[str, ...]:
+    """Paths as they travel."""
+    return tuple(quote_from_bytes(path, safe="/ ") for path in paths)
+
+
+def decode_paths(paths: Iterable[str]) -> list[bytes]:
+    """Paths as they are."""
+    return [unquote_to_bytes(path).strip(b"/") for path in paths]
+
+
+def shown_path(path: str) -> str:
+    """A travelling path for people."""
+    return os.fsdecode(unquote_to_bytes(path)).encode("utf-8", "replace").decode() or "/"

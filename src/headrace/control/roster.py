@@ -1,0 +1,123 @@
+"""The members as the master knows them: the decisions of `headrace.membership`, and what each worker has reported last.
+
+Pure: time comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from headrace import membership
+from headrace.control.messages import Heartbeat, WorkerState
+from headrace.errors import ConfigError
+from headrace.membership import Event, MemberFacts, Order, Outcome, Policy, View, Worker
+
+
+@dataclass(frozen=True)
+class Row:
+    """One worker: what was decided about it, what it said last, and when; nothing since the master began is `None`."""
+
+    worker: Worker
+    beat: Heartbeat | None
+    heard_s: float | None
+
+
+def policy_of(*, replicas: int, heartbeat_s: float, dead_after_s: float) -> Policy:
+    """The patience that follows from what can be set. Raises `ConfigError`."""
+    if dead_after_s < 3 * heartbeat_s:
+        raise ConfigError.of(
+            f"dead_after_s ({dead_after_s:g}) is less than three times heartbeat_interval_s ({heartbeat_s:g})",
+            hint="a worker may lose a heartbeat or two without being taken for dead",
+        )
+    return Policy(
+        replicas=replicas,
+        heartbeat_s=heartbeat_s,
+        suspect_s=max(dead_after_s / 3, heartbeat_s * 1.25),
+        dead_s=dead_after_s,
+        doubt_s=4 * dead_after_s,
+        grace_s=2 * dead_after_s,
+        view_interval_s=min(1.0, heartbeat_s),
+    )
+
+
+class Roster:
+    """The workers of one cluster. Each step gives an outcome: what is to be saved, told, and handed out."""
+
+    def __init__(self, policy: Policy, now_s: float) -> None:
+        self._policy = policy
+        self._state = membership.fresh(policy, now_s)
+        self._beats: dict[str, tuple[Heartbeat, float]] = {}
+
+    @property
+    def empty_view(self) -> View:
+        """The view before the first one: nobody."""
+        return View(epoch=0, replicas=self._policy.replicas, members=())
+
+    def restore(self, text: str, now_s: float) -> Outcome:
+        """Takes up what `dump` gave. Raises `CorruptDataError`, `UnsupportedError` or `ConfigError`."""
+        return self._kept(membership.restore(text, self._policy, now_s))
+
+    def dump(self) -> str:
+        """What survives a restart."""
+        return membership.dump(self._state)
+
+    def beat(self, beat: Heartbeat, now_s: float) -> Outcome:
+        """Takes a heartbeat; the outcome has a reply. Raises `ConfigError` for a worker that no view may list."""
+        if beat.state is WorkerState.LEFT:
+            outcome = self._step(membership.Drained(worker=beat.id), now_s)
+            self._beats.pop(beat.id, None)
+            return outcome
+        outcome = self._step(_event(beat), now_s)
+        if outcome.reply is not None and outcome.reply.order is not Order.SUPERSEDED:
+            self._beats[beat.id] = (beat, now_s)
+        return outcome
+
+    def drain(self, worker: str, now_s: float) -> Outcome:
+        """Orders a worker to drain. Raises `ConfigError` for an unknown one, `BusyError` when nobody would be left."""
+        return self._step(membership.DrainAsked(worker=worker), now_s)
+
+    def stay(self, worker: str, now_s: float) -> Outcome:
+        """Takes the order back. Raises `ConfigError` unless it is being drained."""
+        return self._step(membership.DrainCancelled(worker=worker), now_s)
+
+    def tick(self, now_s: float) -> Outcome:
+        """Time has passed."""
+        outcome = self._step(membership.Ticked(), now_s)
+        for worker in [worker for worker in self._beats if worker not in self._state.workers]:
+            del self._beats[worker]
+        return outcome
+
+    def rows(self) -> Iterator[Row]:
+        """All workers, those that are gone for a while, too; by id."""
+        for name in sorted(self._state.workers):
+            beat, heard_s = self._beats.get(name, (None, None))
+            yield Row(self._state.workers[name], beat, heard_s)
+
+    def _step(self, event: Event, now_s: float) -> Outcome:
+        return self._kept(membership.step(self._state, event, now_s))
+
+    def _kept(self, outcome: Outcome) -> Outcome:
+        self._state = outcome.state
+        return outcome
+
+
+def _event(beat: Heartbeat) -> membership.Heartbeat:
+    facts: dict[str, Any] = {
+        name: getattr(beat, name)
+        for name in ("id", "address", "node", "capacity_bytes", "cached_bytes", "lease_socket")
+    }
+    try:
+        return membership.Heartbeat(
+            facts=MemberFacts(**facts),
+            incarnation=beat.incarnation,
+            known_epoch=beat.known_epoch,
+            joined_epoch=beat.joined_epoch,
+        )
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_context=False, include_url=False)[0]
+        fault = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise ConfigError.of(f"worker '{beat.id}' cannot be listed: {fault}") from None

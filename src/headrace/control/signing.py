@@ -1,0 +1,133 @@
+"""Signatures of requests and answers: who holds the token made them, for this place, now, and once.
+
+The token itself never travels. A request is signed over its method, path with query, body, time and nonce; its answer
+over the request's nonce, the status, the type and the body, so that no answer fits another request. Format and reasons:
+docs/format/control-protocol.md. Pure: time comes in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from pydantic import SecretStr
+
+TIME = "Headrace-Time"
+NONCE = "Headrace-Nonce"
+SIGNATURE = "Headrace-Signature"
+DIGEST = "Headrace-Digest"
+
+WINDOW_MS = 30_000
+MOST_NONCES = 1_000_000
+_NONCE_BYTES = 16
+_SCHEME = "v1="
+
+
+class Verdict(Enum):
+    """What a signed request is."""
+
+    GOOD = "good"
+    UNSIGNED = "it is not signed"
+    FORGED = "its signature is not made with the token of this cluster"
+    LATE = "its time is not now: the clocks differ, or it was sent before the master started"
+    REPLAYED = "it was seen before"
+    CROWDED = "too many requests at this time"
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """The token's key for this protocol alone: another protocol with the same token cannot be made to sign for us."""
+
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "SigningKey(**********)"
+
+    @classmethod
+    def of(cls, token: SecretStr) -> SigningKey:
+        """The key that a token stands for."""
+        return cls(hmac.digest(token.get_secret_value().encode(), b"headrace control v1", "sha256"))
+
+    def sign_request(self, method: str, target: str, body: bytes, *, now_ms: int) -> dict[str, str]:
+        """The headers that make a request a signed one; `target` is the path with its query, as sent."""
+        nonce = secrets.token_hex(_NONCE_BYTES)
+        time = str(now_ms)
+        signature = self._request(method, target, body_digest(body), time, nonce)
+        return {TIME: time, NONCE: nonce, SIGNATURE: _SCHEME + signature}
+
+    def request_is_ours(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> bool:
+        """True when the headers were made with this key for this request."""
+        wanted = self._request(
+            method, target, body_digest(body), headers.get(TIME, ""), headers.get(NONCE, "")
+        )
+        return _same(headers.get(SIGNATURE, ""), wanted)
+
+    def sign_answer(self, nonce: str, status: int, digest: str, about: str = "") -> str:
+        """The signature of an answer whose body has this digest; `about` is its range and tag, for a part of a file."""
+        return _SCHEME + self._mac("headrace-answer-v1", nonce, str(status), digest, about)
+
+    def answer_is_ours(self, given: str, nonce: str, status: int, digest: str, about: str = "") -> bool:
+        """True when the signature was made with this key, for the answer to the request with this nonce."""
+        return _same(given, self._mac("headrace-answer-v1", nonce, str(status), digest, about))
+
+    def _request(self, method: str, target: str, digest: str, time: str, nonce: str) -> str:
+        return self._mac("headrace-request-v1", method, target, digest, time, nonce)
+
+    def _mac(self, *parts: str) -> str:
+        # Lengths keep two different lists of parts from being one text.
+        text = "".join(f"{len(part.encode())}:{part}\n" for part in parts)
+        return hmac.new(self.key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def body_digest(body: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(body).hexdigest()
+
+
+class Verifier:
+    """Accepts each signed request once. One from before `started_ms` is refused: its nonce may be known to no one."""
+
+    def __init__(self, key: SigningKey, *, started_ms: int, most_nonces: int = MOST_NONCES) -> None:
+        self._key = key
+        self._started_ms = started_ms
+        self._most_nonces = most_nonces
+        self._seen: set[str] = set()
+        self._order: deque[tuple[int, str]] = deque()
+
+    def check(
+        self, method: str, target: str, body: bytes, headers: Mapping[str, str], now_ms: int
+    ) -> Verdict:
+        """What this request is; a good one is remembered."""
+        if not all(name in headers for name in (TIME, NONCE, SIGNATURE)):
+            return Verdict.UNSIGNED
+        if not self._key.request_is_ours(method, target, body, headers):
+            return Verdict.FORGED
+        sent_ms = _number(headers[TIME])
+        if sent_ms is None or abs(now_ms - sent_ms) > WINDOW_MS or sent_ms < self._started_ms:
+            return Verdict.LATE
+        return self._remember(headers[NONCE], now_ms)
+
+    def _remember(self, nonce: str, now_ms: int) -> Verdict:
+        # A request from a clock that is ahead stays acceptable for two windows.
+        while self._order and self._order[0][0] < now_ms - 2 * WINDOW_MS:
+            self._seen.discard(self._order.popleft()[1])
+        if nonce in self._seen:
+            return Verdict.REPLAYED
+        if len(self._seen) >= self._most_nonces:
+            return Verdict.CROWDED
+        self._seen.add(nonce)
+        self._order.append((now_ms, nonce))
+        return Verdict.GOOD
+
+
+def _same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), f"{_SCHEME}{wanted}".encode())
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 16 else None

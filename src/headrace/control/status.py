@@ -1,0 +1,80 @@
+"""The whole cluster as one JSON object, for people, the web page and scripts. Holds no secret and no file name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.control.cluster import Cluster
+from headrace.control.messages import LoadReport, shown_path
+from headrace.control.roster import Row
+
+_MOST_SHOWN_PATHS = 3
+_MOST_SHOWN_LOADS = 20
+
+
+def cluster_status(cluster: Cluster, *, now_s: float, monotonic_s: float) -> dict[str, Any]:
+    """Everything that is known at this moment."""
+    rows = list(cluster.roster.rows())
+    workers = [_worker(row, monotonic_s) for row in rows]
+    listed = [row.worker.facts for row in rows if row.worker.is_listed]
+    newest = cluster.shelf.newest
+    return {
+        "cluster": cluster.rules.name,
+        "now_s": now_s,
+        "epoch": cluster.view.epoch,
+        "replicas": cluster.rules.policy.replicas,
+        "origins": list(cluster.rules.origin_labels),
+        "snapshot": newest.note.model_dump() if newest else None,
+        "refresh_error": cluster.shelf.refresh_error,
+        "capacity_bytes": sum(facts.capacity_bytes for facts in listed),
+        "cached_bytes": sum(facts.cached_bytes for facts in listed),
+        "pinned_files": len(cluster.pin_board.pins.ids),
+        "workers": workers,
+        "mounts": cluster.mounts.rows(monotonic_s),
+        "loads": [load_row(report) for report in cluster.loads.reports()[:_MOST_SHOWN_LOADS]],
+        "throughput": [
+            [round(each.at_s, 1), round(each.local), round(each.peer), round(each.origin)]
+            for each in cluster.throughput.samples()
+        ],
+    }
+
+
+def _worker(row: Row, monotonic_s: float) -> dict[str, Any]:
+    worker, beat = row.worker, row.beat
+    return {
+        "id": worker.facts.id,
+        "address": worker.facts.address,
+        "node": worker.facts.node,
+        "state": worker.state.value,
+        "is_listed": worker.is_listed,
+        "joined_epoch": worker.joined_epoch,
+        "capacity_bytes": worker.facts.capacity_bytes,
+        "cached_bytes": worker.facts.cached_bytes,
+        "heartbeat_age_s": round(max(monotonic_s - row.heard_s, 0.0), 3) if row.heard_s is not None else None,
+        "levels": [level.model_dump() for level in beat.levels] if beat else [],
+        "drained_bytes": beat.drained_bytes if beat else 0,
+        "to_drain_bytes": beat.to_drain_bytes if beat else 0,
+        "version": beat.version if beat else "",
+    }
+
+
+def load_row(report: LoadReport) -> dict[str, Any]:
+    """A load for people: a few of its paths, and how far it is. Names of single files that failed stay inside."""
+    paths = [shown_path(path) for path in report.order.paths[:_MOST_SHOWN_PATHS]] or ["/"]
+    return {
+        "id": report.id,
+        "action": report.order.action.value,
+        "paths": paths,
+        "more_paths": max(len(report.order.paths) - _MOST_SHOWN_PATHS, 0),
+        "pin": report.order.pin,
+        "state": report.state.value,
+        "complete": report.complete,
+        "done_bytes": report.done_bytes,
+        "total_bytes": report.total_bytes,
+        "done_files": report.done_files,
+        "total_files": report.total_files,
+        "origin_bytes": report.origin_bytes,
+        "faults": len(report.errors),
+        "created_at_s": report.created_at_s,
+        "ended_at_s": report.ended_at_s,
+    }

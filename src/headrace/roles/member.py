@@ -1,0 +1,202 @@
+"""A mount as a member of a cluster: what it starts by, and how it follows the master's views and snapshots.
+
+The master is asked and told, never needed: a mount starts by what it knew last, and goes on by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from pydantic import SecretStr
+
+from headrace.control.client import ControlClient
+from headrace.control.fetching import fetch_snapshot, has_snapshot
+from headrace.control.messages import MountHeartbeat, Outlook, SnapshotNote, Traffic
+from headrace.control.outlooks import last_outlook, save_outlook
+from headrace.engine.handles import Engine
+from headrace.errors import (
+    BusyError,
+    CorruptDataError,
+    DeadlineError,
+    HeadraceError,
+    MissingFileError,
+    OriginUnreachableError,
+)
+from headrace.roles.messages import MemberOrders
+from headrace.roles.reachability import Reachability
+
+_log = logging.getLogger("headrace.mount")
+
+PATIENCE_S = 60.0
+POLL_S = 30.0
+_RETRY_S = 2.0
+_LOOK_EVERY_S = 1.0
+_REPORT_EVERY_S = 10.0
+
+Tell = Callable[[str], None]
+
+
+async def first_outlook(master: str, token: SecretStr, folder: Path, tell: Tell) -> Outlook:
+    """What a mount starts by, with its snapshot in the folder: the master's, or the last one known if it is away.
+
+    Waits a while for a master that has no snapshot yet; `tell` hears of it.
+    """
+    async with ControlClient(master, token) as client:
+        try:
+            return await _fetched(client, folder, tell)
+        except (OriginUnreachableError, DeadlineError) as error:
+            kept = last_outlook(folder)
+            if kept is None or kept.snapshot is None or not has_snapshot(folder, kept.snapshot):
+                raise
+            tell(f"{error.message}; going by what was known last")
+            return kept
+
+
+async def _fetched(client: ControlClient, folder: Path, tell: Tell) -> Outlook:
+    deadline_s = asyncio.get_running_loop().time() + PATIENCE_S
+    told = False
+    while True:
+        outlook = await client.outlook()
+        if outlook.snapshot is not None and outlook.dataset.origins:
+            with contextlib.suppress(MissingFileError):  # a newer one took its place meanwhile
+                await fetch_snapshot(client, outlook.snapshot, folder)
+                save_outlook(folder, outlook)
+                return outlook
+        elif asyncio.get_running_loop().time() > deadline_s:
+            raise BusyError.of(
+                "the master has no snapshot yet", hint="`headrace status --cluster URL` says how it does"
+            )
+        elif not told:
+            told = True
+            tell("the master has no snapshot yet; waiting for it")
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+def mount_id(node: str, mountpoint: Path) -> str:
+    """What the mount is called at the master: the same after each start."""
+    return f"mount-{hashlib.blake2b(f'{node}:{mountpoint}'.encode(), digest_size=8).hexdigest()}"
+
+
+class Follower:
+    """Keeps an engine with its cluster, in a thread of its own, until it is left."""
+
+    def __init__(
+        self, engine: Engine, orders: MemberOrders, token: SecretStr, node: str, mountpoint: Path
+    ) -> None:
+        self._engine, self._orders, self._token = engine, orders, token
+        self._node, self._mountpoint = node, mountpoint
+        self._folder = engine.state_directory
+        self._instance = secrets.token_hex(8)
+        self._reachability = Reachability(_log, f"mount/{mountpoint}", orders.master)
+        self._known = last_outlook(self._folder)
+        self._epoch = self._known.epoch if self._known else 0
+        self._snapshot = self._known.snapshot if self._known else None
+        self._loop = asyncio.new_event_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(target=self._run, name="follow", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(RuntimeError):  # it has ended already
+            self._loop.call_soon_threadsafe(self._stop)
+        self._thread.join()
+
+    def metrics(self) -> str:
+        """Whether the master answers, in the OpenMetrics format."""
+        return self._reachability.metrics("headrace_mount_master_unreachable")
+
+    def _stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._task = self._loop.create_task(self._work())
+            with contextlib.suppress(asyncio.CancelledError):
+                self._loop.run_until_complete(self._task)
+        finally:
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.close()
+
+    async def _work(self) -> None:
+        async with ControlClient(self._orders.master, self._token) as client:
+            await asyncio.gather(self._follow(client), self._report(client))
+
+    async def _follow(self, client: ControlClient) -> None:
+        while True:
+            tag = self._snapshot.tag if self._snapshot else ""
+            try:
+                outlook = await client.outlook(after_epoch=self._epoch, after_snapshot=tag, wait_s=POLL_S)
+                await self._take(client, outlook)
+                self._reachability.found()
+            except HeadraceError as error:
+                self._reachability.lost(error)
+                await asyncio.sleep(_RETRY_S)
+
+    async def _take(self, client: ControlClient, outlook: Outlook) -> None:
+        if outlook.view is not None:
+            await asyncio.to_thread(self._engine.set_view, json.dumps(outlook.view))
+            self._epoch = outlook.epoch
+        if outlook.snapshot is not None and outlook.snapshot != self._snapshot:
+            await self._move_on(client, outlook.snapshot)
+        self._keep(outlook)
+
+    async def _move_on(self, client: ControlClient, note: SnapshotNote) -> None:
+        try:
+            await fetch_snapshot(client, note, self._folder)
+        except (MissingFileError, CorruptDataError) as error:
+            _log.warning("mount/%s: snapshot %d: %s", self._mountpoint, note.version, error)
+            await asyncio.sleep(_RETRY_S)
+            return
+        version = await asyncio.to_thread(self._engine.adopt_snapshot)
+        self._snapshot = note
+        _log.info("mount/%s: snapshot %d: %d files", self._mountpoint, version, note.files)
+
+    def _keep(self, outlook: Outlook) -> None:
+        """For a start without the master: with the view and the snapshot that are here, whichever of them is new."""
+        view = outlook.view or (self._known and self._known.view)
+        here = {"view": view, "epoch": self._epoch, "snapshot": self._snapshot}
+        known = outlook.model_copy(update=here)
+        if view is None or known == self._known:
+            return
+        try:
+            save_outlook(self._folder, known)
+            self._known = known
+        except OSError as error:
+            _log.warning(
+                "mount/%s: the view cannot be kept for a restart: %s", self._mountpoint, error.strerror
+            )
+
+    async def _report(self, client: ControlClient) -> None:
+        interval_s = _REPORT_EVERY_S
+        while True:
+            with contextlib.suppress(HeadraceError):  # whether the master answers is told by the poll
+                answer = await client.mount_heartbeat(await self._beat())
+                interval_s = answer.next_interval_s
+            await asyncio.sleep(interval_s)
+
+    async def _beat(self) -> MountHeartbeat:
+        reads = (await asyncio.to_thread(self._engine.status)).reads
+        return MountHeartbeat(
+            id=self._orders.mount_id,
+            instance=self._instance,
+            node=self._node,
+            mountpoint=str(self._mountpoint),
+            known_epoch=self._epoch,
+            snapshot_version=self._snapshot.version if self._snapshot else 0,
+            # The origins of a mount are the workers.
+            traffic=Traffic(local_bytes=reads.hit_bytes, peer_bytes=reads.origin_bytes),
+        )

@@ -1,0 +1,280 @@
+"""A worker's process: the native worker, and the heartbeats that make it a member.
+
+The master is asked and told, never needed: without it the worker goes on by the last view, also after a restart.
+SIGTERM and SIGINT end it in order and keep its cache and its place, as a rolling restart wants it. Only an order to
+drain hands the blocks over first, and then ends the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import signal
+import sys
+from typing import Any
+
+from headrace.control.client import ControlClient
+from headrace.control.durable import Lock
+from headrace.control.messages import (
+    Heartbeat,
+    HeartbeatAnswer,
+    HeartbeatOrder,
+    Level,
+    Outlook,
+    Traffic,
+    WorkerState,
+)
+from headrace.control.outlooks import last_outlook, save_outlook
+from headrace.engine.cluster import NativeWorker
+from headrace.engine.native import set_log, version
+from headrace.engine.status import LevelReport
+from headrace.errors import BusyError, ConfigError, HeadraceError, RefusedError
+from headrace.exits import complaint, exit_code
+from headrace.roles.datasets import fingerprint
+from headrace.roles.draining import Drain
+from headrace.roles.endpoint import Endpoint
+from headrace.roles.incarnation import next_incarnation
+from headrace.roles.logs import start_python_log
+from headrace.roles.messages import WorkerOrders
+from headrace.roles.places import advertised_address, listening_address
+from headrace.roles.reachability import Reachability
+from headrace.settings.cluster import ClusterConfig, WorkerConfig
+from headrace.settings.engine import EngineConfig
+
+_log = logging.getLogger("headrace.worker")
+
+RETRY_S = 2.0
+_JITTER = 0.2
+
+
+class WorkerProcess:
+    """One worker. `run` returns its exit code when it was told to end, or has drained."""
+
+    def __init__(self, orders: WorkerOrders) -> None:
+        self._orders = orders
+        self._name = orders.id
+        self._state = orders.config.state_directory.parent
+        self._ended = asyncio.Event()
+        self._reachability = Reachability(_log, f"worker/{self._name}", orders.master)
+        self._outlook: Outlook | None = None
+        self._pins_version = 0
+        self._drain: Drain | None = None
+        self._drained = False
+        self._superseded = False
+
+    async def run(self) -> int:
+        """Serves until it is told to end, or has handed over what it had."""
+        with Lock(self._state, "worker"):
+            self._incarnation = next_incarnation(self._state)
+            self._listen_to_signals()
+            async with ControlClient(self._orders.master, self._orders.token) as client:
+                outlook = await self._first_outlook(client)
+                if outlook is None:
+                    return 0
+                return await self._serve(client, outlook)
+
+    async def _serve(self, client: ControlClient, outlook: Outlook) -> int:
+        self._worker = await asyncio.to_thread(NativeWorker, self._config(outlook))
+        endpoint = self._endpoint()
+        try:
+            self._remember(outlook)
+            self._address = advertised_address(
+                self._orders.settings.advertise, self._worker.address(), self._orders.master
+            )
+            _log.info("worker/%s: serving at %s, master %s", self._name, self._address, self._orders.master)
+            await self._report_until_ended(client)
+        finally:
+            if endpoint is not None:
+                await asyncio.to_thread(endpoint.close)
+            await asyncio.to_thread(self._worker.close)
+        if self._superseded:
+            raise BusyError.of(
+                f"a younger process is worker '{self._name}' now", hint="give each worker an id of its own"
+            )
+        _log.info("worker/%s: ended%s", self._name, ", drained" if self._drained else "")
+        return 0
+
+    async def _first_outlook(self, client: ControlClient) -> Outlook | None:
+        """The master's, else the last one that was kept; without either it waits. `None` when told to end."""
+        kept = last_outlook(self._state)
+        while not self._ended.is_set():
+            try:
+                outlook = await client.outlook()
+            except RefusedError:
+                raise
+            except HeadraceError as error:
+                self._reachability.lost(error)
+                if kept is not None:
+                    return kept
+                await self._sleep(RETRY_S)
+            else:
+                self._reachability.found()
+                return outlook
+        return None
+
+    def _config(self, outlook: Outlook) -> EngineConfig:
+        config, settings = self._orders.config, self._orders.settings
+        cluster = ClusterConfig(
+            view=outlook.view or {},
+            token=self._orders.token,
+            node=settings.node or self._name,
+            tls=config.cluster.tls if config.cluster else None,
+            worker=WorkerConfig(id=self._name, listen=listening_address(settings.listen)),
+        )
+        size = outlook.dataset.block_size_bytes
+        transfer = config.transfer.model_copy(update={"block_size_bytes": size})
+        return config.model_copy(update={"cluster": cluster, "transfer": transfer})
+
+    def _endpoint(self) -> Endpoint | None:
+        address = self._orders.settings.metrics_address
+        return Endpoint(address, self._metrics, lambda: True, "serving") if address else None
+
+    def _metrics(self) -> str:
+        own = self._reachability.metrics("headrace_worker_master_unreachable")
+        return self._worker.metrics().removesuffix("# EOF\n") + own + "# EOF\n"
+
+    # --- heartbeats ---
+
+    async def _report_until_ended(self, client: ControlClient) -> None:
+        first = True
+        while not self._ended.is_set():
+            wait_s = RETRY_S
+            try:
+                answer = await client.heartbeat(await self._beat())
+            except (RefusedError, ConfigError, BusyError) as error:
+                if first:
+                    raise
+                self._reachability.lost(error)
+            except HeadraceError as error:
+                self._reachability.lost(error)
+            else:
+                self._reachability.found()
+                first = False
+                wait_s = answer.next_interval_s
+                await self._apply(client, answer)
+                if await self._has_drained(client):
+                    return
+            await self._sleep(wait_s * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - only to spread
+
+    async def _beat(self, state: WorkerState = WorkerState.ACTIVE) -> Heartbeat:
+        report = await asyncio.to_thread(self._worker.status)
+        drain = self._drain
+        return Heartbeat(
+            id=self._name,
+            incarnation=self._incarnation,
+            address=self._address,
+            node=self._orders.settings.node or self._name,
+            capacity_bytes=report.capacity_bytes,
+            cached_bytes=report.cached_bytes,
+            state=state,
+            known_epoch=self._outlook.epoch if self._outlook else 0,
+            joined_epoch=self._own_row().get("joined_epoch", 0),
+            dataset=fingerprint(self._orders.config.origins),
+            lease_socket=self._worker.lease_socket(),
+            levels=tuple(_level(level) for level in report.levels),
+            traffic=Traffic(
+                local_bytes=report.hit_bytes, peer_bytes=report.peer_bytes, origin_bytes=report.origin_bytes
+            ),
+            drained_bytes=drain.done_bytes if drain else 0,
+            to_drain_bytes=drain.total_bytes if drain else 0,
+            version=version(),
+        )
+
+    def _own_row(self) -> dict[str, Any]:
+        """What the view says of this worker."""
+        members = (self._outlook.view or {}).get("members", ()) if self._outlook else ()
+        return next((dict(member) for member in members if member["id"] == self._name), {})
+
+    async def _apply(self, client: ControlClient, answer: HeartbeatAnswer) -> None:
+        if answer.outlook.view is not None:
+            await asyncio.to_thread(self._worker.set_view, answer.outlook.view)
+            self._remember(answer.outlook)
+        if answer.outlook.pins_version != self._pins_version:
+            await self._take_pins(client)
+        await self._obey(answer.order)
+
+    async def _obey(self, order: HeartbeatOrder) -> None:
+        if order is HeartbeatOrder.SUPERSEDED:
+            self._superseded = True
+            self._ended.set()
+        elif order is HeartbeatOrder.STOP:
+            self._drained = True
+            self._ended.set()
+        elif order is HeartbeatOrder.DRAIN and self._drain is None:
+            # Only once the view says so, too: before that, the next owners are not the right ones.
+            if self._own_row().get("state") == "draining":
+                _log.info("worker/%s: draining", self._name)
+                self._drain = await asyncio.to_thread(Drain, self._worker, self._name)
+        elif order is HeartbeatOrder.SERVE and self._drain is not None:
+            _log.info("worker/%s: stays after all", self._name)
+            await asyncio.to_thread(self._drain.cancel)
+            self._drain = None
+
+    async def _take_pins(self, client: ControlClient) -> None:
+        try:
+            pins = await client.pins()
+        except HeadraceError as error:
+            self._reachability.lost(error)
+            return
+        await asyncio.to_thread(self._worker.set_pinned, pins.ids)
+        self._pins_version = pins.version
+
+    async def _has_drained(self, client: ControlClient) -> bool:
+        if self._drain is None or not await asyncio.to_thread(self._drain.look):
+            return False
+        try:
+            await client.heartbeat(await self._beat(WorkerState.LEFT))
+        except HeadraceError as error:
+            # Its blocks are with others already; the master will find it silent.
+            self._reachability.lost(error)
+        self._drained = True
+        return True
+
+    def _remember(self, outlook: Outlook) -> None:
+        if outlook.view is None:
+            return
+        self._outlook = outlook
+        try:
+            save_outlook(self._state, outlook)
+        except OSError as error:
+            _log.warning("worker/%s: the view cannot be kept for a restart: %s", self._name, error.strerror)
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._ended.wait(), seconds)
+        except TimeoutError:
+            return
+
+    def _listen_to_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._ended.set)
+
+
+def _level(level: LevelReport) -> Level:
+    return Level(medium=level.medium.value, quota_bytes=level.quota_bytes, used_bytes=level.used_bytes)
+
+
+def main(arguments: list[str]) -> int:
+    """`ID ORDERS-DESCRIPTOR`: for `headrace worker`, not for people."""
+    orders = WorkerOrders.from_descriptor(int(arguments[1]))
+    start_python_log(orders.settings.log_level, orders.settings.log_format)
+    set_log(orders.settings.log_level, orders.settings.log_format)
+    return serve(orders)
+
+
+def serve(orders: WorkerOrders) -> int:
+    """Runs a worker to its end; the exit code. What kept it from working is told in words."""
+    try:
+        return asyncio.run(_run(orders))
+    except HeadraceError as error:
+        sys.stderr.write(complaint(error) + "\n")
+        return int(exit_code(error))
+
+
+async def _run(orders: WorkerOrders) -> int:
+    return await WorkerProcess(orders).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,39 @@
+"""What makes a process a member of a cluster: the mirror of `ClusterConfig` in `crates/engine/src/config.rs`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, SecretStr
+
+from headrace.settings.model import Model
+
+
+class TlsConfig(Model):
+    """PEM files of TLS between members; those who only ask need no certificate."""
+
+    authority: Path
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+class WorkerConfig(Model):
+    """What only a worker has: its name in the view, and `address:port` to listen on."""
+
+    id: str
+    listen: str
+
+
+class ClusterConfig(Model):
+    """A member. `view` is the ring's JSON to start with."""
+
+    view: dict[str, Any]
+    token: SecretStr
+    node: str
+    read_deadline_s: float = Field(default=300.0, gt=0)
+    hedge: bool = True
+    silence_s: float = Field(default=2.0, gt=0)
+    connect_timeout_s: float = Field(default=1.0, gt=0)
+    tls: TlsConfig | None = None
+    worker: WorkerConfig | None = None

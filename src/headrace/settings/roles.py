@@ -1,0 +1,192 @@
+"""What each role of a cluster can be told: the master, a worker, a mount as a member, a load.
+
+One file for each role, in YAML; `reading` puts environment and command line on top. Text such as `100Gi` is checked
+where it is used. Credentials and the token never stand in these values: only the places where they are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import Field, model_validator
+
+from headrace.settings.dataset import LogFormat, MountMode
+from headrace.settings.engine import EvictionPolicy
+from headrace.settings.model import Model
+
+DEFAULT_MASTER_PORT = 8700
+DEFAULT_WORKER_PORT = 8701
+_NAME = r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
+
+
+class OriginSettings(Model):
+    """One origin of the dataset, and where it appears in the tree."""
+
+    path: str = Field(default="", description="Place in the tree; empty for the root, if there is only one")
+    origin: str = Field(
+        min_length=1, description="Where the data lives: `s3://bucket/prefix`, `oss://…`, `/path`"
+    )
+    options: Mapping[str, str] = Field(
+        default_factory=dict, repr=False, description="Options of this origin, see the page on options"
+    )
+    secret_file: Path | None = Field(default=None, description="File or folder that holds its credentials")
+
+
+class TlsSettings(Model):
+    """TLS between workers, and between mounts and workers. The three are PEM files."""
+
+    certificate: Path | None = Field(default=None, description="Certificate of this worker, with its chain")
+    key: Path | None = Field(default=None, description="Key of the certificate")
+    authority: Path = Field(description="Certificate of the authority that all peers are signed by")
+
+    @model_validator(mode="after")
+    def _certificate_and_key_go_together(self) -> TlsSettings:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key go together")
+        return self
+
+
+class RoleSettings(Model):
+    """What every role has."""
+
+    token_file: Path | None = Field(
+        default=None, description="File with the token of the cluster; or the variable HEADRACE_TOKEN"
+    )
+    log_level: str = Field(
+        default="info", pattern="^(error|warn|info|debug|trace)$", description="Level of the log"
+    )
+    log_format: LogFormat = Field(default=LogFormat.TEXT, description="`text`, or `json`: an object a line")
+
+
+class MasterSettings(RoleSettings):
+    """The master: makes snapshots, knows the members, runs loads, shows the cluster."""
+
+    cluster: str = Field(default="headrace", pattern=_NAME, description="Name of the cluster")
+    listen: str = Field(default=f":{DEFAULT_MASTER_PORT}", description="`HOST:PORT` where it answers")
+    state_directory: Path | None = Field(
+        default=None, description="Where its state, the token (at first start) and the snapshots are kept"
+    )
+    web: bool = Field(default=True, description="Serve the web page at /")
+    origins: tuple[OriginSettings, ...] = Field(default=(), description="The origins of the dataset")
+    refresh_interval_s: float = Field(
+        default=0.0, ge=0, description="Take a new snapshot this often; 0: only when asked"
+    )
+    snapshot_at_start: bool = Field(
+        default=True,
+        description="List the origins at the start; `false` starts with the last list if there is one",
+    )
+    replicas: int = Field(default=1, ge=1, le=16, description="How many workers own each block")
+    block_size: str = Field(default="4Mi", description="Size of a block, for the whole cluster")
+    heartbeat_interval_s: float = Field(default=2.0, gt=0, le=60, description="How often workers report")
+    dead_after_s: float = Field(
+        default=15.0, gt=0, le=3600, description="A worker silent for so long is taken out of the ring"
+    )
+    concurrency: int = Field(default=32, ge=1, description="Requests to one origin at the same time")
+    tls: TlsSettings | None = Field(
+        default=None, description="TLS of its loads towards the workers: `authority`"
+    )
+
+
+class WorkerSettings(RoleSettings):
+    """A worker: keeps blocks in its cache levels, and serves them to mounts and other workers."""
+
+    master: str | None = Field(default=None, description="URL of the master: `http://HOST:8700`")
+    id: str | None = Field(
+        default=None,
+        pattern=_NAME,
+        description="Unique and stable over restarts; by default, the host's name",
+    )
+    node: str | None = Field(default=None, description="The machine; readers on it prefer this worker")
+    listen: str = Field(
+        default=f":{DEFAULT_WORKER_PORT}", description="`HOST:PORT` for mounts and other workers"
+    )
+    advertise: str | None = Field(
+        default=None,
+        description="`HOST[:PORT]` under which others reach it; by default, its address towards the master",
+    )
+    origins: tuple[OriginSettings, ...] = Field(
+        default=(), description="The same origins as the master's, with this worker's credentials"
+    )
+    cache: tuple[str, ...] = Field(
+        default=(), description="Cache levels, `PATH:QUOTA[:MEM|SSD|HDD]`, fastest first"
+    )
+    high: float = Field(default=0.98, description="Share of the quota at which eviction starts")
+    low: float = Field(default=0.95, description="Share of the quota at which eviction stops")
+    eviction: EvictionPolicy = Field(
+        default=EvictionPolicy.SCAN_RESISTANT, description="Which blocks leave a full cache"
+    )
+    memory: str = Field(default="512Mi", description="Most memory that data under way may take")
+    state_directory: Path | None = Field(
+        default=None, description="Where its lock and the last view are kept"
+    )
+    tls: TlsSettings | None = Field(default=None, description="TLS: `certificate`, `key`, `authority`")
+    metrics_address: str | None = Field(
+        default=None, description="`HOST:PORT` where /metrics and /healthz answer"
+    )
+    concurrency: int = Field(default=32, ge=1, description="Requests to one origin at the same time")
+    timeout_s: float = Field(default=20.0, gt=0, description="Longest silence of an origin, in seconds")
+    retries: int = Field(default=5, ge=0, description="Tries after the first of what is temporary")
+    threads: int = Field(default=2, ge=1, description="Threads that move data")
+
+
+class MemberSettings(RoleSettings):
+    """A mount that reads through the cluster. It holds no credentials of the origins."""
+
+    master: str | None = Field(default=None, description="URL of the master: `http://HOST:8700`")
+    mountpoint: Path | None = Field(default=None, description="An empty folder")
+    node: str | None = Field(default=None, description="The machine; workers on it are asked first")
+    read_deadline_s: float = Field(
+        default=300.0, gt=0, description="How long a read waits for any worker before it fails"
+    )
+    hedge: bool = Field(default=True, description="Ask a second worker when the first is late and it pays")
+    cache: tuple[str, ...] = Field(
+        default=(), description="A cache of this mount's own, `PATH:QUOTA[:MEM|SSD|HDD]`; without any, none"
+    )
+    high: float = Field(default=0.98, description="Share of the quota at which eviction starts")
+    low: float = Field(default=0.95, description="Share of the quota at which eviction stops")
+    memory: str = Field(default="512Mi", description="Most memory that data under way may take")
+    read_ahead: str = Field(default="128Mi", description="Most bytes fetched ahead of one sequential reader")
+    state_directory: Path | None = Field(
+        default=None, description="Where the snapshot and the last view are kept"
+    )
+    tls: TlsSettings | None = Field(default=None, description="TLS towards the workers: `authority`")
+    mode: MountMode = Field(default=MountMode.AUTO, description="How the kernel is served")
+    allow_other: bool = Field(default=False, description="Let other users read the mount")
+    nonempty: bool = Field(default=False, description="Mount over a folder that is not empty")
+    metrics_address: str | None = Field(
+        default=None, description="`HOST:PORT` where /metrics and /healthz answer"
+    )
+    log_file: Path | None = Field(default=None, description="Log of a mount in the background")
+
+
+class LoadSettings(RoleSettings):
+    """A distributed warm-up, and what else can be ordered for paths."""
+
+    master: str | None = Field(default=None, description="URL of the master: `http://HOST:8700`")
+    paths: tuple[str, ...] = Field(default=(), description="Files or folders; none for the whole dataset")
+    replicas: int | None = Field(
+        default=None, ge=1, le=16, description="Copies of each block; by default the cluster's"
+    )
+    rate: str | None = Field(
+        default=None, description="Most bytes a second of the whole cluster, such as `1Gi`"
+    )
+    verify: bool = Field(default=False, description="Compare what is cached with its checksums, too")
+    pin: bool = Field(default=False, description="Keep what is loaded, whatever else is read")
+    evict: bool = Field(default=False, description="Drop the paths from the caches instead")
+    unpin: bool = Field(default=False, description="Let the paths be evicted again")
+
+    @model_validator(mode="after")
+    def _one_thing_at_a_time(self) -> LoadSettings:
+        if self.evict + self.unpin + (self.pin or self.verify) > 1:
+            raise ValueError("evict, unpin and a load (pin, verify) are different orders: give one")
+        return self
+
+
+ROLES: Mapping[str, type[RoleSettings]] = {
+    "master": MasterSettings,
+    "worker": WorkerSettings,
+    "mount": MemberSettings,
+    "load": LoadSettings,
+}
+"""The settings of each role, by the name that its file and its variables go by."""

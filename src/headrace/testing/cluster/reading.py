@@ -1,0 +1,69 @@
+"""Readers on nodes: started, watched while they read, and their lines understood."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.testing.cluster.node import Node
+from headrace.testing.cluster.reader import FileRead, Summary
+from headrace.testing.processes import ServerProcess
+
+PROGRAM = "headrace.testing.cluster.reader"
+POLL_INTERVAL_S = 0.02
+
+_numbers = itertools.count()
+
+
+class Reading:
+    """A reader that runs, or has run, on a node."""
+
+    def __init__(self, node: Node, root: Path, *words: str, only: Sequence[str] = ()) -> None:
+        """`words` are the reader's own flags; `only` names files below the root."""
+        self.node = node
+        chosen = [word for name in only for word in ("--only", name)]
+        command = [sys.executable, "-m", PROGRAM, str(root), *words, *chosen]
+        self.process: ServerProcess = node.run(command, name=f"reader-{next(_numbers)}")
+
+    def files(self) -> list[FileRead]:
+        """What has been read so far."""
+        return [FileRead(**line["file"]) for line in self._lines() if "file" in line]
+
+    def wait_for_files(self, count: int, *, timeout_s: float = 30) -> None:
+        """Returns when so many files have been read."""
+        self._wait(lambda: len(self.files()) >= count, f"{count} files", timeout_s)
+
+    def finish(self, *, timeout_s: float = 60) -> Summary:
+        """The summary, when all has been read; TimeoutError when that takes too long."""
+        self._wait(lambda: not self.process.is_running(), "the end", timeout_s)
+        for line in self._lines():
+            if "summary" in line:
+                waits = {int(bucket): count for bucket, count in line["summary"].pop("waits").items()}
+                return Summary(**line["summary"], waits=waits)
+        raise RuntimeError(f"a reader on {self.node.name} broke off: {self.process.log_tail()}")
+
+    def _wait(self, is_done: Callable[[], bool], what: str, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not is_done():
+            if time.monotonic() > deadline:
+                done = self.files()
+                self.process.kill()
+                raise TimeoutError(
+                    f"a reader on {self.node.name} waited for {what} for {timeout_s:g} s; "
+                    f"it had read {len(done)} files"
+                )
+            if not self.process.is_running() and what != "the end" and not is_done():
+                raise RuntimeError(
+                    f"a reader on {self.node.name} ended before {what}: {self.process.log_tail()}"
+                )
+            time.sleep(POLL_INTERVAL_S)
+
+    def _lines(self) -> list[dict[str, dict[str, Any]]]:
+        text = self.process.log_path.read_text(errors="replace")
+        whole = text[: text.rfind("\n") + 1].splitlines()
+        return [json.loads(line) for line in whole if line.startswith("{")]

@@ -1,0 +1,57 @@
+"""Clusters of real processes, one for each test; what their logs say is part of the report of a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+import pytest
+
+from headrace.testing.cluster import ClusterBed, Rules, UnsupportedError, open_bed
+
+LOGS = pytest.StashKey[list[ClusterBed]]()
+
+
+class MakeCluster(Protocol):
+    def __call__(
+        self, nodes: int, files: Mapping[str, bytes], rules: Rules | None = None, *, start: bool = True
+    ) -> ClusterBed: ...
+
+
+@pytest.fixture
+def make_cluster(request: pytest.FixtureRequest) -> Iterator[MakeCluster]:
+    """Makes a cluster over these files and, unless told otherwise, starts it."""
+    made = request.node.stash.setdefault(LOGS, [])
+
+    def make(
+        nodes: int, files: Mapping[str, bytes], rules: Rules | None = None, *, start: bool = True
+    ) -> ClusterBed:
+        cluster = ClusterBed(open_bed(nodes), rules)
+        made.append(cluster)
+        cluster.fill(files)
+        if start:
+            cluster.start()
+        return cluster
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item):
+    """What a bed cannot do here is a reason to skip, not to fail."""
+    try:
+        return (yield)
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    """While the processes still run: the end of every log."""
+    report = yield
+    if report.when == "call" and report.failed:
+        for cluster in item.stash.get(LOGS, []):
+            report.sections.append(("logs of the cluster", cluster.bed.log_tails()))
+    return report

@@ -1,0 +1,73 @@
+"""The master is out of the read path: it may die at any time, and a new one learns back what the old one knew."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from headrace.testing.cluster.content import make_files
+
+MEBIBYTE = 1 << 20
+FILES = make_files(24, MEBIBYTE)
+
+
+def test_reads_go_on_without_a_master(make_cluster) -> None:
+    cluster = make_cluster(3, FILES)
+    readings = [cluster.reading(node, "--pause-ms", "20") for node in cluster.bed.nodes]
+    readings[0].wait_for_files(4)
+    cluster.control.kill(cluster.master)
+    for reading in readings:
+        reading.finish()
+        assert not cluster.content.wrong(reading.files())
+    assert cluster.origin_object_bytes() == cluster.content.size_bytes
+
+
+def test_a_mount_and_a_worker_start_again_from_what_they_knew_last(make_cluster) -> None:
+    cluster = make_cluster(2, FILES)
+    cluster.reading(cluster.node(0)).finish()
+    cluster.control.kill(cluster.master)
+    cluster.master = None
+    cluster.stop_mount(cluster.node(0))
+    cluster.worker(1).stop()
+    cluster.start_worker(cluster.node(1), wait=False)
+    cluster.start_mount(cluster.node(0))
+    before = cluster.origin_object_bytes()
+    reading = cluster.reading(cluster.node(0), "--drop")
+    reading.finish()
+    assert not cluster.content.wrong(reading.files())
+    assert cluster.origin_object_bytes() == before, "the cache of a worker without a master was not used"
+
+
+def test_a_worker_may_die_while_the_master_is_dead(make_cluster) -> None:
+    """Nobody tells the mounts: they find out by themselves."""
+    cluster = make_cluster(3, FILES)
+    cluster.control.kill(cluster.master)
+    cluster.master = None
+    reading = cluster.reading(cluster.node(0), "--pause-ms", "20")
+    reading.wait_for_files(4)
+    cluster.node(2).kill(cluster.worker(2))
+    reading.finish()
+    assert not cluster.content.wrong(reading.files())
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["with its state", "without its state"])
+def test_a_new_master_is_told_everything_again(make_cluster, lost: bool) -> None:
+    cluster = make_cluster(3, FILES)
+    cluster.reading(cluster.node(0)).finish()
+    size, names = cluster.content.size_bytes, {node.name for node in cluster.bed.nodes}
+    before = cluster.wait_for("all bytes to be reported", lambda status: status.cached_bytes == size)
+    cluster.control.kill(cluster.master)
+    if lost:
+        shutil.rmtree(cluster.control.state_folder / "master")
+    cluster.start_master()
+    after = cluster.wait_for(
+        "the whole state", lambda status: status.active() == names and status.cached_bytes == size
+    )
+    assert after.epoch >= before.epoch, "an epoch that members have seen was used again"
+    assert after.files == before.files
+    cluster.wait_for("the mounts", lambda status: set(status.mounts) == names)
+    reading = cluster.reading(cluster.node(1), "--drop")
+    reading.finish()
+    assert not cluster.content.wrong(reading.files())
+    assert cluster.origin_object_bytes() == size

@@ -1,0 +1,93 @@
+"""`headrace load`: warm-up by path with copies, cancelled and resumed; eviction and pins by path."""
+
+from __future__ import annotations
+
+from headrace.testing.cluster import Capability, Rules, words
+from headrace.testing.cluster.content import make_files
+
+MEBIBYTE = 1 << 20
+FILES = make_files(32, MEBIBYTE)
+
+
+def test_a_load_brings_everything_in_once_and_keeps_two_copies(make_cluster) -> None:
+    cluster = make_cluster(3, FILES, Rules(replicas=2))
+    cluster.load(flags=["--replicas", "2"])
+    size = cluster.content.size_bytes
+    assert cluster.origin_object_bytes() == size
+    status = cluster.wait_for("two copies of all bytes", lambda status: status.cached_bytes >= 2 * size)
+    assert status.cached_bytes == 2 * size
+    cluster.node(2).kill(cluster.worker(2))
+    reading = cluster.reading(cluster.node(0))
+    reading.finish()
+    assert not cluster.content.wrong(reading.files())
+    assert cluster.origin_object_bytes() == size, "the other copy was not used"
+
+
+def test_a_load_of_a_folder_brings_in_that_folder_alone(make_cluster) -> None:
+    cluster = make_cluster(2, FILES)
+    cluster.load("train/class-1")
+    assert cluster.origin_object_bytes() == cluster.content.below("train/class-1")
+
+
+def test_a_cancelled_load_is_resumed_where_it_was(make_cluster) -> None:
+    cluster = make_cluster(2, FILES)
+    cluster.bed.need(Capability.LINKS)
+    size = cluster.content.size_bytes
+    cluster.bed.storage.set_rate(50_000_000)
+    cluster.load(flags=[words.DETACHED])
+    running = cluster.wait_for(
+        "some of the load",
+        lambda status: any(load.done_bytes > 4 * MEBIBYTE for load in status.loads.values()),
+    )
+    (load,) = running.loads.values()
+    cluster.must(words.cancel_command(cluster.master_url, cluster.token_file, load.id))
+    cancelled = cluster.wait_for("its end", lambda status: status.loads[load.id].state == "cancelled")
+    assert cancelled.loads[load.id].done_bytes < size
+    cluster.bed.storage.set_rate(None)
+    cluster.load()
+    # Blocks under way when it was cancelled may be fetched a second time; nothing that was in is.
+    assert size <= cluster.origin_object_bytes() < 1.25 * size
+    status = cluster.wait_for("all bytes", lambda status: status.cached_bytes >= size)
+    assert status.cached_bytes == size
+
+
+def test_a_load_goes_on_when_its_master_is_started_again(make_cluster) -> None:
+    cluster = make_cluster(2, FILES)
+    cluster.bed.need(Capability.LINKS)
+    cluster.bed.storage.set_rate(50_000_000)
+    cluster.load(flags=[words.DETACHED])
+    cluster.wait_for("some of it", lambda status: any(load.done_bytes for load in status.loads.values()))
+    cluster.control.kill(cluster.master)
+    cluster.bed.storage.set_rate(None)
+    cluster.start_master()
+    cluster.wait_for("its end", lambda status: [load.state for load in status.loads.values()] == ["done"])
+    assert cluster.origin_object_bytes() < 1.25 * cluster.content.size_bytes
+
+
+def test_what_is_evicted_is_gone_and_nothing_else(make_cluster) -> None:
+    cluster = make_cluster(2, FILES)
+    cluster.load()
+    size, part = cluster.content.size_bytes, cluster.content.below("train/class-0")
+    cluster.load("train/class-0", flags=["--evict"])
+    status = cluster.wait_for("fewer bytes", lambda status: status.cached_bytes < size)
+    assert status.cached_bytes == size - part
+    reading = cluster.reading(cluster.node(0), "--drop")
+    reading.finish()
+    assert not cluster.content.wrong(reading.files())
+    assert cluster.origin_object_bytes() == size + part
+
+
+def test_what_is_pinned_stays_whatever_else_is_read(make_cluster) -> None:
+    # Both caches together hold less than half of the files.
+    rules = Rules(quota="8Mi", worker={"eviction": "lru"})
+    cluster = make_cluster(2, FILES, rules)
+    pinned = [name for name in sorted(FILES) if name.startswith("train/class-2/")][:4]
+    cluster.load(*pinned, flags=["--pin"])
+    reading = cluster.reading(cluster.node(0), "--drop", "--passes", "2", "--seed", "1")
+    reading.finish()
+    assert not cluster.content.wrong(reading.files())
+    before = cluster.origin_object_bytes()
+    again = cluster.reading(cluster.node(1), "--drop", only=pinned)
+    again.finish()
+    assert not cluster.content.wrong(again.files())
+    assert cluster.origin_object_bytes() == before

@@ -1,0 +1,100 @@
+"""Who may read what: the storage's keys stay with the workers, the token is asked for and never sent, TLS hides all."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.testing.cluster import Capability, Node, Rules, words
+from headrace.testing.cluster.cluster_bed import wait_until
+from headrace.testing.cluster.content import make_files
+from headrace.testing.cluster.memory import places_that_hold
+from headrace.testing.processes import process_tree
+
+MEBIBYTE = 1 << 20
+FILES = make_files(8, MEBIBYTE)
+MARK = b"a mark that the network may carry only in clear"
+
+
+def test_a_mount_never_holds_the_keys_of_the_storage(make_cluster) -> None:
+    cluster = make_cluster(2, FILES)
+    node = cluster.node(0)
+    cluster.reading(node).finish()
+    secret = cluster.server.credentials.secret_access_key.encode()
+    assert any(places_that_hold(pid, secret) for pid in process_tree(cluster.worker(0).pid)), (
+        "the search finds nothing even where the keys must be"
+    )
+    for pid in cluster.mount_processes(node):
+        assert not places_that_hold(pid, secret)
+    kept = [path for path in (node.state_folder / "mount").rglob("*") if path.is_file()]
+    assert not [path for path in kept if secret in path.read_bytes()]
+
+
+@pytest.mark.parametrize("role", ["worker", "mount"])
+def test_a_wrong_token_is_refused(make_cluster, role: str) -> None:
+    cluster = make_cluster(1, FILES, start=False)
+    cluster.start_master()
+    node = cluster.node(0)
+    if role == "mount":
+        cluster.start_worker(node)
+    wrong = cluster.write_secret("wrong-token", "another-token-0123456789abcdef\n")
+    start = cluster.start_worker if role == "worker" else cluster.start_mount
+    process = start(node, wait=False, token_file=str(wrong))
+    wait_until(lambda: "token" in process.log_tail().lower(), "a word about the token", timeout_s=20)
+    assert "another-token" not in process.log_path.read_text()
+    if role == "worker":
+        assert not cluster.status().workers
+    else:
+        assert not cluster.is_mounted(node)
+
+
+def test_the_token_is_never_sent(make_cluster, tmp_path: Path) -> None:
+    cluster = make_cluster(2, FILES, start=False)
+    cluster.bed.need(Capability.LINKS)
+    ports = {"peers": words.WORKER_PORT, "control": words.MASTER_PORT}
+    heard = {name: listen_on(cluster.node(0), port, tmp_path / name) for name, port in ports.items()}
+    cluster.start()
+    cluster.reading(cluster.node(0)).finish()
+    token = cluster.token_file.read_bytes().strip()
+    for path in heard.values():
+        assert path.stat().st_size > 1000, "nothing was heard"
+        assert token not in path.read_bytes()
+
+
+@pytest.mark.parametrize("with_tls", [False, True], ids=["in clear", "with TLS"])
+def test_with_tls_a_listener_learns_nothing(make_cluster, tmp_path: Path, with_tls: bool) -> None:
+    marked = {f"marked/{number}": MARK * 20_000 + bytes([number]) for number in range(12)}
+    cluster = make_cluster(2, marked, Rules(with_tls=with_tls), start=False)
+    cluster.bed.need(Capability.LINKS)
+    heard = listen_on(cluster.node(0), words.WORKER_PORT, tmp_path / "heard")
+    cluster.start()
+    reading = cluster.reading(cluster.node(0))
+    reading.finish()
+    assert not cluster.content.wrong(reading.files())
+    assert heard.stat().st_size > MEBIBYTE, "no file came from the other node"
+    assert (MARK in heard.read_bytes()) is not with_tls
+
+
+def test_a_worker_with_a_certificate_of_others_is_not_believed(make_cluster, tmp_path: Path) -> None:
+    """Two authorities: a mount that trusts one gets nothing from a worker of the other, and says so."""
+    from headrace.testing.cluster.certificates import make_authority
+
+    cluster = make_cluster(1, FILES, Rules(with_tls=True, read_deadline_s=3.0), start=False)
+    cluster.start_master()
+    cluster.start_worker(cluster.node(0))
+    make_authority(tmp_path / "others")
+    cluster.start_mount(cluster.node(0), **words.tls_settings(tmp_path / "others", None))
+    reading = cluster.reading(cluster.node(0), only=[sorted(FILES)[0]])
+    reading.finish()
+    assert reading.files()[0].error
+    assert "certificate" in cluster.mount(0).log_path.read_text().lower()
+
+
+def listen_on(node: Node, port: int, path: Path) -> Path:
+    """Keeps what TCP carries over a node's link; the file."""
+    program = "headrace.testing.cluster.sniffer"
+    listener = node.run([sys.executable, "-m", program, "eth0", str(port), path], name=f"sniffer-{port}")
+    listener.wait_until(lambda: b"ready" in listener.log_path.read_bytes())
+    return path

@@ -1,0 +1,152 @@
+"""A master of a test: real HTTP on loopback around the doubles, inside an event loop or as a process to be killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from headrace.control.api import Api
+from headrace.control.client import ControlClient
+from headrace.control.cluster import Cluster
+from headrace.control.messages import Heartbeat
+from headrace.control.server import Server
+from headrace.roles.datasets import fingerprint
+from headrace.roles.listing import ListingEngine
+from headrace.roles.master import rules_of
+from headrace.roles.messages import MasterOrders, Orders, WorkerOrders
+from headrace.settings.cluster import ClusterConfig
+from headrace.settings.engine import EngineConfig, FolderConfig, LevelConfig, Medium
+from headrace.settings.origins import OriginMount, S3Origin
+from headrace.settings.roles import MasterSettings, WorkerSettings
+
+TOKEN = SecretStr("planted-token-0123456789abcdef")
+ORIGINS = (
+    OriginMount(
+        path="train",
+        origin=S3Origin(
+            bucket="b", access_key_id=SecretStr("PLANTED-ID"), secret_access_key=SecretStr("PLANTED-KEY")
+        ),
+    ),
+)
+SUPPORT = Path(__file__).parent
+
+
+def master_orders(folder: Path, port: int = 0, **settings: Any) -> MasterOrders:
+    """Orders with short times."""
+    told = {"heartbeat_interval_s": 0.1, "dead_after_s": 1.0, "cluster": "shop", **settings}
+    return MasterOrders(
+        settings=MasterSettings(listen=f"127.0.0.1:{port}", **told),
+        config=EngineConfig(name="shop", origins=ORIGINS, state_directory=folder / "engine"),
+        state_directory=folder,
+        token=TOKEN,
+    )
+
+
+def worker_orders(folder: Path, master: str, name: str = "w1", **settings: Any) -> WorkerOrders:
+    level = LevelConfig(
+        medium=Medium.SSD, folders=(FolderConfig(path=folder / "cache", quota_bytes=1 << 30),)
+    )
+    nobody = {"epoch": 0, "replicas": 1, "members": []}
+    config = EngineConfig(
+        name=name,
+        origins=ORIGINS,
+        cache=(level,),
+        state_directory=folder / "engine",
+        cluster=ClusterConfig(view=nobody, token=TOKEN, node="n"),
+    )
+    told = WorkerSettings(listen="127.0.0.1:0", node="node-1", **settings)
+    return WorkerOrders(settings=told, config=config, id=name, master=master, token=TOKEN)
+
+
+@dataclass
+class Running:
+    """A master inside the event loop of a test."""
+
+    cluster: Cluster
+    server: Server
+    url: str
+
+    def client(self, token: SecretStr | None = TOKEN) -> ControlClient:
+        return ControlClient(self.url, token)
+
+
+@contextlib.asynccontextmanager
+async def running_master(folder: Path, **settings: Any) -> AsyncIterator[Running]:
+    orders = master_orders(folder, **settings)
+    cluster = Cluster(rules_of(orders), ListingEngine(orders.config))
+    api = Api(cluster, web=True)
+    server = api.server = Server(api.endpoints(), orders.token)
+    await cluster.open()
+    try:
+        port = await server.start("127.0.0.1", 0)
+        yield Running(cluster, server, f"http://127.0.0.1:{port}")
+    finally:
+        await server.close()
+        await cluster.close()
+
+
+def heartbeat(name: str = "w1", **fields: Any) -> Heartbeat:
+    told = {
+        "id": name,
+        "incarnation": 1,
+        "address": f"10.0.0.1:{8000 + sum(name.encode())}",
+        "node": f"node-of-{name}",
+        "capacity_bytes": 1 << 30,
+        "dataset": fingerprint(ORIGINS),
+        **fields,
+    }
+    return Heartbeat.model_validate(told)
+
+
+@contextlib.contextmanager
+def role_process(role: str, orders: Orders, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A role as a process, killed at the end if it has not ended by then."""
+    descriptor = orders.to_descriptor()
+    paths = [str(SUPPORT), *[path for path in sys.path if path.endswith("src")]]
+    try:
+        with log.open("ab") as stream:
+            process = subprocess.Popen(
+                [sys.executable, str(SUPPORT / "role_process.py"), role, str(descriptor)],
+                pass_fds=[descriptor],
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            )
+    finally:
+        os.close(descriptor)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def fetch(url: str) -> bytes:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=10) as answer:
+        body: bytes = answer.read()
+        return body
+
+
+def wait_for(what: str, is_so: Any, timeout_s: float = 30.0) -> Any:
+    """The first answer of `is_so` that is true; errors of connections count as no."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        with contextlib.suppress(urllib.error.URLError, ConnectionError):
+            if answer := is_so():
+                return answer
+        time.sleep(0.02)
+    raise TimeoutError(f"waited for {what}")

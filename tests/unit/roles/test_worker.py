@@ -1,0 +1,157 @@
+"""A worker as a process, around the double of its engine, against a real master: joins, goes on alone, drains, ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from masters import TOKEN, fetch, master_orders, role_process, wait_for, worker_orders
+from pydantic import SecretStr
+
+from headrace.control.client import ControlClient
+from headrace.exits import ExitCode
+from headrace.testing.processes import free_port
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def url(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
+
+
+def workers(url: str) -> dict[str, Any]:
+    return {row["id"]: row for row in json.loads(fetch(f"{url}/v1/status"))["workers"]}
+
+
+def states(url: str) -> dict[str, str]:
+    return {name: row["state"] for name, row in workers(url).items()}
+
+
+def order_drain(url: str, worker: str) -> None:
+    async def order() -> None:
+        async with ControlClient(url, TOKEN) as client:
+            await client.drain(worker)
+
+    asyncio.run(order())
+
+
+def test_a_worker_joins_reports_and_ends_in_order(tmp_path: Path, port: int, url: str) -> None:
+    (tmp_path / "w1" / "engine").mkdir(parents=True)
+    (tmp_path / "w1" / "engine" / "cached").write_text("4321")
+    with (
+        role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"),
+        role_process("worker", worker_orders(tmp_path / "w1", url), tmp_path / "w1.log") as worker,
+    ):
+        wait_for("the worker", lambda: states(url) == {"w1": "active"})
+        row = workers(url)["w1"]
+        assert (row["node"], row["cached_bytes"], row["capacity_bytes"]) == ("node-1", 4321, 1 << 30)
+        assert row["levels"] == [{"medium": "SSD", "quota_bytes": 1 << 30, "used_bytes": 4321}]
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(20) == 0
+        # A rolling restart: its place stays its own while it is away for a moment.
+        assert states(url)["w1"] in ("active", "suspect")
+    assert "worker/w1: ended\n" in (tmp_path / "w1.log").read_text()
+
+
+def test_a_worker_goes_on_and_starts_again_without_a_master(tmp_path: Path, port: int, url: str) -> None:
+    metrics = free_port()
+    orders = worker_orders(tmp_path / "w1", url, metrics_address=f"127.0.0.1:{metrics}")
+
+    def unreachable() -> str:
+        text = fetch(f"http://127.0.0.1:{metrics}/metrics").decode()
+        (line,) = [
+            line for line in text.splitlines() if line.startswith("headrace_worker_master_unreachable ")
+        ]
+        return line[-1]
+
+    with role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log") as master:
+        with role_process("worker", orders, tmp_path / "w1.log") as worker:
+            wait_for("the worker", lambda: states(url) == {"w1": "active"})
+            wait_for("its view", lambda: view_of(tmp_path / "w1") == ["w1"])
+            assert unreachable() == "0"
+            master.kill()
+            wait_for("the metric", lambda: unreachable() == "1")
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(20) == 0
+    with role_process("worker", orders, tmp_path / "w2.log"):
+        wait_for("it to serve", lambda: unreachable() == "1")
+        with role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"):
+            wait_for("the worker again", lambda: workers(url)["w1"]["heartbeat_age_s"] is not None)
+            wait_for("the metric", lambda: unreachable() == "0")
+    log = (tmp_path / "w1.log").read_text()
+    assert log.count("going on without the master: cannot reach the master") == 1
+    assert "answers again" in (tmp_path / "w2.log").read_text()
+
+
+def view_of(folder: Path) -> list[str]:
+    kept = json.loads((folder / "outlook.json").read_text())
+    return [member["id"] for member in kept["view"]["members"]]
+
+
+def test_a_drained_worker_ends_by_itself(tmp_path: Path, port: int, url: str) -> None:
+    with (
+        role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"),
+        role_process("worker", worker_orders(tmp_path / "w1", url, "w1"), tmp_path / "w1.log") as first,
+        role_process("worker", worker_orders(tmp_path / "w2", url, "w2"), tmp_path / "w2.log"),
+    ):
+        wait_for("both workers", lambda: states(url) == {"w1": "active", "w2": "active"})
+        order_drain(url, "w1")
+        assert first.wait(20) == 0
+        wait_for("its end", lambda: states(url) == {"w1": "drained", "w2": "active"})
+    assert "worker/w1: ended, drained" in (tmp_path / "w1.log").read_text()
+
+
+def test_a_second_process_of_the_same_name_takes_its_place(tmp_path: Path, port: int, url: str) -> None:
+    with (
+        role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"),
+        role_process("worker", worker_orders(tmp_path / "a", url, "w1"), tmp_path / "a.log") as older,
+    ):
+        wait_for("the worker", lambda: states(url) == {"w1": "active"})
+        with role_process("worker", worker_orders(tmp_path / "b", url, "w1"), tmp_path / "b.log") as younger:
+            assert older.wait(20) == ExitCode.BUSY
+            assert younger.poll() is None
+    assert "error: a younger process is worker 'w1' now" in (tmp_path / "a.log").read_text()
+
+
+@pytest.mark.parametrize("fault", ["token", "origins"])
+def test_a_worker_that_does_not_belong_ends_with_words(
+    tmp_path: Path, port: int, url: str, fault: str
+) -> None:
+    orders = worker_orders(tmp_path / "w", url)
+    if fault == "token":
+        other = SecretStr("PLANTED-other-token-0123456789")
+        orders = orders.model_copy(update={"token": other})
+    else:
+        mounts = tuple(mount.model_copy(update={"path": "elsewhere"}) for mount in orders.config.origins)
+        orders = orders.model_copy(update={"config": orders.config.model_copy(update={"origins": mounts})})
+    with (
+        role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"),
+        role_process("worker", orders, tmp_path / "w.log") as worker,
+    ):
+        wait_for("it", lambda: fetch(f"{url}/healthz"))
+        assert worker.wait(20) == (ExitCode.REFUSED if fault == "token" else ExitCode.CONFIG)
+    log = (tmp_path / "w.log").read_text()
+    assert ("does not accept the token" if fault == "token" else "has other origins") in log
+    assert "PLANTED" not in log
+
+
+def test_no_secret_leaves_a_trace(tmp_path: Path, port: int, url: str) -> None:
+    orders = worker_orders(tmp_path / "w", url, log_level="debug")
+    with (
+        role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"),
+        role_process("worker", orders, tmp_path / "w.log") as worker,
+    ):
+        wait_for("the worker", lambda: states(url) == {"w1": "active"})
+        traces = [Path(f"/proc/{worker.pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
+    traces += [path.read_bytes() for path in (tmp_path / "w").rglob("*") if path.is_file()]
+    traces += [(tmp_path / "w.log").read_bytes()]
+    for secret in (TOKEN.get_secret_value().encode(), b"PLANTED"):
+        assert not [trace for trace in traces if secret in trace]
