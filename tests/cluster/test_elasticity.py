@@ -37,7 +37,7 @@ def test_a_drained_worker_leaves_nothing_to_be_fetched_again(make_cluster) -> No
     process = cluster.worker(3)
     cluster.drain(leaving)
     assert process.exit_code == 0
-    cluster.wait_for("it to be gone", lambda status: leaving.name not in status.workers)
+    cluster.wait_for("it to be gone", lambda status: not status.workers[leaving.name].is_listed)
     read_everywhere(cluster, cluster.bed.nodes)
     assert cluster.origin_object_bytes() == cluster.content.size_bytes
 

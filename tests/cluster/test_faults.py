@@ -59,7 +59,8 @@ NEED_LINKS = (cut, slow_down)
 
 @pytest.mark.parametrize(("strike", "replicas"), FAULTS)
 def test_reads_go_on_when_a_worker_is(make_cluster, strike: Callable, replicas: int) -> None:
-    cluster = make_cluster(3, FILES, Rules(replicas=replicas), start=False)
+    rules = Rules(replicas=replicas, quota=f"{SMALL_DISK_BYTES * 3 // 4}")
+    cluster = make_cluster(3, FILES, rules, start=False)
     first, second, victim = cluster.bed.nodes
     if strike in NEED_LINKS:
         cluster.bed.need(Capability.LINKS)
@@ -110,7 +111,7 @@ def test_a_worker_that_dies_and_returns_serves_what_it_kept(make_cluster) -> Non
     cluster.reading(cluster.node(0)).finish()
     victim = cluster.node(2)
     victim.kill(cluster.worker(2))
-    cluster.wait_for("the worker to be taken out", lambda status: victim.name not in status.workers)
+    cluster.wait_for("the worker to be taken out", lambda status: not status.workers[victim.name].is_listed)
     cluster.start_worker(victim)
     before = cluster.origin_object_bytes()
     reading = cluster.reading(cluster.node(1), "--drop")

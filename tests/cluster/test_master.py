@@ -62,7 +62,8 @@ def test_a_new_master_is_told_everything_again(make_cluster, lost: bool) -> None
         shutil.rmtree(cluster.control.state_folder / "master")
     cluster.start_master()
     after = cluster.wait_for(
-        "the whole state", lambda status: status.active() == names and status.cached_bytes == size
+        "the whole state",
+        lambda status: status.epoch > 0 and status.active() == names and status.cached_bytes == size,
     )
     assert after.epoch >= before.epoch, "an epoch that members have seen was used again"
     assert after.files == before.files

@@ -72,6 +72,9 @@ pub struct TlsConfig {
     pub certificate: Option<PathBuf>,
     #[serde(default)]
     pub key: Option<PathBuf>,
+    /// Who signed the certificates of those who ask a worker; without it they need none.
+    #[serde(default)]
+    pub client_authority: Option<PathBuf>,
 }
 
 /// What only a worker has.

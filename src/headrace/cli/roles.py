@@ -102,7 +102,7 @@ def tls_of(settings: TlsSettings | None) -> TlsConfig | None:
         return None
     files = {
         name: absolute(path)
-        for name in ("certificate", "key", "authority")
+        for name in ("certificate", "key", "authority", "client_authority")
         if (path := getattr(settings, name))
     }
     for name, path in files.items():

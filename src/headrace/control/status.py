@@ -48,6 +48,7 @@ def _worker(row: Row, monotonic_s: float) -> dict[str, Any]:
         "state": worker.state.value,
         "is_listed": worker.is_listed,
         "joined_epoch": worker.joined_epoch,
+        "started_at_s": round(worker.incarnation / 1e9, 3),
         "capacity_bytes": worker.facts.capacity_bytes,
         "cached_bytes": worker.facts.cached_bytes,
         "heartbeat_age_s": round(max(monotonic_s - row.heard_s, 0.0), 3) if row.heard_s is not None else None,

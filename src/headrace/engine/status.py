@@ -52,6 +52,7 @@ class LevelReport(Report):
     folders: tuple[str, ...] = ()
     quota_bytes: int
     used_bytes: int
+    content_bytes: int = 0
     blocks: int = 0
 
 

@@ -11,11 +11,12 @@ from headrace.settings.model import Model
 
 
 class TlsConfig(Model):
-    """PEM files of TLS between members; those who only ask need no certificate."""
+    """PEM files of TLS between members. Who asks a worker that has a `client_authority` needs a certificate, too."""
 
     authority: Path
     certificate: Path | None = None
     key: Path | None = None
+    client_authority: Path | None = None
 
 
 class WorkerConfig(Model):

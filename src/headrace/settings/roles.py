@@ -34,11 +34,15 @@ class OriginSettings(Model):
 
 
 class TlsSettings(Model):
-    """TLS between workers, and between mounts and workers. The three are PEM files."""
+    """TLS between workers, and between mounts and workers. All are PEM files."""
 
-    certificate: Path | None = Field(default=None, description="Certificate of this worker, with its chain")
+    certificate: Path | None = Field(default=None, description="Certificate of this process, with its chain")
     key: Path | None = Field(default=None, description="Key of the certificate")
-    authority: Path = Field(description="Certificate of the authority that all peers are signed by")
+    authority: Path = Field(description="Certificate of the authority that all workers are signed by")
+    client_authority: Path | None = Field(
+        default=None,
+        description="Of a worker: only who shows a certificate signed by this authority is served, and then needs the token, too",
+    )
 
     @model_validator(mode="after")
     def _certificate_and_key_go_together(self) -> TlsSettings:

@@ -119,7 +119,7 @@ fn client_security(config: &ClusterConfig) -> Result<ClientSecurity> {
     let token = Token::new(config.token.expose())?;
     match &config.tls {
         None => Ok(ClientSecurity::token_only(token)),
-        Some(TlsConfig { authority, certificate, key }) => {
+        Some(TlsConfig { authority, certificate, key, .. }) => {
             let identity = certificate.as_deref().zip(key.as_deref());
             ClientSecurity::with_tls(token, authority, identity)
         }

@@ -128,7 +128,7 @@ impl Worker {
         json!({
             "levels": usage,
             "capacity_bytes": usage.iter().map(|level| level.quota_bytes).sum::<u64>(),
-            "cached_bytes": usage.iter().map(|level| level.used_bytes).sum::<u64>(),
+            "cached_bytes": usage.iter().map(|level| level.content_bytes).sum::<u64>(),
             "pinned_bytes": self.store.pinned_bytes(),
             "epoch": self.cluster.ring().view().epoch,
             "origin_bytes": metrics.origin_bytes.get(),
@@ -179,7 +179,9 @@ fn server_security(config: &ClusterConfig) -> Result<ServerSecurity> {
     match &config.tls {
         None => Ok(ServerSecurity::token_only(token)),
         Some(tls) => match (&tls.certificate, &tls.key) {
-            (Some(certificate), Some(key)) => ServerSecurity::with_tls(token, certificate, key, Some(&tls.authority)),
+            (Some(certificate), Some(key)) => {
+                ServerSecurity::with_tls(token, certificate, key, tls.client_authority.as_deref())
+            }
             _ => Err(Error::config("a worker with TLS needs its own certificate and key")),
         },
     }

@@ -64,7 +64,10 @@ pub struct StoreConfig {
 pub struct LevelUsage {
     pub medium: crate::config::Medium,
     pub quota_bytes: u64,
+    /// What counts against the quota: content in whole pages.
     pub used_bytes: u64,
+    /// Bytes of files, exactly.
+    pub content_bytes: u64,
     pub blocks: u64,
 }
 
@@ -165,6 +168,7 @@ impl Store {
             medium: level.medium,
             quota_bytes: level.folders.iter().map(|folder| folder.quota_bytes).sum(),
             used_bytes: level.folders.iter().map(|folder| folder.used()).sum(),
+            content_bytes: level.folders.iter().map(|folder| folder.held_bytes()).sum(),
             blocks: level.folders.iter().map(|folder| folder.blocks()).sum(),
         };
         self.core.levels.iter().map(level).collect()

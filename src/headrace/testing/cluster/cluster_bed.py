@@ -74,6 +74,8 @@ class ClusterBed:
         self.workers: dict[str, ServerProcess] = {}
         self.mounts: dict[str, ServerProcess] = {}
         self.master: ServerProcess | None = None
+        self._earlier: dict[str, float] = {}
+        """By node: a moment before its worker was last started, in seconds since 1970."""
         # Namespaces in JindoFS' own file take the place of the bucket here, and variables that of our files.
         self.properties: Path | None = None
         self.fetched = FetchLog(bed.storage.folder / "fetches") if self.rules.counts_objects else None
@@ -169,6 +171,7 @@ class ClusterBed:
         if self.rules.with_tls:
             make_certificate(self.certificates, node.name, node.address)
             settings = {**settings, **words.tls_settings(self.certificates, node.name)}
+        self._earlier[node.name] = time.time()
         process = self._run(node, "worker", {**settings, **self.rules.worker, **changes})
         self.workers[node.name] = process
         if wait:
@@ -290,8 +293,15 @@ class ClusterBed:
         return last
 
     def wait_for_workers(self, nodes: Sequence[Node]) -> None:
+        """Until all of them take part, by the processes that were started last."""
         names = {node.name for node in nodes}
-        self.wait_for(f"the workers {sorted(names)}", lambda status: names <= status.active())
+
+        def have_joined(status: words.ClusterStatus) -> bool:
+            return names <= status.active() and all(
+                status.workers[name].started_at_s >= self._earlier[name] for name in names
+            )
+
+        self.wait_for(f"the workers {sorted(names)}", have_joined)
 
     def wait_for_mount(self, node: Node) -> None:
         process = self.mounts[node.name]

@@ -161,6 +161,9 @@ class WorkerRow:
     state: str
     cached_bytes: int
     is_silent: bool
+    is_listed: bool
+    started_at_s: float
+    """Grows with each start of its process."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +190,11 @@ class ClusterStatus:
 
     @property
     def cached_bytes(self) -> int:
-        return sum(worker.cached_bytes for worker in self.workers.values())
+        return sum(worker.cached_bytes for worker in self.listed())
+
+    def listed(self) -> Sequence[WorkerRow]:
+        """Those in the view: mounts read from them."""
+        return [worker for worker in self.workers.values() if worker.is_listed]
 
     def active(self) -> set[str]:
         """The workers that take part and have reported lately."""
@@ -198,7 +205,14 @@ def parse_status(text: str) -> ClusterStatus:
     """What stands at `status_url`."""
     told = json.loads(text)
     workers = [
-        WorkerRow(one["id"], one["state"], one["cached_bytes"], one.get("heartbeat_age_s") is None)
+        WorkerRow(
+            id=one["id"],
+            state=one["state"],
+            cached_bytes=one["cached_bytes"],
+            is_silent=one.get("heartbeat_age_s") is None,
+            is_listed=one["is_listed"],
+            started_at_s=one["started_at_s"],
+        )
         for one in told["workers"]
     ]
     loads = [LoadRow(one["id"], one["state"], one["done_bytes"], one["total_bytes"]) for one in told["loads"]]

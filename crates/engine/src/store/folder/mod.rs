@@ -77,6 +77,7 @@ pub struct Folder {
     index: Index,
     used: AtomicU64,
     blocks: AtomicU64,
+    content_bytes: AtomicU64,
     open_files: Arc<AtomicU64>,
     aside_until_ms: AtomicU64,
     /// The file system can give back the room of one block.
@@ -92,6 +93,11 @@ impl Folder {
 
     pub fn blocks(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of files that are here, without what pages are filled up with.
+    pub fn held_bytes(&self) -> u64 {
+        self.content_bytes.load(Ordering::Relaxed)
     }
 
     pub fn free(&self) -> u64 {
@@ -186,7 +192,8 @@ impl Folder {
         self.gauges.used_bytes.dec_by(bytes);
     }
 
-    fn count_blocks(&self, change: i64) {
+    fn count_blocks(&self, change: i64, content_change: i64) {
+        self.content_bytes.fetch_add(content_change as u64, Ordering::Relaxed);
         self.blocks.fetch_add(change as u64, Ordering::Relaxed);
         if change >= 0 {
             self.gauges.blocks.inc_by(change as u64)

@@ -38,6 +38,7 @@ impl Folder {
             index,
             used: AtomicU64::new(0),
             blocks: AtomicU64::new(0),
+            content_bytes: AtomicU64::new(0),
             open_files: Arc::default(),
             aside_until_ms: AtomicU64::new(0),
             punches: AtomicBool::new(true),
@@ -58,7 +59,7 @@ impl Folder {
                 let bytes = part.present_indices().map(|index| charge(self.length_of(part.size, index))).sum();
                 self.used.fetch_add(bytes, Ordering::Relaxed);
                 self.gauges.used_bytes.inc_by(bytes);
-                self.count_blocks(i64::from(part.present));
+                self.count_blocks(i64::from(part.present), self.content_bytes(part) as i64);
             }
         }
         while self.used() > self.quota_bytes {

@@ -63,6 +63,7 @@ impl Folder {
             self.punch(&open, &claim);
         }
         let bytes = claim.indices.iter().map(|index| charge(self.length_of(claim.size, *index))).sum();
+        let content = claim.indices.iter().map(|index| i64::from(self.length_of(claim.size, *index))).sum::<i64>();
         let blocks = claim.indices.len() as u64;
         claim.open = None;
         let mut shard = self.index.shard(id);
@@ -70,7 +71,7 @@ impl Folder {
         drop(shard);
         self.finish(id);
         self.release(bytes);
-        self.count_blocks(-(blocks as i64));
+        self.count_blocks(-(blocks as i64), -content);
         self.count_removal(why, blocks, bytes);
         bytes
     }

@@ -38,7 +38,7 @@ impl Folder {
     pub fn store(&self, content: &Content<'_>) -> Result<(), Fault> {
         let result = self.claim(content).and_then(|open| self.fill(content, open));
         match result {
-            Ok(()) => self.count_blocks(1),
+            Ok(()) => self.count_blocks(1, i64::from(content.length)),
             Err(_) => self.release(charge(content.length)),
         }
         result
