@@ -66,6 +66,16 @@ class Mount:
     mode: str
     def wait(self, timeout_s: float) -> bool:
         """True when the tree is no longer mounted."""
+    def keep(self) -> tuple[str, int, int]:
+        """(words, connection, ledger): what another process needs to go on. The caller owns the descriptors."""
+    def send_through(self, relay: int) -> None:
+        """Invalidations go through a supervisor at the other end of this packet socket, which belongs to the mount
+        then."""
+    def hand_over(self) -> None:
+        """Stops serving without unmounting: programs wait until another process goes on."""
+    handed_over: bool
+    resumed: int
+    """How often another process took this mount over."""
     def unmount(self, *, force: bool) -> None: ...
 
 @final
@@ -78,6 +88,12 @@ class Engine:
     @staticmethod
     def own(config_json: str) -> Engine:
         """Own the cache; `BusyError` when another process does."""
+    @staticmethod
+    def resume(
+        config_json: str, options_json: str, kept: tuple[str, int, int], relay: int | None
+    ) -> tuple[Engine, Mount]:
+        """Own the cache of a process that is gone, and go on with its mount. `kept` is what `Mount.keep` returned
+        there, `relay` as for `Mount.send_through`; the descriptors belong to the engine from here on."""
     @staticmethod
     def attach(state_directory: str) -> Engine:
         """Attach to the owner that serves this state directory; `BusyError`/`MissingFileError` when there is none."""

@@ -36,7 +36,9 @@ class Shell:
     environment: dict[str, str] = field(default_factory=dict)
 
     def full_environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+        kept = {
+            name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "PYTHONPATH") if name in os.environ
+        }
         own = {"HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.home / "run"), "NO_COLOR": "1"}
         return kept | own | self.environment
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -43,7 +44,10 @@ def test_kill_9_during_a_fill_leaves_a_cache_that_serves_nothing_wrong(
         reader = threading.Thread(target=read_leniently, args=(mountpoint,))
         reader.start()
         time.sleep(moment_s)
-        os.kill(shell.status(mountpoint)["pid"], signal.SIGKILL)
+        # The supervisor first: otherwise another process would go on.
+        (mount,) = json.loads(shell.must("status", "--json", mountpoint).stdout)
+        os.kill(mount["supervisor_pid"], signal.SIGKILL)
+        os.kill(mount["pid"], signal.SIGKILL)
         reader.join(60)
         assert not reader.is_alive(), "a reader hangs after the mount's process died"
     with shell.mounted(bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:

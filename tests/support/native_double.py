@@ -57,6 +57,11 @@ class DoubleMount:
         self.mountpoint, self.mode, self.options = mountpoint, "classic", options
         self.mounted = True
         self.busy = False
+        self.handed_over = False
+        self.resumed = 0
+
+    def hand_over(self) -> None:
+        self.handed_over, self.mounted = True, False
 
     def wait(self, timeout_s: float) -> bool:
         return not self.mounted

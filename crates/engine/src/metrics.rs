@@ -66,6 +66,7 @@ pub struct Metrics {
     pub snapshot_rejected_keys: UnsignedGauge,
     pub snapshot_version: UnsignedGauge,
     pub fuse_requests: Family<ReasonLabel, Counter>,
+    pub mount_restarts: Counter,
     pub cluster_epoch: UnsignedGauge,
     pub cluster_members: UnsignedGauge,
     pub cluster_suspects: UnsignedGauge,
@@ -261,6 +262,12 @@ impl Metrics {
                 "snapshot_version",
                 "Version of the current snapshot",
                 UnsignedGauge::default()
+            ),
+            mount_restarts: register!(
+                r,
+                "mount_restarts",
+                "Times that a new process took over the running mount, after a crash or for an upgrade",
+                Counter::default()
             ),
             fuse_requests: register!(r, "fuse_requests", "Requests of the kernel, by operation", Family::default()),
             cluster_epoch: register!(

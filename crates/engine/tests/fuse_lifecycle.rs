@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use fuse_support::{Content, Mount, Tree, budgets, can_mount, eventually, memory, pattern, runtime};
 use headrace_engine::error::{Error, ErrorKind};
-use headrace_engine::fuse::{Handover, Mode, MountOptions, Negotiated, Session, Surroundings, mount, unmount_path};
+use headrace_engine::fuse::{Kept, Mode, MountHandle, MountOptions, mount, resume, unmount_path};
 use headrace_engine::metrics::Metrics;
-use headrace_engine::vfs::ROOT;
+use headrace_engine::vfs::{Inode, ROOT};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -147,27 +147,33 @@ fn senseless_options_are_refused() {
 /// A server in a process of its own, so that it can be killed.
 struct Server {
     child: Child,
-    words: Vec<String>,
+    words: String,
 }
 
 impl Server {
-    fn start(folder: &Path) -> Server {
+    fn start(folder: &Path, mode: Mode, source: &Path) -> Server {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "server", "--ignored", "--nocapture"])
             .env("HEADRACE_SERVE", folder)
+            .env("HEADRACE_MODE", mode.to_string())
+            .env("HEADRACE_SOURCE", source)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("started");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let line = lines.find_map(|line| line.ok().filter(|line| line.contains("mounted"))).expect("mounted");
-        let words = line.split_whitespace().map(str::to_owned).collect();
-        Server { child, words }
+        let line = lines.find_map(|line| line.ok().filter(|line| line.starts_with("mounted "))).expect("mounted");
+        Server { child, words: line["mounted ".len()..].to_owned() }
     }
 
-    fn number<T: std::str::FromStr>(&self, after: &str) -> T {
-        let place = self.words.iter().position(|word| word == after).expect("printed");
-        self.words[place + 1].parse().ok().expect("a number")
+    /// What a supervisor would hold.
+    fn kept(&self) -> Kept {
+        Kept {
+            words: self.words.clone(),
+            connection: steal(self.child.id(), "/dev/fuse"),
+            ledger: steal(self.child.id(), "/memfd:headrace-ledger (deleted)"),
+            relay: None,
+        }
     }
 
     fn kill(mut self) {
@@ -176,18 +182,28 @@ impl Server {
     }
 }
 
+/// A tree of the files in `source`, and one whose reads wait.
+fn tree_with_stuck(source: &Path) -> (Tree, Inode) {
+    let tree = Tree::of_folder(source);
+    let stuck = tree.put(ROOT, "stuck", Content::Stuck { size: 11 });
+    (tree, stuck)
+}
+
 #[test]
 #[ignore = "a part of other tests: serves until it is killed"]
 fn server() {
     let Ok(folder) = std::env::var("HEADRACE_SERVE") else { return };
-    let tree = hello();
-    tree.put(ROOT, "stuck", Content::Stuck { size: 11 });
+    let mode = match std::env::var("HEADRACE_MODE").expect("told").as_str() {
+        "passthrough" => Mode::Passthrough,
+        "elide" => Mode::Elide,
+        _ => Mode::Classic,
+    };
+    let (tree, _) = tree_with_stuck(Path::new(&std::env::var("HEADRACE_SOURCE").expect("told")));
     let runtime = runtime();
-    let options = MountOptions { mode: Mode::Classic, ..MountOptions::default() };
+    let options = MountOptions { mode, allow_other: true, ..MountOptions::default() };
     let path = Path::new(&folder);
     let handle = mount(Arc::new(tree), path, options, runtime.handle().clone(), Metrics::new(), budgets());
-    let negotiated = handle.as_ref().expect("mounted").negotiated();
-    println!("\nmounted minor {} flags {}", negotiated.minor, negotiated.flags);
+    println!("\nmounted {}", handle.as_ref().expect("mounted").keep().expect("kept").words);
     let _ = std::io::stdin().read(&mut [0]);
 }
 
@@ -197,7 +213,7 @@ fn a_mount_whose_process_died_is_named_and_cleared() {
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    Server::start(folder.path()).kill();
+    Server::start(folder.path(), Mode::Classic, folder.path()).kill();
     assert_eq!(std::fs::metadata(folder.path()).expect_err("dead").raw_os_error(), Some(libc::ENOTCONN));
     let error = refused(folder.path(), MountOptions::default());
     assert_eq!(error.kind(), ErrorKind::Busy);
@@ -206,50 +222,167 @@ fn a_mount_whose_process_died_is_named_and_cleared() {
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder itself").count(), 0);
 }
 
-/// A reader waits for a server that is killed; another session takes the connection over and answers it.
+const RESEND: u64 = 1 << 39;
+
+/// The same as an older kernel would have left it: nothing is sent again.
+fn without_resend(kept: Kept) -> Kept {
+    let mut words: serde_json::Value = serde_json::from_str(&kept.words).expect("JSON");
+    words["flags"] = (words["flags"].as_u64().expect("a number") & !RESEND).into();
+    Kept { words: words.to_string(), ..kept }
+}
+
+/// A daemon that goes on in this process.
+struct Successor {
+    handle: MountHandle,
+    tree: Arc<Tree>,
+    stuck: Inode,
+    metrics: Metrics,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Successor {
+    fn start(source: &Path, kept: Kept, prepare: impl FnOnce(&Tree)) -> Successor {
+        let (tree, stuck) = tree_with_stuck(source);
+        prepare(&tree);
+        let (tree, runtime, metrics) = (Arc::new(tree), runtime(), Metrics::new());
+        let options = MountOptions { allow_other: true, ..MountOptions::default() };
+        let handle = resume(tree.clone(), kept, options, runtime.handle().clone(), metrics.clone(), budgets());
+        Successor { handle: handle.expect("resumed"), tree, stuck, metrics, _runtime: runtime }
+    }
+}
+
+fn source_of(files: u64) -> tempfile::TempDir {
+    let source = tempfile::tempdir().expect("a temporary folder");
+    for number in 0..files {
+        std::fs::write(source.path().join(format!("file{number}")), pattern(300_000, number)).expect("written");
+    }
+    source
+}
+
+fn reader_of(path: &Path) -> Child {
+    let reader = Command::new("cat").arg(path).stdout(Stdio::piped()).spawn().expect("cat");
+    std::thread::sleep(Duration::from_millis(200));
+    reader
+}
+
+/// Readers wait for a server that is killed; another daemon takes the connection over and answers them, with the help of
+/// the kernel and without.
 #[test]
-fn a_crash_is_survived_by_whoever_holds_the_descriptor() {
+fn a_crash_is_survived_by_whoever_holds_the_connection_and_the_ledger() {
     if !can_mount() {
         return;
     }
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start(folder.path());
-    let open = File::open(folder.path().join("hello")).expect("openable");
-    let reader = Command::new("cat").arg(folder.path().join("stuck")).stdout(Stdio::piped()).spawn().expect("cat");
-    std::thread::sleep(Duration::from_millis(300));
-    let negotiated = Negotiated { minor: server.number("minor"), flags: server.number("flags"), mode: Mode::Classic };
-    let handover =
-        Handover { descriptor: steal_connection(server.child.id()), negotiated, opens: vec![], resend: true };
-    server.kill();
+    for (mode, resent) in
+        [Mode::Elide, Mode::Classic, Mode::Passthrough].into_iter().flat_map(|mode| [(mode, true), (mode, false)])
+    {
+        let (folder, source) = (tempfile::tempdir().expect("a temporary folder"), source_of(3));
+        let server = Server::start(folder.path(), mode, source.path());
+        let path = |name: &str| folder.path().join(name);
+        let opened: Vec<File> =
+            (0..3).map(|number| File::open(path(&format!("file{number}"))).expect("openable")).collect();
+        let mut readers: Vec<Child> = (0..4).map(|_| reader_of(&path("stuck"))).collect();
+        let kept = server.kept();
+        let kept = if resent { kept } else { without_resend(kept) };
+        server.kill();
+        let meanwhile = {
+            let path = path("file1");
+            std::thread::spawn(move || std::fs::read(path).expect("readable"))
+        };
 
-    let tree = hello();
-    tree.put(ROOT, "stuck", memory(b"not any more"));
-    let runtime = runtime();
-    let surroundings = Surroundings {
-        filesystem: Arc::new(tree),
-        runtime: runtime.handle().clone(),
-        metrics: Metrics::new(),
-        budgets: budgets(),
-    };
-    let session = Session::resume(handover, &MountOptions::default(), surroundings).expect("resumed");
-    assert_eq!(reader.wait_with_output().expect("ended").stdout, b"not any mor");
-    let mut buffer = [0; 5];
-    open.read_exact_at(&mut buffer, 6).expect("an open file goes on");
-    assert_eq!(std::fs::read(folder.path().join("hello")).expect("readable"), b"hello world");
-    drop(open);
-    unmount_path(folder.path(), false).expect("unmounted");
-    assert!(session.wait(Some(5 * SECOND)));
+        let next = Successor::start(source.path(), kept, |_| ());
+        assert_eq!((next.handle.resumed(), next.handle.announced()), (1, 0));
+        std::thread::sleep(Duration::from_millis(100));
+        readers.iter_mut().for_each(|reader| assert!(reader.try_wait().expect("a child").is_none(), "still waiting"));
+        next.tree.replace(next.stuck, memory(b"not any more"));
+        for reader in readers {
+            assert_eq!(reader.wait_with_output().expect("ended").stdout, b"not any mor", "{mode:?} {resent}");
+        }
+        assert!(meanwhile.join().expect("no fault") == pattern(300_000, 1));
+        for (number, file) in opened.iter().enumerate() {
+            let mut buffer = vec![0; 1000];
+            file.read_exact_at(&mut buffer, 200_000).expect("an open file goes on");
+            assert!(buffer[..] == pattern(300_000, number as u64)[200_000..201_000]);
+        }
+        drop(opened);
+        assert!(std::fs::read(path("file0")).expect("readable") == pattern(300_000, 0));
+        next.handle.unmount(false).expect("nobody is inside");
+        assert!(next.handle.wait(Some(5 * SECOND)));
+    }
 }
 
-/// The `/dev/fuse` of another process, as a supervisor would hold it.
-fn steal_connection(process: u32) -> OwnedFd {
+/// The kernel refuses to mix two ways to open an inode, whoever answers; the successor finds the files of its
+/// predecessor open, and would have decided otherwise.
+#[test]
+fn a_successor_opens_a_file_as_it_is_open_already() {
+    if !can_mount() {
+        return;
+    }
+    let (folder, source) = (tempfile::tempdir().expect("a temporary folder"), source_of(2));
+    let server = Server::start(folder.path(), Mode::Passthrough, source.path());
+    let path = |name: &str| folder.path().join(name);
+    let passed = File::open(path("file0")).expect("openable");
+    let kept = server.kept();
+    server.kill();
+
+    let evicted = |tree: &Tree| tree.knobs.no_backing.store(true, Ordering::Relaxed);
+    let second = Successor::start(source.path(), kept, evicted);
+    let cached = File::open(path("file1")).expect("openable");
+    for number in 0..2 {
+        let bytes = std::fs::read(path(&format!("file{number}"))).expect("readable");
+        assert!(bytes == pattern(300_000, number), "{number}");
+    }
+    assert_eq!(second.metrics.passthrough_opens.get(), 1, "the one that is open that way");
+    let kept = second.handle.keep().expect("kept");
+    second.handle.hand_over();
+    drop(second);
+
+    // Now everything could be passed through, but one file is open the other way.
+    let third = Successor::start(source.path(), kept, |_| ());
+    assert_eq!(third.handle.resumed(), 2);
+    for number in 0..2 {
+        let bytes = std::fs::read(path(&format!("file{number}"))).expect("readable");
+        assert!(bytes == pattern(300_000, number), "{number}");
+    }
+    assert_eq!(third.metrics.passthrough_opens.get(), 1);
+    drop((passed, cached));
+    eventually("both are closed, and all is open to choice", || {
+        let before = third.metrics.passthrough_opens.get();
+        (0..2).for_each(|number| drop(File::open(path(&format!("file{number}"))).expect("openable")));
+        third.metrics.passthrough_opens.get() == before + 2
+    });
+    third.handle.unmount(false).expect("nobody is inside");
+}
+
+/// Handles of a dead daemon name nothing in the next one, above all no other file.
+#[test]
+fn a_successor_does_not_take_one_open_file_for_another() {
+    if !can_mount() {
+        return;
+    }
+    let (folder, source) = (tempfile::tempdir().expect("a temporary folder"), source_of(8));
+    let server = Server::start(folder.path(), Mode::Classic, source.path());
+    let open = |number: u64| (number, File::open(folder.path().join(format!("file{number}"))).expect("openable"));
+    let mut files: Vec<_> = (0..8).map(open).collect();
+    let kept = server.kept();
+    server.kill();
+    let _next = Successor::start(source.path(), kept, |_| ());
+    files.truncate(4);
+    files.extend((0..8).rev().map(open));
+    for (number, file) in &files {
+        let mut buffer = vec![0; 300_000];
+        file.read_exact_at(&mut buffer, 0).expect("readable");
+        assert!(buffer == pattern(300_000, *number));
+    }
+}
+
+/// A descriptor of another process, as a supervisor would hold it.
+fn steal(process: u32, name: &str) -> OwnedFd {
     let folder = format!("/proc/{process}/fd");
-    let is_fuse = |entry: &std::fs::DirEntry| {
-        std::fs::read_link(entry.path()).is_ok_and(|target| target == Path::new("/dev/fuse"))
-    };
+    let is_it =
+        |entry: &std::fs::DirEntry| std::fs::read_link(entry.path()).is_ok_and(|target| target == Path::new(name));
     let entries = std::fs::read_dir(folder).expect("a process").map(|entry| entry.expect("an entry"));
     let number: i32 =
-        entries.filter(is_fuse).find_map(|entry| entry.file_name().to_str()?.parse().ok()).expect("a connection");
+        entries.filter(is_it).find_map(|entry| entry.file_name().to_str()?.parse().ok()).expect("a descriptor");
     // SAFETY: plain system calls with checked results; the new descriptor is owned by nobody else.
     unsafe {
         let handle = libc::syscall(libc::SYS_pidfd_open, process, 0) as i32;
@@ -262,38 +395,36 @@ fn steal_connection(process: u32) -> OwnedFd {
 }
 
 #[test]
-fn another_session_goes_on_where_one_stopped() {
+fn another_daemon_goes_on_where_one_stopped() {
     if !can_mount() {
         return;
     }
     for mode in [Mode::Passthrough, Mode::Classic, Mode::Elide] {
-        let source = tempfile::tempdir().expect("a temporary folder");
-        let bytes = pattern(300_000, 3);
-        std::fs::write(source.path().join("file"), &bytes).expect("written");
-        let mut mount = Mount::new(Tree::of_folder(source.path()), mode);
-        let open = File::open(mount.path("file")).expect("openable");
-        let handover = mount.handle.take().expect("mounted").hand_over().expect("stopped").expect("a session");
-        let blocked = {
-            let path = mount.path("file");
-            std::thread::spawn(move || std::fs::read(path).expect("readable"))
-        };
+        let source = source_of(1);
+        let mut mount = Mount::new(tree_with_stuck(source.path()).0, mode);
+        let open = File::open(mount.path("file0")).expect("openable");
+        let reader = reader_of(&mount.path("stuck"));
+        let kept = mount.handle().keep().expect("kept");
+        mount.handle().hand_over();
+        assert!(mount.handle().is_handed_over() && mount.handle().wait(Some(Duration::ZERO)));
+        mount.handle().unmount(true).expect("nothing happens");
+        // The old daemon ends with all it has begun, and nobody hears of it.
+        mount.handle = None;
+        let path = mount.path("file0");
+        let blocked = std::thread::spawn(move || std::fs::read(path).expect("readable"));
         std::thread::sleep(Duration::from_millis(50));
         assert!(mode != Mode::Passthrough || !blocked.is_finished(), "nobody serves");
-        let surroundings = Surroundings {
-            filesystem: mount.tree.clone(),
-            runtime: mount.runtime.handle().clone(),
-            metrics: Metrics::new(),
-            budgets: budgets(),
-        };
-        let session = Session::resume(handover, &MountOptions::default(), surroundings).expect("resumed");
-        assert!(blocked.join().expect("no fault") == bytes, "{mode:?}");
+        let next = Successor::start(source.path(), kept, |_| ());
+        assert!(blocked.join().expect("no fault") == pattern(300_000, 0), "{mode:?}");
+        next.tree.replace(next.stuck, memory(b"not any more"));
+        assert_eq!(reader.wait_with_output().expect("ended").stdout, b"not any mor", "{mode:?}");
         let mut buffer = vec![0; 1000];
         open.read_exact_at(&mut buffer, 200_000).expect("an open file goes on");
-        assert!(buffer[..] == bytes[200_000..201_000]);
+        assert!(buffer[..] == pattern(300_000, 0)[200_000..201_000]);
         drop(open);
-        assert!(std::fs::read(mount.path("file")).expect("readable") == bytes, "{mode:?}");
-        unmount_path(mount.folder.path(), false).expect("unmounted");
-        assert!(session.wait(Some(5 * SECOND)));
+        assert!(std::fs::read(mount.path("file0")).expect("readable") == pattern(300_000, 0), "{mode:?}");
+        next.handle.unmount(false).expect("nobody is inside");
+        assert!(next.handle.wait(Some(5 * SECOND)));
     }
 }
 

@@ -1,10 +1,12 @@
 //! The engine and its entries as Python sees them.
 
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use headrace_engine::engine::{Engine as Inner, Role};
 use headrace_engine::error::{Error, ErrorKind};
+use headrace_engine::fuse::Kept;
 use headrace_engine::snapshot::NodeKind;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -118,6 +120,29 @@ impl Engine {
         python.detach(|| Inner::own(config)).map(Engine::hold).map_err(to_python)
     }
 
+    /// Takes the place of a process that died or stepped back, and goes on with its mount: `kept` is what `Mount.keep`
+    /// returned there, `relay` as for `Mount.send_through`. The descriptors belong to the engine from here on.
+    #[staticmethod]
+    fn resume(
+        python: Python<'_>,
+        config_json: &str,
+        options_json: &str,
+        kept: (String, i32, i32),
+        relay: Option<i32>,
+    ) -> PyResult<(Self, Mount)> {
+        let (words, connection, ledger) = kept;
+        let kept = Kept {
+            words,
+            connection: owned(connection)?,
+            ledger: owned(ledger)?,
+            relay: relay.map(owned).transpose()?,
+        };
+        let config = serde_json::from_str(config_json).map_err(|error| bad_configuration(&error))?;
+        let options = serde_json::from_str(options_json).map_err(|error| bad_configuration(&error))?;
+        let (engine, mount) = python.detach(|| Inner::resume(config, kept, options)).map_err(to_python)?;
+        Ok((Engine::hold(engine), Mount(mount)))
+    }
+
     /// Attaches to the owner that serves this state directory.
     #[staticmethod]
     fn attach(python: Python<'_>, state_directory: PathBuf) -> PyResult<Self> {
@@ -207,6 +232,15 @@ impl Engine {
         let options = serde_json::from_str(options_json).map_err(|error| bad_configuration(&error))?;
         self.call(python, |inner| inner.mount(Path::new(&mountpoint), options)).map(Mount)
     }
+}
+
+/// The descriptor `number`, which the caller gives away.
+pub fn owned(number: i32) -> PyResult<OwnedFd> {
+    if number < 0 {
+        return Err(to_python(Error::config(format!("{number} is no descriptor"))));
+    }
+    // SAFETY: the caller hands in a descriptor that was sent to this process and that nothing else here owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 fn borrowed(paths: &[Vec<u8>]) -> Vec<&[u8]> {

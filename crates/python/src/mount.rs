@@ -1,10 +1,12 @@
 //! Mounts as Python sees them.
 
+use std::os::fd::IntoRawFd;
 use std::sync::Arc;
 
 use headrace_engine::fuse::MountHandle;
 use pyo3::prelude::*;
 
+use crate::engine::owned;
 use crate::errors::to_python;
 use crate::job::duration;
 
@@ -27,6 +29,34 @@ impl Mount {
     /// True when the tree is no longer mounted.
     fn wait(&self, python: Python<'_>, timeout_s: f64) -> bool {
         python.detach(|| self.0.wait(Some(duration(timeout_s))))
+    }
+
+    /// (words, connection, ledger): what another process needs to go on with this mount. The caller owns the descriptors.
+    fn keep(&self) -> PyResult<(String, i32, i32)> {
+        let kept = self.0.keep().map_err(to_python)?;
+        Ok((kept.words, kept.connection.into_raw_fd(), kept.ledger.into_raw_fd()))
+    }
+
+    /// Invalidations go through a supervisor at the other end of this packet socket, which belongs to the mount then.
+    fn send_through(&self, relay: i32) -> PyResult<()> {
+        self.0.send_through(owned(relay)?);
+        Ok(())
+    }
+
+    /// Stops serving without unmounting: programs wait until another process goes on.
+    fn hand_over(&self, python: Python<'_>) {
+        python.detach(|| self.0.hand_over());
+    }
+
+    #[getter]
+    fn handed_over(&self) -> bool {
+        self.0.is_handed_over()
+    }
+
+    /// How often another process took this mount over.
+    #[getter]
+    fn resumed(&self) -> u64 {
+        self.0.resumed()
     }
 
     #[pyo3(signature = (*, force))]

@@ -19,6 +19,7 @@ from headrace.cli import (
     mount,
     printer,
     refresh,
+    restart,
     status,
     unmount,
     verify,
@@ -41,6 +42,7 @@ app = typer.Typer(
 VERBS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("mount", mount.run),
     ("unmount", unmount.run),
+    ("restart", restart.run),
     ("warm", warm.run),
     ("evict", evict.run),
     ("refresh", refresh.run),

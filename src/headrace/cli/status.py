@@ -13,7 +13,7 @@ from headrace.cli import cluster_status, printer, words
 from headrace.engine.handles import Engine
 from headrace.engine.registry import Entry, Registry
 from headrace.engine.status import EngineReport
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import BusyError, ConfigError, HeadraceError
 from headrace.exits import exit_code
 from headrace.settings.addresses import parse_master_url
 from headrace.settings.environment import Environment
@@ -48,6 +48,11 @@ def run(
 
 
 def _report(entry: Entry) -> EngineReport | HeadraceError:
+    if entry.is_restarting:
+        return BusyError.of(
+            f"the process of {entry.mountpoint} has ended and the next one starts; programs wait for it meanwhile",
+            hint="ask again in a moment; if it stays so, see the log",
+        )
     try:
         with Engine.attach(Path(entry.state_directory)) as engine:
             return engine.status()
@@ -56,7 +61,7 @@ def _report(entry: Entry) -> EngineReport | HeadraceError:
 
 
 def _as_json(entry: Entry, report: EngineReport | HeadraceError) -> dict[str, Any]:
-    mount = entry.model_dump(mode="json", exclude={"started_ticks"})
+    mount = entry.model_dump(mode="json", exclude={"started_ticks", "supervisor_ticks"})
     if isinstance(report, HeadraceError):
         return {**mount, "error": {"kind": report.kind, "message": report.message}}
     shares = {"cached_share": report.cached_share, "hit_ratio": report.reads.hit_ratio}
@@ -78,6 +83,10 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
     for origin in entry.origins:
         yield "origin", origin
     yield "process", f"{entry.pid}, {entry.mode}, since {_time(entry.started_at_s)}"
+    if entry.supervisor_pid is None:
+        yield "supervisor", "none: a crash of the process would end this mount"
+    if entry.restarts:
+        yield "restarts", f"{entry.restarts}; the last process {entry.last_restart}"
     if isinstance(report, HeadraceError):
         yield "error", report.message
         return

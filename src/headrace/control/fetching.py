@@ -1,4 +1,4 @@
-"""Brings the master's snapshot to this machine, goes on where a broken download stopped, and keeps the last outlook.
+"""Brings the master's snapshot to this machine, and goes on where a broken download stopped.
 
 The files stay for a start while the master is away. A file is used only when its bytes have the digest that the master
 signed.
@@ -7,21 +7,16 @@ signed.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import os
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from headrace.control.client import ControlClient
 from headrace.control.durable import sync_folder
-from headrace.control.messages import Outlook, SnapshotNote
+from headrace.control.messages import SnapshotNote
 from headrace.errors import CorruptDataError
 
 _PIECE_BYTES = 1 << 20
-_KEPT = 2
-_OUTLOOK = "outlook.json"
 
 
 def snapshot_path(folder: Path, version: int) -> Path:
@@ -55,17 +50,20 @@ async def fetch_snapshot(client: ControlClient, note: SnapshotNote, folder: Path
         )
     part.replace(target)
     _tag_path(target).write_text(note.tag, encoding="ascii")
-    _drop_others(folder, note.version)
+    _drop_later(folder, note.version)
     sync_folder(folder)
     return target
 
 
-def _drop_others(folder: Path, current: int) -> None:
+def _drop_later(folder: Path, current: int) -> None:
+    """Those before are the engine's to drop: it knows which of them programs have open."""
     for path in folder.glob("snapshot-*.hrs"):
         text = path.stem.removeprefix("snapshot-")
-        if text.isdigit() and not current - _KEPT < int(text) <= current:
+        if text.isdigit() and int(text) > current:
             path.unlink(missing_ok=True)
-            _tag_path(path).unlink(missing_ok=True)
+    for path in folder.glob("snapshot-*.tag"):
+        if not path.with_suffix(".hrs").exists():
+            path.unlink(missing_ok=True)
     for part in folder.glob(".snapshot-*.part"):
         part.unlink(missing_ok=True)
 
@@ -79,25 +77,6 @@ def _tag_of(snapshot: Path) -> str | None:
         return _tag_path(snapshot).read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError):
         return None
-
-
-def save_outlook(folder: Path, outlook: Outlook) -> None:
-    """Keeps an outlook with its view for a start without the master."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = folder / f".{_OUTLOOK}.draft"
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(outlook.model_dump_json())
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(folder / _OUTLOOK)
-
-
-def last_outlook(folder: Path) -> Outlook | None:
-    """The outlook that was kept; `None` when there is none that is whole."""
-    with contextlib.suppress(OSError, ValidationError):
-        outlook = Outlook.model_validate_json((folder / _OUTLOOK).read_bytes())
-        return outlook if outlook.view is not None else None
-    return None
 
 
 async def _complete(client: ControlClient, note: SnapshotNote, part: Path) -> None:

@@ -75,6 +75,18 @@ class Engine:
         )
 
     @classmethod
+    def resume(
+        cls, config: EngineConfig, settings: MountSettings, kept: tuple[str, int, int], relay: int | None
+    ) -> tuple[Self, _native.Mount]:
+        """Takes the place of a process that is gone, and goes on with its mount: `kept` is what `Mount.keep` returned
+        there, `relay` a way to the kernel as for `Mount.send_through`. The descriptors belong to the engine from here
+        on.
+        """
+        state = config.state_directory
+        opened, mount = native.engine_class().resume(config.to_json(), _mount_options(settings), kept, relay)
+        return cls(opened, lambda: native.engine_class().attach(str(state)), state), mount
+
+    @classmethod
     def attach(cls, state_directory: Path) -> Self:
         """Attaches to the process that serves this state folder."""
 
@@ -170,12 +182,7 @@ class Engine:
 
     def mount(self, mountpoint: Path, settings: MountSettings) -> _native.Mount:
         """Serves the tree at `mountpoint` until it is unmounted."""
-        options: dict[str, Any] = {
-            "mode": settings.mode.value,
-            "allow_other": settings.allow_other,
-            "allow_nonempty": settings.nonempty,
-        }
-        return self.native.mount(str(mountpoint), json.dumps(options))
+        return self.native.mount(str(mountpoint), _mount_options(settings))
 
     def _leave_parent(self) -> None:
         """Puts the inherited engine aside; the lock is new, since another thread may have held the old one."""
@@ -184,6 +191,15 @@ class Engine:
             _inherited.append(self._native)
             self._native = None
             self._must_reopen = True
+
+
+def _mount_options(settings: MountSettings) -> str:
+    options: dict[str, Any] = {
+        "mode": settings.mode.value,
+        "allow_other": settings.allow_other,
+        "allow_nonempty": settings.nonempty,
+    }
+    return json.dumps(options)
 
 
 def _leave_parents() -> None:

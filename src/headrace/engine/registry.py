@@ -19,7 +19,9 @@ from headrace.settings.model import Model
 
 
 class Entry(Model):
-    """One running mount. `started_ticks` tells its process from a later one of the same number."""
+    """One running mount. `started_ticks` tells its process from a later one of the same number; the same holds for the
+    supervisor, which starts a new process when this one dies.
+    """
 
     name: str
     mountpoint: str
@@ -31,6 +33,28 @@ class Entry(Model):
     mode: str
     log_file: str | None = None
     metrics_address: str | None = None
+    supervisor_pid: int | None = None
+    supervisor_ticks: int | None = None
+    restarts: int = 0
+    last_restart: str | None = None
+
+    @property
+    def processes(self) -> list[tuple[int, int]]:
+        """(number, start) of the processes that make the mount, those that have ended among them."""
+        own = [(self.pid, self.started_ticks)]
+        if self.supervisor_pid is None or self.supervisor_ticks is None:
+            return own
+        return [*own, (self.supervisor_pid, self.supervisor_ticks)]
+
+    @property
+    def is_restarting(self) -> bool:
+        """True while the mount process is gone and the supervisor is about to start another."""
+        return started_ticks(self.pid) != self.started_ticks and self.is_alive
+
+    @property
+    def is_alive(self) -> bool:
+        """True while programs may hope for an answer."""
+        return any(started_ticks(pid) == ticks for pid, ticks in self.processes)
 
 
 class Registry:
@@ -86,7 +110,7 @@ class Registry:
             entry = self._read(file)
             if entry is None:
                 continue
-            if started_ticks(entry.pid) == entry.started_ticks:
+            if entry.is_alive:
                 yield entry
             else:
                 self._forget(file)
@@ -117,9 +141,10 @@ def started_ticks(pid: int) -> int | None:
     return None if state in (b"Z", b"X") else int(fields[18])
 
 
-def own_entry(**fields: object) -> Entry:
-    """An entry of this process."""
+def own_entry(*, supervisor_pid: int | None = None, **fields: object) -> Entry:
+    """An entry of this process, and of the one that looks after it."""
     pid = os.getpid()
-    return Entry.model_validate(
-        {"pid": pid, "started_ticks": started_ticks(pid) or 0, "started_at_s": time.time(), **fields}
-    )
+    own = {"pid": pid, "started_ticks": started_ticks(pid) or 0, "started_at_s": time.time()}
+    if supervisor_pid is not None:
+        own |= {"supervisor_pid": supervisor_pid, "supervisor_ticks": started_ticks(supervisor_pid) or 0}
+    return Entry.model_validate({**own, **fields})

@@ -1,4 +1,4 @@
-"""Starts a mount process: in the background, waiting until the tree is mounted, or in place of this process."""
+"""Starts a mount: its supervisor in the background, waiting until the tree is mounted, or in place of this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.settings.environment import TOKEN_VARIABLE, Environment
 
 _LOG_TAIL_BYTES = 2048
 # -P keeps the current folder off the path of modules: a folder of data must not be able to replace one of ours.
-_PROGRAM = (sys.executable, "-P", "-m", "headrace.roles.mount")
+_PROGRAM = (sys.executable, "-P", "-m", "headrace.roles.supervisor")
 
 
 def launch(orders: MountOrders, environment: Environment) -> Answer:
@@ -53,7 +53,7 @@ def launch(orders: MountOrders, environment: Environment) -> Answer:
 
 
 def become(orders: MountOrders, environment: Environment) -> NoReturn:
-    """Turns this process into the mount process; its old arguments, credentials among them, are gone with it."""
+    """Turns this process into the supervisor; its old arguments, credentials among them, are gone with it."""
     _become([*_PROGRAM, str(orders.mountpoint)], orders, environment)
 
 
@@ -69,7 +69,7 @@ def _become(program: Sequence[str], orders: Orders, environment: Environment) ->
 
 
 def _environment(environment: Environment) -> dict[str, str]:
-    """The variables for a mount process, less the credentials that its orders hold already."""
+    """The variables for the processes of a mount, less the credentials that its orders hold already."""
     secrets = {*secret_variables(), TOKEN_VARIABLE}
     return {name: value for name, value in environment.variables.items() if name not in secrets}
 

@@ -19,8 +19,9 @@ from typing import Self
 from pydantic import SecretStr
 
 from headrace.control.client import ControlClient
-from headrace.control.fetching import fetch_snapshot, has_snapshot, last_outlook, save_outlook
+from headrace.control.fetching import fetch_snapshot, has_snapshot
 from headrace.control.messages import MountHeartbeat, Outlook, SnapshotNote, Traffic
+from headrace.control.outlooks import last_outlook, save_outlook
 from headrace.engine.handles import Engine
 from headrace.errors import (
     BusyError,
@@ -96,9 +97,9 @@ class Follower:
         self._folder = engine.state_directory
         self._instance = secrets.token_hex(8)
         self._reachability = Reachability(_log, f"mount/{mountpoint}", orders.master)
-        outlook = last_outlook(self._folder)
-        self._epoch = outlook.epoch if outlook else 0
-        self._snapshot = outlook.snapshot if outlook else None
+        self._known = last_outlook(self._folder)
+        self._epoch = self._known.epoch if self._known else 0
+        self._snapshot = self._known.snapshot if self._known else None
         self._loop = asyncio.new_event_loop()
         self._task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name="follow", daemon=True)
@@ -151,8 +152,7 @@ class Follower:
             self._epoch = outlook.epoch
         if outlook.snapshot is not None and outlook.snapshot != self._snapshot:
             await self._move_on(client, outlook.snapshot)
-        if outlook.view is not None:
-            self._keep(outlook)
+        self._keep(outlook)
 
     async def _move_on(self, client: ControlClient, note: SnapshotNote) -> None:
         try:
@@ -166,9 +166,15 @@ class Follower:
         _log.info("mount/%s: snapshot %d: %d files", self._mountpoint, version, note.files)
 
     def _keep(self, outlook: Outlook) -> None:
-        """For a start without the master: with the snapshot that is here, which may not be that of the outlook yet."""
+        """For a start without the master: with the view and the snapshot that are here, whichever of them is new."""
+        view = outlook.view or (self._known and self._known.view)
+        here = {"view": view, "epoch": self._epoch, "snapshot": self._snapshot}
+        known = outlook.model_copy(update=here)
+        if view is None or known == self._known:
+            return
         try:
-            save_outlook(self._folder, outlook.model_copy(update={"snapshot": self._snapshot}))
+            save_outlook(self._folder, known)
+            self._known = known
         except OSError as error:
             _log.warning(
                 "mount/%s: the view cannot be kept for a restart: %s", self._mountpoint, error.strerror

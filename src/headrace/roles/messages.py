@@ -1,7 +1,7 @@
 """What a mount process and the command that starts it say to each other: orders in, one answer back.
 
 Both travel through inherited file descriptors. The orders hold credentials, so they are never in an argument, in the
-environment or in a file with a name.
+environment or in a file with a name; the supervisor keeps their descriptor for the next mount process, unread.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ class Orders(Model):
 
     @classmethod
     def from_descriptor(cls, descriptor: int) -> Self:
-        """The orders; the descriptor is closed, and its memory gone."""
+        """The orders; the descriptor is closed, and its memory gone unless a supervisor keeps it."""
         with os.fdopen(descriptor, "rb") as file:
+            # The place in the file is shared with everybody who read it before.
+            file.seek(0)
             return cls.model_validate_json(file.read(_LONGEST))
 
 

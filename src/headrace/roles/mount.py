@@ -1,7 +1,8 @@
 """The mount process: opens the engine, mounts, tells its starter, and serves until it is told to end.
 
 SIGTERM and SIGINT unmount and end; SIGHUP takes a new snapshot; SIGUSR1 turns the debug log on and off. Its orders come
-through a descriptor (see `messages`); its arguments show only the mountpoint.
+through a descriptor (see `messages`); its arguments show only the mountpoint. Should it die, its supervisor starts
+another that goes on with the mount (see `supervisor`).
 """
 
 from __future__ import annotations
@@ -15,17 +16,21 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from headrace.engine.handles import Engine
 from headrace.engine.native import set_log
-from headrace.engine.registry import Registry, own_entry
+from headrace.engine.registry import Entry, Registry, own_entry
 from headrace.errors import BusyError, HeadraceError
 from headrace.exits import complaint
 from headrace.roles.endpoint import Endpoint
+from headrace.roles.lifeline import ENDED, HAND_OVER, HANDED_OVER, SERVING, Lifeline
 from headrace.roles.logs import LogFile, set_python_level, start_python_log
 from headrace.roles.messages import Answer, MountOrders
+from headrace.roles.supervision import ALONE, Beginning, Supervision
+from headrace.settings.engine import EngineConfig
 
 if TYPE_CHECKING:
     from headrace.roles.member import Follower
@@ -42,21 +47,25 @@ _WATCH_S = 3600.0
 
 
 class MountProcess:
-    """One mounted dataset. `serve` returns when it is no longer mounted."""
+    """One mounted dataset. `run` returns when it is no longer mounted, or another process goes on with it."""
 
-    def __init__(self, orders: MountOrders) -> None:
+    def __init__(self, orders: MountOrders, supervision: Supervision | None = None) -> None:
         self._orders = orders
+        self._supervision = supervision or Supervision()
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._level = orders.settings.log_level
         self._mounted = False
+        self._has_served = False
         self._follower: Follower | None = None
 
     def run(self, answer_descriptor: int | None) -> int:
-        """Mounts, answers on the descriptor, serves; the exit code."""
+        """Mounts or goes on, answers on the descriptor, serves; the exit code."""
         self._listen_to_signals()
         try:
             with contextlib.ExitStack() as stack:
                 ready = self._start(stack)
+                self._has_served = True
+                self._supervision.tell(SERVING)
                 _reply(answer_descriptor, ready)
                 answer_descriptor = None
                 self._serve()
@@ -68,19 +77,46 @@ class MountProcess:
 
     def _start(self, stack: contextlib.ExitStack) -> Answer:
         orders = self._orders
-        self._engine = stack.enter_context(Engine.own(orders.config))
-        if orders.settings.metrics_address:
-            endpoint = Endpoint(orders.settings.metrics_address, self._metrics, lambda: self._mounted)
-            stack.callback(endpoint.close)
-        self._mount = self._engine.mount(orders.mountpoint, orders.settings)
-        stack.callback(self._unmount_for_good)
-        self._mounted = True
-        stack.enter_context(self._registered())
+        beginning = self._supervision.begin()
+        if beginning.kept is None:
+            self._engine = stack.enter_context(Engine.own(orders.config))
+            self._open_endpoint(stack)
+            self._mount = self._engine.mount(orders.mountpoint, orders.settings)
+            self._mounted = True
+            stack.callback(self._let_go)
+            self._supervision.keep(self._mount, orders.config.name, orders.log_file)
+        else:
+            engine, self._mount = Engine.resume(
+                self._config_now(), orders.settings, beginning.kept, beginning.relay
+            )
+            self._engine = stack.enter_context(engine)
+            self._mounted = self._has_served = True
+            stack.callback(self._let_go)
+            self._open_endpoint(stack)
+        stack.enter_context(self._registered(beginning))
         self._follow_cluster(stack)
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
+        self._supervision.watch(self._events.put)
         snapshot = self._engine.status().snapshot
         _log.info("mount/%s: %s files at %s", orders.config.name, snapshot.files, orders.mountpoint)
         return Answer(mode=self._mount.mode, files=snapshot.files, size_bytes=snapshot.bytes)
+
+    def _config_now(self) -> EngineConfig:
+        """The orders are of the first start; a member of a cluster goes by the last view that is known."""
+        config = self._orders.config
+        if config.cluster is None:
+            return config
+        # Here, since a mount of one machine alone has no need of it.
+        from headrace.control.outlooks import last_outlook  # noqa: PLC0415
+
+        outlook = last_outlook(config.state_directory)
+        view = outlook.view if outlook and outlook.view else config.cluster.view
+        return config.model_copy(update={"cluster": config.cluster.model_copy(update={"view": view})})
+
+    def _open_endpoint(self, stack: contextlib.ExitStack) -> None:
+        if address := self._orders.settings.metrics_address:
+            endpoint = Endpoint(address, self._metrics, lambda: self._mounted)
+            stack.callback(endpoint.close)
 
     def _follow_cluster(self, stack: contextlib.ExitStack) -> None:
         orders = self._orders
@@ -98,9 +134,17 @@ class MountProcess:
         return self._engine.metrics().removesuffix("# EOF\n") + own + "# EOF\n"
 
     @contextlib.contextmanager
-    def _registered(self) -> Iterator[None]:
+    def _registered(self, beginning: Beginning) -> Iterator[None]:
+        entry = self._register(beginning)
+        try:
+            yield
+        finally:
+            # While the next process starts, the entry says that there is a mount.
+            if not self._mount.handed_over:
+                Registry(self._orders.registry_directory).remove(entry.mountpoint, pid=entry.pid)
+
+    def _register(self, beginning: Beginning) -> Entry:
         orders = self._orders
-        registry = Registry(orders.registry_directory)
         entry = own_entry(
             name=orders.config.name,
             mountpoint=str(orders.mountpoint),
@@ -109,19 +153,24 @@ class MountProcess:
             mode=self._mount.mode,
             log_file=str(orders.log_file) if orders.log_file else None,
             metrics_address=orders.settings.metrics_address,
+            supervisor_pid=beginning.supervisor_pid,
+            restarts=beginning.restarts,
+            last_restart=beginning.reason,
         )
-        registry.add(entry)
-        try:
-            yield
-        finally:
-            registry.remove(entry.mountpoint, pid=entry.pid)
+        Registry(orders.registry_directory).add(entry)
+        self._beginning = beginning
+        return entry
 
     def _serve(self) -> None:
         while True:
             event = self._events.get()
             if event == "unmounted":
                 self._mounted = False
+                self._supervision.tell(ENDED)
                 _log.info("mount/%s: unmounted", self._orders.config.name)
+                return
+            if event == HAND_OVER:
+                self._hand_over()
                 return
             try:
                 self._handle(event)
@@ -140,6 +189,19 @@ class MountProcess:
             self._level = self._orders.settings.log_level if self._level == "debug" else "debug"
             set_log(self._level, self._orders.settings.log_format)
             set_python_level(self._level)
+        elif event == ALONE:
+            _log.warning(
+                "mount/%s: the supervisor has died: this process serves on, but its end would end the mount",
+                self._orders.config.name,
+            )
+            self._register(replace(self._beginning, supervisor_pid=None))
+
+    def _hand_over(self) -> None:
+        """Stops, and leaves the mount to the next process."""
+        self._mounted = False
+        self._mount.hand_over()
+        self._supervision.tell(HANDED_OVER)
+        _log.info("mount/%s: handed over", self._orders.config.name)
 
     def _unmount(self) -> None:
         try:
@@ -149,11 +211,17 @@ class MountProcess:
             _log.warning("mount/%s: still in use; detached", self._orders.config.name)
             self._mount.unmount(force=True)
 
-    def _unmount_for_good(self) -> None:
-        if self._mounted:
-            self._mounted = False
-            with contextlib.suppress(HeadraceError):
-                self._unmount()
+    def _let_go(self) -> None:
+        """After a fault: the next process goes on with the mount; without a supervisor there is none."""
+        if not self._mounted:
+            return
+        self._mounted = False
+        if self._supervision.keeps and self._has_served:
+            # Not told as a wish: faults are counted.
+            self._mount.hand_over()
+            return
+        with contextlib.suppress(HeadraceError):
+            self._unmount()
 
     def _watch(self) -> None:
         while not self._mount.wait(_WATCH_S):
@@ -186,9 +254,10 @@ def _reply(descriptor: int | None, answer: Answer) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`MOUNTPOINT ORDERS-DESCRIPTOR [ANSWER-DESCRIPTOR]`: for `headrace mount`, not for people."""
+    """`MOUNTPOINT ORDERS LIFELINE [ANSWER]` (descriptors): for the supervisor, not for people."""
     orders = MountOrders.from_descriptor(int(arguments[1]))
-    answer_descriptor = int(arguments[2]) if len(arguments) > 2 else None
+    supervision = Supervision(Lifeline.from_descriptor(int(arguments[2])))
+    answer_descriptor = int(arguments[3]) if len(arguments) > 3 else None
     if answer_descriptor is not None:
         os.set_inheritable(answer_descriptor, False)
     if orders.log_file is not None:
@@ -197,7 +266,7 @@ def main(arguments: list[str]) -> int:
         log_file.watch()
     start_python_log(orders.settings.log_level, orders.settings.log_format)
     set_log(orders.settings.log_level, orders.settings.log_format)
-    return MountProcess(orders).run(answer_descriptor)
+    return MountProcess(orders, supervision).run(answer_descriptor)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from headrace.errors import (
     RefusedError,
     UnsupportedError,
 )
+from headrace.roles.detaching import detach_commands, device_at
 from headrace.settings.engine import EngineConfig
 from headrace.settings.origins import LocalOrigin
 
@@ -69,7 +70,7 @@ def check_places(mountpoint: Path, config: EngineConfig) -> None:
 
 
 def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) -> None:
-    """Ends a mount and waits until its process has ended, too."""
+    """Ends a mount and waits until its processes have ended, too."""
     entry = next((entry for entry in registry.entries() if entry.mountpoint == str(mountpoint)), None)
     if not _is_mounted(mountpoint):
         if entry is None:
@@ -79,16 +80,12 @@ def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) ->
     else:
         _detach(mountpoint, force=force, lazy=lazy)
     if entry is not None and not lazy:
-        _wait_for_end(entry.pid, entry.started_ticks, mountpoint)
+        for pid, ticks in entry.processes:
+            _wait_for_end(pid, ticks, mountpoint)
 
 
 def _detach(mountpoint: Path, *, force: bool, lazy: bool) -> None:
-    if os.geteuid() == 0:
-        attempts = [["umount", "-f", str(mountpoint)]] if force else []
-        attempts.append(["umount", *(["-l"] if lazy or force else []), str(mountpoint)])
-    else:
-        attempts = [["fusermount3", "-u", *(["-z"] if lazy or force else []), "--", str(mountpoint)]]
-    for command in attempts:
+    for command in detach_commands(str(mountpoint), lazy=lazy, force=force):
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         except FileNotFoundError:
@@ -173,15 +170,7 @@ def _check_fuse() -> None:
 
 def _is_mounted(path: Path) -> bool:
     """True for the root of a mount; also for one whose process has died, which `stat` cannot enter."""
-    wanted = str(path)
-    with Path("/proc/self/mountinfo").open(encoding="utf-8", errors="surrogateescape") as lines:
-        return any(_unescape(line.split()[4]) == wanted for line in lines)
-
-
-def _unescape(text: str) -> str:
-    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(code, character)
-    return text
+    return device_at(str(path)) is not None
 
 
 def _unusable(mountpoint: Path, error: OSError) -> HeadraceError:

@@ -16,7 +16,6 @@ from typing import Any
 
 from headrace.control.client import ControlClient
 from headrace.control.durable import Lock
-from headrace.control.fetching import last_outlook, save_outlook
 from headrace.control.messages import (
     Heartbeat,
     HeartbeatAnswer,
@@ -26,6 +25,7 @@ from headrace.control.messages import (
     Traffic,
     WorkerState,
 )
+from headrace.control.outlooks import last_outlook, save_outlook
 from headrace.engine.cluster import NativeWorker
 from headrace.engine.native import set_log, version
 from headrace.engine.status import LevelReport

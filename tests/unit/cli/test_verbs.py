@@ -132,10 +132,10 @@ def test_status_shows_every_mount(mounted: SimpleNamespace, capfd: pytest.Captur
     capfd.readouterr()
     assert main(["status"]) == 0
     shown = capfd.readouterr().out
-    assert shown.startswith("/mnt/shop  (shop)\n  origin    s3://b/shop\n")
-    assert "  snapshot  version 1: 3 files, 17B\n" in shown
-    assert "  level 0   SSD 512.00MiB of 1.00GiB  /ssd\n" in shown
-    assert "  hits      75.0% of 4B read; 1B from the origin\n" in shown
+    assert shown.startswith("/mnt/shop  (shop)\n  origin      s3://b/shop\n")
+    assert "  snapshot    version 1: 3 files, 17B\n" in shown
+    assert "  level 0     SSD 512.00MiB of 1.00GiB  /ssd\n" in shown
+    assert "  hits        75.0% of 4B read; 1B from the origin\n" in shown
 
 
 def test_status_in_json_has_mount_and_engine(
@@ -156,7 +156,7 @@ def test_status_of_an_owner_that_does_not_answer(
     Path(entry.state_directory, "double.json").unlink()
     capfd.readouterr()
     assert main(["status"]) == 4
-    assert "  error    nothing serves" in capfd.readouterr().out
+    assert "  error       nothing serves" in capfd.readouterr().out
     assert main(["status", "--json"]) == 4
     assert json.loads(capfd.readouterr().out)[0]["error"]["kind"] == "NotFound"
 

@@ -84,8 +84,10 @@ impl Cluster {
         metrics: Metrics,
         runtime: Handle,
     ) -> Result<Arc<Self>> {
+        let ring = Ring::new(view)?;
+        note_view(&metrics, &ring);
         Ok(Arc::new(Cluster {
-            ring: ArcSwap::from_pointee(Ring::new(view)?),
+            ring: ArcSwap::from_pointee(ring),
             changed: watch::Sender::new(0),
             peers,
             suspects: Suspects::default(),
@@ -102,8 +104,7 @@ impl Cluster {
     pub fn set_view(&self, view: View) -> Result<()> {
         let ring = Ring::new(view)?;
         self.suspects.keep_only(|member| ring.view().members.iter().any(|known| known.id == *member));
-        self.metrics.cluster_epoch.set(ring.view().epoch);
-        self.metrics.cluster_members.set(ring.view().members.len() as u64);
+        note_view(&self.metrics, &ring);
         self.ring.store(Arc::new(ring));
         self.announce();
         Ok(())
@@ -206,4 +207,9 @@ impl std::fmt::Debug for Cluster {
         let ring = self.ring.load();
         write!(f, "Cluster(epoch {}, {} members)", ring.view().epoch, ring.view().members.len())
     }
+}
+
+fn note_view(metrics: &Metrics, ring: &Ring) {
+    metrics.cluster_epoch.set(ring.view().epoch);
+    metrics.cluster_members.set(ring.view().members.len() as u64);
 }

@@ -10,7 +10,7 @@ use super::owner::Owner;
 use super::verb::Verb;
 use crate::config::EngineConfig;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fuse::{MountHandle, MountOptions};
+use crate::fuse::{Kept, MountHandle, MountOptions};
 use crate::serve::ReadItem;
 use crate::snapshot::Snapshot;
 use crate::vfs::{FileSystem, ReadReply};
@@ -52,6 +52,11 @@ impl Engine {
     /// Owns the cache of `config`, or fails with `Busy`.
     pub fn own(config: EngineConfig) -> Result<Self> {
         Owner::open(config).map(Engine::Owner)
+    }
+
+    /// Takes the place of a process that died or stepped back, and goes on with its mount.
+    pub fn resume(config: EngineConfig, kept: Kept, options: MountOptions) -> Result<(Self, Arc<MountHandle>)> {
+        Owner::resume(config, kept, options).map(|(owner, mount)| (Engine::Owner(owner), mount))
     }
 
     /// Attaches to the owner of `state_directory`; `NotFound` when there is none.

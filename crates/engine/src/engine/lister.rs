@@ -74,8 +74,8 @@ impl Lister {
         listing::check_all(handle, &self.origins)?;
         let mounts = listing::mount_paths(&self.config);
         let (snapshot, difference) = listing::take_snapshot(handle, &self.origins, &mounts, &path, Some(&before))?;
-        let difference = serde_json::to_value(&difference).unwrap_or(Value::Null);
-        self.state.prune(snapshot.version());
+        let difference = serde_json::to_value(difference).unwrap_or(Value::Null);
+        self.state.prune(snapshot.version(), &[]);
         *self.current.lock() = snapshot.clone();
         Ok(self.listed(&snapshot, difference))
     }

@@ -105,7 +105,7 @@ pub fn first_snapshot(
         .and_then(|()| take_snapshot(runtime, origins, &mount_paths(config), &path, last.as_ref()));
     match (listed, last) {
         (Ok((snapshot, _)), _) => {
-            state.prune(snapshot.version());
+            state.prune(snapshot.version(), &[]);
             Ok((snapshot, None))
         }
         (Err(error), Some(last)) if may_pass(&error) => {

@@ -15,17 +15,17 @@ use super::verb::Verb;
 use super::{listing, parts, verification};
 use crate::budget::Budgets;
 use crate::cluster::Cluster;
-use crate::config::EngineConfig;
+use crate::config::{EngineConfig, SnapshotPolicy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fuse::{self, Mode, MountHandle, MountOptions};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
 use crate::serve::{Control, Server, Welcome};
-use crate::snapshot::{Difference, Snapshot};
+use crate::snapshot::{Change, Difference, Snapshot};
 use crate::store::{Blocks, Store};
 use crate::sync::Mutex;
 use crate::transfer::Transfer;
-use crate::vfs::{FileSystem, Tree};
+use crate::vfs::{FileSystem, Inode, Tree};
 
 /// How long background work may take to end when the engine closes.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -58,6 +58,27 @@ impl Owner {
     ///
     /// `Busy` when another process owns them: attach to that one instead.
     pub fn open(config: EngineConfig) -> Result<Arc<Self>> {
+        let owner = Self::assemble(config)?;
+        owner.serve()?;
+        Ok(owner)
+    }
+
+    /// Takes the place of a process that died or stepped back: everything as it was, and the mount that it served goes
+    /// on. Starts with the newest snapshot that is here, whatever the policy, since programs have files of it open.
+    pub fn resume(
+        config: EngineConfig,
+        kept: fuse::Kept,
+        options: MountOptions,
+    ) -> Result<(Arc<Self>, Arc<MountHandle>)> {
+        let owner = Self::assemble(EngineConfig { snapshot: SnapshotPolicy::Keep, ..config })?;
+        owner.tree.recall(owner.state.older_snapshots(owner.snapshot().version()));
+        let mount = owner.resume_mount(kept, options)?;
+        // Last: until the mount holds its files in place, nobody may make the cache evict.
+        owner.serve()?;
+        Ok((owner, mount))
+    }
+
+    fn assemble(config: EngineConfig) -> Result<Arc<Self>> {
         let state = StateDirectory::own(&config.state_directory)?;
         let block_size = parts::block_size(&config)?;
         let runtime = parts::runtime(config.transfer.threads)?;
@@ -94,14 +115,15 @@ impl Owner {
             refreshing: Mutex::new(()),
         });
         owner.note_snapshot();
-        let server = Server::start(
-            owner.state.path(),
-            owner.tree.clone(),
-            Arc::new(Face(Arc::downgrade(&owner))),
-            owner.handle.clone(),
-        )?;
-        *owner.server.lock() = Some(server);
         Ok(owner)
+    }
+
+    /// Lets other processes of this machine in.
+    fn serve(self: &Arc<Self>) -> Result<()> {
+        let face = Arc::new(Face(Arc::downgrade(self)));
+        let server = Server::start(self.state.path(), self.tree.clone(), face, self.handle.clone())?;
+        *self.server.lock() = Some(server);
+        Ok(())
     }
 
     pub fn tree(&self) -> &Arc<Tree> {
@@ -154,13 +176,13 @@ impl Owner {
     fn move_on(&self, snapshot: Snapshot) {
         let version = snapshot.version();
         let changes = self.tree.refresh(snapshot);
-        let names: Vec<_> = changes.into_iter().map(|change| (change.parent_inode, change.name.into_vec())).collect();
+        let names = names_of(changes);
         for mount in self.mounts.lock().iter() {
             // Not waited for: the kernel forgets while requests go on.
-            drop(mount.invalidate(names.clone()));
+            drop(mount.announce(version, names.clone()));
         }
         self.note_snapshot();
-        self.state.prune(version);
+        self.state.prune(version, &self.tree.versions_in_use());
     }
 
     fn next_snapshot(&self) -> Result<(Snapshot, Difference)> {
@@ -211,8 +233,31 @@ impl Owner {
         let mounted =
             fuse::mount(tree, mountpoint, options, self.handle.clone(), self.metrics.clone(), self.budgets.clone())?;
         let mounted = Arc::new(mounted);
+        drop(mounted.announce(self.snapshot().version(), Vec::new()));
         self.mounts.lock().push(mounted.clone());
         Ok(mounted)
+    }
+
+    fn resume_mount(&self, kept: fuse::Kept, options: MountOptions) -> Result<Arc<MountHandle>> {
+        let tree: Arc<dyn FileSystem> = self.tree.clone();
+        let (handle, metrics, budgets) = (self.handle.clone(), self.metrics.clone(), self.budgets.clone());
+        let mounted = Arc::new(fuse::resume(tree, kept, options, handle, metrics, budgets)?);
+        self.metrics.mount_restarts.inc_by(mounted.resumed());
+        self.announce_missed(&mounted);
+        self.mounts.lock().push(mounted.clone());
+        Ok(mounted)
+    }
+
+    /// The process before may have died between taking a snapshot and telling the kernel what it changed.
+    fn announce_missed(&self, mounted: &MountHandle) {
+        let (known, current) = (mounted.announced(), self.snapshot().version());
+        if known == current {
+            return;
+        }
+        match Snapshot::open(&self.state.snapshot_path(known)) {
+            Ok(before) => drop(mounted.announce(current, names_of(self.tree.changes_since(&before)))),
+            Err(_) => drop(mounted.announce_all(current)),
+        }
     }
 
     /// What `auto` means for this dataset. An open costs a round trip that many small files feel and a few large ones do
@@ -339,6 +384,10 @@ impl Control for Face {
         let owner = self.owner()?;
         owner.prefetch(client, &owner.paths(&inodes))
     }
+}
+
+fn names_of(changes: Vec<Change>) -> Vec<(Inode, Vec<u8>)> {
+    changes.into_iter().map(|change| (change.parent_inode, change.name.into_vec())).collect()
 }
 
 fn encode(report: impl serde::Serialize) -> Result<Value> {

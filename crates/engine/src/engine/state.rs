@@ -71,11 +71,25 @@ impl StateDirectory {
         self.versions().into_iter().max().map_or(1, |version| version + 1)
     }
 
-    /// Removes snapshots that neither the current generation nor its predecessors need.
-    pub fn prune(&self, current: u64) {
+    /// The snapshots before `current` that are still here, newest first.
+    pub fn older_snapshots(&self, current: u64) -> Vec<Snapshot> {
+        self.older(current)
+            .into_iter()
+            .filter_map(|version| Snapshot::open(&self.snapshot_path(version)).ok())
+            .collect()
+    }
+
+    fn older(&self, current: u64) -> Vec<u64> {
         let mut older: Vec<u64> = self.versions().into_iter().filter(|version| *version < current).collect();
         older.sort_unstable_by(|a, b| b.cmp(a));
-        for version in older.into_iter().skip(KEPT_SNAPSHOTS) {
+        older
+    }
+
+    /// Removes snapshots that neither the current generation nor its predecessors need. Those `in_use` stay: should this
+    /// process die, its successor must find what programs have open.
+    pub fn prune(&self, current: u64, in_use: &[u64]) {
+        for version in self.older(current).into_iter().skip(KEPT_SNAPSHOTS).filter(|version| !in_use.contains(version))
+        {
             let path = self.snapshot_path(version);
             if let Err(error) = std::fs::remove_file(&path) {
                 tracing::warn!(%error, path = %path.display(), "cannot remove an old snapshot");
@@ -114,6 +128,17 @@ mod tests {
         assert!(error.message().contains(&std::process::id().to_string()), "{error}");
         drop(first);
         StateDirectory::own(folder.path()).expect("it was given back");
+    }
+
+    #[test]
+    fn snapshots_in_use_are_not_removed() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let state = StateDirectory::own(folder.path()).expect("nobody has it");
+        (1..=6).for_each(|version| std::fs::write(state.snapshot_path(version), b"x").expect("writable"));
+        state.prune(6, &[2]);
+        let mut left = state.versions();
+        left.sort_unstable();
+        assert_eq!(left, [2, 4, 5, 6]);
     }
 
     #[test]

@@ -38,6 +38,9 @@ pub mod init {
     pub const ALLOW_IDMAP: u64 = 1 << 40;
 }
 
+/// The bit that marks the number of a request that is sent again (FUSE_UNIQUE_RESEND).
+pub const RESENT: u64 = 1 << 63;
+
 /// Bits of `open_out.open_flags`.
 pub mod open {
     pub const KEEP_CACHE: u32 = 1 << 1;

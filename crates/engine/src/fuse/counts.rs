@@ -1,10 +1,12 @@
 //! What a session counts: requests by operation, and the references to inodes that the kernel holds.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use prometheus_client::metrics::counter::Counter;
 
 use super::abi::Opcode;
+use super::ledger::Ledger;
 use crate::metrics::{Metrics, ReasonLabel};
 
 /// Requests by operation, looked up once.
@@ -33,27 +35,28 @@ impl Counts {
 /// References to inodes that the kernel holds. We keep no table of inodes, so this is all they cost us.
 #[derive(Debug)]
 pub struct Lookups {
-    held: AtomicU64,
+    ledger: Arc<Ledger>,
     limit: u64,
 }
 
 impl Lookups {
-    pub fn new(limit: u64) -> Self {
-        Lookups { held: AtomicU64::new(0), limit }
+    /// Goes on from the count in the ledger.
+    pub fn new(ledger: Arc<Ledger>, limit: u64) -> Self {
+        Lookups { ledger, limit }
     }
 
     /// How many the kernel holds now.
     pub fn held(&self) -> u64 {
-        self.held.load(Ordering::Relaxed)
+        self.ledger.lookups().load(Ordering::Relaxed)
     }
 
     pub fn add(&self, count: u64) {
-        self.held.fetch_add(count, Ordering::Relaxed);
+        self.ledger.lookups().fetch_add(count, Ordering::Relaxed);
     }
 
     pub fn forget(&self, count: u64) {
         let less = |held: u64| Some(held.saturating_sub(count));
-        let _ = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let _ = self.ledger.lookups().fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Listings hand out no more inodes once the budget is spent; single look-ups always work.

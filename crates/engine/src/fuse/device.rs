@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::errno::Errno;
 
@@ -27,6 +28,7 @@ mod control {
 #[derive(Debug)]
 pub struct Device {
     descriptor: OwnedFd,
+    retired: AtomicBool,
 }
 
 /// What one `read` brought.
@@ -42,7 +44,7 @@ pub enum Received {
 impl Device {
     /// Takes over an open `/dev/fuse` that a mount was made with.
     pub fn new(descriptor: OwnedFd) -> Self {
-        Device { descriptor }
+        Device { descriptor, retired: AtomicBool::new(false) }
     }
 
     /// Waits for the next request.
@@ -55,8 +57,23 @@ impl Device {
         }
     }
 
+    /// From now on nothing is said to the kernel any more: another daemon serves the connection.
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::SeqCst)
+    }
+
+    /// ENODEV, as after an unmount, once retired.
+    pub fn check_serving(&self) -> io::Result<()> {
+        if self.is_retired() { Err(io::Error::from_raw_os_error(libc::ENODEV)) } else { Ok(()) }
+    }
+
     /// Writes one message; the kernel takes it whole or not at all.
     pub fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        self.check_serving()?;
         nix::sys::uio::writev(&self.descriptor, parts)?;
         Ok(())
     }
@@ -71,6 +88,7 @@ impl Device {
 
     /// Takes a registration back; inodes that are open on it keep it until they close.
     pub fn close_backing(&self, id: u32) -> io::Result<()> {
+        self.check_serving()?;
         // SAFETY: the pointer is to a live u32; the kernel only reads it.
         unsafe { control::backing_close(self.descriptor.as_raw_fd(), &id) }?;
         Ok(())

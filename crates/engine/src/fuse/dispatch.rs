@@ -3,17 +3,18 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use super::abi::{Opcode, open};
+use super::abi::{Opcode, RESENT, open};
 use super::counts::{Counts, Lookups};
 use super::device::Device;
 use super::directory::{self, Listing};
 use super::interrupt::InFlight;
 use super::negotiate::Negotiated;
-use super::open_modes::OpenModes;
+use super::open_modes::{OpenModes, Opened};
 use super::options::Mode;
 use super::reads::{self, ReadBuffers};
 use super::reply::{self, Pending, Presentation};
 use super::request::{Body, Header, Malformed, Request};
+use super::unanswered::{Note, Read, Unanswered};
 use crate::error::{Error, ErrorKind};
 use crate::vfs::{FileSystem, Inode};
 
@@ -29,6 +30,7 @@ pub struct Shared {
     pub runtime: tokio::runtime::Handle,
     pub in_flight: Arc<InFlight>,
     pub opens: OpenModes,
+    pub unanswered: Arc<Unanswered>,
     pub counts: Counts,
     pub lookups: Lookups,
 }
@@ -38,6 +40,14 @@ pub struct Shared {
 pub struct Scratch {
     reads: ReadBuffers,
     listing: Vec<u8>,
+    again: bool,
+}
+
+impl Scratch {
+    /// For requests that the daemon before may have begun.
+    pub fn for_again() -> Self {
+        Scratch { again: true, ..Scratch::default() }
+    }
 }
 
 impl Shared {
@@ -69,11 +79,10 @@ impl Shared {
             (Some(Opcode::Lookup), Body::Lookup { name }) => self.lookup(pending, header.inode, name),
             (Some(Opcode::GetAttributes), _) => self.attributes(pending, header.inode),
             (Some(Opcode::ReadLink), _) => self.read_link(pending, header.inode),
-            (Some(Opcode::Open), Body::Open { flags }) => self.open(pending, header.inode, *flags),
-            (Some(Opcode::Release), Body::Release { handle }) => self.release(pending, header.inode, *handle),
+            (Some(Opcode::Open), Body::Open { flags }) => self.open(pending, header, *flags, scratch.again),
+            (Some(Opcode::Release), Body::Release { handle }) => self.release(pending, *handle),
             (Some(Opcode::Read), Body::Read { handle, offset, length }) => {
-                let range = Range { handle: *handle, offset: *offset, length: *length };
-                self.read(pending, header, range, scratch);
+                self.read(pending, Read { header, handle: *handle, offset: *offset, length: *length }, scratch);
             }
             (Some(opcode), Body::ReadDirectory { cookie, length }) => {
                 let plus = opcode == Opcode::ReadDirectoryPlus;
@@ -125,95 +134,78 @@ impl Shared {
         }
     }
 
-    fn open(&self, pending: Pending, inode: Inode, flags: i32) {
+    fn open(&self, pending: Pending, header: Header, flags: i32, again: bool) {
         if flags & libc::O_ACCMODE != libc::O_RDONLY {
             pending.error(libc::EROFS);
         } else if self.negotiated.mode == Mode::Elide {
             // From this one answer on the kernel opens without asking.
             pending.error(libc::ENOSYS);
-        } else if self.negotiated.mode == Mode::Passthrough {
-            self.open_accounted(pending, inode);
         } else {
-            self.open_cached(pending, inode);
+            let again = again || header.unique & RESENT != 0;
+            match self.opens.open(&*self.filesystem, header.inode, header.unique & !RESENT, again) {
+                Ok(opened) => self.answer_open(pending, opened),
+                Err(error) => fail(pending, &error),
+            }
         }
     }
 
-    fn open_accounted(&self, pending: Pending, inode: Inode) {
-        match self.opens.open(&*self.filesystem, inode) {
+    fn answer_open(&self, pending: Pending, opened: Opened) {
+        let answer = match opened.backing {
             Some(backing) => {
                 self.counts.passthrough.inc();
                 // KEEP_CACHE beside PASSTHROUGH would make the kernel fail the open (FOPEN_PASSTHROUGH_MASK).
-                let flags = open::PASSTHROUGH | open::NOFLUSH;
-                if !pending.words(reply::opened(0, flags, backing)) {
-                    self.opens.close(inode);
-                }
+                reply::opened(opened.ticket, open::PASSTHROUGH | open::NOFLUSH, backing)
             }
-            None => {
-                if !self.open_cached(pending, inode) {
-                    self.opens.close(inode);
-                }
-            }
-        }
-    }
-
-    /// False when the file is not open afterwards.
-    fn open_cached(&self, pending: Pending, inode: Inode) -> bool {
-        let opened = match self.filesystem.open(inode) {
-            Ok(opened) => opened,
-            Err(error) => {
-                fail(pending, &error);
-                return false;
-            }
+            // An inode's content never changes, so what is cached of it stays right.
+            None => reply::opened(opened.ticket, open::KEEP_CACHE | open::NOFLUSH, 0),
         };
-        // An inode's content never changes, so what is cached of it stays right.
-        let accepted = pending.words(reply::opened(opened.handle, open::KEEP_CACHE | open::NOFLUSH, 0));
-        if !accepted && opened.handle != 0 {
-            self.filesystem.release(opened.handle);
+        // An answer that is not wanted is an open that did not happen, unless the daemon before has answered already.
+        if !pending.words(answer) && !opened.inherited {
+            self.opens.close(&*self.filesystem, opened.ticket);
         }
-        accepted
     }
 
-    fn release(&self, pending: Pending, inode: Inode, handle: u64) {
-        if self.negotiated.mode == Mode::Passthrough {
-            self.opens.close(inode);
-        }
-        if handle != 0 {
-            self.filesystem.release(handle);
-        }
+    fn release(&self, pending: Pending, ticket: u64) {
+        self.opens.close(&*self.filesystem, ticket);
         pending.error(0);
     }
 
-    fn read(self: &Arc<Self>, pending: Pending, header: Header, range: Range, scratch: &mut Scratch) {
-        let Range { handle, offset, length } = range;
-        if length > MOST_BYTES {
+    fn read(self: &Arc<Self>, pending: Pending, read: Read, scratch: &mut Scratch) {
+        if read.length > MOST_BYTES {
             pending.error(libc::EINVAL);
             return;
         }
-        match self.filesystem.read_cached(header.inode, handle, offset, length as usize) {
-            Ok(Some(found)) => reads::answer(pending, found, length as usize, &mut scratch.reads),
-            Ok(None) => self.read_later(pending, header, range),
+        let (inode, handle, length) = (read.header.inode, self.opens.handle(read.handle), read.length as usize);
+        match self.filesystem.read_cached(inode, handle, read.offset, length) {
+            Ok(Some(found)) => reads::answer(pending, found, length, &mut scratch.reads),
+            Ok(None) => self.read_later(pending, read, self.unanswered.note(&self.device, &read)),
             Err(error) => fail(pending, &error),
         }
     }
 
     /// Waits for the origin on the runtime, never on a request thread.
-    fn read_later(self: &Arc<Self>, pending: Pending, header: Header, range: Range) {
+    fn read_later(self: &Arc<Self>, pending: Pending, read: Read, note: Note) {
         let shared = self.clone();
-        let waiting = self.in_flight.enter(header.unique, header.thread);
+        let waiting = self.in_flight.enter(read.header.unique, read.header.thread);
         self.runtime.spawn(async move {
-            let Range { handle, offset, length } = range;
-            let read = shared.filesystem.clone().read(header.inode, handle, offset, length as usize);
+            let (handle, length) = (shared.opens.handle(read.handle), read.length as usize);
             let outcome = tokio::select! {
                 biased;
-                outcome = read => outcome,
+                outcome = shared.filesystem.clone().read(read.header.inode, handle, read.offset, length) => outcome,
                 () = waiting.abandoned() => Err(Error::new(ErrorKind::Cancelled, "the reader was killed")),
             };
             drop(waiting);
             match outcome {
-                Ok(found) => answer_from_runtime(pending, found, length as usize).await,
+                Ok(found) => answer_from_runtime(pending, found, length).await,
                 Err(error) => fail(pending, &error),
             }
+            drop(note);
         });
+    }
+
+    /// Handles a read that the daemon before had noted.
+    pub fn read_again(self: &Arc<Self>, read: Read, note: Note) {
+        self.read_later(self.pending(read.header.unique), read, note);
     }
 
     fn list(&self, pending: Pending, listing: Listing, scratch: &mut Scratch) {
@@ -227,13 +219,6 @@ impl Shared {
             Err(error) => fail(pending, &error),
         }
     }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Range {
-    handle: u64,
-    offset: u64,
-    length: u32,
 }
 
 /// Memory is handed over at once; a cache file may block on its disk, which the runtime's own threads must not.

@@ -12,10 +12,12 @@ use super::abi::IN_HEADER_BYTES;
 use super::counts::{Counts, Lookups};
 use super::device::Device;
 use super::dispatch::{Scratch, Shared};
+use super::ledger::Ledger;
 use super::negotiate::Negotiated;
 use super::open_modes::OpenModes;
 use super::options::Mode;
 use super::reply::{Lifetime, Presentation};
+use super::unanswered::Unanswered;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
@@ -90,9 +92,16 @@ fn session(runtime: tokio::runtime::Handle, mode: Mode) -> (Arc<Shared>, UnixDat
     let (ours, kernel) = UnixDatagram::pair().expect("a socket pair");
     kernel.set_read_timeout(Some(Duration::from_secs(5))).expect("set");
     let device = Arc::new(Device::new(OwnedFd::from(ours)));
+    let ledger = Arc::new(Ledger::create().expect("made"));
     let lifetime = Lifetime::from_seconds(1.0);
     let shared = Shared {
-        opens: OpenModes::new(device.clone(), Budget::count("descriptors", 10), mode == Mode::Passthrough),
+        opens: OpenModes::new(
+            device.clone(),
+            ledger.clone(),
+            Budget::count("descriptors", 10),
+            mode == Mode::Passthrough,
+        ),
+        unanswered: Unanswered::new(ledger.clone()),
         device,
         filesystem: Arc::new(Endless),
         negotiated: Negotiated { minor: 45, flags: u64::MAX, mode },
@@ -100,7 +109,7 @@ fn session(runtime: tokio::runtime::Handle, mode: Mode) -> (Arc<Shared>, UnixDat
         runtime,
         in_flight: Arc::default(),
         counts: Counts::new(&Metrics::new()),
-        lookups: Lookups::new(1000),
+        lookups: Lookups::new(ledger, 1000),
     };
     (Arc::new(shared), kernel)
 }

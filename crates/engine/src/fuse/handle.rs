@@ -1,16 +1,21 @@
 //! A mount as its owner sees it: from `mount` to `unmount`.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::kept::{self, Kept};
+use super::ledger::Ledger;
 use super::mount::{self, Mounted};
 use super::negotiate::Negotiated;
 use super::notify::{Delivery, Notice, Notifier};
 use super::options::{Mode, MountOptions};
-use super::session::{Handover, Session, Surroundings};
+use super::relay::Relay;
+use super::session::{Inheritance, Session, Surroundings};
 use crate::budget::Budgets;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metrics::Metrics;
 use crate::vfs::{FileSystem, Inode};
 
@@ -20,7 +25,8 @@ const DROP_TIMEOUT: Duration = Duration::from_millis(500);
 /// A mounted tree; dropping it unmounts. Who still has files open there may go on reading while this process lives.
 pub struct MountHandle {
     notifier: Notifier,
-    session: Option<Session>,
+    session: Session,
+    ledger: Arc<Ledger>,
     negotiated: Negotiated,
     mounted: Mounted,
 }
@@ -41,12 +47,11 @@ pub fn mount(
     let (device, mounted) = mount::mount(mountpoint, &options)?;
     let surroundings = Surroundings { filesystem, runtime, metrics, budgets };
     let started = Session::start(device, &options, surroundings)
-        .and_then(|session| Ok((Notifier::start(session.device())?, session)));
+        .and_then(|session| Ok((Notifier::start(session.device(), session.ledger())?, session)));
     match started {
         Ok((notifier, session)) => {
             mounted.raise_readahead(options.max_readahead_bytes);
-            let negotiated = session.negotiated();
-            Ok(MountHandle { notifier, session: Some(session), negotiated, mounted })
+            Ok(MountHandle::new(notifier, session, mounted))
         }
         Err(error) => {
             let _ = mounted.unmount(true, true);
@@ -55,17 +60,43 @@ pub fn mount(
     }
 }
 
+/// Goes on with a mount that another daemon served until it handed it over or died: `filesystem` must show the same
+/// inodes. Programs notice nothing but the wait. On an error the mount is as it was, and may be tried again.
+pub fn resume(
+    filesystem: Arc<dyn FileSystem>,
+    kept: Kept,
+    options: MountOptions,
+    runtime: tokio::runtime::Handle,
+    metrics: Metrics,
+    budgets: Budgets,
+) -> Result<MountHandle> {
+    options.check()?;
+    let (negotiated, mounted) = kept::understand(&kept.words)?;
+    let surroundings = Surroundings { filesystem, runtime, metrics, budgets };
+    let inheritance = Inheritance { connection: kept.connection, ledger: kept.ledger, negotiated };
+    let session = Session::resume(inheritance, &options, surroundings)?;
+    let handle = MountHandle::new(Notifier::start(session.device(), session.ledger())?, session, mounted);
+    if let Some(relay) = kept.relay {
+        handle.send_through(relay);
+    }
+    Ok(handle)
+}
+
 impl MountHandle {
+    fn new(notifier: Notifier, session: Session, mounted: Mounted) -> Self {
+        let (ledger, negotiated) = (session.ledger(), session.negotiated());
+        MountHandle { notifier, session, ledger, negotiated, mounted }
+    }
+
     /// How files are read: never `Auto`.
     pub fn mode(&self) -> Mode {
-        let refused = |session: &Session| !session.allows_passthrough();
         match self.negotiated.mode {
-            Mode::Passthrough if self.session.as_ref().is_some_and(refused) => Mode::Classic,
+            Mode::Passthrough if !self.session.allows_passthrough() => Mode::Classic,
             mode => mode,
         }
     }
 
-    /// What kernel and daemon agreed on; with the descriptor of the connection it is what a supervisor must keep.
+    /// What kernel and daemon agreed on.
     pub fn negotiated(&self) -> Negotiated {
         self.negotiated
     }
@@ -77,49 +108,97 @@ impl MountHandle {
 
     /// References to inodes that the kernel holds.
     pub fn kernel_lookups(&self) -> u64 {
-        self.session.as_ref().map_or(0, Session::lookups)
+        self.session.lookups()
     }
 
-    /// Waits until the mount is gone, by our `unmount` or anybody's; false when `timeout` passed first.
+    /// Waits until the mount is gone, by our `unmount` or anybody's, or handed over; false when `timeout` passed first.
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
-        self.session.as_ref().is_none_or(|session| session.wait(timeout))
+        self.session.wait(timeout)
     }
 
     /// Takes the mount off. `Busy` while files are open or somebody stands in it, unless `force`: then it disappears
     /// from its folder now, and ends when the last of them is done.
+    /// Nothing happens once it is handed over.
     pub fn unmount(&self, force: bool) -> Result<()> {
+        if self.is_handed_over() {
+            return Ok(());
+        }
         self.mounted.unmount(force, !self.wait(Some(Duration::ZERO)))
     }
 
     /// Makes the kernel forget what it knows of these names; it looks them up again when next used, and open files stay
     /// as they are. Returns at once; the delivery resolves when it has happened.
     pub fn invalidate(&self, names: Vec<(Inode, Vec<u8>)>) -> Delivery {
-        self.notifier.send(names.into_iter().map(|(parent, name)| Notice::Name { parent, name }).collect())
+        self.notifier.send(names.into_iter().map(|(parent, name)| Notice::Name { parent, name }).collect(), None)
     }
 
     /// The same for every name at once. `Delivered::unsupported` is 1 on kernels before Linux 6.16.
     pub fn invalidate_all_names(&self) -> Delivery {
-        self.notifier.send(vec![Notice::AllNames])
+        self.notifier.send(vec![Notice::AllNames], None)
     }
 
     /// Makes the kernel forget attributes and cached pages (of a directory: its cached listing).
     pub fn invalidate_inodes(&self, inodes: Vec<Inode>) -> Delivery {
-        self.notifier.send(inodes.into_iter().map(Notice::Inode).collect())
+        self.notifier.send(inodes.into_iter().map(Notice::Inode).collect(), None)
     }
 
-    /// Stops serving without unmounting, so that another session can `resume` with what this returns. The caller then
-    /// owns the mount: nothing unmounts it by itself any more.
-    pub fn hand_over(mut self) -> Result<Option<Handover>> {
-        self.session.take().map(Session::stop).transpose()
+    /// Tells the kernel what snapshot `version` has changed. Until that has happened, `announced` is what it was.
+    pub fn announce(&self, version: u64, names: Vec<(Inode, Vec<u8>)>) -> Delivery {
+        self.notifier
+            .send(names.into_iter().map(|(parent, name)| Notice::Name { parent, name }).collect(), Some(version))
+    }
+
+    /// The same when it is not known what has changed.
+    pub fn announce_all(&self, version: u64) -> Delivery {
+        self.notifier.send(vec![Notice::AllNames], Some(version))
+    }
+
+    /// The snapshot that the kernel was told of last, also by a daemon before; 0: none.
+    pub fn announced(&self) -> u64 {
+        self.ledger.announced().load(Ordering::Acquire)
+    }
+
+    /// How often another daemon took this mount over.
+    pub fn resumed(&self) -> u64 {
+        self.ledger.resumed().load(Ordering::Relaxed)
+    }
+
+    /// What another process needs to `resume` this mount once this one has handed it over or is dead.
+    pub fn keep(&self) -> Result<Kept> {
+        let cannot = |error| Error::from_io("keep the connection of", self.mountpoint(), error);
+        Ok(Kept {
+            words: kept::describe(self.negotiated, &self.mounted)?,
+            connection: self.session.device().duplicate().map_err(cannot)?,
+            ledger: self.ledger.duplicate().map_err(cannot)?,
+            relay: None,
+        })
+    }
+
+    /// Stops serving without unmounting, for good: whoever has what `keep` returned goes on. Readers wait until then.
+    pub fn hand_over(&self) {
+        self.session.stop();
+        self.notifier.abandon();
+    }
+
+    /// From now on invalidations go through a supervisor at the other end of `relay`, a pair of packet sockets.
+    pub fn send_through(&self, relay: OwnedFd) {
+        self.notifier.go_through(Relay::new(relay));
+    }
+
+    /// Whether it serves no more because of `hand_over`.
+    pub fn is_handed_over(&self) -> bool {
+        self.session.device().is_retired()
     }
 }
 
 impl Drop for MountHandle {
     fn drop(&mut self) {
-        let Some(session) = &self.session else { return };
+        if self.is_handed_over() {
+            return;
+        }
         if let Err(error) = self.unmount(false).or_else(|_| self.unmount(true)) {
             tracing::warn!("fuse: {error}");
         }
-        session.wait(Some(DROP_TIMEOUT));
+        self.session.wait(Some(DROP_TIMEOUT));
     }
 }

@@ -89,6 +89,16 @@ fn explain_device(error: io::Error) -> Error {
 }
 
 impl Mounted {
+    /// A mount that another process made.
+    pub fn again(path: PathBuf, entry: MountEntry, by_helper: bool) -> Self {
+        Mounted { path, entry, by_helper }
+    }
+
+    /// What tells this mount from every other, and whether it was made by the helper.
+    pub fn identity(&self) -> (&MountEntry, bool) {
+        (&self.entry, self.by_helper)
+    }
+
     /// Where it is mounted.
     pub fn path(&self) -> &Path {
         &self.path

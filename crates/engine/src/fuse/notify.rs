@@ -5,13 +5,17 @@
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use super::abi::{OUT_HEADER_BYTES, notify};
 use super::device::Device;
+use super::ledger::Ledger;
+use super::relay::{Outcome, PACKET_BYTES, Relay};
 use super::reply::Words;
 use crate::error::{Error, Result};
+use crate::sync::Mutex;
 use crate::vfs::Inode;
 
 /// What the kernel shall forget.
@@ -30,11 +34,21 @@ pub enum Notice {
 pub struct Notifier {
     queue: Option<Sender<Batch>>,
     thread: Option<JoinHandle<()>>,
+    way: Arc<Way>,
+}
+
+/// How messages get to the kernel: through a supervisor if there is one.
+#[derive(Debug)]
+struct Way {
+    device: Arc<Device>,
+    relay: Mutex<Option<Arc<Relay>>>,
 }
 
 #[derive(Debug)]
 struct Batch {
     notices: Vec<Notice>,
+    /// The snapshot that the kernel knows of once all are delivered.
+    announces: Option<u64>,
     done: tokio::sync::oneshot::Sender<Delivered>,
 }
 
@@ -52,21 +66,35 @@ pub type Delivery = tokio::sync::oneshot::Receiver<Delivered>;
 
 impl Notifier {
     /// Starts the thread.
-    pub fn start(device: Arc<Device>) -> Result<Notifier> {
+    pub fn start(device: Arc<Device>, ledger: Arc<Ledger>) -> Result<Notifier> {
         let (queue, batches) = channel();
+        let way = Arc::new(Way { device, relay: Mutex::default() });
+        let ours = way.clone();
         let thread = std::thread::Builder::new()
             .name("headrace-notify".into())
-            .spawn(move || deliver_all(&device, &batches))
+            .spawn(move || deliver_all(&ours, &ledger, &batches))
             .map_err(|error| Error::from_io("start a thread for", std::path::Path::new("/dev/fuse"), error))?;
-        Ok(Notifier { queue: Some(queue), thread: Some(thread) })
+        Ok(Notifier { queue: Some(queue), thread: Some(thread), way })
     }
 
-    /// Queues `notices` and returns at once.
-    pub fn send(&self, notices: Vec<Notice>) -> Delivery {
+    /// From now on messages go through a supervisor.
+    pub fn go_through(&self, relay: Relay) {
+        *self.way.relay.lock() = Some(Arc::new(relay));
+    }
+
+    /// What has not been delivered yet is left to the next daemon: the device is retired.
+    pub fn abandon(&self) {
+        if let Some(relay) = self.way.relay.lock().take() {
+            relay.abandon();
+        }
+    }
+
+    /// Queues `notices` and returns at once. When they are delivered, the kernel counts as knowing snapshot `announces`.
+    pub fn send(&self, notices: Vec<Notice>, announces: Option<u64>) -> Delivery {
         let (done, delivery) = tokio::sync::oneshot::channel();
         if let Some(queue) = &self.queue {
             // The thread ends only with the mount; then nobody needs to forget anything.
-            let _ = queue.send(Batch { notices, done });
+            let _ = queue.send(Batch { notices, announces, done });
         }
         delivery
     }
@@ -81,50 +109,91 @@ impl Drop for Notifier {
     }
 }
 
-fn deliver_all(device: &Device, batches: &Receiver<Batch>) {
+fn deliver_all(way: &Way, ledger: &Ledger, batches: &Receiver<Batch>) {
     while let Ok(batch) = batches.recv() {
-        let mut delivered = Delivered::default();
-        for notice in &batch.notices {
-            match deliver(device, notice) {
-                Ok(()) => delivered.known += 1,
-                Err(error) => match error.raw_os_error() {
-                    // The kernel does not know the name or inode, or the mount is gone.
-                    Some(libc::ENOENT | libc::ENOTDIR | libc::ENODEV | libc::ENOTCONN | libc::ENOTEMPTY) => {}
-                    Some(libc::EINVAL | libc::ENOSYS) => delivered.unsupported += 1,
-                    _ => tracing::warn!("fuse: the kernel did not take an invalidation: {error}"),
-                },
-            }
+        let delivered = way.deliver(&batch.notices);
+        if let Some(version) = batch.announces.filter(|_| !way.device.is_retired()) {
+            ledger.announced().store(version, Ordering::Release);
         }
         let _ = batch.done.send(delivered);
     }
 }
 
-fn deliver(device: &Device, notice: &Notice) -> io::Result<()> {
-    match notice {
-        Notice::Name { parent, name } => {
-            let flags = 0;
-            let fields = Words::new().u64(*parent).u32(name.len() as u32).u32(flags);
-            send(device, notify::INVAL_ENTRY, &[fields.as_bytes(), name, &[0]])
+impl Way {
+    fn deliver(&self, notices: &[Notice]) -> Delivered {
+        let mut delivered = Delivered::default();
+        let mut packet = Vec::new();
+        for message in notices.iter().map(Notice::message) {
+            if packet.len() + message.len() > PACKET_BYTES {
+                self.deliver_packet(&packet, &mut delivered);
+                packet.clear();
+            }
+            packet.extend_from_slice(&message);
         }
-        Notice::Inode(inode) => {
-            let (offset, whole) = (0, 0);
-            send(device, notify::INVAL_INODE, &[Words::new().u64(*inode).u64(offset).u64(whole).as_bytes()])
+        if !packet.is_empty() {
+            self.deliver_packet(&packet, &mut delivered);
         }
-        Notice::AllNames => send(device, notify::INC_EPOCH, &[]),
+        delivered
+    }
+
+    fn deliver_packet(&self, packet: &[u8], delivered: &mut Delivered) {
+        let relay = self.relay.lock().clone();
+        let outcome = relay.map(|relay| relay.pass(packet)).unwrap_or_else(|| Ok(self.deliver_directly(packet)));
+        let outcome = outcome.unwrap_or_else(|_| {
+            // The supervisor has died, or we are to stop: then nothing is said to the device either.
+            *self.relay.lock() = None;
+            self.deliver_directly(packet)
+        });
+        delivered.known += outcome.taken as usize;
+        delivered.unsupported += outcome.unsupported as usize;
+        if outcome.refused > 0 {
+            tracing::warn!("fuse: the kernel did not take {} invalidations", outcome.refused);
+        }
+    }
+
+    fn deliver_directly(&self, packet: &[u8]) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut rest = packet;
+        while let Some(length) = rest.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes) as usize) {
+            let Some((message, later)) = rest.split_at_checked(length.max(OUT_HEADER_BYTES)) else { break };
+            rest = later;
+            match self.device.send(&[IoSlice::new(message)]).map_err(|error| error.raw_os_error()) {
+                Ok(()) => outcome.taken += 1,
+                // The kernel does not know the name or inode, or the mount is gone.
+                Err(Some(libc::ENOENT | libc::ENOTDIR | libc::ENODEV | libc::ENOTCONN | libc::ENOTEMPTY)) => {}
+                Err(Some(libc::EINVAL | libc::ENOSYS)) => outcome.unsupported += 1,
+                Err(_) => outcome.refused += 1,
+            }
+        }
+        outcome
+    }
+}
+
+impl Notice {
+    fn message(&self) -> Vec<u8> {
+        match self {
+            Notice::Name { parent, name } => {
+                let flags = 0;
+                let fields = Words::new().u64(*parent).u32(name.len() as u32).u32(flags);
+                message(notify::INVAL_ENTRY, &[fields.as_bytes(), name, &[0]])
+            }
+            Notice::Inode(inode) => {
+                let (offset, whole) = (0, 0);
+                message(notify::INVAL_INODE, &[Words::new().u64(*inode).u64(offset).u64(whole).as_bytes()])
+            }
+            Notice::AllNames => message(notify::INC_EPOCH, &[]),
+        }
     }
 }
 
 /// Asks the kernel to send again what was read but never answered, after a daemon died.
 pub fn request_resend(device: &Device) -> io::Result<()> {
-    send(device, notify::RESEND, &[])
+    device.send(&[IoSlice::new(&message(notify::RESEND, &[]))])
 }
 
 /// A message has the header of an answer, with unique 0 and its code in the place of the error.
-fn send(device: &Device, code: i32, parts: &[&[u8]]) -> io::Result<()> {
-    let payload: usize = parts.iter().map(|part| part.len()).sum();
-    let length = (OUT_HEADER_BYTES + payload) as u32;
-    let head = Words::new().u32(length).u32(code as u32).u64(0);
-    let mut slices = vec![IoSlice::new(head.as_bytes())];
-    slices.extend(parts.iter().filter(|part| !part.is_empty()).map(|part| IoSlice::new(part)));
-    device.send(&slices)
+fn message(code: i32, parts: &[&[u8]]) -> Vec<u8> {
+    let length = OUT_HEADER_BYTES + parts.iter().map(|part| part.len()).sum::<usize>();
+    let head = Words::new().u32(length as u32).u32(code as u32).u64(0);
+    [head.as_bytes()].iter().chain(parts).flat_map(|part| part.iter().copied()).collect()
 }

@@ -2,7 +2,8 @@
 //!
 //! The kernel (fs/fuse/iomode.c) refuses with EIO an open that mixes both on one inode, or that names another backing
 //! file than the opens before it. It counts a file closed before it sends RELEASE and open only after our answer, so an
-//! account that counts from answer to RELEASE never promises what the kernel must refuse.
+//! account that counts from answer to RELEASE never promises what the kernel must refuse. The accounts themselves follow
+//! from the tickets, which outlive the daemon.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,9 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::device::Device;
+use super::ledger::Ledger;
+use super::tickets::Tickets;
 use crate::budget::{Budget, Permit};
+use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
-use crate::vfs::{Backing, FileSystem, Inode};
+use crate::vfs::{FileSystem, Inode};
 
 const SHARDS: usize = 32;
 
@@ -20,8 +24,11 @@ const SHARDS: usize = 32;
 #[derive(Debug)]
 pub struct OpenModes {
     shards: Vec<Mutex<HashMap<Inode, Account>>>,
+    tickets: Tickets,
     device: Arc<Device>,
     descriptors: Budget,
+    /// Whether the kernel knows two ways to open, so that they must not be mixed.
+    mixed: bool,
     /// Cleared for good when the kernel refuses passthrough as such.
     allowed: AtomicBool,
     /// A refusal of single files is told once.
@@ -40,27 +47,36 @@ struct Account {
 pub struct Registered {
     id: u32,
     device: Arc<Device>,
-    owned: AtomicBool,
-    /// `None` only after a hand-over, when the local file is gone and the kernel alone still holds it.
-    _backing: Option<Backing>,
+    /// Keeps the local file in place. `None` only after a take-over, when it is gone and the kernel alone still holds it.
+    _pin: Option<Box<dyn Send + Sync>>,
     _descriptor: Option<Permit>,
 }
 
-/// One inode's opens, in a form that may be handed to another process.
+/// What to answer to an OPEN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenState {
-    pub inode: Inode,
-    pub opens: u32,
-    /// The kernel's number of the backing file; `None`: through the page cache.
+pub struct Opened {
+    /// What the kernel shall name the open file by.
+    pub ticket: u64,
+    /// The backing number to use; `None`: the page cache.
     pub backing: Option<u32>,
+    /// The daemon before has done this already, and may have answered it.
+    pub inherited: bool,
 }
 
 impl OpenModes {
-    /// `allowed`: whether passthrough was negotiated.
-    pub fn new(device: Arc<Device>, descriptors: Budget, allowed: bool) -> Self {
+    /// `passthrough`: whether it was negotiated.
+    pub fn new(device: Arc<Device>, ledger: Arc<Ledger>, descriptors: Budget, passthrough: bool) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let (allowed, complained) = (AtomicBool::new(allowed), AtomicBool::new(false));
-        OpenModes { shards, device, descriptors, allowed, complained }
+        let (allowed, complained) = (AtomicBool::new(passthrough), AtomicBool::new(false));
+        OpenModes {
+            shards,
+            tickets: Tickets::new(ledger),
+            device,
+            descriptors,
+            mixed: passthrough,
+            allowed,
+            complained,
+        }
     }
 
     /// Whether opens may be passed through at all.
@@ -68,14 +84,53 @@ impl OpenModes {
         self.allowed.load(Ordering::Relaxed)
     }
 
-    /// Counts one open and answers the backing number to use, or `None` for the page cache.
-    pub fn open(&self, filesystem: &dyn FileSystem, inode: Inode) -> Option<u32> {
+    /// The file system's handle of an open file; 0 when it has none.
+    pub fn handle(&self, ticket: u64) -> u64 {
+        self.tickets.handle(ticket)
+    }
+
+    /// Counts one open, request `unique` of the kernel; `again`: the daemon before may have begun it.
+    pub fn open(&self, filesystem: &dyn FileSystem, inode: Inode, unique: u64, again: bool) -> Result<Opened> {
+        if again && let Some(record) = self.tickets.issued_for(unique).filter(|record| record.inode == inode) {
+            return Ok(Opened { ticket: record.ticket, backing: record.backing, inherited: true });
+        }
+        let backing = if self.mixed { self.enter(filesystem, inode) } else { None };
+        let handle = match backing {
+            Some(_) => Ok(0),
+            None => filesystem.open(inode).map(|opened| opened.handle),
+        };
+        let issued = handle.and_then(|handle| {
+            let ticket = self.tickets.issue(inode, unique, backing, handle);
+            ticket.ok_or_else(|| {
+                release(filesystem, handle);
+                Error::new(ErrorKind::NoSpace, "more files are open in one mount than can be accounted for")
+            })
+        });
+        match issued {
+            Ok(ticket) => Ok(Opened { ticket, backing, inherited: false }),
+            Err(error) => {
+                self.leave(inode);
+                Err(error)
+            }
+        }
+    }
+
+    /// Counts one RELEASE, or an open whose answer the kernel no longer wanted. A second time it does nothing.
+    pub fn close(&self, filesystem: &dyn FileSystem, ticket: u64) {
+        // The one moment at which the file counts as closed, for this daemon and for one that comes after it.
+        let Some(record) = self.tickets.end(ticket) else { return };
+        release(filesystem, record.handle);
+        self.leave(record.inode);
+    }
+
+    /// The backing number for one more open of `inode`.
+    fn enter(&self, filesystem: &dyn FileSystem, inode: Inode) -> Option<u32> {
         if let Some(decided) = self.join(inode) {
             return decided;
         }
         // Outside the lock: the file system may touch the disk, the kernel takes its own locks.
         let registered = self.register(filesystem, inode);
-        self.enter(inode, registered)
+        self.decide(inode, registered)
     }
 
     /// Another open of the same inode has decided already.
@@ -87,7 +142,7 @@ impl OpenModes {
     }
 
     /// Decides, unless another open did meanwhile; then `registered` is given back after the lock.
-    fn enter(&self, inode: Inode, registered: Option<Arc<Registered>>) -> Option<u32> {
+    fn decide(&self, inode: Inode, registered: Option<Arc<Registered>>) -> Option<u32> {
         let mut shard = self.shard(inode).lock();
         let account = shard.entry(inode).or_insert_with(|| Account { opens: 0, backing: registered.clone() });
         account.opens += 1;
@@ -96,8 +151,7 @@ impl OpenModes {
         decided
     }
 
-    /// Counts one RELEASE, or an open whose answer the kernel no longer wanted.
-    pub fn close(&self, inode: Inode) {
+    fn leave(&self, inode: Inode) {
         let mut shard = self.shard(inode).lock();
         let Some(account) = shard.get_mut(&inode) else { return };
         account.opens -= 1;
@@ -117,7 +171,7 @@ impl OpenModes {
         let backing = filesystem.backing(inode)?;
         let permit = self.descriptors.try_acquire(1)?;
         match self.device.open_backing(&backing.file) {
-            Ok(id) => Some(self.registered(id, Some(backing), Some(permit))),
+            Ok(id) => Some(self.registered(id, Some(Box::new(backing)), Some(permit))),
             Err(error) => {
                 self.refused(&error);
                 None
@@ -136,49 +190,46 @@ impl OpenModes {
         }
     }
 
-    /// Gives all accounts away; the kernel's registrations stay for whoever takes them over.
-    pub fn hand_over(&self) -> Vec<OpenState> {
-        let mut states = Vec::new();
-        for shard in &self.shards {
-            for (inode, account) in shard.lock().drain() {
-                let backing = account.backing.as_ref().map(|registered| registered.disown());
-                states.push(OpenState { inode, opens: account.opens, backing });
+    /// Goes on with what the daemon before had open. The local file behind a registration is held in place again; one
+    /// that is gone stays readable for those who have it open, through the kernel's own reference.
+    pub fn take_over(&self, filesystem: &dyn FileSystem) {
+        for record in self.tickets.live() {
+            if self.mixed {
+                let mut shard = self.shard(record.inode).lock();
+                let backing = || record.backing.map(|id| self.registered_before(filesystem, record.inode, id));
+                let account = shard.entry(record.inode).or_insert_with(|| Account { opens: 0, backing: backing() });
+                account.opens += 1;
             }
-        }
-        states
-    }
-
-    /// Goes on with accounts that another session handed over. The local file behind a registration is pinned again;
-    /// one that is gone stays readable for those who have it open, through the kernel's own reference.
-    pub fn take_over(&self, filesystem: &dyn FileSystem, states: &[OpenState]) {
-        for state in states {
-            let backing = state.backing.map(|id| {
-                let permit = self.descriptors.try_acquire(1);
-                self.registered(id, filesystem.backing(state.inode), permit)
-            });
-            self.shard(state.inode).lock().insert(state.inode, Account { opens: state.opens, backing });
+            // The old number means nothing to this process, or another file.
+            let handle = match record.backing {
+                Some(_) => 0,
+                None => filesystem.open(record.inode).map_or(0, |opened| opened.handle),
+            };
+            self.tickets.set_handle(record.ticket, handle);
         }
     }
 
-    fn registered(&self, id: u32, backing: Option<Backing>, descriptor: Option<Permit>) -> Arc<Registered> {
-        let (device, owned) = (self.device.clone(), AtomicBool::new(true));
-        Arc::new(Registered { id, device, owned, _backing: backing, _descriptor: descriptor })
+    fn registered_before(&self, filesystem: &dyn FileSystem, inode: Inode, id: u32) -> Arc<Registered> {
+        let permit = self.descriptors.try_acquire(1);
+        self.registered(id, filesystem.hold(inode), permit)
+    }
+
+    fn registered(&self, id: u32, pin: Option<Box<dyn Send + Sync>>, descriptor: Option<Permit>) -> Arc<Registered> {
+        Arc::new(Registered { id, device: self.device.clone(), _pin: pin, _descriptor: descriptor })
     }
 }
 
-impl Registered {
-    fn disown(&self) -> u32 {
-        self.owned.store(false, Ordering::Relaxed);
-        self.id
+fn release(filesystem: &dyn FileSystem, handle: u64) {
+    if handle != 0 {
+        filesystem.release(handle);
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        if self.owned.load(Ordering::Relaxed) {
-            // After an unmount the connection is gone, and its registrations with it.
-            let _ = self.device.close_backing(self.id);
-        }
+        // After an unmount the connection is gone, and its registrations with it; after a hand-over they belong to the
+        // next daemon, and the device says nothing.
+        let _ = self.device.close_backing(self.id);
     }
 }
 

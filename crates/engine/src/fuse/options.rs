@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 
 /// How files are opened and read through the mount; see `docs/decisions/0005-mount-modes.md`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Passthrough where the kernel and the rights allow it, otherwise classic.
@@ -70,7 +70,8 @@ impl Default for MountOptions {
 
 /// More threads than this only wake each other.
 const MOST_DEFAULT_THREADS: usize = 8;
-const MOST_THREADS: usize = 64;
+/// As many as there are buffers in a ledger.
+const MOST_THREADS: usize = super::ledger::BUFFERS;
 
 impl MountOptions {
     /// Refuses what cannot be meant.

@@ -87,6 +87,7 @@ impl Ends {
 
     /// The device takes an answer whole.
     fn drain(&self, device: &Device, length: usize) -> io::Result<()> {
+        device.check_serving()?;
         match splice(&self.read, None, device.as_fd(), None, length, SpliceFFlags::empty()) {
             Ok(sent) if sent == length => Ok(()),
             Ok(_) => Err(io::ErrorKind::WriteZero.into()),

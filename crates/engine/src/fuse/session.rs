@@ -1,5 +1,5 @@
-//! The threads that serve one connection: started after a handshake, or resumed on a connection that another session
-//! served before.
+//! The threads that serve one connection: started after a handshake, or resumed on a connection that another daemon
+//! served before, whether it handed it over or died.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::thread::JoinHandleExt;
@@ -13,19 +13,19 @@ use super::abi::init;
 use super::counts::{Counts, Lookups};
 use super::device::{Device, Received};
 use super::dispatch::{Scratch, Shared};
+use super::ledger::{Ledger, RequestBuffer};
 use super::negotiate::{self, Negotiated};
 use super::notify;
-use super::open_modes::{OpenModes, OpenState};
+use super::open_modes::OpenModes;
 use super::options::{Mode, MountOptions};
 use super::reply::{Lifetime, Presentation};
+use super::request::{Body, Request};
+use super::unanswered::Unanswered;
 use crate::budget::Budgets;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
 use crate::sync::{Condvar, Mutex};
 use crate::vfs::FileSystem;
-
-/// Holds a batch of 2,000 FORGETs; every other request to a read-only tree is smaller.
-const BUFFER_BYTES: usize = 32 << 10;
 
 /// After so many failures in a row the connection is taken for lost.
 const MOST_FAILURES: u32 = 100;
@@ -43,18 +43,17 @@ pub struct Surroundings {
 /// A served connection.
 pub struct Session {
     shared: Arc<Shared>,
+    ledger: Arc<Ledger>,
     control: Arc<Control>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// All that another session, in this process or another, needs to go on with a connection.
+/// A connection that another daemon served: all that is needed to go on with it.
 #[derive(Debug)]
-pub struct Handover {
-    pub descriptor: OwnedFd,
+pub struct Inheritance {
+    pub connection: OwnedFd,
+    pub ledger: OwnedFd,
     pub negotiated: Negotiated,
-    pub opens: Vec<OpenState>,
-    /// Whether requests may have been read and never answered, because the session before died.
-    pub resend: bool,
 }
 
 #[derive(Default)]
@@ -72,31 +71,24 @@ impl Session {
             tracing::info!("fuse: no right to passthrough; files are read through the daemon");
             negotiated.mode = Mode::Classic;
         }
-        Self::serve(Arc::new(device), negotiated, &[], options, surroundings)
+        let ledger = Arc::new(Ledger::create()?);
+        let shared = Arc::new(share(Arc::new(device), ledger.clone(), negotiated, options, surroundings));
+        Self::serve(shared, ledger, options)
     }
 
-    /// Goes on with a connection where another session stopped. No file that is open is closed by this.
-    pub fn resume(handover: Handover, options: &MountOptions, surroundings: Surroundings) -> Result<Session> {
-        let Handover { descriptor, negotiated, opens, resend } = handover;
-        let device = Arc::new(Device::new(descriptor));
-        let session = Self::serve(device.clone(), negotiated, &opens, options, surroundings)?;
-        if resend && negotiated.has(init::HAS_RESEND) {
-            let failed = |error| Error::new(ErrorKind::Unexpected, format!("cannot resume the mount: {error}"));
-            notify::request_resend(&device).map_err(failed)?;
-        }
-        Ok(session)
+    /// Goes on with a connection where another daemon stopped or died. No open file is closed by this, and no request
+    /// that it had read is lost.
+    pub fn resume(from: Inheritance, options: &MountOptions, surroundings: Surroundings) -> Result<Session> {
+        let (device, ledger) = (Arc::new(Device::new(from.connection)), Arc::new(Ledger::open(from.ledger)?));
+        ledger.resumed().fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::new(share(device, ledger.clone(), from.negotiated, options, surroundings));
+        shared.opens.take_over(&*shared.filesystem);
+        begin_again(&shared, &ledger)?;
+        Self::serve(shared, ledger, options)
     }
 
-    fn serve(
-        device: Arc<Device>,
-        negotiated: Negotiated,
-        opens: &[OpenState],
-        options: &MountOptions,
-        surroundings: Surroundings,
-    ) -> Result<Session> {
-        let shared = Arc::new(share(device, negotiated, options, surroundings));
-        shared.opens.take_over(&*shared.filesystem, opens);
-        let mut session = Session { shared, control: Arc::default(), threads: Vec::new() };
+    fn serve(shared: Arc<Shared>, ledger: Arc<Ledger>, options: &MountOptions) -> Result<Session> {
+        let mut session = Session { shared, ledger, control: Arc::default(), threads: Mutex::default() };
         for number in 0..options.thread_count() {
             session.start_thread(number)?;
         }
@@ -104,16 +96,18 @@ impl Session {
     }
 
     fn start_thread(&mut self, number: usize) -> Result<()> {
+        let cannot = |why: String| Error::new(ErrorKind::Unexpected, format!("cannot start a request thread: {why}"));
+        let buffer = self.ledger.take_buffer().ok_or_else(|| cannot("too many".to_owned()))?;
         let (shared, control) = (self.shared.clone(), self.control.clone());
         *self.control.alive.lock() += 1;
         let started = std::thread::Builder::new()
             .name(format!("headrace-fuse-{number}"))
-            .spawn(move || serve_requests(&shared, &control));
+            .spawn(move || serve_requests(&shared, &control, buffer));
         match started {
-            Ok(thread) => self.threads.push(thread),
+            Ok(thread) => self.threads.lock().push(thread),
             Err(error) => {
                 *self.control.alive.lock() -= 1;
-                return Err(Error::new(ErrorKind::Unexpected, format!("cannot start a request thread: {error}")));
+                return Err(cannot(error.to_string()));
             }
         }
         Ok(())
@@ -138,6 +132,10 @@ impl Session {
         self.shared.device.clone()
     }
 
+    pub(super) fn ledger(&self) -> Arc<Ledger> {
+        self.ledger.clone()
+    }
+
     /// Waits until the mount is gone; false when `timeout` passed first.
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
@@ -154,27 +152,65 @@ impl Session {
         true
     }
 
-    /// Stops serving without unmounting: requests wait in the kernel until another session resumes. Reads that wait for
-    /// an origin are still answered by this process, so it must live on until they are done, or set `resend`.
-    pub fn stop(self) -> Result<Handover> {
+    /// Stops serving without unmounting: requests wait in the kernel until another daemon resumes, and reads that wait
+    /// for an origin are left to it.
+    pub fn stop(&self) {
         self.control.stopping.store(true, Ordering::SeqCst);
         wake::prepare();
+        let threads = std::mem::take(&mut *self.threads.lock());
         while !self.wait(Some(STOP_PAUSE)) {
             // A thread may have been just before its read when the last signal came.
-            self.threads.iter().for_each(|thread| wake::thread(thread.as_pthread_t()));
+            threads.iter().for_each(|thread| wake::thread(thread.as_pthread_t()));
         }
-        self.threads.into_iter().for_each(|thread| drop(thread.join()));
-        let cannot = |error| Error::new(ErrorKind::Unexpected, format!("cannot hand the mount over: {error}"));
-        let descriptor = self.shared.device.duplicate().map_err(cannot)?;
-        let opens = self.shared.opens.hand_over();
-        Ok(Handover { descriptor, negotiated: self.shared.negotiated, opens, resend: false })
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+        self.shared.device.retire();
     }
 }
 
-fn share(device: Arc<Device>, negotiated: Negotiated, options: &MountOptions, with: Surroundings) -> Shared {
+/// Takes care of what the daemon before had read and not answered. Before any thread reads: so nothing is done twice.
+fn begin_again(shared: &Arc<Shared>, ledger: &Ledger) -> Result<()> {
+    let noted = shared.unanswered.inherit(&shared.device);
+    if shared.negotiated.has(init::HAS_RESEND) {
+        // The kernel knows best what was not answered, and sends it again.
+        drop(noted);
+        return match notify::request_resend(&shared.device) {
+            Ok(()) => Ok(()),
+            // Unmounted meanwhile: the threads will see it.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENOTCONN | libc::EPERM)) => Ok(()),
+            Err(error) => Err(Error::new(ErrorKind::Unexpected, format!("cannot resume the mount: {error}"))),
+        };
+    }
+    // What was answered already, the kernel does not want again, and says so.
+    for request in ledger.last_received() {
+        handle_again(shared, &request);
+    }
+    noted.into_iter().for_each(|(read, note)| shared.read_again(read, note));
+    Ok(())
+}
+
+/// Handles the request at the start of a buffer, if it is one that waits for an answer.
+fn handle_again(shared: &Arc<Shared>, buffer: &[u8]) {
+    let length = buffer.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes)) as usize;
+    let Some(bytes) = buffer.get(..length).filter(|bytes| !bytes.is_empty()) else { return };
+    let wants_no_answer =
+        |body| matches!(body, Body::Forget { .. } | Body::BatchForget { .. } | Body::Interrupt { .. } | Body::Init(_));
+    if Request::parse(bytes).is_ok_and(|request| !wants_no_answer(request.body)) {
+        serve_one(shared, bytes, &mut Scratch::for_again());
+    }
+}
+
+fn share(
+    device: Arc<Device>,
+    ledger: Arc<Ledger>,
+    negotiated: Negotiated,
+    options: &MountOptions,
+    with: Surroundings,
+) -> Shared {
     let passthrough = negotiated.mode == Mode::Passthrough;
+    let lookups = Lookups::new(ledger.clone(), with.budgets.inodes.limit());
     Shared {
-        opens: OpenModes::new(device.clone(), with.budgets.descriptors.clone(), passthrough),
+        opens: OpenModes::new(device.clone(), ledger.clone(), with.budgets.descriptors.clone(), passthrough),
+        unanswered: Unanswered::new(ledger),
         device,
         filesystem: with.filesystem,
         negotiated,
@@ -187,7 +223,7 @@ fn share(device: Arc<Device>, negotiated: Negotiated, options: &MountOptions, wi
         runtime: with.runtime,
         in_flight: Arc::default(),
         counts: Counts::new(&with.metrics),
-        lookups: Lookups::new(with.budgets.inodes.limit()),
+        lookups,
     }
 }
 
@@ -200,12 +236,12 @@ fn can_pass_through(device: &Device) -> bool {
     registered.is_ok_and(|id| device.close_backing(id).is_ok())
 }
 
-fn serve_requests(shared: &Arc<Shared>, control: &Control) {
-    let mut buffer = vec![0; BUFFER_BYTES];
+fn serve_requests(shared: &Arc<Shared>, control: &Control, mut buffer: RequestBuffer) {
+    let buffer = buffer.bytes();
     let mut scratch = Scratch::default();
     let mut failures = 0;
     while !control.stopping.load(Ordering::SeqCst) && failures < MOST_FAILURES {
-        match shared.device.receive(&mut buffer) {
+        match shared.device.receive(buffer) {
             Ok(Received::Request(length)) => {
                 failures = 0;
                 serve_one(shared, &buffer[..length], &mut scratch);

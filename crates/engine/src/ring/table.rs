@@ -207,7 +207,7 @@ mod tests {
                 });
                 for most in [0, 1, 2, 5, FEW, FEW + 1, 1000] {
                     for divisor in [1, 2, 50] {
-                        let accepts = |member: usize| member % divisor == 0;
+                        let accepts = |member: usize| member.is_multiple_of(divisor);
                         let expected = first(scored.clone().filter(|one| accepts(one.member)).collect(), most);
                         let members = |found: Vec<Candidate>| found.iter().map(|one| one.member).collect::<Vec<_>>();
                         assert_eq!(members(table.best(stripe, most, accepts)), members(expected));

@@ -58,6 +58,12 @@ pub trait Blocks: Debug + Send + Sync + 'static {
     /// The whole file version, if all of it is here in one file, and right.
     fn whole_file(&self, file: &FileId, size: u64) -> Option<WholeFile>;
 
+    /// Keeps what is here of the file version in its place, verified or not, while the answer lives. `None` where nothing
+    /// is here, or where an open descriptor alone keeps it in place.
+    fn hold(&self, _file: &FileId) -> Option<Box<dyn Any + Send + Sync>> {
+        None
+    }
+
     /// Most bytes that `put` takes.
     fn quota_bytes(&self) -> u64;
 }

@@ -10,6 +10,7 @@
 //! - `levels`, `placement`, `mover`, `listing`: several folders and levels;
 //! - `blocks`, `loan`: what readers, here and in other processes, see of all that.
 
+use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -208,6 +209,11 @@ impl Blocks for Store {
 
     fn whole_file(&self, file: &FileId, size: u64) -> Option<WholeFile> {
         self.whole_file(file, size)
+    }
+
+    fn hold(&self, file: &FileId) -> Option<Box<dyn Any + Send + Sync>> {
+        let files: Vec<_> = self.core.open_folders().filter_map(|folder| folder.hold(file)).collect();
+        if files.is_empty() { None } else { Some(Box::new(files)) }
     }
 
     fn quota_bytes(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! Which snapshots the tree answers from: the current one, and a few before it for those who still hold their inodes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 
@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ids::FileKey;
 use crate::origin::{ObjectVersion, Origin};
 use crate::snapshot::{Node, NodeIndex, NodeKind, Snapshot};
+use crate::sync::Mutex;
 use crate::transfer::Source;
 
 /// Snapshots kept beside the current one. A file that is open keeps its own for as long as it is open; these are for
@@ -37,6 +38,8 @@ struct Line {
 
 pub(super) struct Generations {
     line: ArcSwap<Line>,
+    /// All that were ever made and may be in use by open files.
+    made: Mutex<Vec<Weak<Generation>>>,
 }
 
 impl Generation {
@@ -84,7 +87,24 @@ impl Generation {
 
 impl Generations {
     pub(super) fn new(first: Generation) -> Self {
-        Generations { line: ArcSwap::from_pointee(Line { current: Arc::new(first), older: Vec::new() }) }
+        let current = Arc::new(first);
+        let made = Mutex::new(vec![Arc::downgrade(&current)]);
+        Generations { line: ArcSwap::from_pointee(Line { current, older: Vec::new() }), made }
+    }
+
+    /// Adds snapshots from before the current one.
+    pub(super) fn recall(&self, snapshots: Vec<Snapshot>) {
+        let current = self.current();
+        let older: Vec<_> = snapshots.into_iter().map(|snapshot| Arc::new(current.succeeded_by(snapshot))).collect();
+        self.made.lock().extend(older.iter().map(Arc::downgrade));
+        self.line.store(Arc::new(Line { current, older }));
+    }
+
+    /// The versions of those that somebody may still ask for.
+    pub(super) fn versions_in_use(&self) -> Vec<u64> {
+        let mut made = self.made.lock();
+        made.retain(|generation| generation.strong_count() > 0);
+        made.iter().filter_map(|generation| Some(generation.upgrade()?.snapshot.version())).collect()
     }
 
     pub(super) fn current(&self) -> Arc<Generation> {
@@ -96,6 +116,7 @@ impl Generations {
         let line = self.line.load_full();
         let older = std::iter::once(&line.current).chain(&line.older).take(OLDER).cloned().collect();
         let current = Arc::new(line.current.succeeded_by(snapshot));
+        self.made.lock().push(Arc::downgrade(&current));
         self.line.store(Arc::new(Line { current, older }));
         line.current.clone()
     }

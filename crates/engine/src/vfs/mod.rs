@@ -104,6 +104,12 @@ pub trait FileSystem: Send + Sync + 'static {
     /// The local file for kernel passthrough, when the whole version is on this machine and verified.
     fn backing(&self, inode: Inode) -> Option<Backing>;
 
+    /// Keeps the local file of a passthrough that another daemon began in place, verified or not, while the answer lives:
+    /// its readers read on whatever becomes of it here.
+    fn hold(&self, inode: Inode) -> Option<Box<dyn Send + Sync>> {
+        self.backing(inode).map(|backing| backing.pin)
+    }
+
     /// The bytes at `offset`, at most `length`, fewer only at the end of the file, if no origin is needed for them.
     fn read_cached(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Result<Option<ReadReply>>;
 

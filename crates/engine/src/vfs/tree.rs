@@ -68,9 +68,24 @@ impl Tree {
     /// not for a thread that must not wait.
     pub fn refresh(&self, snapshot: Snapshot) -> Vec<Change> {
         let _one_at_a_time = self.refreshing.lock();
-        let before = self.generations.succeed(snapshot.clone());
+        let before = self.generations.succeed(snapshot);
+        self.changes_since(&before.snapshot)
+    }
+
+    /// Answers from `older` snapshots, too, newest first, for what a daemon before has shown the kernel.
+    pub fn recall(&self, older: Vec<Snapshot>) {
+        self.generations.recall(older);
+    }
+
+    /// The versions of the snapshots that open files or the kernel may still need.
+    pub fn versions_in_use(&self) -> Vec<u64> {
+        self.generations.versions_in_use()
+    }
+
+    /// The names that a cache above, which knows snapshot `before`, must forget. Reads both whole.
+    pub fn changes_since(&self, before: &Snapshot) -> Vec<Change> {
         let mut changes = Vec::new();
-        difference_inodes(&before.snapshot, &snapshot, &mut |change| changes.push(change));
+        difference_inodes(before, &self.snapshot(), &mut |change| changes.push(change));
         changes
     }
 
@@ -199,6 +214,12 @@ impl FileSystem for Tree {
         let whole = self.transfer.store()?.whole_file(&file.source.id(), file.source.size())?;
         self.transfer.note_reading(&file.source);
         Some(Backing { file: whole.file.clone(), pin: Box::new(whole) })
+    }
+
+    fn hold(&self, inode: Inode) -> Option<Box<dyn Send + Sync>> {
+        let file = self.file(inode, 0).ok()?;
+        let held = self.transfer.store()?.hold(&file.source.id())?;
+        Some(Box::new(held))
     }
 
     fn read_cached(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Result<Option<ReadReply>> {

@@ -34,6 +34,15 @@ impl Folder {
         part.open.get_or_insert(opened).clone()
     }
 
+    /// The open data file of `id`, if any of its blocks is here: as long as the answer lives, nothing of it is evicted.
+    pub fn hold(&self, id: &FileId) -> Option<Arc<OpenFile>> {
+        if !self.holds_file(id) {
+            return None;
+        }
+        let open = self.index.shard(id).find(id).and_then(|part| part.open.clone());
+        open.or_else(|| self.open_data(id, false).ok())
+    }
+
     /// A descriptor for the data file of `id`, for which an idle one is closed if need be; `None` at the limit.
     pub(super) fn descriptor(&self, id: &FileId) -> Option<Descriptor> {
         if self.open_files.load(Ordering::Relaxed) >= self.shared.descriptor_share {

@@ -1,0 +1,94 @@
+"""One mount process, as its supervisor sees it: started, listened to, watched until it is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.roles.lifeline import Lifeline, Message
+from headrace.roles.relay import Relay
+
+# -P keeps the current folder off the path of modules: a folder of data must not be able to replace one of ours.
+PYTHON = (sys.executable, "-P")
+_MOUNT_PROCESS = (*PYTHON, "-m", "headrace.roles.mount")
+# Of the two, the mount process is the one whose end frees memory and costs little.
+_SUPERVISOR_SCORE, _MOUNT_SCORE = -900, -500
+
+
+@dataclass
+class Child:
+    """The mount process that runs now."""
+
+    process: subprocess.Popen[bytes]
+    line: Lifeline
+    relay: Relay
+    exit_watch: int
+    """Can be read from when the process is gone with all its threads."""
+    serving_since_s: float | None = None
+    dying_since_s: float | None = None
+    ended: bool = False
+    handed_over: bool = False
+
+    @classmethod
+    def start(cls, mountpoint: str, orders: int, answer: int | None, begin: Message) -> Child:
+        """Starts a mount process and tells it how to begin, with the end of a relay as the first descriptor."""
+        ours, theirs = Lifeline.pair()
+        descriptors = [orders, theirs.fileno(), *([] if answer is None else [answer])]
+        process = subprocess.Popen(
+            [*_MOUNT_PROCESS, mountpoint, *map(str, descriptors)],
+            pass_fds=descriptors,
+            # A Ctrl-C is for the supervisor, who ends it in order.
+            process_group=0,
+        )
+        theirs.close()
+        _spare(process.pid, _MOUNT_SCORE, only_from=_SUPERVISOR_SCORE)
+        relay, relayed = Relay.pair()
+        with relayed:
+            ours.send(Message(begin.kind, begin.words, (relayed.fileno(), *begin.descriptors)))
+        return cls(process, ours, relay, os.pidfd_open(process.pid))
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self.process.pid
+
+    def forget(self) -> None:
+        """Gives back what was needed to watch it."""
+        os.close(self.exit_watch)
+        self.line.close()
+        self.relay.close()
+
+    def dies_for_s(self) -> float:
+        """How long its first thread has ended while others have not; 0.0 while it lives."""
+        if not is_dying(self.pid):
+            self.dying_since_s = None
+            return 0.0
+        now = time.monotonic()
+        self.dying_since_s = self.dying_since_s or now
+        return now - self.dying_since_s
+
+
+def spare_supervisor() -> None:
+    """Makes the kernel take other processes when memory runs out, where we may and nobody has decided otherwise."""
+    _spare(os.getpid(), _SUPERVISOR_SCORE, only_from=0)
+
+
+def is_dying(pid: int) -> bool:
+    """True when the first thread of a process has ended, and it has not been waited for."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return text.rpartition(b")")[2].split()[:1] == [b"Z"]
+
+
+def _spare(pid: int, score: int, *, only_from: int) -> None:
+    setting = Path(f"/proc/{pid}/oom_score_adj")
+    with contextlib.suppress(OSError, ValueError):
+        if int(setting.read_text(encoding="ascii")) == only_from:
+            setting.write_text(str(score), encoding="ascii")

@@ -1,0 +1,43 @@
+"""Replacing the program of a running mount by what is installed now, while programs go on reading."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from headrace.engine.registry import Entry, Registry, started_ticks
+from headrace.errors import DeadlineError, EngineError, RefusedError, UnsupportedError
+
+_DEADLINE_S = 120.0
+_LOOK_S = 0.05
+
+
+def replace_process(target: str, registry: Registry) -> Entry:
+    """Returns the mount's new entry when the new process serves."""
+    before = registry.get(target)
+    if before.supervisor_pid is None or started_ticks(before.supervisor_pid) != before.supervisor_ticks:
+        raise UnsupportedError.of(
+            f"{before.mountpoint} has no supervisor that could replace its process",
+            hint="unmount it and mount it again",
+        )
+    try:
+        os.kill(before.supervisor_pid, signal.SIGUSR2)
+    except PermissionError:
+        raise RefusedError.of(
+            f"{before.mountpoint} is another user's mount", hint="restart it as that user or as root"
+        ) from None
+    return _wait_for_other(before, registry)
+
+
+def _wait_for_other(before: Entry, registry: Registry) -> Entry:
+    deadline = time.monotonic() + _DEADLINE_S
+    log = f"see its log, {before.log_file}" if before.log_file else "see its log"
+    while time.monotonic() < deadline:
+        entry = next((one for one in registry.entries() if one.mountpoint == before.mountpoint), None)
+        if entry is None:
+            raise EngineError.of(f"{before.mountpoint} ended instead of being restarted", hint=log)
+        if entry.pid != before.pid:
+            return entry
+        time.sleep(_LOOK_S)
+    raise DeadlineError.of(f"{before.mountpoint} still runs in process {before.pid}", hint=log)

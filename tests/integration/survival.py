@@ -1,0 +1,186 @@
+"""What tests of survival share: programs that read without end and compare, and the processes of a mount to kill."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .harness import DEADLINE_S, Shell
+
+# Reads in every way that programs do, past the page cache where it can, and ends with a traceback at the first failure
+# or wrong byte.
+READER = """
+import mmap, os, pathlib, random, sys
+mountpoint, source, stop, seed = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+names = sorted(path.name for path in source.iterdir())
+content = {name: (source / name).read_bytes() for name in names}
+chance = random.Random(seed)
+held = {name: os.open(mountpoint / name, os.O_RDONLY) for name in names[::3]}
+
+def pieces(descriptor, expected):
+    for _ in range(10):
+        offset, length = chance.randrange(len(expected)), chance.randrange(1, 200_000)
+        assert os.pread(descriptor, length, offset) == expected[offset : offset + length], "wrong bytes"
+
+def whole(descriptor, expected):
+    with os.fdopen(os.dup(descriptor), "rb", 0) as file:
+        file.seek(0)
+        assert file.read() == expected, "wrong bytes"
+
+def mapped(descriptor, expected):
+    with mmap.mmap(descriptor, 0, prot=mmap.PROT_READ) as memory:
+        memory.madvise(mmap.MADV_RANDOM)
+        for offset in range(0, len(expected), 65_536):
+            assert memory[offset : offset + 100] == expected[offset : offset + 100], "wrong bytes"
+
+rounds = 0
+print("ready", flush=True)
+while not os.path.exists(stop):
+    name = chance.choice(names)
+    kept = name in held and chance.random() < 0.5
+    descriptor = held[name] if kept else os.open(mountpoint / name, os.O_RDONLY)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    chance.choice((pieces, whole, mapped))(descriptor, content[name])
+    assert os.stat(mountpoint / name).st_size == len(content[name])
+    if chance.random() < 0.05:
+        assert sorted(os.listdir(mountpoint)) == names
+    if not kept:
+        os.close(descriptor)
+    rounds += 1
+print(rounds)
+"""
+
+
+@contextlib.contextmanager
+def readers(mountpoint: Path, source: Path, count: int = 8) -> Iterator[None]:
+    """Programs that read while the block runs; afterwards each must have read something, and nothing wrong."""
+    stop = source.parent / "stop"
+    stop.unlink(missing_ok=True)
+    command = [sys.executable, "-c", READER, str(mountpoint), str(source), str(stop)]
+    running = [
+        subprocess.Popen([*command, str(seed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for seed in range(count)
+    ]
+    try:
+        for reader in running:
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == "ready\n", reader.communicate(timeout=DEADLINE_S)[1]
+        yield
+    finally:
+        stop.touch()
+        ends = [_end(reader) for reader in running]
+    for code, said, failure in ends:
+        assert code == 0, failure
+        assert int(said) > 0
+
+
+def _end(reader: subprocess.Popen[str]) -> tuple[int, str, str]:
+    try:
+        said, failure = reader.communicate(timeout=DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        reader.kill()
+        said, failure = reader.communicate()
+        failure = f"it hung\n{failure}"
+    return reader.returncode, said, failure
+
+
+def entry_of(shell: Shell, mountpoint: Path) -> dict:
+    """What the registry says of a mount; `engine` is in it when its process answers."""
+    return json.loads(shell.run("status", "--json", mountpoint).stdout)[0]
+
+
+def kill_process(shell: Shell, mountpoint: Path) -> int:
+    """Kills the mount process with SIGKILL; the number of restarts before."""
+    entry = entry_of(shell, mountpoint)
+    os.kill(entry["pid"], signal.SIGKILL)
+    return entry["restarts"]
+
+
+def wait_until_restarted(shell: Shell, mountpoint: Path, *, beyond: int) -> dict:
+    """The mount's entry once more than `beyond` processes have replaced the first one."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        entry = entry_of(shell, mountpoint)
+        if entry["restarts"] > beyond and "engine" in entry:
+            return entry
+        time.sleep(0.05)
+    raise AssertionError(f"no new process came: {entry}")
+
+
+def is_running(pid: int) -> bool:
+    """True until the process has ended."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in (b"Z", b"X")
+
+
+def wait_until_ended(*pids: int) -> None:
+    """Returns when none of the processes runs any more."""
+    deadline = time.monotonic() + DEADLINE_S
+    while any(is_running(pid) for pid in pids):
+        assert time.monotonic() < deadline, f"one of {pids} still runs"
+        time.sleep(0.02)
+
+
+# Stops threads one by one, which no signal can, and holds them until its input ends.
+STOPPER = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+SEIZE, INTERRUPT = 0x4206, 0x4207
+for thread in map(int, sys.argv[1:]):
+    for request in (SEIZE, INTERRUPT):
+        if libc.ptrace(request, thread, None, None) != 0:
+            sys.exit(os.strerror(ctypes.get_errno()))
+    os.waitpid(thread, 0x40000000)
+print("stopped", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def stopped_threads(pid: int, prefix: str) -> Iterator[None]:
+    """While the block runs, the threads of a process whose names begin with `prefix` stand still."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    threads = [task.name for task in tasks if (task / "comm").read_text().startswith(prefix)]
+    assert threads, f"process {pid} has no threads {prefix}"
+    stopper = subprocess.Popen(
+        [sys.executable, "-c", STOPPER, *threads], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert stopper.stdout is not None
+        if stopper.stdout.readline() != "stopped\n":
+            pytest.skip("threads of other processes may not be stopped here")
+        yield
+    finally:
+        stopper.kill()
+        stopper.communicate()
+
+
+def wait_until_held(*pids: int) -> int:
+    """Returns once the kernel holds a thread of one of the processes, whatever signal it gets: which process."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        for pid in pids:
+            if any(_state(task) == b"D" for task in Path(f"/proc/{pid}/task").iterdir()):
+                return pid
+        time.sleep(0.02)
+    raise AssertionError(f"nothing holds {pids}")
+
+
+def _state(task: Path) -> bytes:
+    try:
+        return (task / "stat").read_bytes().rpartition(b")")[2].split()[0]
+    except OSError:
+        return b""

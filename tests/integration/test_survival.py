@@ -1,0 +1,326 @@
+"""The mount survives its process: whatever happens to that, programs that read only wait."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from .harness import DEADLINE_S, HEADRACE, Shell, tree_of
+from .survival import (
+    entry_of,
+    is_running,
+    kill_process,
+    readers,
+    stopped_threads,
+    wait_until_ended,
+    wait_until_held,
+    wait_until_restarted,
+)
+
+MODES = ["elide", "classic", "passthrough"]
+# A process that served for less than a second counts as a quick failure; see headrace.roles.restarts.
+BETWEEN_KILLS_S = 1.2
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for number in range(12):
+        (folder / f"part-{number:02}").write_bytes(
+            random.Random(number).randbytes(900_000 + number * 100_000)
+        )
+    return folder
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """Without a server: the origin is a folder."""
+    home = tmp_path / "home"
+    (home / "run").mkdir(parents=True, mode=0o700)
+    return Shell(home, {"HEADRACE_RUNTIME_DIR": str(home / "run")})
+
+
+def log_of(shell: Shell, mountpoint: Path) -> str:
+    return Path(entry_of(shell, mountpoint)["log_file"]).read_text()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_files_that_are_open_stay_readable_when_the_process_is_killed(
+    shell: Shell, source: Path, tmp_path: Path, mode: str
+) -> None:
+    expected = tree_of(source)
+    with shell.mounted(str(source), tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache") as mountpoint:
+        shell.must("warm", mountpoint)
+        descriptors = {name: os.open(mountpoint / name, os.O_RDONLY) for name in expected}
+        memory = mmap.mmap(descriptors["part-00"], 0, prot=mmap.PROT_READ)
+        for beyond in range(2):
+            assert kill_process(shell, mountpoint) == beyond
+            for name, descriptor in descriptors.items():
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+                assert os.pread(descriptor, 1 << 30, 0) == expected[name]
+            assert memory[:] == expected["part-00"]
+            assert tree_of(mountpoint) == expected
+            entry = wait_until_restarted(shell, mountpoint, beyond=beyond)
+            assert entry["last_restart"] == "was ended by SIGKILL"
+            assert entry["pid"] == entry["engine"]["pid"]
+            assert entry["mode"] == mode
+        memory.close()
+        for descriptor in descriptors.values():
+            os.close(descriptor)
+        assert "headrace_mount_restarts_total 2" in shell.must("metrics", mountpoint).stdout
+        processes = (entry["pid"], entry["supervisor_pid"])
+        shell.must("unmount", mountpoint)
+        assert not any(map(is_running, processes)), "unmounting ends both"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "kills"), [("elide", 6), ("classic", 6), ("passthrough", 20)])
+def test_no_reader_notices_kills_again_and_again(
+    shell: Shell, source: Path, tmp_path: Path, mode: str, kills: int
+) -> None:
+    # The cache is too small for everything: files are evicted, fetched again, and opened in both ways.
+    quota = "10Mi" if mode == "passthrough" else "1Gi"
+    with shell.mounted(
+        str(source),
+        tmp_path / "mnt",
+        "--mode",
+        mode,
+        "--block-size",
+        "256Ki",
+        cache=tmp_path / "cache",
+        quota=quota,
+    ) as mountpoint:
+        chance = random.Random(mode)
+        with readers(mountpoint, source):
+            for _ in range(kills):
+                time.sleep(BETWEEN_KILLS_S + chance.random() * 0.3)
+                beyond = kill_process(shell, mountpoint)
+                wait_until_restarted(shell, mountpoint, beyond=beyond)
+        assert entry_of(shell, mountpoint)["restarts"] == kills
+        assert shell.run("verify", mountpoint).code == 0
+
+
+@pytest.mark.slow
+def test_a_read_that_waits_for_a_slow_origin_is_answered_by_the_next_process(
+    slow_bucket, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    (home / "run").mkdir(parents=True, mode=0o700)
+    shell = Shell(
+        home, {**slow_bucket.server.credentials.environment(), "AWS_REGION": slow_bucket.server.region}
+    )
+    content = random.Random(1).randbytes(30 << 20)
+    slow_bucket.fill({"large": content})
+    with shell.mounted(
+        slow_bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=slow_bucket.options
+    ) as mountpoint:
+        found: list[bytes] = []
+        reader = threading.Thread(target=lambda: found.append((mountpoint / "large").read_bytes()))
+        reader.start()
+        time.sleep(0.4)
+        beyond = kill_process(shell, mountpoint)
+        assert reader.is_alive(), "the read was over before the process was killed"
+        wait_until_restarted(shell, mountpoint, beyond=beyond)
+        reader.join(DEADLINE_S)
+        assert found == [content]
+
+
+LISTER = """
+import os, sys
+while True:
+    with os.scandir(sys.argv[1]) as entries:
+        found = sorted((entry.name, entry.stat().st_size) for entry in entries)
+    assert found == [(f"{n:06}", 0) for n in range(int(sys.argv[2]))], len(found)
+    print("all", flush=True)
+"""
+
+
+def test_a_listing_of_a_large_folder_goes_on(shell: Shell, tmp_path: Path) -> None:
+    large = tmp_path / "data" / "large"
+    large.mkdir(parents=True)
+    count = 15_000
+    for number in range(count):
+        (large / f"{number:06}").touch()
+    with shell.mounted(
+        str(tmp_path / "data"), tmp_path / "mnt", "--mode", "classic", cache=tmp_path / "cache"
+    ) as mountpoint:
+        for delay_s in (0.0, 0.02, 0.06):
+            time.sleep(BETWEEN_KILLS_S)
+            Path("/proc/sys/vm/drop_caches").write_text("2")
+            lister = subprocess.Popen(
+                [sys.executable, "-c", LISTER, str(mountpoint / "large"), str(count)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            time.sleep(delay_s)
+            kill_process(shell, mountpoint)
+            assert lister.stdout is not None
+            told = lister.stdout.readline()
+            lister.kill()
+            assert told == "all\n", lister.communicate()[1]
+            lister.communicate()
+
+
+def test_the_mount_goes_on_without_its_supervisor_and_says_so(
+    shell: Shell, source: Path, tmp_path: Path
+) -> None:
+    expected = tree_of(source)
+    with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        before = entry_of(shell, mountpoint)
+        with readers(mountpoint, source, count=2):
+            os.kill(before["supervisor_pid"], signal.SIGKILL)
+            deadline = time.monotonic() + DEADLINE_S
+            while entry_of(shell, mountpoint)["supervisor_pid"] is not None:
+                assert time.monotonic() < deadline, "the registry still names the supervisor"
+        assert "the supervisor has died" in log_of(shell, mountpoint)
+        assert "a crash of the process would end this mount" in shell.must("status").stdout
+        assert tree_of(mountpoint) == expected
+        refused = shell.run("restart", mountpoint)
+        assert refused.code == 10, refused.talk
+        shell.must("unmount", mountpoint)
+        assert not is_running(before["pid"])
+
+
+def test_a_process_that_is_stopped_for_a_while_is_not_replaced(
+    shell: Shell, source: Path, tmp_path: Path
+) -> None:
+    with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        before = entry_of(shell, mountpoint)
+        with readers(mountpoint, source, count=2):
+            for pid in (before["pid"], before["supervisor_pid"]):
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(0.5)
+                os.kill(pid, signal.SIGCONT)
+        after = entry_of(shell, mountpoint)
+        assert (after["pid"], after["restarts"]) == (before["pid"], 0)
+
+
+def test_a_process_that_cannot_start_again_ends_the_mount_in_words(
+    shell: Shell, source: Path, tmp_path: Path
+) -> None:
+    mountpoint = tmp_path / "mnt"
+    mountpoint.mkdir()
+    command = [HEADRACE, "mount", source, mountpoint, "--cache", f"{tmp_path}/cache:1Gi", "--foreground"]
+    log = tmp_path / "log"
+    with log.open("wb") as stderr:
+        supervisor = subprocess.Popen(
+            list(map(str, command)), env=shell.full_environment(), stdin=subprocess.DEVNULL, stderr=stderr
+        )
+    try:
+        deadline = time.monotonic() + DEADLINE_S
+        while not shell.run("status", "--json", mountpoint).stdout.startswith("["):
+            assert time.monotonic() < deadline, log.read_text()
+        assert entry_of(shell, mountpoint)["supervisor_pid"] == supervisor.pid
+        # Nothing of it in the kernel's memory, so that a read must ask.
+        descriptor = os.open(mountpoint / "part-00", os.O_RDONLY)
+        (tmp_path / "cache").rename(tmp_path / "elsewhere")
+        (tmp_path / "cache").write_text("not a folder")
+        kill_process(shell, mountpoint)
+        with pytest.raises(OSError, match=r"not connected|aborted|Input/output"):
+            os.pread(descriptor, 100, 500_000)
+        os.close(descriptor)
+        assert supervisor.wait(DEADLINE_S) == 3, log.read_text()
+    finally:
+        supervisor.kill()
+        shell.run("unmount", "--force", mountpoint)
+    assert "giving up" in log.read_text()
+    assert not os.path.ismount(mountpoint)
+    assert list(mountpoint.iterdir()) == []
+    assert json.loads(shell.must("status", "--json").stdout) == []
+
+
+@pytest.mark.slow
+def test_the_program_is_replaced_while_programs_read(shell: Shell, source: Path, tmp_path: Path) -> None:
+    with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        before = entry_of(shell, mountpoint)
+        with readers(mountpoint, source):
+            for _ in range(4):
+                shell.must("restart", mountpoint)
+        after = entry_of(shell, mountpoint)
+        assert after["pid"] != before["pid"]
+        assert (after["supervisor_pid"], after["restarts"]) == (before["supervisor_pid"], 4)
+        assert after["last_restart"] == "was replaced"
+        # The new supervisor does its work, too.
+        kill_process(shell, mountpoint)
+        assert tree_of(mountpoint) == tree_of(source)
+        wait_until_restarted(shell, mountpoint, beyond=4)
+
+
+@pytest.mark.parametrize("whom", ["pid", "supervisor_pid"])
+def test_being_told_to_end_is_no_crash(shell: Shell, source: Path, tmp_path: Path, whom: str) -> None:
+    with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        entry = entry_of(shell, mountpoint)
+        os.kill(entry[whom], signal.SIGTERM)
+        wait_until_ended(entry["pid"], entry["supervisor_pid"])
+        assert not os.path.ismount(mountpoint)
+        assert "WARNING" not in Path(entry["log_file"]).read_text()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_open_file_keeps_its_version_across_refreshes_and_kills(
+    shell: Shell, source: Path, tmp_path: Path, mode: str
+) -> None:
+    changing = source / "changing"
+    changing.write_bytes(b"version 0 " * 50_000)
+    with shell.mounted(str(source), tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache") as mountpoint:
+        shell.must("warm", mountpoint)
+        opened = [os.open(mountpoint / "changing", os.O_RDONLY)]
+        for version in (1, 2):
+            changing.write_bytes(f"version {version} ".encode() * 50_000)
+            shell.must("refresh", mountpoint)
+            shell.must("warm", mountpoint)
+            opened.append(os.open(mountpoint / "changing", os.O_RDONLY))
+            beyond = kill_process(shell, mountpoint)
+            for number, descriptor in enumerate(opened):
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+                assert os.pread(descriptor, 1 << 20, 0) == f"version {number} ".encode() * 50_000
+            assert (mountpoint / "changing").read_bytes() == f"version {version} ".encode() * 50_000
+            wait_until_restarted(shell, mountpoint, beyond=beyond)
+            time.sleep(BETWEEN_KILLS_S)
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def test_a_mount_can_be_ended_while_its_process_is_away(shell: Shell, source: Path, tmp_path: Path) -> None:
+    with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        entry = entry_of(shell, mountpoint)
+        os.kill(entry["pid"], signal.SIGKILL)
+        shell.must("unmount", mountpoint)
+        wait_until_ended(entry["supervisor_pid"])
+        assert json.loads(shell.must("status", "--json").stdout) == []
+
+
+@pytest.mark.root
+def test_a_kill_in_the_middle_of_an_invalidation_is_survived(
+    shell: Shell, source: Path, tmp_path: Path
+) -> None:
+    """The kernel holds who invalidates a name while a look-up in its folder waits for an answer."""
+    with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        before = entry_of(shell, mountpoint)
+        (source / "part-00").write_bytes(b"new")
+        (mountpoint / "part-00").stat()
+        found: list[int] = []
+        look_up = threading.Thread(
+            target=lambda: found.append((mountpoint / "part-01").stat().st_size), daemon=True
+        )
+        with stopped_threads(before["pid"], "headrace-fuse"):
+            look_up.start()
+            shell.must("refresh", mountpoint)
+            assert wait_until_held(before["pid"], before["supervisor_pid"]) == before["supervisor_pid"]
+            os.kill(before["pid"], signal.SIGKILL)
+        look_up.join(DEADLINE_S)
+        assert found == [(source / "part-01").stat().st_size]
+        wait_until_restarted(shell, mountpoint, beyond=0)
+        assert tree_of(mountpoint) == tree_of(source)
