@@ -177,9 +177,14 @@ class Lister:
     def block_size(self) -> int: ...
     def set_view(self, view_json: str) -> None: ...
     def load(
-        self, paths: Sequence[bytes], *, replicas: int | None = None, bytes_per_second: int | None = None
+        self,
+        paths: Sequence[bytes],
+        *,
+        replicas: int | None = None,
+        bytes_per_second: int | None = None,
+        verify: bool = False,
     ) -> Job:
-        """Starts having the files at and below `paths` held by their first `replicas` owners."""
+        """Starts having the files at and below `paths` held by their owners; with `verify`, and compared."""
     def evict(self, paths: Sequence[bytes]) -> int:
         """Has every worker drop the files at and below `paths`; the bytes given back."""
     def file_ids(self, paths: Sequence[bytes]) -> list[str]:

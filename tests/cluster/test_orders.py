@@ -77,6 +77,29 @@ def test_what_is_evicted_is_gone_and_nothing_else(make_cluster) -> None:
     assert cluster.origin_object_bytes() == size + part
 
 
+def test_a_load_that_verifies_finds_damage_in_a_cache_and_fetches_it_again(make_cluster) -> None:
+    cluster = make_cluster(2, FILES)
+    cluster.load()
+    size, holder = cluster.content.size_bytes, cluster.node(1)
+    held = sorted(path for path in (holder.cache_folder / "data").rglob("*") if path.is_file())
+    with held[0].open("r+b") as file:
+        file.seek(1000)
+        byte = file.read(1)[0]
+        file.seek(1000)
+        file.write(bytes([byte ^ 1]))
+    assert cluster.origin_object_bytes() == size
+    told = cluster.load(flags=["--verify"])
+    assert "did not match" in told
+    assert size < cluster.origin_object_bytes() <= size + 2 * MEBIBYTE
+    status = cluster.wait_for("all bytes", lambda status: status.cached_bytes >= size)
+    assert status.cached_bytes == size
+    again = cluster.load(flags=["--verify"])
+    assert "did not match" not in again
+    reading = cluster.reading(cluster.node(0), "--drop")
+    reading.finish()
+    assert not cluster.content.wrong(reading.files())
+
+
 def test_what_is_pinned_stays_whatever_else_is_read(make_cluster) -> None:
     # Both caches together hold less than half of the files.
     rules = Rules(quota="8Mi", worker={"eviction": "lru"})

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use headrace_engine::cluster::HoldWish;
 use headrace_engine::engine::{Listed, Lister as Inner};
 use pyo3::prelude::*;
 
@@ -47,16 +48,19 @@ impl Lister {
         python.detach(|| self.0.set_view(&view)).map_err(to_python)
     }
 
-    /// Starts having the files at and below `paths` held by their first `replicas` owners, at most `bytes_per_second`.
-    #[pyo3(signature = (paths, *, replicas=None, bytes_per_second=None))]
+    /// Starts having the files at and below `paths` held by their first `replicas` owners, at most `bytes_per_second`; with
+    /// `verify`, compared with their checksums, too.
+    #[pyo3(signature = (paths, *, replicas=None, bytes_per_second=None, verify=false))]
     fn load(
         &self,
         python: Python<'_>,
         paths: Vec<Vec<u8>>,
         replicas: Option<u32>,
         bytes_per_second: Option<u64>,
+        verify: bool,
     ) -> PyResult<Job> {
-        python.detach(|| self.0.load(&paths, replicas, bytes_per_second)).map(Job).map_err(to_python)
+        let wish = HoldWish { replicas, bytes_per_second, verify };
+        python.detach(|| self.0.load(&paths, wish)).map(Job).map_err(to_python)
     }
 
     /// Has every worker drop the files at and below `paths`; the bytes given back.

@@ -11,7 +11,7 @@ from typing import Any
 from headrace.engine import native
 from headrace.engine.handles import Job
 from headrace.engine.status import RefreshReport, Report, WorkerReport
-from headrace.errors import CorruptDataError, UnsupportedError
+from headrace.errors import CorruptDataError
 from headrace.settings.engine import EngineConfig
 
 _MAGIC = b"\x89HRSNP\r\n"
@@ -86,14 +86,11 @@ class NativeLister:
         self, paths: Sequence[bytes], *, replicas: int | None, bytes_per_second: int | None, verify: bool
     ) -> Job:
         """Starts to have files held by their owners; with `verify`, compared with their checksums, too."""
-        wanted = {"verify": True} if verify else {}
-        try:
-            job = self._native.load(
-                list(paths), replicas=replicas, bytes_per_second=bytes_per_second, **wanted
+        return Job(
+            self._native.load(
+                list(paths), replicas=replicas, bytes_per_second=bytes_per_second, verify=verify
             )
-        except TypeError:
-            raise UnsupportedError.of("the engine of this master cannot verify a load") from None
-        return Job(job)
+        )
 
     def evict(self, paths: Sequence[bytes]) -> int:
         """Has every worker drop files; the bytes given back."""

@@ -47,6 +47,8 @@ pub struct HoldProgress {
     pub total_files: u64,
     pub fetched_bytes: u64,
     pub declined_bytes: u64,
+    /// Blocks that did not match their checksums, and were dropped.
+    pub corrupt_blocks: u64,
     pub errors: Vec<String>,
 }
 
@@ -59,12 +61,22 @@ pub trait Orders: Send + Sync + 'static {
     fn iterate(&self) -> Box<dyn Iterator<Item = HoldOrder> + Send + '_>;
 }
 
+/// How orders are to be carried out.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HoldWish {
+    /// Owners that are to hold each block; as many as the view says without.
+    pub replicas: Option<u32>,
+    pub bytes_per_second: Option<u64>,
+    /// Every block is compared with its checksum in the end, and fetched again if it is wrong.
+    pub verify: bool,
+}
+
 /// Orders under way.
 pub struct HoldJob {
     orders: Arc<dyn Orders>,
     block_size: BlockSize,
-    replicas: Option<u32>,
-    bytes_per_second: Option<u64>,
+    wish: HoldWish,
+    corrupt_blocks: AtomicU64,
     done_bytes: AtomicU64,
     done_files: AtomicU64,
     fetched_bytes: AtomicU64,
@@ -90,20 +102,13 @@ impl HoldState {
 }
 
 impl HoldJob {
-    /// Starts having `orders` held by the first `replicas` owners (as many as the view says without), at most so many
-    /// bytes a second.
-    pub fn start(
-        cluster: &Arc<Cluster>,
-        orders: Arc<dyn Orders>,
-        block_size: BlockSize,
-        replicas: Option<u32>,
-        bytes_per_second: Option<u64>,
-    ) -> Arc<Self> {
+    /// Starts having `orders` held by their owners.
+    pub fn start(cluster: &Arc<Cluster>, orders: Arc<dyn Orders>, block_size: BlockSize, wish: HoldWish) -> Arc<Self> {
         let job = Arc::new(HoldJob {
             orders,
             block_size,
-            replicas,
-            bytes_per_second,
+            wish,
+            corrupt_blocks: AtomicU64::new(0),
             done_bytes: AtomicU64::new(0),
             done_files: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
@@ -135,6 +140,7 @@ impl HoldJob {
             total_files: self.orders.total_files(),
             fetched_bytes: read(&self.fetched_bytes),
             declined_bytes: read(&self.declined_bytes),
+            corrupt_blocks: read(&self.corrupt_blocks),
             errors: self.errors.lock().clone(),
         }
     }
@@ -161,8 +167,11 @@ impl HoldJob {
     }
 
     async fn run(self: &Arc<Self>, cluster: &Arc<Cluster>) -> HoldState {
-        self.go_through(cluster, self.bytes_per_second).await;
+        self.go_through(cluster, self.wish.bytes_per_second).await;
         self.enter(HoldState::Verifying);
+        if self.wish.verify {
+            self.compare(cluster).await;
+        }
         self.done_bytes.store(0, Ordering::Relaxed);
         self.done_files.store(0, Ordering::Relaxed);
         self.errors.lock().clear();
@@ -189,6 +198,42 @@ impl HoldJob {
         asked.buffer_unordered(UNDER_WAY).for_each(|()| async {}).await;
     }
 
+    /// Has all owners compare what they hold. What they drop is fetched when they are asked once more.
+    async fn compare(self: &Arc<Self>, cluster: &Arc<Cluster>) {
+        let orders = self.orders.clone();
+        let asked = futures::stream::iter(orders.iterate()).map(|order| async move {
+            let ring = cluster.ring();
+            for owner in self.owners(&ring, &order) {
+                let command = self.command(&order, true);
+                match cluster.peers.command(&ring.member(owner).address, &command).await {
+                    Ok(report) => {
+                        let corrupt = report.get("corrupt_blocks").and_then(serde_json::Value::as_u64).unwrap_or(0);
+                        self.corrupt_blocks.fetch_add(corrupt, Ordering::Relaxed);
+                    }
+                    Err(error) => self.keep_error(&order, &error),
+                }
+            }
+        });
+        asked.buffer_unordered(UNDER_WAY).for_each(|()| async {}).await;
+    }
+
+    fn owners(&self, ring: &Ring, order: &HoldOrder) -> Vec<usize> {
+        let stripe = order.stripe(self.block_size);
+        match self.wish.replicas {
+            Some(replicas) => first_active(ring, stripe, replicas as usize),
+            None => ring.owners(stripe),
+        }
+    }
+
+    fn command(&self, order: &HoldOrder, verify: bool) -> PeerCommand {
+        let (key, first, count) = ((*order.key).clone(), order.blocks.start, order.blocks.end - order.blocks.start);
+        let block_size = self.block_size.bytes();
+        match verify {
+            true => PeerCommand::Verify { key, first, count, block_size },
+            false => PeerCommand::Warm { key, first, count, block_size },
+        }
+    }
+
     async fn hold(&self, cluster: &Arc<Cluster>, order: HoldOrder) {
         let mut outcome = Err(Error::new(ErrorKind::Unreachable, "no worker"));
         for attempt in 0..TRIES {
@@ -209,11 +254,7 @@ impl HoldJob {
     /// The least that any owner said: the order is done when all hold it.
     async fn ask_owners(&self, cluster: &Arc<Cluster>, order: &HoldOrder) -> Result<Said> {
         let ring = cluster.ring();
-        let stripe = order.stripe(self.block_size);
-        let owners = match self.replicas {
-            Some(replicas) => first_active(&ring, stripe, replicas as usize),
-            None => ring.owners(stripe),
-        };
+        let owners = self.owners(&ring, order);
         if owners.is_empty() {
             return Err(Error::new(ErrorKind::Unreachable, "the cluster has no workers that keep blocks"));
         }
@@ -229,13 +270,7 @@ impl HoldJob {
     }
 
     async fn ask(&self, cluster: &Arc<Cluster>, address: &str, order: &HoldOrder) -> Result<Said> {
-        let command = PeerCommand::Warm {
-            key: (*order.key).clone(),
-            first: order.blocks.start,
-            count: order.blocks.end - order.blocks.start,
-            block_size: self.block_size.bytes(),
-        };
-        let report = cluster.peers.command(address, &command).await?;
+        let report = cluster.peers.command(address, &self.command(order, false)).await?;
         let number = |name: &str| report.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
         if let Some(error) = report.get("error").and_then(serde_json::Value::as_str) {
             return Err(Error::new(ErrorKind::Unexpected, error));
@@ -259,12 +294,14 @@ impl HoldJob {
                 let is_held = said.held_bytes == order.bytes(self.block_size);
                 add(&self.done_files, u64::from(is_held && order.finish()));
             }
-            Err(error) => {
-                let mut errors = self.errors.lock();
-                if errors.len() < KEPT_ERRORS {
-                    errors.push(format!("{}: {error}", String::from_utf8_lossy(&order.key.path)));
-                }
-            }
+            Err(error) => self.keep_error(order, &error),
+        }
+    }
+
+    fn keep_error(&self, order: &HoldOrder, error: &Error) {
+        let mut errors = self.errors.lock();
+        if errors.len() < KEPT_ERRORS {
+            errors.push(format!("{}: {error}", String::from_utf8_lossy(&order.key.path)));
         }
     }
 }

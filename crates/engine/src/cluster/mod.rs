@@ -47,7 +47,7 @@ use crate::ring::{MemberId, Ring, View, stripe_of};
 use crate::wire::{GetRequest, PeerCommand};
 
 pub use handover_origin::HandoverOrigin;
-pub use holding::{HoldJob, HoldProgress, HoldState, Orders};
+pub use holding::{HoldJob, HoldProgress, HoldState, HoldWish, Orders};
 pub use member_origin::MemberOrigin;
 pub use options::{ClusterOptions, Identity};
 pub use orders::{HoldOrder, orders};

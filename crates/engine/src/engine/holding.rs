@@ -59,6 +59,10 @@ impl Job for HoldJob {
             errors: told.errors,
             message: match told.state {
                 HoldState::Holding | HoldState::Verifying => String::new(),
+                HoldState::Complete if told.corrupt_blocks > 0 => format!(
+                    "complete: all {} bytes are held by their owners; {} blocks did not match their checksums and came anew",
+                    told.total_bytes, told.corrupt_blocks
+                ),
                 HoldState::Complete => format!("complete: all {} bytes are held by their owners", told.total_bytes),
                 HoldState::Cancelled => "cancelled: the same again goes on where it was".to_owned(),
                 HoldState::Incomplete => {

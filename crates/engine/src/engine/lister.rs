@@ -11,7 +11,7 @@ use super::holding::SnapshotOrders;
 use super::job::Job;
 use super::state::StateDirectory;
 use super::{listing, parts};
-use crate::cluster::{Cluster, HoldJob};
+use crate::cluster::{Cluster, HoldJob, HoldWish};
 use crate::config::EngineConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::BlockSize;
@@ -107,14 +107,9 @@ impl Lister {
     }
 
     /// Starts having the files at and below `paths` held by their owners.
-    pub fn load(
-        &self,
-        paths: &[impl AsRef<[u8]>],
-        replicas: Option<u32>,
-        bytes_per_second: Option<u64>,
-    ) -> Result<Arc<dyn Job>> {
+    pub fn load(&self, paths: &[impl AsRef<[u8]>], wish: HoldWish) -> Result<Arc<dyn Job>> {
         let orders = SnapshotOrders::new(self.select(paths)?, self.block_size);
-        Ok(HoldJob::start(self.cluster()?, Arc::new(orders), self.block_size, replicas, bytes_per_second))
+        Ok(HoldJob::start(self.cluster()?, Arc::new(orders), self.block_size, wish))
     }
 
     /// Has every worker drop the files at and below `paths`; the bytes given back.

@@ -150,9 +150,14 @@ impl Store {
 
     /// Reads every block of the file version back and compares checksums; drops what is wrong. (good, corrupt) blocks.
     pub fn verify(&self, file: &FileId) -> (u64, u64) {
+        self.verify_blocks(file, 0..u32::MAX)
+    }
+
+    /// `verify` for some of the blocks.
+    pub fn verify_blocks(&self, file: &FileId, blocks: std::ops::Range<u32>) -> (u64, u64) {
         let (mut good, mut corrupt) = (0, 0);
         for folder in self.core.open_folders() {
-            for index in folder.indices(file) {
+            for index in folder.indices(file).into_iter().filter(|index| blocks.contains(index)) {
                 match folder.verify_block(file, index, true) {
                     Verdict::Good => good += 1,
                     Verdict::Corrupt => corrupt += 1,

@@ -40,6 +40,13 @@ pub enum PeerCommand {
         pinned: bool,
     },
     Status,
+    /// Compare what is there of `count` blocks from block `first` with their checksums; drop what is wrong.
+    Verify {
+        key: FileKey,
+        first: u32,
+        count: u32,
+        block_size: u32,
+    },
 }
 
 const CACHED_ONLY: u8 = 1;
@@ -91,7 +98,11 @@ impl GetRequest {
 impl PeerCommand {
     /// `Config` when the command contradicts itself.
     pub fn check(&self) -> Result<()> {
-        let PeerCommand::Warm { key, first, count, block_size } = self else { return Ok(()) };
+        let (PeerCommand::Warm { key, first, count, block_size }
+        | PeerCommand::Verify { key, first, count, block_size }) = self
+        else {
+            return Ok(());
+        };
         let blocks = u64::from(check_key(key, *block_size)?.count(key.size));
         if *count == 0 || u64::from(*first) + u64::from(*count) > blocks {
             return Err(Error::config(format!("{count} blocks from {first} are not in a file of {blocks} blocks")));
@@ -103,8 +114,9 @@ impl PeerCommand {
         self.check()?;
         let mut out = Vec::with_capacity(128);
         match self {
-            PeerCommand::Warm { key, first, count, block_size } => {
-                out.push(1);
+            PeerCommand::Warm { key, first, count, block_size }
+            | PeerCommand::Verify { key, first, count, block_size } => {
+                out.push(if matches!(self, PeerCommand::Warm { .. }) { 1 } else { 5 });
                 put_key(&mut out, key)?;
                 [first, count, block_size].into_iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
             }
@@ -134,6 +146,12 @@ impl PeerCommand {
             2 => PeerCommand::Evict { key: take_key(&mut fields)? },
             3 => PeerCommand::Pin { id: FileId(fields.array()?), pinned: take_bool(&mut fields)? },
             4 => PeerCommand::Status,
+            5 => PeerCommand::Verify {
+                key: take_key(&mut fields)?,
+                first: fields.u32()?,
+                count: fields.u32()?,
+                block_size: fields.u32()?,
+            },
             other => return Err(Error::config(format!("command {other} is unknown"))),
         };
         fields.end()?;
@@ -220,6 +238,11 @@ mod tests {
                 let first = request.range.start as u32 % blocks;
                 let (key, block_size) = (request.key, request.block_size);
                 PeerCommand::Warm { key, first, count: blocks - first, block_size }
+            }),
+            requests().prop_map(|request| {
+                let blocks = BlockSize::new(request.block_size).expect("valid").count(request.key.size);
+                let (key, block_size) = (request.key, request.block_size);
+                PeerCommand::Verify { key, first: blocks - 1, count: 1, block_size }
             }),
             keys().prop_map(|key| PeerCommand::Evict { key }),
             any::<([u8; 16], bool)>().prop_map(|(id, pinned)| PeerCommand::Pin { id: FileId(id), pinned }),

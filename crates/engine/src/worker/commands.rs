@@ -15,6 +15,7 @@ impl BlockService {
     pub(super) async fn carry_out(&self, command: PeerCommand) -> Result<Value> {
         match command {
             PeerCommand::Warm { key, first, count, block_size } => self.hold(key, first, count, block_size).await,
+            PeerCommand::Verify { key, first, count, .. } => self.verify(key, first, count).await,
             PeerCommand::Evict { key } => Ok(json!({ "evicted_bytes": self.store.evict(&key.id()) })),
             PeerCommand::Pin { id, pinned } => {
                 self.store.set_pinned(id, pinned);
@@ -32,6 +33,15 @@ impl BlockService {
         let source = self.source(key, block_size)?;
         let held = self.transfer.hold(&source, first..first.saturating_add(count)).await;
         Ok(report(&held))
+    }
+
+    async fn verify(&self, key: FileKey, first: u32, count: u32) -> Result<Value> {
+        let (store, id) = (self.store.clone(), key.id());
+        let verifying = move || store.verify_blocks(&id, first..first.saturating_add(count));
+        let (good, corrupt) = tokio::task::spawn_blocking(verifying)
+            .await
+            .map_err(|_| Error::new(ErrorKind::Cancelled, "the worker is stopping"))?;
+        Ok(json!({ "good_blocks": good, "corrupt_blocks": corrupt }))
     }
 
     fn short_status(&self) -> Value {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::service::BlockService;
-use crate::cluster::{HoldJob, HoldOrder, Orders, orders};
+use crate::cluster::{HoldJob, HoldOrder, HoldWish, Orders, orders};
 use crate::ids::{BlockSize, FileKey};
 use crate::store::Store;
 
@@ -35,7 +35,7 @@ impl BlockService {
     /// others, and ask this one first. Reads the names of all cached files from disk: not for a thread that must not wait.
     pub fn drain(&self) -> Arc<HoldJob> {
         let block_size = self.transfer.block_size();
-        HoldJob::start(&self.cluster, Arc::new(leaving(&self.store, block_size)), block_size, None, None)
+        HoldJob::start(&self.cluster, Arc::new(leaving(&self.store, block_size)), block_size, HoldWish::default())
     }
 }
 
