@@ -75,7 +75,7 @@ CLUSTER_COLD = Row(
 )
 CLUSTER_WARM = Row(
     "cluster-warm",
-    "warm epoch of 4 nodes: what a node gets from the others / raw TCP, links limited",
+    "warm epoch of 4 nodes: use of the busiest link / raw TCP, links limited",
     "share of TCP",
     cache=WARMED,
     compare=False,

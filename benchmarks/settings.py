@@ -35,7 +35,7 @@ class Scale:
     """A listing that takes longer is given up and named as such."""
     warm_limit_s: float
     cluster_files: int
-    """Files that each node of the cluster reads."""
+    """Files that each node of the cluster reads: enough that each worker has about its share of them."""
     cluster_file_bytes: int
     minutes: float
     """What the suites aim to take together: when time runs out there are fewer repetitions, never fewer rows."""
@@ -67,8 +67,8 @@ DEFAULT = Scale(
     cold_limit_s=5.0,
     listing_limit_s=12.0,
     warm_limit_s=30.0,
-    cluster_files=12,
-    cluster_file_bytes=48 * MEBIBYTE,
+    cluster_files=96,
+    cluster_file_bytes=6 * MEBIBYTE,
     minutes=17.0,
 )
 
@@ -89,7 +89,7 @@ QUICK = Scale(
     cold_limit_s=2.0,
     listing_limit_s=5.0,
     warm_limit_s=8.0,
-    cluster_files=8,
-    cluster_file_bytes=16 * MEBIBYTE,
+    cluster_files=32,
+    cluster_file_bytes=4 * MEBIBYTE,
     minutes=4.0,
 )
