@@ -72,15 +72,17 @@ def test_a_worker_goes_on_and_starts_again_without_a_master(tmp_path: Path, port
         ]
         return line[-1]
 
-    with role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log") as master:
-        with role_process("worker", orders, tmp_path / "w1.log") as worker:
-            wait_for("the worker", lambda: states(url) == {"w1": "active"})
-            wait_for("its view", lambda: view_of(tmp_path / "w1") == ["w1"])
-            assert unreachable() == "0"
-            master.kill()
-            wait_for("the metric", lambda: unreachable() == "1")
-            worker.send_signal(signal.SIGTERM)
-            assert worker.wait(20) == 0
+    with (
+        role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log") as master,
+        role_process("worker", orders, tmp_path / "w1.log") as worker,
+    ):
+        wait_for("the worker", lambda: states(url) == {"w1": "active"})
+        wait_for("its view", lambda: view_of(tmp_path / "w1") == ["w1"])
+        assert unreachable() == "0"
+        master.kill()
+        wait_for("the metric", lambda: unreachable() == "1")
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(20) == 0
     with role_process("worker", orders, tmp_path / "w2.log"):
         wait_for("it to serve", lambda: unreachable() == "1")
         with role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"):
