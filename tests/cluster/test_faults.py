@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -40,9 +41,14 @@ def slow_down(_: ClusterBed, node: Node) -> None:
 
 
 def fill_disk(_: ClusterBed, node: Node) -> None:
-    room = shutil.disk_usage(node.cache_folder).free
-    with (node.cache_folder / "ballast").open("wb") as ballast:
-        os.posix_fallocate(ballast.fileno(), 0, max(room - LEFT_OVER_BYTES, 1))
+    # Others write there at the same time: what is free may be gone a moment later.
+    for number in range(10):
+        room = shutil.disk_usage(node.cache_folder).free - LEFT_OVER_BYTES
+        if room <= 0:
+            return
+        with (node.cache_folder / f"ballast-{number}").open("wb") as ballast, contextlib.suppress(OSError):
+            os.posix_fallocate(ballast.fileno(), 0, room)
+    raise RuntimeError("the disk did not get full")
 
 
 FAULTS = [

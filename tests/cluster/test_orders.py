@@ -88,12 +88,12 @@ def test_a_load_that_verifies_finds_damage_in_a_cache_and_fetches_it_again(make_
         file.seek(1000)
         file.write(bytes([byte ^ 1]))
     assert cluster.origin_object_bytes() == size
-    told = cluster.load(flags=["--verify"])
+    told = cluster.load(flags=["--verify", "--json"])
     assert "did not match" in told
     assert size < cluster.origin_object_bytes() <= size + 2 * MEBIBYTE
     status = cluster.wait_for("all bytes", lambda status: status.cached_bytes >= size)
     assert status.cached_bytes == size
-    again = cluster.load(flags=["--verify"])
+    again = cluster.load(flags=["--verify", "--json"])
     assert "did not match" not in again
     reading = cluster.reading(cluster.node(0), "--drop")
     reading.finish()

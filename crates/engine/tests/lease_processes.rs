@@ -159,7 +159,8 @@ fn leases_stay_within_the_table_and_the_descriptors() {
     eventually("the others are given back", || worker.number("leases") == 3);
     drop(few);
     let budget = Budget::count("descriptors", 2);
-    let poor = LeasedBlocks::new(&socket(place.path()), store_files::block_size(), budget.clone(), patient()).unwrap();
+    let poor =
+        LeasedBlocks::new(at(socket(place.path())), store_files::block_size(), budget.clone(), patient()).unwrap();
     assert!(files.iter().all(|file| has(&*poor, file, 0)));
     assert_eq!(budget.used(), 2);
     let held: Vec<_> = files[..2].iter().map(|file| get(&*poor, file, 0).unwrap()).collect();
@@ -204,7 +205,8 @@ fn a_mount_that_counts_in_other_blocks_gets_nothing() {
     let mut worker = Worker::start(place.path());
     worker.tell("put f 1000 0 1");
     let other = BlockSize::new(128 << 10).unwrap();
-    let blocks = LeasedBlocks::new(&socket(place.path()), other, Budget::count("descriptors", 9), patient()).unwrap();
+    let blocks =
+        LeasedBlocks::new(at(socket(place.path())), other, Budget::count("descriptors", 9), patient()).unwrap();
     assert!(!has(&*blocks, &file("f", 1000), 0));
     assert_eq!(worker.number("leases"), 0);
 }

@@ -72,6 +72,8 @@ def tell(report: LoadReport, *, json: bool) -> None:
     if report.complete:
         origin = f" ({format_size(report.origin_bytes)} from the origin)" if word == "load" else ""
         printer.say(f"{word}: complete: {done}{origin}" if word != "unpin" else "unpin: complete")
+        if found := report.message.partition("; ")[2]:
+            printer.say(f"{word}: {found}")
         return
     end = report.message or report.state.value
     printer.say(

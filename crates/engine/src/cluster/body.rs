@@ -1,6 +1,5 @@
 //! Bytes that a member is sending, and who helps when they come too slowly.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -11,10 +10,9 @@ use tokio::time::Instant;
 use crate::error::{Error, Result};
 use crate::ids::ByteRange;
 use crate::origin::ByteStream;
-use crate::ring::Ring;
 
 /// Looks for somebody else's answer.
-pub(super) type Helper = BoxFuture<'static, Option<Body>>;
+pub(super) type Helper<From> = BoxFuture<'static, Option<Body<From>>>;
 
 /// What came back for a request for `range` made at `started`; it lags when it takes longer than `lag`.
 pub(super) struct Answer {
@@ -24,10 +22,10 @@ pub(super) struct Answer {
     pub started: Instant,
 }
 
-/// An answer of one member, as it is read.
-pub(super) struct Body {
-    pub ring: Arc<Ring>,
-    pub member: usize,
+/// An answer, as it is read.
+pub(super) struct Body<From> {
+    /// Who gives it.
+    pub from: From,
     stream: ByteStream,
     pub asked_bytes: u64,
     /// Who waits longer than this looks for help.
@@ -36,35 +34,34 @@ pub(super) struct Body {
     position: u64,
     /// What its reader has waited for it so far. Not the time in which nobody wanted its bytes.
     pub waited: Duration,
-    rescue: Rescue,
+    rescue: Rescue<From>,
 }
 
 /// Somebody else who gives what is left, in the place of a member that lags.
-enum Rescue {
+enum Rescue<From> {
     NotYet,
-    Asked(Helper),
+    Asked(Helper<From>),
     Over,
 }
 
 /// What comes next.
-pub(super) enum Step {
+pub(super) enum Step<From> {
     Piece(Bytes),
     Failed(Error),
     Ended,
     /// Somebody else is faster.
-    Helped(Box<Body>),
+    Helped(Box<Body<From>>),
 }
 
-impl Body {
-    /// What `member` of `ring` answered.
-    pub(super) fn new(ring: Arc<Ring>, member: usize, answer: Answer) -> Self {
+impl<From> Body<From> {
+    pub(super) fn new(from: From, answer: Answer) -> Self {
         let Answer { stream, range, lag, started } = answer;
         let (asked_bytes, position, waited) = (range.length(), range.start, started.elapsed());
-        Body { ring, member, stream, asked_bytes, lag, position, waited, rescue: Rescue::NotYet }
+        Body { from, stream, asked_bytes, lag, position, waited, rescue: Rescue::NotYet }
     }
 
     /// The next bytes for a reader that has all before `wanted_from`. When they lag, `rescue` looks for help.
-    pub(super) async fn next(&mut self, wanted_from: u64, rescue: impl Fn() -> Helper) -> Step {
+    pub(super) async fn next(&mut self, wanted_from: u64, rescue: impl Fn() -> Helper<From>) -> Step<From> {
         let started = Instant::now();
         let step = loop {
             match self.race(&rescue, started).await {
@@ -81,7 +78,7 @@ impl Body {
     }
 
     /// One event: of this answer, or of its rescue; `None` when only the rescue has changed.
-    async fn race(&mut self, rescue: &impl Fn() -> Helper, started: Instant) -> Option<Step> {
+    async fn race(&mut self, rescue: &impl Fn() -> Helper<From>, started: Instant) -> Option<Step<From>> {
         match &mut self.rescue {
             Rescue::NotYet => {
                 let left = self.lag.saturating_sub(self.waited + started.elapsed());
@@ -115,7 +112,7 @@ impl Body {
     }
 }
 
-fn step(piece: Option<Result<Bytes>>) -> Step {
+fn step<From>(piece: Option<Result<Bytes>>) -> Step<From> {
     match piece {
         Some(Ok(piece)) => Step::Piece(piece),
         Some(Err(error)) => Step::Failed(error),

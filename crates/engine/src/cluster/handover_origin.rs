@@ -2,7 +2,7 @@
 //!
 //! A primary that lacks a block asks those who owned it before; another owner asks the primary, which fetches for both;
 //! a stand-in asks the owners for what they have cached. The real origin is last. So a byte is taken from the storage
-//! system once, however members come and go.
+//! system once, however members come and go. Only when a worker lags is the origin asked for what it may be fetching.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::Cluster;
+use super::body::{Answer, Body, Helper, Step as Event};
 use super::inquiry::Wanted;
 use super::segments::segments;
 use crate::error::{Error, ErrorKind, Result};
@@ -112,7 +114,11 @@ fn merged(cluster: &Arc<Cluster>, wanted: &Wanted, range: ByteRange) -> Vec<(Vec
     let me = cluster.me(&ring);
     let mut parts: Vec<(Vec<Step>, Arc<Ring>, ByteRange)> = Vec::new();
     for segment in segments(range) {
-        let is_suspect = |member: usize| cluster.suspects.contains(&ring.member(member).id);
+        let now = Instant::now();
+        let is_suspect = |member: usize| {
+            let id = &ring.member(member).id;
+            cluster.suspects.contains(id) || cluster.slow.contains(id, now)
+        };
         let steps = steps(&ring, me, wanted.stripe(segment.start), is_suspect);
         match parts.last_mut() {
             Some((before, _, joined)) if steps == [Step::Origin] && *before == steps => joined.end = segment.end,
@@ -128,10 +134,11 @@ struct Part {
     /// What is still to be tried, in order.
     steps: Vec<Step>,
     rest: ByteRange,
-    body: Option<(Step, ByteStream)>,
+    body: Option<Body<Step>>,
 }
 
 /// How each place is asked.
+#[derive(Clone)]
 struct Places {
     inner: Arc<dyn Origin>,
     cluster: Arc<Cluster>,
@@ -149,8 +156,8 @@ impl Part {
     async fn open(&mut self) -> Result<()> {
         while self.body.is_none() && !self.rest.is_empty() {
             let step = if self.steps.is_empty() { Step::Origin } else { self.steps.remove(0) };
-            match self.places.start(&step, self.rest).await {
-                Ok(Some(body)) => self.body = Some((step, body)),
+            match self.places.open(&step, self.rest).await {
+                Ok(Some(body)) => self.body = Some(body),
                 Ok(None) => {}
                 Err(error) if step == Step::Origin => return Err(error),
                 Err(error) => self.places.member_failed(&step, &error),
@@ -159,27 +166,39 @@ impl Part {
         Ok(())
     }
 
+    /// So many more bytes have been handed on.
+    fn note(&mut self, bytes: u64) {
+        self.rest.start += bytes;
+        let Some(body) = self.body.as_ref().filter(|body| body.from != Step::Origin) else { return };
+        let cluster = &self.places.cluster;
+        cluster.metrics.cluster_read_bytes.inc_by(bytes);
+        if self.rest.is_empty() {
+            cluster.hedging.note_segment(body.waited, body.asked_bytes);
+        }
+    }
+
     async fn next(mut self) -> Option<(Result<Bytes>, Option<Self>)> {
         while !self.rest.is_empty() {
             if let Err(error) = self.open().await {
                 return Some((Err(error), None));
             }
-            let (step, body) = self.body.as_mut()?;
-            let from_origin = *step == Step::Origin;
-            let error = match body.next().await {
-                Some(Ok(piece)) if piece.len() as u64 <= self.rest.length() => {
-                    self.rest.start += piece.len() as u64;
-                    if !from_origin {
-                        self.places.cluster.metrics.cluster_read_bytes.inc_by(piece.len() as u64);
-                    }
+            let (places, rest, body) = (&self.places, self.rest, self.body.as_mut()?);
+            let late = body.from.clone();
+            let error = match body.next(rest.start, || places.rescuer(&late, rest)).await {
+                Event::Piece(piece) if piece.len() as u64 <= rest.length() => {
+                    self.note(piece.len() as u64);
                     return Some((Ok(piece), Some(self)));
                 }
-                Some(Ok(_)) => Error::new(ErrorKind::Corrupt, "more bytes came than were asked for"),
-                Some(Err(error)) => error,
-                None => Error::new(ErrorKind::Corrupt, "fewer bytes came than were asked for"),
+                Event::Helped(other) => {
+                    *body = *other;
+                    continue;
+                }
+                Event::Piece(_) => Error::new(ErrorKind::Corrupt, "more bytes came than were asked for"),
+                Event::Failed(error) => error,
+                Event::Ended => Error::new(ErrorKind::Corrupt, "fewer bytes came than were asked for"),
             };
-            let (step, _) = self.body.take()?;
-            if from_origin {
+            let step = self.body.take()?.from;
+            if step == Step::Origin {
                 return Some((Err(error), None));
             }
             self.places.member_failed(&step, &error);
@@ -189,6 +208,51 @@ impl Part {
 }
 
 impl Places {
+    /// The first bytes from `step`, or from the origin if a member lags.
+    async fn open(&self, step: &Step, rest: ByteRange) -> Result<Option<Body<Step>>> {
+        let started = Instant::now();
+        let lag = self.cluster.hedging.lag(rest.length());
+        let help = async {
+            tokio::time::sleep(lag).await;
+            match self.clone().rescue(step.clone(), rest).await {
+                Some(body) => body,
+                None => std::future::pending().await,
+            }
+        };
+        let stream = tokio::select! {
+            biased;
+            stream = self.start(step, rest) => stream?,
+            body = help => return Ok(Some(body)),
+        };
+        if *step != Step::Origin {
+            self.cluster.hedging.note(started.elapsed());
+        }
+        Ok(stream.map(|stream| Body::new(step.clone(), Answer { stream, range: rest, lag, started })))
+    }
+
+    fn rescuer(&self, late: &Step, rest: ByteRange) -> Helper<Step> {
+        Box::pin(self.clone().rescue(late.clone(), rest))
+    }
+
+    /// The rest from the origin in the place of `late`, which counts as slow when this answers. `None` when `late` is the
+    /// origin itself, or too many were rescued in vain lately.
+    async fn rescue(self, late: Step, rest: ByteRange) -> Option<Body<Step>> {
+        let (Step::Cached(member) | Step::Fetch(member)) = late else { return None };
+        let (cluster, started) = (&self.cluster, Instant::now());
+        if !cluster.hedging.take_rescue() {
+            return None;
+        }
+        cluster.metrics.cluster_hedges.inc();
+        let mut stream = self.inner.read(&self.object, rest).await.ok()?;
+        // A request may be answered long before its first byte is there.
+        let first = stream.next().await?.ok()?;
+        cluster.hedging.rescued();
+        cluster.find_slow(&self.ring.member(member).id);
+        let stream = futures::stream::once(async { Ok(first) }).chain(stream).boxed();
+        let lag = cluster.hedging.lag(rest.length());
+        Some(Body::new(Step::Origin, Answer { stream, range: rest, lag, started }))
+    }
+
     async fn start(&self, step: &Step, rest: ByteRange) -> Result<Option<ByteStream>> {
         let (member, cached_only) = match step {
             Step::Origin => return self.inner.read(&self.object, rest).await.map(Some),

@@ -20,7 +20,10 @@ const READS_PER_HEDGE: u32 = 20;
 const MOST_SAVED: u32 = 10 * READS_PER_HEDGE;
 const READS_PER_RESCUE: u32 = 100;
 const MOST_RESCUES_SAVED: u32 = 3;
+/// Longer than a connection may be silent: whoever is not there at all is no case for a rescue.
 const SHORTEST_LAG: Duration = Duration::from_secs(3);
+/// Of workers among themselves, so that who waits for a worker does not blame it for another one.
+const SHORTEST_LAG_OF_WORKERS: Duration = Duration::from_millis(1500);
 const LAG: f64 = 8.0;
 const MEBIBYTE: f64 = (1 << 20) as f64;
 
@@ -29,6 +32,7 @@ pub(super) struct Hedging(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
+    shortest_lag: Duration,
     first_answers: Samples,
     /// Of one MiB.
     segments: Samples,
@@ -43,9 +47,10 @@ struct Samples {
     next: usize,
 }
 
-impl Default for Hedging {
-    fn default() -> Self {
+impl Hedging {
+    pub(super) fn new(of_worker: bool) -> Self {
         Hedging(Mutex::new(State {
+            shortest_lag: if of_worker { SHORTEST_LAG_OF_WORKERS } else { SHORTEST_LAG },
             first_answers: Samples::default(),
             segments: Samples::default(),
             credit: 0,
@@ -94,8 +99,9 @@ impl Hedging {
 
     /// How long to wait for all `bytes` of a segment before asking somebody who may have to fetch them.
     pub(super) fn lag(&self, bytes: u64) -> Duration {
-        let usual = self.0.lock().segments.quantile(0.5).unwrap_or_default();
-        usual.mul_f64(LAG * (bytes as f64 / MEBIBYTE).max(1.0)).max(SHORTEST_LAG)
+        let state = self.0.lock();
+        let usual = state.segments.quantile(0.5).unwrap_or_default();
+        usual.mul_f64(LAG * (bytes as f64 / MEBIBYTE).max(1.0)).max(state.shortest_lag)
     }
 
     /// Takes the right to one hedge, if there is one.
@@ -130,7 +136,7 @@ mod tests {
 
     #[test]
     fn patience_follows_the_slow_answers_within_bounds() {
-        let hedging = Hedging::default();
+        let hedging = Hedging::new(false);
         assert_eq!(hedging.patience(), LONGEST);
         (0..SAMPLES).for_each(|_| hedging.note(Duration::from_millis(1)));
         assert_eq!(hedging.patience(), SHORTEST);
@@ -142,7 +148,7 @@ mod tests {
 
     #[test]
     fn half_of_the_members_being_slow_does_not_make_slowness_usual() {
-        let hedging = Hedging::default();
+        let hedging = Hedging::new(false);
         assert_eq!(hedging.lag(16 << 20), SHORTEST_LAG);
         for _ in 0..SAMPLES {
             hedging.note_segment(Duration::from_secs(4), 4 << 20);
@@ -156,7 +162,7 @@ mod tests {
 
     #[test]
     fn one_read_in_a_hundred_may_be_rescued_in_vain() {
-        let hedging = Hedging::default();
+        let hedging = Hedging::new(false);
         assert_eq!((0..10).filter(|_| hedging.take_rescue()).count() as u32, MOST_RESCUES_SAVED);
         (0..2 * READS_PER_RESCUE).for_each(|_| hedging.note(Duration::from_millis(1)));
         assert!(hedging.take_rescue() && hedging.take_rescue() && !hedging.take_rescue());
@@ -166,7 +172,7 @@ mod tests {
 
     #[test]
     fn one_read_in_twenty_may_hedge() {
-        let hedging = Hedging::default();
+        let hedging = Hedging::new(false);
         assert!(!hedging.take());
         (0..1000).for_each(|_| hedging.note(Duration::from_millis(1)));
         assert_eq!((0..1000).filter(|_| hedging.take()).count() as u32, MOST_SAVED / READS_PER_HEDGE);

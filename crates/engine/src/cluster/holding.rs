@@ -67,7 +67,7 @@ pub struct HoldWish {
     /// Owners that are to hold each block; as many as the view says without.
     pub replicas: Option<u32>,
     pub bytes_per_second: Option<u64>,
-    /// Every block is compared with its checksum in the end, and fetched again if it is wrong.
+    /// What is held already is compared with its checksums first; what is fetched is anyway.
     pub verify: bool,
 }
 
@@ -167,11 +167,11 @@ impl HoldJob {
     }
 
     async fn run(self: &Arc<Self>, cluster: &Arc<Cluster>) -> HoldState {
-        self.go_through(cluster, self.wish.bytes_per_second).await;
-        self.enter(HoldState::Verifying);
         if self.wish.verify {
             self.compare(cluster).await;
         }
+        self.go_through(cluster, self.wish.bytes_per_second).await;
+        self.enter(HoldState::Verifying);
         self.done_bytes.store(0, Ordering::Relaxed);
         self.done_files.store(0, Ordering::Relaxed);
         self.errors.lock().clear();
@@ -198,7 +198,7 @@ impl HoldJob {
         asked.buffer_unordered(UNDER_WAY).for_each(|()| async {}).await;
     }
 
-    /// Has all owners compare what they hold. What they drop is fetched when they are asked once more.
+    /// Has all owners compare what they hold. What they drop is fetched afterwards.
     async fn compare(self: &Arc<Self>, cluster: &Arc<Cluster>) {
         let orders = self.orders.clone();
         let asked = futures::stream::iter(orders.iterate()).map(|order| async move {

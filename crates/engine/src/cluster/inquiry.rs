@@ -51,6 +51,12 @@ impl Wanted {
     }
 }
 
+/// A member of a view.
+pub(super) struct Member {
+    pub ring: Arc<Ring>,
+    pub number: usize,
+}
+
 /// The rest of a segment, and whom to ask for it.
 #[derive(Clone)]
 pub(super) struct Inquiry {
@@ -66,7 +72,7 @@ pub(super) struct Inquiry {
 
 /// What came of asking everybody once.
 enum Round {
-    Body(Body),
+    Body(Body<Member>),
     Failed(Error),
     /// Nobody could be reached.
     Nobody(Option<Error>),
@@ -104,7 +110,7 @@ impl Inquiry {
     }
 
     /// The first bytes of the rest. Waits for a worker as long as the deadline allows.
-    pub(super) async fn find_body(&self) -> Result<Body> {
+    pub(super) async fn find_body(&self) -> Result<Body<Member>> {
         let mut pause = FIRST_PAUSE;
         let mut waiting = None;
         loop {
@@ -158,7 +164,7 @@ impl Inquiry {
     }
 
     /// The first bytes from `candidate`, or from somebody else if it lags.
-    async fn ask(&self, ring: &Arc<Ring>, candidate: Candidate, second: Option<usize>) -> Result<Body> {
+    async fn ask(&self, ring: &Arc<Ring>, candidate: Candidate, second: Option<usize>) -> Result<Body<Member>> {
         let request = GetRequest { direct: candidate.direct, ..self.wanted.request(self.rest) };
         let started = Instant::now();
         let first = self.cluster.peers.get(&ring.member(candidate.member).address, &request);
@@ -173,7 +179,7 @@ impl Inquiry {
 
     /// What somebody else gives for `late`, who may lag: first what another owner has cached, then what anybody fetches.
     /// Waits for ever if there is nobody.
-    async fn help(&self, ring: &Arc<Ring>, late: usize, second: Option<usize>) -> Body {
+    async fn help(&self, ring: &Arc<Ring>, late: usize, second: Option<usize>) -> Body<Member> {
         let lag = self.cluster.hedging.lag(self.rest.length());
         let patience = self.cluster.hedging.patience().min(lag);
         if let Some(second) = second.filter(|_| self.cluster.options.hedge) {
@@ -190,7 +196,7 @@ impl Inquiry {
     }
 
     /// What another owner has cached; `None` when hedges are used up, or it has nothing.
-    async fn hedge(&self, ring: &Arc<Ring>, member: usize) -> Option<Body> {
+    async fn hedge(&self, ring: &Arc<Ring>, member: usize) -> Option<Body<Member>> {
         if !self.cluster.hedging.take() {
             return None;
         }
@@ -202,14 +208,14 @@ impl Inquiry {
     }
 
     /// `rescue`, to be waited for by somebody else.
-    pub(super) fn rescuer(&self, ring: Arc<Ring>, late: usize) -> Helper {
+    pub(super) fn rescuer(&self, ring: Arc<Ring>, late: usize) -> Helper<Member> {
         let inquiry = self.clone();
         Box::pin(async move { inquiry.rescue(&ring, late).await })
     }
 
     /// The rest from the next member after `late`, which may have to fetch it; `None` when there is nobody else, or too
     /// many were asked in vain lately. When this answers, `late` counts as slow.
-    async fn rescue(&self, ring: &Arc<Ring>, late: usize) -> Option<Body> {
+    async fn rescue(&self, ring: &Arc<Ring>, late: usize) -> Option<Body<Member>> {
         let cluster = &self.cluster;
         let found = self.candidates(ring, false, Some(late));
         let next = found.into_iter().find(|candidate| candidate.member != late)?;
@@ -225,9 +231,9 @@ impl Inquiry {
         Some(self.body(ring, next.member, stream, started))
     }
 
-    fn body(&self, ring: &Arc<Ring>, member: usize, stream: ByteStream, started: Instant) -> Body {
+    fn body(&self, ring: &Arc<Ring>, member: usize, stream: ByteStream, started: Instant) -> Body<Member> {
         let lag = self.cluster.hedging.lag(self.rest.length());
-        Body::new(ring.clone(), member, Answer { stream, range: self.rest, lag, started })
+        Body::new(Member { ring: ring.clone(), number: member }, Answer { stream, range: self.rest, lag, started })
     }
 
     fn candidates(&self, ring: &Ring, everybody: bool, late: Option<usize>) -> Vec<Candidate> {

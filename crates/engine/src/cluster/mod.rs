@@ -92,7 +92,7 @@ impl Cluster {
             peers,
             suspects: Suspects::default(),
             slow: Slow::default(),
-            hedging: Hedging::default(),
+            hedging: Hedging::new(options.identity.is_some()),
             options,
             metrics,
             runtime,

@@ -8,7 +8,7 @@ use futures::StreamExt;
 
 use super::Cluster;
 use super::body::{Body, Step};
-use super::inquiry::{Inquiry, Wanted};
+use super::inquiry::{Inquiry, Member, Wanted};
 use super::verdict::{Verdict, verdict};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::ByteRange;
@@ -17,7 +17,7 @@ use crate::origin::ByteStream;
 /// A segment on its way.
 pub(super) struct Reading {
     inquiry: Inquiry,
-    body: Option<Body>,
+    body: Option<Body<Member>>,
 }
 
 impl Reading {
@@ -45,7 +45,7 @@ impl Reading {
                 return Some((Err(error), None));
             }
             let body = self.body.as_mut()?;
-            let (inquiry, ring, member) = (&self.inquiry, body.ring.clone(), body.member);
+            let (inquiry, ring, member) = (&self.inquiry, body.from.ring.clone(), body.from.number);
             let rescue = || inquiry.rescuer(ring.clone(), member);
             let error = match body.next(inquiry.rest.start, rescue).await {
                 Step::Piece(piece) if piece.len() as u64 <= self.inquiry.rest.length() => {
@@ -76,9 +76,9 @@ impl Reading {
         inquiry.cluster.metrics.cluster_failovers.inc();
         match verdict(&error) {
             Verdict::Final => return Err(error),
-            Verdict::Suspect => inquiry.cluster.suspect(&body.ring, body.member, &error),
+            Verdict::Suspect => inquiry.cluster.suspect(&body.from.ring, body.from.number, &error),
             Verdict::TryAnother => {}
         }
-        inquiry.distrust(&body.ring.member(body.member).id, error).await
+        inquiry.distrust(&body.from.ring.member(body.from.number).id, error).await
     }
 }

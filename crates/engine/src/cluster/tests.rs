@@ -391,6 +391,26 @@ async fn fill(crowd: &Arc<Crowd>, view: View, me: usize, number: u64) -> (Bytes,
 }
 
 #[test]
+fn a_replica_does_not_wait_for_a_primary_that_crawls() {
+    paused(async {
+        let crowd = crowd(&[Manner::Crawls, Manner::Well]);
+        let identity = Some(Identity { member: member(1).id });
+        let cluster = cluster(&crowd, view(2, 2), ClusterOptions { identity, ..patient(60) });
+        let source = Arc::new(Source(Mutex::new(0)));
+        let origin = HandoverOrigin::new(source.clone(), cluster, BlockSize::DEFAULT);
+        let range = ByteRange::new(3, 4 << 20);
+        for number in 0..20 {
+            let started = tokio::time::Instant::now();
+            let stream = origin.read(&object(number), range).await.unwrap_or_else(|error| panic!("{error:?}"));
+            let pieces: Vec<Bytes> = stream.try_collect().await.unwrap_or_else(|error| panic!("{error:?}"));
+            assert_eq!(Bytes::from(pieces.concat()), content(range));
+            assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+        }
+        assert_eq!(crowd.asked.lock().len(), 1);
+    });
+}
+
+#[test]
 fn a_new_owner_takes_what_others_have_and_nothing_from_the_origin() {
     paused(async {
         let crowd = crowd(&[Manner::Well; 4]);

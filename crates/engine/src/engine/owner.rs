@@ -91,7 +91,7 @@ impl Owner {
         let handle = runtime.handle().clone();
         let blocks = match (&store, &cluster) {
             (Some(store), _) => Some(store.clone() as Arc<dyn Blocks>),
-            (None, Some(cluster)) => parts::lease_blocks(cluster, block_size, &budgets)?,
+            (None, Some(cluster)) => Some(parts::lease_blocks(cluster, block_size, &budgets)?),
             (None, None) => None,
         };
         let transfer = Transfer::new(blocks, handle.clone(), budgets.clone(), metrics.clone(), config.transfer)?;

@@ -96,18 +96,14 @@ pub fn open_cluster(config: &ClusterConfig, metrics: &Metrics, runtime: &Handle)
     Cluster::new(view(&config.view)?, Arc::new(peers), options, metrics.clone(), runtime.clone())
 }
 
-/// The blocks of a worker on this machine, read from its own files; `None` when the view has none that lends them.
-pub fn lease_blocks(
-    cluster: &Arc<Cluster>,
-    block_size: BlockSize,
-    budgets: &Budgets,
-) -> Result<Option<Arc<dyn Blocks>>> {
-    let Some(socket) = cluster.lease_socket() else { return Ok(None) };
-    let local = cluster.clone();
+/// The blocks of a worker on this machine, read from its own files. Which one that is follows the view.
+pub fn lease_blocks(cluster: &Arc<Cluster>, block_size: BlockSize, budgets: &Budgets) -> Result<Arc<dyn Blocks>> {
+    let (local, view) = (cluster.clone(), cluster.clone());
     let is_local: IsLocal = Arc::new(move |file, index| local.is_local(file, index, block_size));
     let options = LeaseOptions { is_local, ..LeaseOptions::default() };
-    let leased = LeasedBlocks::new(&socket, block_size, budgets.descriptors.clone(), options)?;
-    Ok(Some(leased as Arc<dyn Blocks>))
+    let leased =
+        LeasedBlocks::new(Arc::new(move || view.lease_socket()), block_size, budgets.descriptors.clone(), options)?;
+    Ok(leased)
 }
 
 /// A view as Python hands it over.

@@ -2,14 +2,13 @@
 //! that is not on lease, none for one that is; without a worker nothing is here, and what was on lease stays right.
 
 use std::fs::File;
-use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::lanes::{Answer, Lanes, Ticket};
+use super::lanes::{Answer, Lanes, Place, Ticket};
 use super::table::{Lease, Left, Table};
 use crate::budget::{Budget, Permit};
 use crate::error::{Error, ErrorKind, Result};
@@ -66,9 +65,9 @@ struct Shared {
 const KEPT_BY_WORKER: &str = "kept-by-worker";
 
 impl LeasedBlocks {
-    /// Blocks of the worker that listens at `socket`, now or later. Each file on lease takes one of `descriptors`.
-    pub fn new(socket: &Path, block_size: BlockSize, descriptors: Budget, options: LeaseOptions) -> Result<Arc<Self>> {
-        let lanes = Lanes::new(socket, block_size, options.patience);
+    /// Blocks of the worker that listens at `place`, now or later; it may come to be known later, and move. Each file on lease takes one of `descriptors`.
+    pub fn new(place: Place, block_size: BlockSize, descriptors: Budget, options: LeaseOptions) -> Result<Arc<Self>> {
+        let lanes = Lanes::new(place, block_size, options.patience);
         let (table, idle) = (Table::new(options.files), options.idle);
         let shared = Arc::new(Shared { lanes, table, block_size, descriptors, options });
         let (ending, ended) = sync_channel(0);
@@ -234,6 +233,6 @@ impl Blocks for LeasedBlocks {
 
 impl std::fmt::Debug for LeasedBlocks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LeasedBlocks({} files of {:?})", self.leased_files(), self.shared.lanes)
+        write!(f, "LeasedBlocks({} files)", self.leased_files())
     }
 }

@@ -4,7 +4,8 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -37,10 +38,12 @@ pub enum Answer {
     Absent,
 }
 
+/// Where the worker of this machine listens, as far as is known now.
+pub type Place = Arc<dyn Fn() -> Option<PathBuf> + Send + Sync>;
+
 /// All connections of one mount to one worker.
-#[derive(Debug)]
 pub struct Lanes {
-    path: PathBuf,
+    place: Place,
     block_size: BlockSize,
     patience: Duration,
     lanes: [Mutex<Option<Connection>>; LANES],
@@ -65,9 +68,9 @@ struct Connection {
 }
 
 impl Lanes {
-    pub fn new(path: &Path, block_size: BlockSize, patience: Duration) -> Self {
+    pub fn new(place: Place, block_size: BlockSize, patience: Duration) -> Self {
         Lanes {
-            path: path.to_owned(),
+            place,
             block_size,
             patience,
             lanes: Default::default(),
@@ -153,7 +156,9 @@ impl Lanes {
     }
 
     fn connect(&self) -> Result<Connection> {
-        let socket = connect_to(&self.path, self.patience).map_err(silent)?;
+        let nobody = || Error::new(ErrorKind::Unreachable, "no worker of this machine lends its files");
+        let path = (self.place)().ok_or_else(nobody)?;
+        let socket = connect_to(&path, self.patience).map_err(silent)?;
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let mut connection = Connection { number, socket, inbox: Inbox::default(), requests: 0 };
         match connection.ask(&Message::Hello { block_size: self.block_size.bytes() })? {
@@ -174,7 +179,8 @@ impl Lanes {
             Ok(_) => *pause = Pause::default(),
             Err(error) => {
                 if pause.length.is_zero() {
-                    let place = self.path.display();
+                    let place = (self.place)().unwrap_or_default();
+                    let place = place.display();
                     tracing::warn!(%error, "leases: the worker at {place} does not answer; its blocks come over the network");
                 }
                 pause.length = (pause.length * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);

@@ -13,4 +13,5 @@ mod socket;
 mod table;
 
 pub use client::{IsLocal, LeaseOptions, LeasedBlocks};
+pub use lanes::Place;
 pub use server::{LeaseLimits, LeaseServer};

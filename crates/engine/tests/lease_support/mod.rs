@@ -113,6 +113,11 @@ pub fn socket(folder: &Path) -> PathBuf {
     folder.join("worker.sock")
 }
 
+/// The place of a worker that never moves.
+pub fn at(socket: PathBuf) -> Arc<dyn Fn() -> Option<PathBuf> + Send + Sync> {
+    Arc::new(move || Some(socket.clone()))
+}
+
 /// What the process does that `Worker::start` starts.
 pub fn work() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -154,7 +159,7 @@ fn put(store: &Store, file: &Arc<FileKey>, index: u32) -> bool {
 }
 
 pub fn leased(folder: &Path, options: LeaseOptions) -> Arc<LeasedBlocks> {
-    LeasedBlocks::new(&socket(folder), block_size(), Budget::count("descriptors", 100), options).unwrap()
+    LeasedBlocks::new(at(socket(folder)), block_size(), Budget::count("descriptors", 100), options).unwrap()
 }
 
 pub fn get(blocks: &dyn Blocks, file: &FileKey, index: u32) -> Option<BlockHandle> {
