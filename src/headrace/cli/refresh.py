@@ -9,7 +9,7 @@ import typer
 from headrace.cli import printer, roles, words
 from headrace.cli.asking import ask_master
 from headrace.cli.targets import reach
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, UnsupportedError
 from headrace.settings.environment import Environment
 from headrace.settings.roles import LoadSettings
 from headrace.settings.sizes import format_size
@@ -46,7 +46,11 @@ def run(
     dataset = words.settings_of(environment, option=option, cache=cache, secret_file=secret_file)
     reached = reach(target, dataset, environment)
     with reached.engine as engine:
-        report = engine.refresh()
+        try:
+            report = engine.refresh()
+        except UnsupportedError as error:
+            hint = error.hint or "for a member of a cluster: headrace refresh --cluster URL"
+            raise UnsupportedError.of(error.message, hint=hint) from None
     if json:
         printer.as_json(report.model_dump(mode="json"))
     _tell(reached.name, report)
