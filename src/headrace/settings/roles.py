@@ -41,7 +41,7 @@ class TlsSettings(Model):
     authority: Path = Field(description="Certificate of the authority that all workers are signed by")
     client_authority: Path | None = Field(
         default=None,
-        description="Of a worker: who asks it must show a certificate signed by this authority, besides the token",
+        description="Of a worker: who asks it needs a certificate signed by this authority, besides the token",
     )
 
     @model_validator(mode="after")
