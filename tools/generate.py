@@ -13,10 +13,14 @@ import typer.main
 
 from headrace import errors
 from headrace.cli.main import app
+from headrace.control.metrics import FAMILIES, Family
 from headrace.engine import native, options
 from headrace.exits import ExitCode, known_kinds
 from headrace.settings.environment import HEADRACE_VARIABLES
 from headrace.settings.files import TABLES
+from headrace.settings.model import Model
+from headrace.settings.reading import settable_by_variable, variable_of
+from headrace.settings.roles import ROLES, OriginSettings, TlsSettings
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by tools/generate.py from the code. Change the code, then run `make gen`. -->"
@@ -55,7 +59,7 @@ def parameter_row(parameter: Any) -> tuple[str, str] | None:
         return f"`{argument_name(parameter)}`", getattr(parameter, "help", None) or ""
     if parameter.name == "help":
         return None
-    names = ", ".join(parameter.opts)
+    names = ", ".join([*parameter.opts, *parameter.secondary_opts])
     values = "" if parameter.is_flag else f" {parameter.metavar}"
     return f"`{names}{values}`", parameter.help or ""
 
@@ -69,12 +73,7 @@ def settings_page() -> str:
     ]
     for name, model in TABLES.items():
         parts.append(f"## [{name}]")
-        rows = [
-            (f"`{key}`", default_text(field), field.description or "")
-            for key, field in model.model_fields.items()
-            if key != "options"
-        ]
-        parts.append(table(("key", "default", "meaning"), rows))
+        parts.append(settings_table(model))
     parts.append("## [dataset.options]")
     parts.append("Options of the origins by any of their names: [options.md](options.md).")
     parts.append("## Environment")
@@ -84,10 +83,48 @@ def settings_page() -> str:
     return page(parts)
 
 
+def settings_table(model: type[Model]) -> str:
+    """The settings of a model, but for options, which have a page of their own."""
+    rows = [
+        (f"`{key}`", default_text(field), field.description or "")
+        for key, field in model.model_fields.items()
+        if key != "options"
+    ]
+    return table(("key", "default", "meaning"), rows)
+
+
+def roles_page() -> str:
+    """The file of each role of a cluster."""
+    parts = [
+        "# Role files",
+        "`headrace master`, `worker`, `mount` and `load` take `--config FILE`: YAML with these keys. An unknown key is "
+        "an error. A setting has a variable, too, such as "
+        f"`{variable_of('worker', 'listen')}`; lists are parted by white space there. The command line weighs more "
+        "than the variable, and the variable more than the file.",
+    ]
+    for name, model in ROLES.items():
+        parts.append(f"## {name}")
+        parts.append(first_paragraph(model.__doc__))
+        parts.append(settings_table(model))
+        without = [key for key in model.model_fields if key not in settable_by_variable(model)]
+        if without:
+            parts.append(f"Without a variable: {', '.join(f'`{key}`' for key in without)}.")
+    parts += [
+        "## An entry of `origins`",
+        first_paragraph(OriginSettings.__doc__),
+        settings_table(OriginSettings),
+    ]
+    parts.append("`options` of an entry: [options.md](options.md).")
+    parts += ["## `tls`", first_paragraph(TlsSettings.__doc__), settings_table(TlsSettings)]
+    return page(parts)
+
+
 def default_text(field: Any) -> str:
     """The default of a setting as the file would say it."""
+    if field.is_required():
+        return "(needed)"
     default = field.get_default(call_default_factory=True)
-    if default is None:
+    if default is None or default == "":
         return ""
     if default == ():
         return "`[]`"
@@ -160,7 +197,7 @@ def exit_codes_page() -> str:
 
 
 def metrics_page() -> str:
-    """The metrics of an engine, as a fresh one describes them."""
+    """The metrics of every process: the engine's as a fresh one describes them, the master's from its table."""
     text = native.load().metric_definitions()
     helps = dict(re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE))
     units = dict(re.findall(r"^# UNIT (\S+) (.*)$", text, re.MULTILINE))
@@ -175,15 +212,35 @@ def metrics_page() -> str:
     ]
     parts = [
         "# Metrics",
-        "At `/metrics` of `--metrics-address`, and from `headrace metrics MOUNTPOINT`, in the OpenMetrics format.",
-        table(("name", "kind", "unit", "meaning"), rows),
+        "In the OpenMetrics format. Mounts and workers answer at `/metrics` of their `--metrics-address`, the master "
+        "at `/metrics` of its own address; `headrace metrics MOUNTPOINT` shows those of a mount.",
+        "## Mounts and workers",
+        table(METRIC_HEAD, rows),
+        "Of a member of a cluster, besides:",
+        table(METRIC_HEAD, [(f"`{name}`", "gauge", "", meaning) for name, meaning in MEMBER_METRICS.items()]),
+        "## The master",
+        table(METRIC_HEAD, [master_metric_row(family) for family in FAMILIES]),
     ]
     return page(parts)
+
+
+METRIC_HEAD = ("name", "kind", "unit", "meaning")
+MEMBER_METRICS = {
+    "headrace_mount_master_unreachable": "Of a mount: 1 while the master does not answer",
+    "headrace_worker_master_unreachable": "Of a worker: the same",
+}
+
+
+def master_metric_row(family: Family) -> tuple[str, str, str, str]:
+    """One metric of the master."""
+    suffix = "_total" if family.kind == "counter" else ""
+    return f"`{family.name}{suffix}`", family.kind, family.unit, family.meaning
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "settings.md": settings_page,
+    "roles.md": roles_page,
     "options.md": options_page,
     "errors.md": errors_page,
     "exit-codes.md": exit_codes_page,

@@ -60,7 +60,9 @@ def tell(report: LoadReport, *, json: bool) -> None:
     if json:
         printer.as_json({**report.model_dump(mode="json"), "complete": report.complete})
     for error in report.errors[:_MOST_ERRORS]:
-        printer.say(f"error: {shown_path(error.path)}: {error.message}")
+        # A fault that the engine tells as one sentence names its file itself.
+        where = f"{shown_path(error.path)}: " if error.path else ""
+        printer.say(f"error: {where}{error.message}")
     if len(report.errors) > _MOST_ERRORS:
         printer.say(f"error: and {len(report.errors) - _MOST_ERRORS} more")
     word = {LoadAction.LOAD: "load", LoadAction.EVICT: "evict", LoadAction.UNPIN: "unpin"}[

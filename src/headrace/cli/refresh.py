@@ -1,29 +1,73 @@
-"""`headrace refresh`."""
+"""`headrace refresh`: a new list of files, for a mount of this machine or for a whole cluster."""
 
 from __future__ import annotations
 
-from headrace.cli import printer, words
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli import printer, roles, words
+from headrace.cli.asking import ask_master
 from headrace.cli.targets import reach
+from headrace.errors import ConfigError, UnsupportedError
 from headrace.settings.environment import Environment
+from headrace.settings.roles import LoadSettings
 from headrace.settings.sizes import format_size
+
+if TYPE_CHECKING:
+    from headrace.control.messages import Refreshed
+    from headrace.engine.status import RefreshReport
 
 
 def run(
-    target: words.Target,
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TARGET]",
+            help="A mountpoint or a path below it, the name of a mounted dataset, or an origin together with its "
+            "--cache; none for a cluster.",
+        ),
+    ] = None,
+    cluster: roles.Cluster = None,
     cache: words.Cache = None,
     option: words.Option = None,
     secret_file: words.SecretFile = None,
+    token_file: roles.TokenFile = None,
     json: words.Json = False,
 ) -> None:
     """Take a new snapshot of the origin's names; readers move on between opens."""
     environment = Environment.current()
-    settings = words.settings_of(environment, option=option, cache=cache, secret_file=secret_file)
-    reached = reach(target, settings, environment)
+    if target is None:
+        settings = roles.settings_of(LoadSettings, None, environment, master=cluster, token_file=token_file)
+        _refresh_cluster(settings, environment, json=json)
+        return
+    if cluster is not None:
+        raise ConfigError.of("a TARGET and a --cluster are different things to refresh", hint="name one")
+    dataset = words.settings_of(environment, option=option, cache=cache, secret_file=secret_file)
+    reached = reach(target, dataset, environment)
     with reached.engine as engine:
-        report = engine.refresh()
+        try:
+            report = engine.refresh()
+        except UnsupportedError as error:
+            hint = error.hint or "for a member of a cluster: headrace refresh --cluster URL"
+            raise UnsupportedError.of(error.message, hint=hint) from None
     if json:
         printer.as_json(report.model_dump(mode="json"))
+    _tell(reached.name, report)
+
+
+def _refresh_cluster(settings: LoadSettings, environment: Environment, *, json: bool) -> None:
+    if settings.master is None:
+        raise words.MissingWords("missing argument 'TARGET'; or give a --cluster", "headrace refresh")
+    master, token = roles.needed_master(settings.master), roles.needed_token(settings, environment)
+    report = ask_master(master, token, lambda client: client.refresh())
+    if json:
+        printer.as_json(report.model_dump(mode="json"))
+    _tell(master, report)
+
+
+def _tell(name: str, report: RefreshReport | Refreshed) -> None:
     printer.say(
-        f"refreshed {reached.name}: {report.added:,} added, {report.changed:,} changed, {report.removed:,} removed; "
+        f"refreshed {name}: {report.added:,} added, {report.changed:,} changed, {report.removed:,} removed; "
         f"{report.files:,} files, {format_size(report.bytes)}"
     )

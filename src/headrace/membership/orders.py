@@ -23,7 +23,7 @@ def drain(state: Membership, order: DrainAsked) -> Outcome:
         message = (
             f"draining {order.worker} would leave {left} active workers, and {order.least_active} are to stay"
         )
-        raise BusyError.of(message, hint="start another worker first, or ask for fewer to stay")
+        raise BusyError.of(message, hint="start another worker first")
     return _moved(state, worker, WorkerState.DRAINING, "is being drained")
 
 
@@ -61,7 +61,7 @@ def _present(state: Membership, name: str) -> Worker:
     worker = state.workers.get(name)
     if worker is None or worker.state in GONE:
         fault = "is not a worker of this cluster" if worker is None else f"is {worker.state} already"
-        raise ConfigError.of(f"'{name}' {fault}", hint="`headrace status` lists the workers")
+        raise ConfigError.of(f"'{name}' {fault}", hint="`headrace status --cluster URL` lists the workers")
     return worker
 
 

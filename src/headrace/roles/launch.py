@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ _PROGRAM = (sys.executable, "-P", "-m", "headrace.roles.supervisor")
 
 def launch(orders: MountOrders, environment: Environment) -> Answer:
     """Returns when the tree is mounted, and raises what kept it from being mounted."""
+    raise_file_limit()
     orders_descriptor = orders.to_descriptor()
     answer_descriptor, their_descriptor = os.pipe()
     descriptors = (orders_descriptor, their_descriptor)
@@ -62,7 +64,14 @@ def become_role(role: str, label: str, orders: Orders, environment: Environment)
     _become([sys.executable, "-P", "-m", f"headrace.roles.{role}", label], orders, environment)
 
 
+def raise_file_limit() -> None:
+    """Lets this process, and those that it starts, open as many files as it may: usual limits are far below our own."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def _become(program: Sequence[str], orders: Orders, environment: Environment) -> NoReturn:
+    raise_file_limit()
     descriptor = orders.to_descriptor()
     os.set_inheritable(descriptor, True)
     os.execve(sys.executable, [*program, str(descriptor)], _environment(environment))  # noqa: S606 - our own program

@@ -24,6 +24,7 @@ from headrace.roles.datasets import fingerprint
 from headrace.roles.listing import ListingEngine
 from headrace.roles.logs import start_python_log
 from headrace.roles.messages import MasterOrders
+from headrace.roles.places import host_name
 from headrace.settings.addresses import format_address, parse_address
 
 _log = logging.getLogger("headrace.master")
@@ -50,9 +51,8 @@ class MasterProcess:
             try:
                 port = await server.start(host, port)
                 self._listen_to_signals(cluster)
-                _log.info(
-                    "master: cluster %s at http://%s", orders.settings.cluster, format_address(host, port)
-                )
+                where = format_address(host or host_name(), port)
+                _log.info("master: cluster %s at http://%s", orders.settings.cluster, where)
                 await self._ended.wait()
                 await server.close()
             finally:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -9,3 +12,8 @@ class Model(BaseModel):
     """An immutable value that was checked when it was made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+def fault_text(fault: Mapping[str, Any]) -> str:
+    """What one fault of a `ValidationError` says, without the class that pydantic puts before sentences of ours."""
+    return str(fault["msg"]).removeprefix("Value error, ")

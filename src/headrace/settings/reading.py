@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from headrace.errors import ConfigError
 from headrace.settings.environment import Environment
 from headrace.settings.jindofs import is_properties, read_properties
-from headrace.settings.model import Model
+from headrace.settings.model import Model, fault_text
 from headrace.settings.roles import ROLES, OriginSettings, RoleSettings
 from headrace.settings.yaml_files import Document, Place, read_document
 
@@ -85,7 +85,9 @@ def _explain(error: ValidationError, role: type[Model], document: Document | Non
     key = ".".join(str(part) for part in place)
     where = f"{document.where(place)}: " if document and _stands_in(document, place) else ""
     if first["type"] != "extra_forbidden":
-        return ConfigError.of(f"{where}setting '{key}': {first['msg']}" if key else f"{where}{first['msg']}")
+        return ConfigError.of(
+            f"{where}setting '{key}': {fault_text(first)}" if key else f"{where}{fault_text(first)}"
+        )
     known = _model_at(role, place[:-1]).model_fields
     nearest = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
     hint = f"did you mean '{nearest[0]}'?" if nearest else f"known are {', '.join(known)}"

@@ -123,7 +123,7 @@ CASES = [
     (
         ["mount", "s3://b", "mnt", "--block-size", "3Mi", "--cache", "none"],
         3,
-        "error: setting 'block_size': Value error, a block is a power of two from 64Ki to 64Mi\n",
+        "error: setting 'block_size': a block is a power of two from 64Ki to 64Mi\n",
     ),
     (
         ["mount", "s3://b"],

@@ -11,6 +11,8 @@ from headrace.cli.main import main
 from headrace.cli.progress import duration, line
 from headrace.engine.registry import Registry, own_entry
 from headrace.engine.status import JobReport
+from headrace.errors import UnsupportedError
+from headrace.exits import ExitCode
 from headrace.settings.environment import Environment
 
 
@@ -126,6 +128,17 @@ def test_refresh_says_what_changed(
     capfd.readouterr()
     assert main(["refresh", "/mnt/shop"]) == 0
     assert capfd.readouterr().err.startswith("refreshed shop: 1 added, 0 changed, 0 removed;")
+
+
+def test_refresh_of_a_member_says_what_to_refresh(
+    mounted: SimpleNamespace, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refresh(_self):
+        raise UnsupportedError.of("a member of a cluster gets its list of files from the master")
+
+    monkeypatch.setattr(mounted.Engine, "refresh", refresh)
+    assert main(["refresh", "/mnt/shop"]) == ExitCode.UNSUPPORTED
+    assert "hint: for a member of a cluster: headrace refresh --cluster URL" in capfd.readouterr().err
 
 
 def test_status_shows_every_mount(mounted: SimpleNamespace, capfd: pytest.CaptureFixture[str]) -> None:

@@ -205,7 +205,8 @@ def test_a_load_runs_is_shown_and_cancelled(tmp_path: Path, module: SimpleNamesp
         report = await client.start_load(order)
         (lister,) = module.Lister.opened
         await until(lambda: bool(lister.jobs))
-        assert lister.loads == [([b"train/\xff \xe6"], {"replicas": 2, "bytes_per_second": 7})]
+        wishes = {"replicas": 2, "bytes_per_second": 7, "verify": False}
+        assert lister.loads == [([b"train/\xff \xe6"], wishes)]
 
         async def half() -> bool:
             return (await client.load(report.id)).done_bytes == 50

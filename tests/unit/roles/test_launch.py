@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import textwrap
@@ -120,3 +121,22 @@ def test_no_descriptor_is_left_behind(tmp_path: Path, monkeypatch: pytest.Monkey
     before = os.listdir("/proc/self/fd")
     launch.launch(orders(tmp_path), environment())
     assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+def test_a_process_may_open_as_many_files_as_the_machine_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    stand_in(
+        monkeypatch,
+        tmp_path,
+        """
+        import resource
+        Answer(files=resource.getrlimit(resource.RLIMIT_NOFILE)[0]).send(int(sys.argv[3]))
+        """,
+    )
+    try:
+        assert launch.launch(orders(tmp_path), environment()).files == hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
