@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from headrace.membership import (
     Event,
@@ -110,7 +111,14 @@ def measure(workers: int) -> Load:
 
 def tables(loads: Sequence[Load]) -> Iterator[str]:
     """The findings as Markdown."""
-    heads = ("workers", "heartbeats/s", "at the start", "CPU a heartbeat", "CPU a tick", "CPU of a new view")
+    heads: tuple[str, ...] = (
+        "workers",
+        "heartbeats/s",
+        "at the start",
+        "CPU a heartbeat",
+        "CPU a tick",
+        "CPU of a new view",
+    )
     heads += ("core used", "whole view", "sent to a reader when one leaves", "views of the start")
     yield from (f"| {' | '.join(heads)} |", "|---" * len(heads) + "|")
     for load in loads:
@@ -129,7 +137,7 @@ def _body(number: int) -> bytes:
         node=f"machine-{number}",
         capacity_bytes=(1, 2, 4)[number % 3] * 10**12,
         cached_bytes=123_456_789_012,
-        lease_socket="/run/headrace/training/lease.sock",
+        lease_socket=PurePosixPath("/run/headrace/training/lease.sock"),
     )
     return Heartbeat(facts=facts, incarnation=1).model_dump_json().encode()
 

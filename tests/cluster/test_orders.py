@@ -77,6 +77,15 @@ def test_what_is_evicted_is_gone_and_nothing_else(make_cluster) -> None:
     assert cluster.origin_object_bytes() == size + part
 
 
+def test_what_was_pinned_is_evicted_at_once_when_that_is_asked_for(make_cluster) -> None:
+    cluster = make_cluster(2, FILES)
+    cluster.load("train/class-0", flags=["--pin"])
+    part = cluster.content.below("train/class-0")
+    cluster.wait_for("it all", lambda status: status.cached_bytes == part)
+    cluster.load("train/class-0", flags=["--evict"])
+    cluster.wait_for("nothing", lambda status: status.cached_bytes == 0)
+
+
 def test_a_load_that_verifies_finds_damage_in_a_cache_and_fetches_it_again(make_cluster) -> None:
     cluster = make_cluster(2, FILES)
     cluster.load()

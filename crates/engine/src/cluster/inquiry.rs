@@ -111,8 +111,8 @@ impl Inquiry {
 
     /// The first bytes of the rest. Waits for a worker as long as the deadline allows.
     pub(super) async fn find_body(&self) -> Result<Body<Member>> {
-        let mut pause = FIRST_PAUSE;
-        let mut waiting = None;
+        let (mut pause, mut waiting) = (FIRST_PAUSE, None);
+        let has_waited = self.cluster.given_up.take(self.stripe, Instant::now());
         loop {
             let mut changed = self.cluster.changed.subscribe();
             let ring = self.cluster.ring();
@@ -124,7 +124,11 @@ impl Inquiry {
                 Round::Nobody(last) => last,
             };
             let left = self.deadline.saturating_duration_since(Instant::now());
+            if has_waited {
+                return Err(self.nobody_answered(last));
+            }
             if left.is_zero() {
+                self.cluster.given_up.note(self.stripe, Instant::now());
                 return Err(self.nobody_answered(last));
             }
             waiting.get_or_insert_with(|| self.start_waiting());
@@ -150,7 +154,8 @@ impl Inquiry {
                 Verdict::TryAnother => {}
             }
             refusals += usize::from(error.kind() == ErrorKind::PermissionDenied);
-            witnesses += usize::from(is_of_worker(&error));
+            // A worker that is about to end knows nothing of the origin.
+            witnesses += usize::from(is_of_worker(&error) && error.kind() != ErrorKind::Cancelled);
             last = Some(error);
             if witnesses >= WITNESSES {
                 break;
@@ -258,7 +263,8 @@ impl Inquiry {
         let path = String::from_utf8_lossy(&self.wanted.key.path).into_owned();
         let seconds = self.cluster.options.read_deadline.as_secs_f64();
         let message = format!("no worker could serve {path} for {seconds} s");
-        tracing::error!("{message}");
+        let reason = last.as_ref().map_or("no worker is known", |last| last.message());
+        tracing::error!(reason, "{message}");
         let error = Error::new(ErrorKind::Timeout, message)
             .with_hint("see `headrace status --cluster` for the workers; the deadline can be set (read_deadline)");
         match last {

@@ -5,7 +5,7 @@
 //! takes each byte from the storage system once. Both stand below `transfer`, which knows nothing of clusters.
 //!
 //! - `segments`, `candidates`, `verdict`: pure decisions;
-//! - `suspects`, `slow`, `hedging`: what was learnt about members that fail or lag;
+//! - `suspects`, `slow`, `hedging`: what was learnt about members that fail or lag; `given_up`: reads that waited in vain;
 //! - `peers`: the one thing asked of the network, so that tests can drive every failure;
 //! - `reading`: one segment of one file, from member to member until it is whole; `inquiry`: whom to ask for the rest of
 //!   it; `body`: what one member answers;
@@ -13,6 +13,7 @@
 
 mod body;
 mod candidates;
+mod given_up;
 mod handover_origin;
 mod hedging;
 mod holding;
@@ -53,6 +54,7 @@ pub use options::{ClusterOptions, Identity};
 pub use orders::{HoldOrder, orders};
 pub use peers::Peers;
 
+use given_up::GivenUp;
 use hedging::Hedging;
 use slow::Slow;
 use suspects::Suspects;
@@ -68,6 +70,7 @@ pub struct Cluster {
     peers: Arc<dyn Peers>,
     suspects: Suspects,
     slow: Slow,
+    given_up: GivenUp,
     hedging: Hedging,
     options: ClusterOptions,
     metrics: Metrics,
@@ -92,6 +95,7 @@ impl Cluster {
             peers,
             suspects: Suspects::default(),
             slow: Slow::default(),
+            given_up: GivenUp::default(),
             hedging: Hedging::new(options.identity.is_some()),
             options,
             metrics,
@@ -130,11 +134,11 @@ impl Cluster {
         self.peers.get(address, request).await
     }
 
-    /// Has every member carry out a command; what each reports. Fails with the first that cannot.
-    pub async fn tell_everybody(&self, command: &PeerCommand) -> Result<Vec<Value>> {
+    /// Has every member carry out a command; what each reports.
+    pub async fn tell_everybody(&self, command: &PeerCommand) -> Vec<Result<Value>> {
         let ring = self.ring();
         let asked = ring.view().members.iter().map(|member| self.peers.command(&member.address, command));
-        futures::future::try_join_all(asked).await
+        futures::future::join_all(asked).await
     }
 
     /// Where the worker on this machine lends its files, if there is one that does.

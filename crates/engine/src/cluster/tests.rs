@@ -247,6 +247,13 @@ fn with_nobody_there_until_the_deadline_the_read_says_so() {
         assert_eq!(error.kind(), ErrorKind::Timeout);
         assert!((28..40).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
         assert!(error.message().contains("file-1"), "{error}");
+        // The kernel's second request for the same read.
+        let (range, started) = (ByteRange::new(0, 10), tokio::time::Instant::now());
+        read(&cluster, 1, range).await.expect_err("nobody is there");
+        assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+        let started = tokio::time::Instant::now();
+        read(&cluster, 1, range).await.expect_err("nobody is there");
+        assert!(started.elapsed().as_secs() >= 28, "{:?}", started.elapsed());
     });
 }
 

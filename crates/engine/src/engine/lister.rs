@@ -112,12 +112,32 @@ impl Lister {
         Ok(HoldJob::start(self.cluster()?, Arc::new(orders), self.block_size, wish))
     }
 
-    /// Has every worker drop the files at and below `paths`; the bytes given back.
+    /// Has every worker drop the files at and below `paths`; the bytes given back. Fails when a worker does not answer,
+    /// after all others have done it.
     pub fn evict(&self, paths: &[impl AsRef<[u8]>]) -> Result<u64> {
-        let selected = self.select(paths)?;
-        let commands = selected.sources().map(|source| PeerCommand::Evict { key: (**source.key()).clone() });
-        let reports = self.tell_everybody(commands)?;
-        Ok(reports.iter().filter_map(|report| report["evicted_bytes"].as_u64()).sum())
+        let (selected, cluster) = (self.select(paths)?, self.cluster()?);
+        // Workers hear of the end of a pin with their next heartbeat only.
+        let commands = selected.sources().flat_map(|source| {
+            let unpin = PeerCommand::Pin { id: source.id(), pinned: false };
+            [unpin, PeerCommand::Evict { key: (**source.key()).clone() }]
+        });
+        let (mut evicted_bytes, mut failure) = (0, None);
+        self.runtime.block_on(async {
+            for command in commands {
+                for report in cluster.tell_everybody(&command).await {
+                    match report {
+                        Ok(report) => evicted_bytes += report["evicted_bytes"].as_u64().unwrap_or(0),
+                        Err(error) => failure = Some(error),
+                    }
+                }
+            }
+        });
+        match failure {
+            None => Ok(evicted_bytes),
+            Some(error) => Err(error
+                .with_context("evicted_bytes", evicted_bytes)
+                .with_hint("what the other workers held is gone; evict again when this one is back")),
+        }
     }
 
     /// The ids of the files at and below `paths`, as workers know them.
@@ -140,16 +160,5 @@ impl Lister {
 
     fn cluster(&self) -> Result<&Arc<Cluster>> {
         self.cluster.as_ref().ok_or_else(|| Error::new(ErrorKind::Unsupported, "no cluster is configured"))
-    }
-
-    fn tell_everybody(&self, commands: impl Iterator<Item = PeerCommand>) -> Result<Vec<Value>> {
-        let cluster = self.cluster()?;
-        self.runtime.block_on(async {
-            let mut reports = Vec::new();
-            for command in commands {
-                reports.extend(cluster.tell_everybody(&command).await?);
-            }
-            Ok(reports)
-        })
     }
 }

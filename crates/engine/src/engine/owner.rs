@@ -203,6 +203,11 @@ impl Owner {
 
     /// Brings every byte of the files at and below `paths` in; the job and the number it goes by.
     pub fn warm(&self, paths: &[impl AsRef<[u8]>]) -> Result<(u64, Arc<dyn Job>)> {
+        if self.store.is_none() && self.config.cluster.is_some() {
+            let message = "this mount keeps nothing itself: the workers of its cluster do";
+            let hint = "`headrace load --cluster URL PATH` brings data into their caches";
+            return Err(Error::new(ErrorKind::Unsupported, message).with_hint(hint));
+        }
         let job: Arc<dyn Job> = self.transfer.warm(Arc::new(self.tree.select(paths)?))?;
         Ok((self.jobs.add(job.clone()), job))
     }
