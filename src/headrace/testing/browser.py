@@ -27,6 +27,7 @@ _FLAGS = (
     "--headless=new",
     "--no-sandbox",  # which root cannot have
     "--disable-gpu",
+    "--hide-scrollbars",
     "--disable-dev-shm-usage",
     "--disable-background-networking",
     "--disable-component-update",
@@ -154,9 +155,10 @@ class Tab:
                 self.complaints.append(told["entry"]["text"])
 
     def open(self, url: str) -> None:
-        """Goes there; BrowserError when nothing answers."""
+        """Goes there, and returns when the page is whole; BrowserError when nothing answers."""
         if fault := self._call("Page.navigate", url=url).get("errorText"):
             raise BrowserError(f"{url}: {fault}")
+        self.wait_for("document.readyState === 'complete'")
 
     def resize(self, width: int, height: int) -> None:
         """In CSS pixels."""
