@@ -126,7 +126,7 @@ class Cluster:
         await self._take(outcome)
         # What a worker hands out is counted where it is read; only what it fetches is seen by nobody else.
         fetched = Traffic(origin_bytes=beat.traffic.origin_bytes)
-        self.throughput.note(f"worker/{beat.id}", str(beat.incarnation), fetched)
+        self.throughput.note(f"worker/{beat.id}", str(beat.incarnation), fetched, time.monotonic())
         reply = outcome.reply
         return HeartbeatAnswer(
             outlook=self.outlook(after_epoch=beat.known_epoch),
@@ -226,7 +226,6 @@ class Cluster:
             now_s = time.monotonic()
             await self._take(self.roster.tick(now_s))
             self.mounts.tick(now_s)
-            self.throughput.sample(time.time())
 
     async def _refresh_forever(self) -> None:
         # Also where the last snapshot is to do: the engine knows its origins only once it has begun.

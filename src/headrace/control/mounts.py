@@ -24,7 +24,7 @@ class Mounts:
         if beat.id not in self._heard and len(self._heard) >= MOST:
             return
         self._heard[beat.id] = (beat, now_s)
-        self._throughput.note(f"mount/{beat.id}", beat.instance, beat.traffic)
+        self._throughput.note(f"mount/{beat.id}", beat.instance, beat.traffic, now_s)
 
     def tick(self, now_s: float) -> None:
         """Forgets those that have been silent for long."""

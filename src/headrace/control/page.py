@@ -24,7 +24,13 @@ def page_bytes() -> bytes:
 def _policy() -> str:
     """What the browser lets the page do: its own script and style by their hashes, and questions to its own server."""
     text = page_bytes().decode("utf-8")
-    allowed = ["default-src 'none'", "connect-src 'self'", "img-src data:"]
+    allowed = [
+        "default-src 'none'",
+        "connect-src 'self'",
+        "img-src data:",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
     for directive, pattern in _PART.items():
         hashes = " ".join(f"'sha256-{_hash(part)}'" for part in pattern.findall(text))
         allowed.append(f"{directive} {hashes}")

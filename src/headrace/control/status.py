@@ -33,8 +33,13 @@ def cluster_status(cluster: Cluster, *, now_s: float, monotonic_s: float) -> dic
         "mounts": cluster.mounts.rows(monotonic_s),
         "loads": [load_row(report) for report in cluster.loads.reports()[:_MOST_SHOWN_LOADS]],
         "throughput": [
-            [round(each.at_s, 1), round(each.local), round(each.peer), round(each.origin)]
-            for each in cluster.throughput.samples()
+            [
+                round(now_s - monotonic_s + each.at_s, 1),
+                round(each.local),
+                round(each.peer),
+                round(each.origin),
+            ]
+            for each in cluster.throughput.samples(monotonic_s)
         ],
     }
 
@@ -75,6 +80,7 @@ def load_row(report: LoadReport) -> dict[str, Any]:
         "done_files": report.done_files,
         "total_files": report.total_files,
         "origin_bytes": report.origin_bytes,
+        "did_not_fit_bytes": report.did_not_fit_bytes,
         "faults": len(report.errors),
         "created_at_s": report.created_at_s,
         "ended_at_s": report.ended_at_s,

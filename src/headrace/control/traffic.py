@@ -1,19 +1,29 @@
-"""Throughput of the last minutes, from the counters that members report. Pure: time comes in."""
+"""Throughput of the last minutes, from the counters that members report. Pure: time comes in, by a steady clock.
+
+Members report at moments of their own, a mount every ten seconds. What one moved since its last report is spread over
+the time since then, so that a steady reader is a steady line. The last seconds are known only when all have reported.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from headrace.control.messages import Traffic
 
 KEPT_S = 900.0
 SAMPLE_EVERY_S = 5.0
+SETTLED_AFTER_S = 12.0
+"""A little more than the longest time between two reports of a mount."""
+_KEPT_SLOTS = int(KEPT_S / SAMPLE_EVERY_S)
+
+Moved = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Bytes a second of the whole cluster, around one moment (seconds since 1970)."""
+    """Bytes a second of the whole cluster, in the seconds before one moment."""
 
     at_s: float
     local: float
@@ -21,48 +31,76 @@ class Sample:
     origin: float
 
 
+@dataclass(frozen=True)
+class _Heard:
+    instance: str
+    traffic: Traffic
+    at_s: float
+
+
 @dataclass
 class Throughput:
-    """Sums what the members moved since the last sample."""
+    """Sums what the members moved, by slots of five seconds."""
 
-    kept_s: float = KEPT_S
-    _last: dict[str, tuple[str, Traffic]] = field(default_factory=dict)
-    _moved: list[int] = field(default_factory=lambda: [0, 0, 0])
-    _since_s: float | None = None
-    _samples: deque[Sample] = field(default_factory=deque)
+    _last: dict[str, _Heard] = field(default_factory=dict)
+    _moved: defaultdict[int, Moved] = field(default_factory=lambda: defaultdict(lambda: (0.0, 0.0, 0.0)))
+    _first: int | None = None
 
-    def note(self, member: str, instance: str, traffic: Traffic) -> None:
+    def note(self, member: str, instance: str, traffic: Traffic, now_s: float) -> None:
         """Takes a member's counters; those of a new instance began at zero, those of a first sight count from here."""
         known = self._last.get(member)
-        self._last[member] = (instance, traffic)
+        self._last[member] = _Heard(instance, traffic, now_s)
+        if self._first is None:
+            self._first = _slot(now_s)
         if known is None:
             return
-        before = known[1] if known[0] == instance else Traffic()
-        for number, (new, old) in enumerate(zip(_counters(traffic), _counters(before), strict=True)):
-            self._moved[number] += max(new - old, 0)
+        before = known.traffic if known.instance == instance else Traffic()
+        local, peer, origin = (
+            float(max(new - old, 0)) for new, old in zip(_counters(traffic), _counters(before), strict=True)
+        )
+        if local or peer or origin:
+            self._add((local, peer, origin), known.at_s, now_s)
 
     def forget(self, member: str) -> None:
         """Drops a member that is gone."""
         self._last.pop(member, None)
 
-    def sample(self, now_s: float) -> None:
-        """Closes a sample when it is time for one."""
-        if self._since_s is None:
-            self._since_s = now_s
-            return
-        elapsed_s = now_s - self._since_s
-        if 0 <= elapsed_s < SAMPLE_EVERY_S:
-            return
-        if elapsed_s > 0:
-            rates = [moved / elapsed_s for moved in self._moved]
-            self._samples.append(Sample(now_s, *rates))
-        self._moved, self._since_s = [0, 0, 0], now_s
-        while self._samples and self._samples[0].at_s < now_s - self.kept_s:
-            self._samples.popleft()
+    def samples(self, now_s: float) -> list[Sample]:
+        """The last fifteen minutes as far as they are known, oldest first."""
+        if self._first is None:
+            return []
+        end = _slot(now_s - SETTLED_AFTER_S)
+        none = (0.0, 0.0, 0.0)
+        return [
+            Sample(
+                (slot + 1) * SAMPLE_EVERY_S,
+                *(count / SAMPLE_EVERY_S for count in self._moved.get(slot, none)),
+            )
+            for slot in range(max(self._first, end - _KEPT_SLOTS), end)
+        ]
 
-    def samples(self) -> list[Sample]:
-        """The last fifteen minutes, oldest first."""
-        return list(self._samples)
+    def _add(self, moved: Moved, since_s: float, until_s: float) -> None:
+        for slot, share in _shares(max(since_s, until_s - KEPT_S), until_s):
+            local, peer, origin = self._moved[slot]
+            self._moved[slot] = (local + share * moved[0], peer + share * moved[1], origin + share * moved[2])
+        if len(self._moved) > 2 * _KEPT_SLOTS:
+            for slot in sorted(self._moved)[:-_KEPT_SLOTS]:
+                del self._moved[slot]
+
+
+def _shares(since_s: float, until_s: float) -> Iterator[tuple[int, float]]:
+    """The slots between two moments, and how much of that time lies in each."""
+    if until_s <= since_s:
+        yield _slot(until_s), 1.0
+        return
+    for slot in range(_slot(since_s), _slot(until_s) + 1):
+        begin_s = max(slot * SAMPLE_EVERY_S, since_s)
+        end_s = min((slot + 1) * SAMPLE_EVERY_S, until_s)
+        yield slot, max(end_s - begin_s, 0.0) / (until_s - since_s)
+
+
+def _slot(at_s: float) -> int:
+    return int(at_s // SAMPLE_EVERY_S)
 
 
 def _counters(traffic: Traffic) -> tuple[int, int, int]:

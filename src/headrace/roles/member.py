@@ -190,6 +190,8 @@ class Follower:
 
     async def _beat(self) -> MountHeartbeat:
         reads = (await asyncio.to_thread(self._engine.status)).reads
+        # What is read ahead comes from a worker first, and is a hit later.
+        local_bytes = max(reads.hit_bytes + reads.miss_bytes - reads.cluster_bytes, 0)
         return MountHeartbeat(
             id=self._orders.mount_id,
             instance=self._instance,
@@ -197,6 +199,5 @@ class Follower:
             mountpoint=str(self._mountpoint),
             known_epoch=self._epoch,
             snapshot_version=self._snapshot.version if self._snapshot else 0,
-            # The origins of a mount are the workers.
-            traffic=Traffic(local_bytes=reads.hit_bytes, peer_bytes=reads.origin_bytes),
+            traffic=Traffic(local_bytes=local_bytes, peer_bytes=reads.cluster_bytes),
         )

@@ -36,8 +36,12 @@ class ServerProcess:
         log_path: Path,
         prefix: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        pass_files: Sequence[int] = (),
     ) -> None:
-        """`prefix` (such as `ip netns exec NAME`) must exec, not fork. `environment` is added to ours."""
+        """`prefix` (such as `ip netns exec NAME`) must exec, not fork. `environment` is added to ours.
+
+        `pass_files` are descriptors that it shares with us.
+        """
         self.name = Path(command[0]).name
         self.log_path = log_path
         argv = [*prefix, *_die_with_parent(), *command]
@@ -49,6 +53,7 @@ class ServerProcess:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})},
                 start_new_session=True,
+                pass_fds=tuple(pass_files),
             )
 
     @property

@@ -75,6 +75,8 @@ pub struct ReadStatus {
     pub origin_bytes: u64,
     pub origin_requests: u64,
     pub origin_retries: u64,
+    /// Received from workers of a cluster.
+    pub cluster_bytes: u64,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -104,6 +106,7 @@ impl ReadStatus {
             origin_bytes: metrics.origin_bytes.get(),
             origin_requests: metrics.origin_requests.get(),
             origin_retries: metrics.origin_retries.get(),
+            cluster_bytes: metrics.cluster_read_bytes.get(),
         }
     }
 }
