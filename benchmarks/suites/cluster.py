@@ -18,7 +18,7 @@ from benchmarks.machine import touch_memory
 from benchmarks.samples import Row
 from benchmarks.session import Session
 from benchmarks.workloads import cold, raw_tcp
-from benchmarks.workloads.epochs import Cost, Epoch, finish_epoch, run_epoch, start_epoch
+from benchmarks.workloads.epochs import LOADERS, Cost, Epoch, finish_epoch, run_epoch, start_epoch
 from headrace.testing.cluster import ClusterBed, CommandError, Node, Rules, open_bed
 from headrace.testing.cluster.cluster_bed import BUCKET
 from headrace.testing.namespaces import can_make_namespaces
@@ -206,7 +206,7 @@ def _kill(session: Session, bucket: Path) -> None:
         cluster.bed.storage.set_rate(scale.link_bits_per_s)
         start = time.monotonic()
         readings = start_epoch(_trees(cluster, cluster.bed.nodes[:2]), flags=("--passes", "2"))
-        readings[0].wait_for_files(scale.cluster_files // 3)
+        readings[0].wait_for_files(scale.cluster_files // (3 * LOADERS))
         victim.kill(cluster.workers[victim.name])
         epoch = finish_epoch(readings, start, limit_s=2 * _patience_s(session))
     session.samples.add(rows.KILL_STALL, SUBJECT, epoch.longest_wait_s)

@@ -13,6 +13,8 @@ from headrace.testing.cluster.reading import Reading
 from headrace.testing.processes import processor_seconds
 
 GIGABYTE = 1e9
+LOADERS = 4
+"""Processes that read on each node."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,13 @@ class Epoch:
 
 
 def start_epoch(trees: Sequence[tuple[Node, Path]], *, flags: Sequence[str] = ()) -> list[Reading]:
-    """A reader for each node and tree, each in an order of its own; hashes nothing."""
+    """Readers for each node and tree, as many as a data loader has; each node has an order of its own. Hash nothing."""
     return [
-        Reading(node, tree, "--no-hash", "--drop", "--seed", str(number), *flags)
+        Reading(
+            node, tree, "--no-hash", "--drop", "--seed", str(number), "--part", f"{part}/{LOADERS}", *flags
+        )
         for number, (node, tree) in enumerate(trees)
+        for part in range(LOADERS)
     ]
 
 

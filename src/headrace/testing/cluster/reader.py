@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -138,6 +139,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--seed", type=int, help="reads in a shuffled order")
     parser.add_argument("--passes", type=int, default=1)
+    parser.add_argument(
+        "--part",
+        default="0/1",
+        help="NUMBER/COUNT: every COUNT-th file of the order, as one of COUNT loaders",
+    )
     parser.add_argument("--no-hash", action="store_true", help="does not look at what it reads")
     parser.add_argument(
         "--drop", action="store_true", help="takes files out of the page cache before reading"
@@ -146,9 +152,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     reader = Reader(chosen.root, keep_hashes=not chosen.no_hash, drop=chosen.drop)
     names = chosen.only or names_below(chosen.root)
+    number, count = map(int, chosen.part.split("/"))
     start, processor = time.monotonic(), time.process_time()
     files = size = errors = 0
-    for name in ordered(names, chosen.seed, chosen.passes):
+    for name in itertools.islice(ordered(names, chosen.seed, chosen.passes), number, None, count):
         done = reader.read(name)
         files, size, errors = files + 1, size + done.size_bytes, errors + bool(done.error)
         _tell({"file": asdict(done)})
