@@ -41,7 +41,6 @@ pub(super) struct Body<From> {
 enum Rescue<From> {
     NotYet,
     Asked(Helper<From>),
-    Over,
 }
 
 /// What comes next.
@@ -95,11 +94,12 @@ impl<From> Body<From> {
                 biased;
                 piece = self.stream.next() => Some(step(piece)),
                 body = helper => {
-                    self.rescue = Rescue::Over;
+                    // In vain: the next look comes as much later.
+                    self.lag += self.waited + started.elapsed();
+                    self.rescue = Rescue::NotYet;
                     body.map(|body| Step::Helped(Box::new(body)))
                 }
             },
-            Rescue::Over => Some(step(self.stream.next().await)),
         }
     }
 

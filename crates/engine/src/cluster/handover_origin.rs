@@ -234,21 +234,15 @@ impl Places {
         Box::pin(self.clone().rescue(late.clone(), rest))
     }
 
-    /// The rest from the origin in the place of `late`, which counts as slow when this answers. `None` when `late` is the
-    /// origin itself, or too many were rescued in vain lately.
+    /// The rest from the origin in the place of `late`; `None` when that is the origin itself, or not slow.
     async fn rescue(self, late: Step, rest: ByteRange) -> Option<Body<Step>> {
         let (Step::Cached(member) | Step::Fetch(member)) = late else { return None };
         let (cluster, started) = (&self.cluster, Instant::now());
-        if !cluster.hedging.take_rescue() {
+        if !cluster.is_slow(&self.ring, member).await {
             return None;
         }
         cluster.metrics.cluster_hedges.inc();
-        let mut stream = self.inner.read(&self.object, rest).await.ok()?;
-        // A request may be answered long before its first byte is there.
-        let first = stream.next().await?.ok()?;
-        cluster.hedging.rescued();
-        cluster.find_slow(&self.ring.member(member).id);
-        let stream = futures::stream::once(async { Ok(first) }).chain(stream).boxed();
+        let stream = self.inner.read(&self.object, rest).await.ok()?;
         let lag = cluster.hedging.lag(rest.length());
         Some(Body::new(Step::Origin, Answer { stream, range: rest, lag, started }))
     }

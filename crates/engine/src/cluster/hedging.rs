@@ -4,9 +4,8 @@
 //! as long as nineteen of twenty did lately, and for one read in twenty at most: more would only add load to members
 //! that are slow because they are busy.
 //!
-//! A rescue asks a member that may fetch from the origin. It is sent when a segment takes eight times as long as half of
-//! them did lately, three seconds at least, and for one read in a hundred at most: of a slow origin, not a slow member, it
-//! asks no more than that. One that was worth it costs nothing.
+//! A rescue asks a member that may fetch from the origin. It is thought of when a segment takes eight times as long as half
+//! of them did lately, three seconds at least, and sent when the member itself is slow (`slow`), not the origin.
 
 use std::time::Duration;
 
@@ -18,8 +17,6 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// Reads that earn one hedge.
 const READS_PER_HEDGE: u32 = 20;
 const MOST_SAVED: u32 = 10 * READS_PER_HEDGE;
-const READS_PER_RESCUE: u32 = 100;
-const MOST_RESCUES_SAVED: u32 = 3;
 /// Longer than a connection may be silent: whoever is not there at all is no case for a rescue.
 const SHORTEST_LAG: Duration = Duration::from_secs(3);
 /// Of workers among themselves, so that who waits for a worker does not blame it for another one.
@@ -37,7 +34,6 @@ struct State {
     /// Of one MiB.
     segments: Samples,
     credit: u32,
-    rescue_credit: u32,
 }
 
 /// The last durations of something.
@@ -54,7 +50,6 @@ impl Hedging {
             first_answers: Samples::default(),
             segments: Samples::default(),
             credit: 0,
-            rescue_credit: MOST_RESCUES_SAVED * READS_PER_RESCUE,
         }))
     }
 }
@@ -82,7 +77,6 @@ impl Hedging {
     pub(super) fn note(&self, took: Duration) {
         let mut state = self.0.lock();
         state.credit = (state.credit + 1).min(MOST_SAVED);
-        state.rescue_credit = (state.rescue_credit + 1).min(MOST_RESCUES_SAVED * READS_PER_RESCUE);
         state.first_answers.add(took);
     }
 
@@ -112,21 +106,6 @@ impl Hedging {
             state.credit -= READS_PER_HEDGE;
         }
         allowed
-    }
-
-    /// Takes the right to one rescue, if there is one.
-    pub(super) fn take_rescue(&self) -> bool {
-        let mut state = self.0.lock();
-        let allowed = state.rescue_credit >= READS_PER_RESCUE;
-        if allowed {
-            state.rescue_credit -= READS_PER_RESCUE;
-        }
-        allowed
-    }
-
-    /// Gives the right back: the member was slow indeed.
-    pub(super) fn rescued(&self) {
-        self.0.lock().rescue_credit += READS_PER_RESCUE;
     }
 }
 
@@ -158,16 +137,6 @@ mod tests {
         assert_eq!(hedging.lag(1 << 20), SHORTEST_LAG);
         (0..SAMPLES).for_each(|_| hedging.note_segment(Duration::from_secs(4), 4 << 20));
         assert_eq!((hedging.lag(1), hedging.lag(2 << 20)), (Duration::from_secs(8), Duration::from_secs(16)));
-    }
-
-    #[test]
-    fn one_read_in_a_hundred_may_be_rescued_in_vain() {
-        let hedging = Hedging::new(false);
-        assert_eq!((0..10).filter(|_| hedging.take_rescue()).count() as u32, MOST_RESCUES_SAVED);
-        (0..2 * READS_PER_RESCUE).for_each(|_| hedging.note(Duration::from_millis(1)));
-        assert!(hedging.take_rescue() && hedging.take_rescue() && !hedging.take_rescue());
-        hedging.rescued();
-        assert!(hedging.take_rescue() && !hedging.take_rescue());
     }
 
     #[test]

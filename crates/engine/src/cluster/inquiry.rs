@@ -218,21 +218,19 @@ impl Inquiry {
         Box::pin(async move { inquiry.rescue(&ring, late).await })
     }
 
-    /// The rest from the next member after `late`, which may have to fetch it; `None` when there is nobody else, or too
-    /// many were asked in vain lately. When this answers, `late` counts as slow.
+    /// The rest from the next member after `late`, which may have to fetch it; `None` when there is nobody else, or it is
+    /// not the member that is slow.
     async fn rescue(&self, ring: &Arc<Ring>, late: usize) -> Option<Body<Member>> {
         let cluster = &self.cluster;
         let found = self.candidates(ring, false, Some(late));
         let next = found.into_iter().find(|candidate| candidate.member != late)?;
-        if !cluster.options.hedge || !cluster.hedging.take_rescue() {
+        if !cluster.options.hedge || !cluster.is_slow(ring, late).await {
             return None;
         }
         cluster.metrics.cluster_hedges.inc();
         let request = GetRequest { direct: next.direct, ..self.wanted.request(self.rest) };
         let started = Instant::now();
         let stream = cluster.peers.get(&ring.member(next.member).address, &request).await.ok()??;
-        cluster.hedging.rescued();
-        cluster.find_slow(&ring.member(late).id);
         Some(self.body(ring, next.member, stream, started))
     }
 

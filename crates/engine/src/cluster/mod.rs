@@ -38,13 +38,14 @@ use arc_swap::ArcSwap;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Result;
 use crate::ids::{BlockSize, FileId};
 use crate::metrics::Metrics;
 use crate::origin::ByteStream;
-use crate::ring::{MemberId, Ring, View, stripe_of};
+use crate::ring::{Ring, View, stripe_of};
 use crate::wire::{GetRequest, PeerCommand};
 
 pub use handover_origin::HandoverOrigin;
@@ -183,10 +184,23 @@ impl Cluster {
         });
     }
 
-    /// Leaves a member that answers too late to the last for a while.
-    fn find_slow(&self, member: &MemberId) {
-        let lasting_s = self.slow.note(member, tokio::time::Instant::now()).as_secs();
-        tracing::warn!(member = %member.0, lasting_s, "worker is slow; asking others for a while");
+    /// Whether a member whose answer lags is slow itself, by comparison with any other one. One that is comes last for a
+    /// while.
+    async fn is_slow(&self, ring: &Ring, late: usize) -> bool {
+        let id = &ring.member(late).id;
+        if self.slow.contains(id, Instant::now()) {
+            return true;
+        }
+        let me = self.me(ring);
+        let mut others = (0..ring.view().members.len()).filter(|other| *other != late && Some(*other) != me);
+        let yardstick = others.find(|other| !self.suspects.contains(&ring.member(*other).id));
+        let alive = |member: usize| self.peers.is_alive(&ring.member(member).address);
+        let is_slow = slow::is_slow(alive(late), yardstick.map(alive)).await;
+        if is_slow && !self.slow.contains(id, Instant::now()) {
+            let lasting_s = self.slow.note(id, Instant::now()).as_secs();
+            tracing::warn!(member = %id.0, lasting_s, "worker is slow; asking others for a while");
+        }
+        is_slow
     }
 
     /// Asks again and again until the member answers (true), or is no longer known.
