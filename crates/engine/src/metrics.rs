@@ -74,6 +74,7 @@ pub struct Metrics {
     pub cluster_failovers: Counter,
     pub cluster_hedges: Counter,
     pub cluster_read_bytes: Counter,
+    pub cluster_own_node_bytes: Counter,
     pub cluster_forwarded_bytes: Counter,
     pub peer: PeerMetrics,
 }
@@ -311,6 +312,13 @@ impl Metrics {
                 "cluster_read",
                 Unit::Bytes,
                 "Bytes of file content received from workers",
+                Counter::default()
+            ),
+            cluster_own_node_bytes: register!(
+                r,
+                "cluster_own_node",
+                Unit::Bytes,
+                "Those of them that a worker of the same machine sent",
                 Counter::default()
             ),
             cluster_forwarded_bytes: register!(

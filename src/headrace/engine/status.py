@@ -66,7 +66,7 @@ class ReadReport(Report):
     origin_bytes: int = 0
     origin_requests: int = 0
     origin_retries: int = 0
-    cluster_bytes: int = Field(default=0, description="Bytes received from workers of a cluster")
+    cluster_bytes: int = Field(default=0, description="Bytes received from workers of other machines")
 
     @property
     def hit_ratio(self) -> float | None:

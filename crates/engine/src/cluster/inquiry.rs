@@ -94,6 +94,13 @@ impl Inquiry {
         self.cluster.metrics.cluster_read_bytes.inc_by(bytes);
     }
 
+    /// Counts bytes that did not have to leave the machine.
+    pub(super) fn note_sender(&self, sender: &Member, bytes: u64) {
+        if sender.ring.member(sender.number).node == self.cluster.options.node {
+            self.cluster.metrics.cluster_own_node_bytes.inc_by(bytes);
+        }
+    }
+
     /// Leaves a member whose answer broke off to the last; one that breaks off again makes the read pause, and the deadline
     /// holds for that, too.
     pub(super) async fn distrust(&mut self, member: &MemberId, error: Error) -> Result<()> {

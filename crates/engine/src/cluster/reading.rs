@@ -50,6 +50,7 @@ impl Reading {
             let error = match body.next(inquiry.rest.start, rescue).await {
                 Step::Piece(piece) if piece.len() as u64 <= self.inquiry.rest.length() => {
                     self.inquiry.advance(piece.len() as u64);
+                    self.inquiry.note_sender(&body.from, piece.len() as u64);
                     if self.inquiry.rest.is_empty() {
                         self.inquiry.cluster.hedging.note_segment(body.waited, body.asked_bytes);
                     }

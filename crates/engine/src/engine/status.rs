@@ -106,7 +106,7 @@ impl ReadStatus {
             origin_bytes: metrics.origin_bytes.get(),
             origin_requests: metrics.origin_requests.get(),
             origin_retries: metrics.origin_retries.get(),
-            cluster_bytes: metrics.cluster_read_bytes.get(),
+            cluster_bytes: metrics.cluster_read_bytes.get().saturating_sub(metrics.cluster_own_node_bytes.get()),
         }
     }
 }
