@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from pathlib import Path
 
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr
 
 from headrace.cli import printer, roles
 from headrace.cli.worker import limits_of
@@ -21,7 +21,6 @@ from headrace.settings.cluster import ClusterConfig
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig, LevelConfig, SnapshotPolicy, TransferConfig
 from headrace.settings.environment import Environment
-from headrace.settings.files import explain
 from headrace.settings.origins import ClusterOrigin, OriginMount
 from headrace.settings.paths import absolute
 from headrace.settings.roles import MemberSettings
@@ -83,14 +82,7 @@ def _config(
 def _levels(settings: MemberSettings) -> tuple[LevelConfig, ...]:
     if not settings.cache or tuple(settings.cache) == caches.NO_CACHE:
         return ()
-    try:
-        levels = caches.cache_levels(settings.cache, high=settings.high, low=settings.low)
-    except ValidationError as error:
-        raise explain(error, LevelConfig) from None
-    for level in levels:
-        for folder in level.folders:
-            caches.prepare_folder(folder)
-    return levels
+    return roles.prepared_levels(settings)
 
 
 def _mount_settings(settings: MemberSettings) -> MountSettings:

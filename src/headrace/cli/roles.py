@@ -6,19 +6,21 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from headrace.cli import printer
 from headrace.control.tokens import check_token, read_token
+from headrace.engine import caches
 from headrace.errors import ConfigError
 from headrace.settings.addresses import parse_master_url
 from headrace.settings.cluster import TlsConfig
 from headrace.settings.dataset import LogFormat
 from headrace.settings.engine import LevelConfig, TransferConfig
 from headrace.settings.environment import TOKEN_VARIABLE, Environment
+from headrace.settings.files import explain
 from headrace.settings.paths import absolute
 from headrace.settings.reading import role_settings
-from headrace.settings.roles import RoleSettings, TlsSettings
+from headrace.settings.roles import MemberSettings, RoleSettings, TlsSettings, WorkerSettings
 from headrace.settings.sizes import parse_size
 
 _R = TypeVar("_R", bound=RoleSettings)
@@ -109,6 +111,18 @@ def tls_of(settings: TlsSettings | None) -> TlsConfig | None:
         if not path.is_file():
             raise ConfigError.of(f"tls: the {name} {path} is not there")
     return TlsConfig(**files)
+
+
+def prepared_levels(settings: WorkerSettings | MemberSettings) -> tuple[LevelConfig, ...]:
+    """The cache levels that were asked for, with their folders made. Raises `ConfigError` for one that cannot be."""
+    try:
+        levels = caches.cache_levels(settings.cache, high=settings.high, low=settings.low)
+    except ValidationError as error:
+        raise explain(error, LevelConfig) from None
+    for level in levels:
+        for folder in level.folders:
+            caches.prepare_folder(folder)
+    return levels
 
 
 def cache_folders(levels: tuple[LevelConfig, ...]) -> list[Path]:

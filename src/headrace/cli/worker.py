@@ -21,7 +21,6 @@ from headrace.settings.addresses import parse_address
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.engine import EngineConfig, LevelConfig, Limits, TransferConfig
 from headrace.settings.environment import Environment
-from headrace.settings.files import explain
 from headrace.settings.paths import absolute
 from headrace.settings.roles import WorkerSettings
 from headrace.settings.sizes import parse_size
@@ -128,14 +127,7 @@ def cache_levels(settings: WorkerSettings) -> tuple[LevelConfig, ...]:
         raise ConfigError.of(
             "a worker needs a cache folder", hint="give --cache PATH:QUOTA, such as /ssd/headrace:80%"
         )
-    try:
-        levels = caches.cache_levels(settings.cache, high=settings.high, low=settings.low)
-    except ValidationError as error:
-        raise explain(error, LevelConfig) from None
-    for level in levels:
-        for folder in level.folders:
-            caches.prepare_folder(folder)
-    return levels
+    return roles.prepared_levels(settings)
 
 
 def limits_of(memory: str) -> Limits:
