@@ -125,7 +125,7 @@ class Loads:
     def resume(self) -> None:
         """Begins the restored loads that had not ended."""
         for report in sorted(self._reports.values(), key=lambda report: report.created_at_s):
-            if not report.state.ended and report.id not in self._tasks:
+            if not report.state.ended:
                 self._begin(report.id)
 
     async def close(self) -> None:
@@ -135,6 +135,9 @@ class Loads:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def _begin(self, load_id: str) -> None:
+        if load_id in self._tasks:
+            # Noted while the first snapshot was on its way: `resume` has begun it already.
+            return
         task = asyncio.create_task(self._run(load_id))
         self._tasks[load_id] = task
         task.add_done_callback(lambda _: self._tasks.pop(load_id, None))

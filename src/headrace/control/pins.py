@@ -47,7 +47,7 @@ class PinBoard:
             ids: Sequence[str] = ()
             for path in self.paths:
                 ids = [*ids, *await self._ids_below(path)]
-            if tuple(ids) != self.pins.ids:
+            if tuple(ids) != self.pins.ids or not self.pins.version:
                 # Never a number of an earlier master: what a worker knows under it may be other ids.
                 version = max(self.pins.version + 1, int(time.time() * 1000))
                 self.pins = Pins(version=version, ids=tuple(ids))

@@ -190,7 +190,8 @@ class WorkerProcess:
         if answer.outlook.view is not None:
             await asyncio.to_thread(self._worker.set_view, answer.outlook.view)
             self._remember(answer.outlook)
-        if answer.outlook.pins_version != self._pins_version:
+        # 0: a master that has just begun does not know yet. What is pinned stays so until it does.
+        if answer.outlook.pins_version not in (0, self._pins_version):
             await self._take_pins(client)
         await self._obey(answer.order)
 

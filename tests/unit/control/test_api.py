@@ -275,8 +275,8 @@ def test_what_was_ordered_survives_the_master(tmp_path: Path, module: SimpleName
     async def second(master: Running, client: ControlClient) -> None:
         assert {row["id"] for row in (await client.status())["workers"]} == {"w1", "w2"}
         assert (await client.heartbeat(heartbeat("w1"))).order is HeartbeatOrder.DRAIN
-        await until(lambda: bool(module.Lister.opened[-1].jobs))
-        assert module.Lister.opened[-1].loads[0][0] == [b"a"]
+        await until(lambda: len(module.Lister.opened) == 2 and bool(module.Lister.opened[1].jobs))
+        assert module.Lister.opened[1].loads[0][0] == [b"a"]
         assert len((await client.pins()).ids) == 1
 
     run(tmp_path, first)

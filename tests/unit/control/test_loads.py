@@ -1,0 +1,67 @@
+"""The master's loads around a runner whose jobs end when they are told to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.control.loads import Loads
+from headrace.control.messages import LoadOrder, LoadReport, LoadState
+
+
+class Job:
+    def __init__(self) -> None:
+        self.state = "running"
+
+    def progress(self) -> Mapping[str, Any]:
+        return {"state": self.state}
+
+    def cancel(self) -> None:
+        self.state = "cancelled"
+
+
+class Runner:
+    def __init__(self) -> None:
+        self.jobs: list[tuple[str, Job]] = []
+
+    def start(self, report: LoadReport) -> Job:
+        self.jobs.append((report.id, Job()))
+        return self.jobs[-1][1]
+
+
+async def until_ended(loads: Loads) -> None:
+    async with asyncio.timeout(20):
+        while not all(report.state.ended for report in loads.reports()):
+            await asyncio.sleep(0.01)
+
+
+def test_a_load_ordered_while_those_of_an_earlier_master_resume_runs_once() -> None:
+    async def test() -> None:
+        runner = Runner()
+        saving = asyncio.Event()
+        resumed = asyncio.Event()
+
+        async def save() -> None:
+            saving.set()
+            await resumed.wait()
+
+        loads = Loads(runner, save)
+        order = asyncio.create_task(loads.start(LoadOrder()))
+        await saving.wait()
+        loads.resume()
+        resumed.set()
+        report = await order
+        async with asyncio.timeout(20):
+            while not runner.jobs:
+                await asyncio.sleep(0.01)
+        # A second job would have been begun by now: threads are asked in order.
+        await asyncio.to_thread(lambda: None)
+        assert [load_id for load_id, _ in runner.jobs] == [report.id]
+        runner.jobs[0][1].state = "done"
+        await until_ended(loads)
+        assert loads.get(report.id).state is LoadState.DONE
+        await loads.close()
+        assert len(runner.jobs) == 1
+
+    asyncio.run(test())
