@@ -83,7 +83,8 @@ class Cluster:
 
     def __init__(self, rules: ClusterRules, engine: MasterEngine) -> None:
         self.rules = rules
-        self.roster = Roster(rules.policy, time.monotonic())
+        # By the clock, so that no earlier master of these workers has used the epochs that follow.
+        self.roster = Roster(rules.policy, time.monotonic(), first_epoch=int(time.time()))
         self.view: View = self.roster.empty_view
         self.shelf = Shelf(rules.snapshot_directory, engine)
         self.pin_board = PinBoard(engine.file_ids)

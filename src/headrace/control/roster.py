@@ -47,9 +47,9 @@ def policy_of(*, replicas: int, heartbeat_s: float, dead_after_s: float) -> Poli
 class Roster:
     """The workers of one cluster. Each step gives an outcome: what is to be saved, told, and handed out."""
 
-    def __init__(self, policy: Policy, now_s: float) -> None:
+    def __init__(self, policy: Policy, now_s: float, first_epoch: int = 1) -> None:
         self._policy = policy
-        self._state = membership.fresh(policy, now_s)
+        self._state = membership.fresh(policy, now_s, first_epoch)
         self._beats: dict[str, tuple[Heartbeat, float]] = {}
 
     @property

@@ -30,9 +30,12 @@ def hear(state: Membership, beat: Heartbeat, now_s: float) -> Outcome:
 
 def _catch_up(state: Membership, beat: Heartbeat, now_s: float) -> Membership:
     """A worker that knows a later view than its master: the state was lost, and epochs must not begin anew."""
+    is_learning = now_s < state.learning_until_s
+    if is_learning and 0 < beat.known_epoch < state.first_epoch:
+        # There was an earlier master: its other workers are given the time to report before they are moved away from.
+        state = replace(state, quiet_until_s=state.learning_until_s)
     if beat.known_epoch <= state.epoch:
         return state
-    is_learning = now_s < state.learning_until_s
     quiet_until_s = state.learning_until_s if is_learning else state.quiet_until_s
     return replace(state, epoch=beat.known_epoch, view=None, is_pending=True, quiet_until_s=quiet_until_s)
 

@@ -21,7 +21,7 @@ def publish(outcome: Outcome, now_s: float) -> Outcome:
 
 def publish_now(outcome: Outcome, now_s: float) -> Outcome:
     """The outcome with a new view and epoch."""
-    epoch = outcome.state.epoch + 1
+    epoch = max(outcome.state.epoch + 1, outcome.state.first_epoch)
     state = replace(_listed_since(outcome.state, epoch), epoch=epoch, is_pending=False, published_s=now_s)
     state = replace(state, view=_view(state))
     reply = outcome.reply and replace(outcome.reply, epoch=epoch)

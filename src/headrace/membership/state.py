@@ -57,6 +57,8 @@ class Membership:
     policy: Policy
     workers: Mapping[str, Worker]
     epoch: int = 0
+    first_epoch: int = 1
+    """That of the first view of a master that began with nothing."""
     view: View | None = None
     """What was published last. `None` when the next view is due whatever it says."""
     is_pending: bool = False
@@ -102,9 +104,18 @@ class Outcome:
     save: bool = False
 
 
-def fresh(policy: Policy, now_s: float) -> Membership:
-    """The state of a master that never ran, or that lost its state: for a while it learns from its workers."""
-    return Membership(policy=policy, workers={}, now_s=now_s, learning_until_s=now_s + policy.grace_s)
+def fresh(policy: Policy, now_s: float, first_epoch: int = 1) -> Membership:
+    """The state of a master that never ran, or that lost its state: for a while it learns from its workers.
+
+    `first_epoch` is to be later than all of an earlier master: a worker that never heard of those cannot tell it.
+    """
+    return Membership(
+        policy=policy,
+        workers={},
+        first_epoch=first_epoch,
+        now_s=now_s,
+        learning_until_s=now_s + policy.grace_s,
+    )
 
 
 def _matters(before: Worker | None, after: Worker) -> bool:

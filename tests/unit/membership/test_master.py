@@ -134,3 +134,18 @@ def test_worker_is_judged_by_the_interval_that_it_was_asked_for() -> None:
 def test_new_master_has_no_view_before_its_first_worker() -> None:
     outcome = step(fresh(Policy(), 0.0), Ticked(), 1.0)
     assert outcome.view is None and not outcome.save and outcome.state.epoch == 0
+
+
+def test_a_master_that_lost_its_state_uses_no_epoch_a_second_time() -> None:
+    """A worker that never heard of the earlier master cannot tell its epochs, and may be the first to report."""
+    cluster = Cluster(fresh(Policy(), 1000.0, first_epoch=5000))
+    cluster.do(beat("new"))
+    cluster.wait(cluster.state.policy.view_interval_s)
+    assert cluster.views[-1].epoch == 5000
+    cluster.do(beat("old-1", known_epoch=3, joined_epoch=2))
+    cluster.wait(1.0, "new", "old-1")
+    assert len(cluster.views) == 1, "the others of the earlier master have not reported yet"
+    cluster.do(beat("old-2", known_epoch=3, joined_epoch=2))
+    cluster.wait(cluster.state.policy.grace_s, "new", "old-1", "old-2")
+    assert cluster.listed == ["new", "old-1", "old-2"]
+    assert [view.epoch for view in cluster.views] == [5000, 5001]
