@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headrace.testing.cluster import Capability, Rules
 from headrace.testing.cluster.content import make_files
 
@@ -43,6 +45,25 @@ def test_a_second_epoch_takes_nothing_from_the_storage(make_cluster) -> None:
         reading.finish()
         assert not cluster.content.wrong(reading.files())
     assert cluster.origin_object_bytes() == before == cluster.content.size_bytes
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_full_links_between_workers_send_nobody_to_the_storage(make_cluster, replicas: int) -> None:
+    """Many readers, and peers whose links take seconds to give what is asked for: busy is not slow."""
+    cluster = make_cluster(3, make_files(24, MEBIBYTE), Rules(replicas=replicas))
+    if Capability.LINKS not in cluster.bed.capabilities:
+        pytest.skip("links cannot be limited here")
+    cluster.load()
+    for node in cluster.bed.nodes:
+        node.set_rate(40_000_000, received_bits_per_s=40_000_000)
+    readings = [
+        cluster.reading(node, "--drop", "--threads", "16", "--seed", str(seed))
+        for seed, node in enumerate(cluster.bed.nodes)
+    ]
+    for reading in readings:
+        reading.finish()
+        assert not cluster.content.wrong(reading.files())
+    assert cluster.origin_object_bytes() == cluster.content.size_bytes
 
 
 def test_what_the_master_tells_is_what_lies_in_the_caches(make_cluster) -> None:

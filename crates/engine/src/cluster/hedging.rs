@@ -20,7 +20,7 @@ const MOST_SAVED: u32 = 10 * READS_PER_HEDGE;
 /// Longer than a connection may be silent: whoever is not there at all is no case for a rescue.
 const SHORTEST_LAG: Duration = Duration::from_secs(3);
 /// Of workers among themselves, so that who waits for a worker does not blame it for another one.
-const SHORTEST_LAG_OF_WORKERS: Duration = Duration::from_millis(1500);
+const SHORTEST_LAG_OF_WORKERS: Duration = Duration::from_millis(1250);
 const LAG: f64 = 8.0;
 const MEBIBYTE: f64 = (1 << 20) as f64;
 

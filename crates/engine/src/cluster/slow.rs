@@ -11,8 +11,9 @@ use tokio::time::Instant;
 use crate::ring::MemberId;
 use crate::sync::Mutex;
 
-/// An answer that needs no bytes and no disk comes sooner than this, over any link that is good for reading.
-const PROMPT: Duration = Duration::from_millis(250);
+/// An answer that needs no bytes and no disk comes sooner than this, over any link that is good for reading. Only what the
+/// kernel has taken for sending goes before it: about 100 ms of a full link.
+const PROMPT: Duration = Duration::from_millis(500);
 /// With nobody to compare with.
 const PROMPT_ALONE: Duration = Duration::from_secs(1);
 /// How much later than the other one is slow.
@@ -76,7 +77,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn slow_is_who_answers_much_later_than_another() {
         for (late_ms, other_ms, expected) in
-            [(1, 1, false), (200, 1, false), (300, 1, true), (5000, 5000, false), (900, 300, false), (1300, 300, true)]
+            [(1, 1, false), (400, 1, false), (600, 1, true), (5000, 5000, false), (900, 300, false), (1300, 300, true)]
         {
             assert_eq!(is_slow(after(late_ms), Some(after(other_ms))).await, expected, "{late_ms} {other_ms}");
         }

@@ -1,4 +1,5 @@
-//! Everything that waits to be sent on one connection of the server: control frames first, then the answers in turn.
+//! Everything that waits to be sent on one connection of the server: control frames first, then answers to commands, then
+//! those with content in turn.
 //!
 //! An answer is one lane. A lane has credit, which the client gives, and a few slots: no more of its frames wait here,
 //! whatever the credit, so a client that does not read costs little memory.
@@ -37,7 +38,7 @@ impl Item {
 /// The right to have one frame waiting; counted as long as it waits.
 pub struct Place {
     _of_lane: OwnedSemaphorePermit,
-    _of_connection: OwnedSemaphorePermit,
+    _of_connection: Option<OwnedSemaphorePermit>,
     queued: UnsignedGauge,
 }
 
@@ -47,9 +48,19 @@ impl Drop for Place {
     }
 }
 
+/// What an answer may overtake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    Content,
+    /// The answer to a command: small, and awaited by those who judge a worker by the time that it takes. It must not wait
+    /// behind content, or a full link would look like a slow worker.
+    Command,
+}
+
 /// One answer under way.
 pub struct Lane {
     pub id: u32,
+    priority: Priority,
     pub gone: CancellationToken,
     credit: Mutex<i64>,
     more: Notify,
@@ -109,13 +120,13 @@ impl Outbox {
     }
 
     /// A lane for a new answer; `None` when that request number is in use.
-    pub fn open(&self, id: u32, credit: u32, gone: CancellationToken) -> Option<Arc<Lane>> {
+    pub fn open(&self, id: u32, priority: Priority, credit: u32, gone: CancellationToken) -> Option<Arc<Lane>> {
         let mut queues = self.queues.lock();
         if queues.lanes.contains_key(&id) {
             return None;
         }
         let (credit, slots) = (Mutex::new(i64::from(credit)), Arc::new(Semaphore::new(SLOTS_PER_LANE)));
-        let lane = Arc::new(Lane { id, gone, credit, more: Notify::new(), slots });
+        let lane = Arc::new(Lane { id, priority, gone, credit, more: Notify::new(), slots });
         queues.lanes.insert(id, (lane.clone(), VecDeque::new()));
         Some(lane)
     }
@@ -123,7 +134,10 @@ impl Outbox {
     /// Waits for room for one more frame of `lane`; `None` when the connection is over.
     pub async fn place(&self, lane: &Lane) -> Option<Place> {
         let of_lane = lane.slots.clone().acquire_owned().await.ok()?;
-        let of_connection = self.slots.clone().acquire_owned().await.ok()?;
+        let of_connection = match lane.priority {
+            Priority::Content => Some(self.slots.clone().acquire_owned().await.ok()?),
+            Priority::Command => None,
+        };
         self.queued.inc();
         Some(Place { _of_lane: of_lane, _of_connection: of_connection, queued: self.queued.clone() })
     }
@@ -136,7 +150,7 @@ impl Outbox {
         };
         items.push_back(item);
         if items.len() == 1 {
-            queues.turns.push_back(lane.id);
+            queues.take_turn(lane);
         }
         drop(queues);
         self.filled.notify_one();
@@ -186,6 +200,13 @@ impl Outbox {
 }
 
 impl Queues {
+    fn take_turn(&mut self, lane: &Lane) {
+        match lane.priority {
+            Priority::Content => self.turns.push_back(lane.id),
+            Priority::Command => self.turns.push_front(lane.id),
+        }
+    }
+
     fn pop(&mut self) -> Option<Next> {
         if !self.control.is_empty() {
             return Some(Next::Control(std::mem::take(&mut self.control)));
@@ -198,7 +219,7 @@ impl Queues {
             if item.ends_its_lane() {
                 self.lanes.remove(&id);
             } else if !items.is_empty() {
-                self.turns.push_back(id);
+                self.take_turn(&lane);
             }
             return Some(Next::Item(lane, item));
         }
@@ -231,8 +252,9 @@ mod tests {
     async fn lanes_take_turns_and_control_frames_go_first() {
         let gauge = UnsignedGauge::default();
         let outbox = Outbox::new(gauge.clone());
-        let [a, b] = [1, 2].map(|id| outbox.open(id, 9, CancellationToken::new()).expect("a free number"));
-        assert!(outbox.open(1, 9, CancellationToken::new()).is_none());
+        let [a, b] =
+            [1, 2].map(|id| outbox.open(id, Priority::Content, 9, CancellationToken::new()).expect("a free number"));
+        assert!(outbox.open(1, Priority::Content, 9, CancellationToken::new()).is_none());
         for last in [false, false, true] {
             assert!(push(&outbox, &a, last).await);
         }
@@ -245,13 +267,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_answer_to_a_command_waits_neither_behind_content_nor_for_room() {
+        let outbox = Outbox::new(UnsignedGauge::default());
+        let lane = |id, priority| outbox.open(id, priority, 9, CancellationToken::new()).expect("a free number");
+        let full = (1..=SLOTS as u32 / SLOTS_PER_LANE as u32).map(|id| lane(id, Priority::Content));
+        for content in full.collect::<Vec<_>>() {
+            for last in [false, false, true] {
+                assert!(push(&outbox, &content, last).await);
+            }
+        }
+        assert!(outbox.place(&lane(98, Priority::Content)).now_or_never().is_none(), "no room for content");
+        let command = lane(99, Priority::Command);
+        for last in [false, true] {
+            assert!(push(&outbox, &command, last).await);
+        }
+        assert_eq!(order(&outbox)[..3], [99, 99, 1]);
+    }
+
+    #[tokio::test]
     async fn a_cancelled_lane_sends_nothing_and_its_number_is_free() {
         let outbox = Outbox::new(UnsignedGauge::default());
-        let old = outbox.open(7, 9, CancellationToken::new()).expect("free");
+        let old = outbox.open(7, Priority::Content, 9, CancellationToken::new()).expect("free");
         push(&outbox, &old, false).await;
         outbox.cancel(7);
         assert!(old.gone.is_cancelled());
-        let new = outbox.open(7, 9, CancellationToken::new()).expect("free again");
+        let new = outbox.open(7, Priority::Content, 9, CancellationToken::new()).expect("free again");
         assert!(!push(&outbox, &old, true).await, "the old answer must not go out as the new one");
         assert!(push(&outbox, &new, true).await);
         assert_eq!(order(&outbox), [7]);
@@ -260,7 +300,7 @@ mod tests {
     #[tokio::test]
     async fn credit_may_be_overdrawn_once_and_is_then_waited_for() {
         let outbox = Outbox::new(UnsignedGauge::default());
-        let lane = outbox.open(1, 10, CancellationToken::new()).expect("free");
+        let lane = outbox.open(1, Priority::Content, 10, CancellationToken::new()).expect("free");
         assert!(lane.take_credit(100).now_or_never().is_some());
         lane.add_credit(90);
         assert!(lane.take_credit(1).now_or_never().is_none(), "nothing is left");

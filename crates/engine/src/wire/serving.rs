@@ -20,7 +20,7 @@ use crate::wire::fields::Fields;
 use crate::wire::frame::{ABSENT, Header, Kind, LAST, MAX_CONTROL_BYTES, control_frame, damaged};
 use crate::wire::limits::ServerLimits;
 use crate::wire::message::{GetRequest, PeerCommand};
-use crate::wire::outbox::{Item, Lane, Next, Outbox};
+use crate::wire::outbox::{Item, Lane, Next, Outbox, Priority};
 use crate::wire::read::{FrameReader, ended};
 use crate::wire::service::PeerService;
 use crate::wire::sink::{ChunkSink, Progress};
@@ -122,7 +122,7 @@ impl Connection {
             payload.split_first_chunk().ok_or_else(|| damaged("a request without a credit window"))?;
         let lane = self
             .outbox
-            .open(header.request, u32::from_le_bytes(*credit), self.over.child_token())
+            .open(header.request, priority_of(header.kind), u32::from_le_bytes(*credit), self.over.child_token())
             .ok_or_else(|| damaged(format!("request number {} is in use", header.request)))?;
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.shared.metrics.served_requests.inc();
@@ -269,6 +269,10 @@ impl Answer {
 fn panicked() -> Error {
     Error::new(ErrorKind::Unexpected, "a peer failed while it made an answer; its log says more")
         .with_retry(Retry::Temporary)
+}
+
+fn priority_of(kind: Kind) -> Priority {
+    if kind == Kind::Command { Priority::Command } else { Priority::Content }
 }
 
 fn busy() -> Error {
