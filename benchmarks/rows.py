@@ -73,6 +73,14 @@ CLUSTER_COLD = Row(
     Better.LOWER,
     LIMITED,
 )
+CLUSTER_COLD_FAST = Row(
+    "cluster-cold-fast",
+    "the same on a link that is as fast as this machine's processors",
+    "×",
+    Better.LOWER,
+    LIMITED,
+    compare=False,
+)
 CLUSTER_WARM = Row(
     "cluster-warm",
     "warm epoch of 4 nodes: use of the busiest link / raw TCP, links limited",

@@ -34,6 +34,8 @@ class Scale:
     listing_limit_s: float
     """A listing that takes longer is given up and named as such."""
     warm_limit_s: float
+    cluster_link_bits_per_s: int
+    """So slow that the storage's link is the bound of a cold epoch, and not the processors that all nodes share."""
     cluster_files: int
     """Files that each node of the cluster reads: enough that each worker has about its share of them."""
     cluster_file_bytes: int
@@ -67,8 +69,9 @@ DEFAULT = Scale(
     cold_limit_s=5.0,
     listing_limit_s=12.0,
     warm_limit_s=30.0,
+    cluster_link_bits_per_s=250_000_000,
     cluster_files=96,
-    cluster_file_bytes=6 * MEBIBYTE,
+    cluster_file_bytes=4 * MEBIBYTE,
     minutes=17.0,
 )
 
@@ -89,6 +92,7 @@ QUICK = Scale(
     cold_limit_s=2.0,
     listing_limit_s=5.0,
     warm_limit_s=8.0,
+    cluster_link_bits_per_s=250_000_000,
     cluster_files=32,
     cluster_file_bytes=4 * MEBIBYTE,
     minutes=4.0,

@@ -32,6 +32,7 @@ CALIBRATION_READS = 3
 SETTLE_S = 1.0
 COLD_ROWS = (rows.CLUSTER_BYTES, rows.CLUSTER_COLD)
 WARM_ROWS = (rows.CLUSTER_WARM,)
+FAST_ROWS = (rows.CLUSTER_COLD_FAST,)
 PEER_ROWS = (
     rows.PEER_LIMITED,
     rows.PEER_FREE,
@@ -49,7 +50,7 @@ def run(session: Session) -> None:
     """All rows of this group. Without namespaces there is no link to be limited, and no row."""
     remote = [one for one in session.contenders if one.kind is Kind.PEER or one.name == SUBJECT]
     if not can_make_namespaces():
-        for row in (*COLD_ROWS, *WARM_ROWS, *PEER_ROWS, *SCALE_ROWS, *KILL_ROWS):
+        for row in (*COLD_ROWS, *FAST_ROWS, *WARM_ROWS, *PEER_ROWS, *SCALE_ROWS, *KILL_ROWS):
             session.samples.leave_out(row, SUBJECT, "network namespaces need root")
         return
     bucket = session.work / "cluster-bucket"
@@ -68,6 +69,7 @@ def run(session: Session) -> None:
 def _headrace_alone(session: Session, subject: Contender, bucket: Path) -> None:
     """What has no counterpart among the peers."""
     steps: Sequence[tuple[str, Sequence[Row], Callable[[Session, Path], None]]] = (
+        ("cold epoch on a fast link", FAST_ROWS, _fast_link),
         ("reads from a peer", PEER_ROWS, _peers),
         ("4 nodes join 4", SCALE_ROWS, _scale_out),
         ("a worker is killed", KILL_ROWS, _kill),
@@ -109,17 +111,31 @@ def _peer_epoch(session: Session, contender: Contender, bucket: Path) -> None:
 def _cold_epoch(
     session: Session, contender: Contender, cluster: ClusterBed, trees: Sequence[tuple[Node, Path]]
 ) -> None:
-    scale, storage = session.scale, cluster.bed.storage
-    storage.set_rate(scale.link_bits_per_s)
-    rate = _plain_bytes_per_s(session, cluster)
+    bytes_times, time_times = _cold_times(session, cluster, trees, session.scale.cluster_link_bits_per_s)
+    session.samples.add(rows.CLUSTER_BYTES, contender.name, bytes_times)
+    session.samples.add(rows.CLUSTER_COLD, contender.name, time_times)
+
+
+def _fast_link(session: Session, bucket: Path) -> None:
+    with _cluster(bucket, session, NODES) as cluster:
+        trees = _trees(cluster, cluster.bed.nodes)
+        _, time_times = _cold_times(session, cluster, trees, session.scale.link_bits_per_s)
+    session.samples.add(rows.CLUSTER_COLD_FAST, SUBJECT, time_times)
+
+
+def _cold_times(
+    session: Session, cluster: ClusterBed, trees: Sequence[tuple[Node, Path]], rate_bits_per_s: int
+) -> tuple[float, float]:
+    """How many times its bytes, and the time that these need on the link, an epoch takes from the storage."""
+    size_bytes, storage = session.scale.cluster_bytes(), cluster.bed.storage
+    storage.set_rate(rate_bits_per_s)
+    needed_s = size_bytes / _plain_bytes_per_s(session, cluster)
     _touch_memory(session, len(trees))
-    needed_s = scale.cluster_bytes() / rate
     before = storage.link_bytes()
-    epoch = run_epoch(trees, limit_s=10 + 6 * len(trees) * needed_s, size_bytes=scale.cluster_bytes())
+    epoch = run_epoch(trees, limit_s=10 + 6 * len(trees) * needed_s, size_bytes=size_bytes)
     sent = (storage.link_bytes() - before).sent
     storage.set_rate(None)
-    session.samples.add(rows.CLUSTER_BYTES, contender.name, sent / scale.cluster_bytes())
-    session.samples.add(rows.CLUSTER_COLD, contender.name, epoch.seconds / needed_s)
+    return sent / size_bytes, epoch.seconds / needed_s
 
 
 def _warm_epoch(
@@ -127,7 +143,7 @@ def _warm_epoch(
 ) -> None:
     """Each node's link is limited both ways; what goes over them in the epoch goes from worker to node. Shares of so
     little data are not equal: whoever holds most has the busiest link, and the epoch cannot end before that."""
-    _limit_nodes(cluster, session.scale.link_bits_per_s)
+    _limit_nodes(cluster, session.scale.cluster_link_bits_per_s)
     raw = _raw(session, cluster, cluster.bed.nodes[:2])
     _touch_memory(session, len(trees))
     before = [node.link_bytes() for node, _ in trees]
@@ -203,7 +219,7 @@ def _kill(session: Session, bucket: Path) -> None:
     scale = session.scale
     with _cluster(bucket, session, 3) as cluster:
         victim = cluster.bed.nodes[2]
-        cluster.bed.storage.set_rate(scale.link_bits_per_s)
+        cluster.bed.storage.set_rate(scale.cluster_link_bits_per_s)
         start = time.monotonic()
         readings = start_epoch(_trees(cluster, cluster.bed.nodes[:2]), flags=("--passes", "2"))
         readings[0].wait_for_files(scale.cluster_files // (3 * LOADERS))
@@ -255,7 +271,7 @@ def _touch_memory(session: Session, readers: int) -> None:
 def _raw(session: Session, cluster: ClusterBed, nodes: Sequence[Node]) -> float:
     """Bytes a second of a plain sendfile between two nodes, as their links are now."""
     sender, receiver = nodes
-    size = min(session.scale.cluster_bytes(), session.scale.link_bits_per_s // 8)
+    size = min(session.scale.cluster_bytes(), session.scale.cluster_link_bits_per_s // 4)
     return raw_tcp.sendfile(sender, receiver, _some_file(cluster.bucket), size).bytes_per_s
 
 
@@ -272,4 +288,4 @@ def _plain_bytes_per_s(session: Session, cluster: ClusterBed) -> float:
 
 def _patience_s(session: Session) -> float:
     """Generous: ten times what the limited link needs for the data of all nodes."""
-    return 30 + 10 * NODES * session.scale.cluster_bytes() * 8 / session.scale.link_bits_per_s
+    return 30 + 10 * NODES * session.scale.cluster_bytes() * 8 / session.scale.cluster_link_bits_per_s

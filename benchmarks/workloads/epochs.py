@@ -13,8 +13,13 @@ from headrace.testing.cluster.reading import Reading
 from headrace.testing.processes import processor_seconds
 
 GIGABYTE = 1e9
-LOADERS = 4
+LOADERS = 2
 """Processes that read on each node."""
+THREADS = 8
+"""Files that each of them reads at once: a node has as many reads under way as an input pipeline of 16 workers."""
+LEAD_S = 1.0
+LEAD_OF_A_READER_S = 0.1
+"""Readers begin together, as the ranks of a job do: an interpreter needs this long to start on a core of its own."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,11 @@ def start_epoch(trees: Sequence[tuple[Node, Path]], *, flags: Sequence[str] = ()
     """Readers for each node and tree, as many as a data loader has; each node has an order of its own. Hash nothing."""
     return [
         Reading(
-            node, tree, "--no-hash", "--drop", "--seed", str(number), "--part", f"{part}/{LOADERS}", *flags
+            node,
+            tree,
+            *("--no-hash", "--drop", "--threads", str(THREADS)),
+            *("--seed", str(number), "--part", f"{part}/{LOADERS}"),
+            *flags,
         )
         for number, (node, tree) in enumerate(trees)
         for part in range(LOADERS)
@@ -58,8 +67,9 @@ def start_epoch(trees: Sequence[tuple[Node, Path]], *, flags: Sequence[str] = ()
 
 def run_epoch(trees: Sequence[tuple[Node, Path]], *, limit_s: float, size_bytes: int) -> Epoch:
     """Reads everything everywhere; OSError for a read that failed, TimeoutError after `limit_s`."""
-    start = time.monotonic()
-    done = finish_epoch(start_epoch(trees), start, limit_s=limit_s)
+    start = time.monotonic() + LEAD_S + LEAD_OF_A_READER_S * LOADERS * len(trees)
+    readings = start_epoch(trees, flags=("--start-at", repr(start)))
+    done = finish_epoch(readings, start, limit_s=limit_s)
     if done.errors or done.size_bytes != size_bytes * len(trees):
         raise OSError(
             f"{done.errors} reads failed; {done.size_bytes} of {size_bytes * len(trees)} bytes were read"

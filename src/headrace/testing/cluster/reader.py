@@ -67,7 +67,7 @@ class Reader:
     """Reads files below a root, in an order of its own."""
 
     def __init__(self, root: Path, *, keep_hashes: bool, drop: bool) -> None:
-        """Hashing costs a core about 1 s a GB; `drop` takes each file out of the page cache before it is read, and after.
+        """Hashing costs a core about 1 s a GB; `drop` takes a file out of the page cache before it is read, and after.
 
         After it, because pages that are freed at once are taken again by the next read. Where the machine is a virtual
         one that gives free pages back to its host, each page that was not used lately costs a fault in the host:
