@@ -52,6 +52,7 @@ def _machine(run: Run) -> Iterator[str]:
     yield f"- data: {run.scale.data_bytes() / 2**30:.1f} GiB"
     yield f"- data of the cluster: {run.scale.cluster_bytes() / 2**30:.2f} GiB, read by each node"
     yield f"- limited link: {run.scale.link_bits_per_s / 1e6:,.0f} Mbit/s"
+    yield f"- links of the cluster: {run.scale.cluster_link_bits_per_s / 1e6:,.0f} Mbit/s"
     yield from (f"- {name}: {version}" for name, version in run.versions.items())
     yield from (f"- left out: {name} ({reason})" for name, reason in run.left_out.items())
     yield ""
