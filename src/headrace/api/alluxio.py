@@ -1,0 +1,116 @@
+"""AlluxioRuntime: the engine behind a dataset, in the fields that users of Alluxio know."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from headrace.api.base import ApiModel, Count, Flag, Positive, Words
+from headrace.api.containers import (
+    ImagePullPolicy,
+    LocalReference,
+    Port,
+    Resources,
+    VersionSpec,
+    Volume,
+    VolumeMount,
+)
+from headrace.api.identities import User
+from headrace.api.metadata import PodMetadata
+from headrace.api.names import API_VERSION, ApiVersion
+from headrace.api.resource import LABEL_NAME_RULE, Resource
+from headrace.api.runtime_parts import (
+    FuseCleanPolicy,
+    InitUsers,
+    NetworkMode,
+    RuntimeManagement,
+    RuntimeStatus,
+)
+from headrace.api.tiers import TieredStore
+
+
+class AlluxioComponent(ApiModel):
+    """One role of the runtime."""
+
+    replicas: Positive | None = Field(None, description="Number of processes; 1 when absent")
+    jvm_options: tuple[str, ...] = Field((), description="Options of the Java machine")
+    properties: Words = Field(default_factory=dict, description="Properties of the role")
+    ports: dict[str, Port] = Field(default_factory=dict, description="Ports by name")
+    resources: Resources | None = Field(None, description="Resources of its containers")
+    env: Words = Field(default_factory=dict, description="Environment of its containers")
+    enabled: Flag | None = Field(None, description="Whether the role runs; for apiGateway only")
+    node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it runs on")
+    network_mode: NetworkMode | None = Field(
+        None, description="Which network its pods are in; the host's when absent"
+    )
+    volume_mounts: tuple[VolumeMount, ...] = Field((), description="Volumes in its containers")
+    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of its pods")
+    image_pull_secrets: tuple[LocalReference, ...] = Field((), description="Secrets for pulling images")
+
+
+class AlluxioFuse(ApiModel):
+    """The mount process on each node."""
+
+    image: str | None = Field(None, description="Image without its tag")
+    image_tag: str | None = Field(None, description="Tag of the image")
+    image_pull_policy: ImagePullPolicy | None = Field(None, description="When the image is pulled")
+    image_pull_secrets: tuple[LocalReference, ...] = Field((), description="Secrets for pulling images")
+    jvm_options: tuple[str, ...] = Field((), description="Options of the Java machine")
+    properties: Words = Field(default_factory=dict, description="Properties of the mount process")
+    env: Words = Field(default_factory=dict, description="Environment of its container")
+    resources: Resources | None = Field(None, description="Resources of its container")
+    args: tuple[str, ...] = Field((), description="Arguments of the mount process")
+    node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it may run on")
+    clean_policy: FuseCleanPolicy | None = Field(
+        None, description="When it leaves a node; OnRuntimeDeleted when absent"
+    )
+    network_mode: NetworkMode | None = Field(
+        None, description="Which network its pod is in; the host's when absent"
+    )
+    volume_mounts: tuple[VolumeMount, ...] = Field((), description="Volumes in its container")
+    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of its pod")
+
+
+class DataPolicy(ApiModel):
+    """How blocks are kept."""
+
+    replicas: Count | None = Field(None, description="Workers that keep each block; 1 when absent")
+    pin: Flag | None = Field(None, description="Blocks that were loaded are never evicted")
+
+
+class AlluxioRuntimeSpec(ApiModel):
+    """How the data of a dataset is cached."""
+
+    alluxio_version: VersionSpec | None = Field(None, description="Image of the engine")
+    master: AlluxioComponent | None = Field(None, description="The master")
+    job_master: AlluxioComponent | None = Field(None, description="The master of Alluxio's job service")
+    worker: AlluxioComponent | None = Field(None, description="The workers, which keep blocks")
+    job_worker: AlluxioComponent | None = Field(None, description="The workers of Alluxio's job service")
+    api_gateway: AlluxioComponent | None = Field(None, description="The gateway for programs that speak HTTP")
+    init_users: InitUsers | None = Field(None, description="The container that makes users")
+    fuse: AlluxioFuse | None = Field(None, description="The mount process on each node")
+    properties: Words = Field(default_factory=dict, description="Properties of all roles")
+    jvm_options: tuple[str, ...] = Field((), description="Options of the Java machines of all roles")
+    tieredstore: TieredStore | None = Field(None, description="Levels of each worker's cache")
+    data: DataPolicy | None = Field(None, description="How blocks are kept")
+    replicas: Count = Field(1, description="Number of workers")
+    run_as: User | None = Field(None, description="User and group of all processes")
+    disable_prometheus: Flag | None = Field(None, description="Offer no metrics")
+    hadoop_config: str | None = Field(None, description="ConfigMap with hdfs-site.xml and core-site.xml")
+    volumes: tuple[Volume, ...] = Field((), description="Volumes for volumeMounts")
+    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of all pods")
+    management: RuntimeManagement | None = Field(None, description="How the runtime is looked after")
+    image_pull_secrets: tuple[LocalReference, ...] = Field((), description="Secrets for pulling images")
+
+
+class AlluxioRuntime(Resource):
+    """The cache of the dataset of the same name, in the fields of Alluxio."""
+
+    named_as_label = True
+    rules = (LABEL_NAME_RULE,)
+
+    api_version: ApiVersion = Field(API_VERSION, description="Version of the API")
+    kind: Literal["AlluxioRuntime"] = Field("AlluxioRuntime", description="Kind of the object")
+    spec: AlluxioRuntimeSpec = Field(AlluxioRuntimeSpec(), description="How the data is cached")
+    status: RuntimeStatus | None = Field(None, description="What is known of it")

@@ -1,0 +1,16 @@
+"""Keys of the map `cacheStates`, alike in the status of datasets and runtimes."""
+
+from __future__ import annotations
+
+CACHED = "cached"
+CACHE_CAPACITY = "cacheCapacity"
+CACHED_PERCENTAGE = "cachedPercentage"
+CACHE_HIT_RATIO = "cacheHitRatio"
+LOCAL_HIT_RATIO = "localHitRatio"
+REMOTE_HIT_RATIO = "remoteHitRatio"
+CACHE_THROUGHPUT_RATIO = "cacheThroughputRatio"
+LOCAL_THROUGHPUT_RATIO = "localThroughputRatio"
+REMOTE_THROUGHPUT_RATIO = "remoteThroughputRatio"
+LOW_WATER_MARK = "lowWaterMark"
+HIGH_WATER_MARK = "highWaterMark"
+NON_CACHEABLE = "nonCacheable"

@@ -1,0 +1,91 @@
+"""Facts about an object, one a type, with since when and why: the words that other programs may rely on."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from headrace.api.base import ApiModel
+from headrace.api.times import Time
+
+Truth = Literal["True", "False", "Unknown"]
+
+
+class DatasetConditionType(StrEnum):
+    """What is said of a dataset."""
+
+    RUNTIME_SCHEDULED = "RuntimeScheduled"
+    READY = "Ready"
+    NOT_READY = "NotReady"
+    UPDATE_READY = "UpdateReady"
+    UPDATING = "Updating"
+    INITIALIZED = "Initialized"
+
+
+class DatasetReason(StrEnum):
+    """Why, for a dataset: the reasons that Fluid's users know."""
+
+    READY = "DatasetReady"
+    UPDATING = "DatasetUpdating"
+    FAILED = "DatasetFailed"
+    FAILED_TO_SETUP = "DatasetFailedToSetup"
+
+
+class RuntimeConditionType(StrEnum):
+    """What is said of a runtime."""
+
+    MASTER_INITIALIZED = "MasterInitialized"
+    MASTER_READY = "MasterReady"
+    WORKERS_INITIALIZED = "WorkersInitialized"
+    WORKERS_READY = "WorkersReady"
+    WORKERS_SCALED_IN = "WorkersScaledIn"
+    WORKERS_SCALED_OUT = "WorkersScaledOut"
+    FUSES_INITIALIZED = "FusesInitialized"
+    FUSES_READY = "FusesReady"
+    FUSES_SCALED_IN = "FusesScaledIn"
+    FUSES_SCALED_OUT = "FusesScaledOut"
+
+
+class OperationConditionType(StrEnum):
+    """How an operation ended."""
+
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+
+
+class OperationReason(StrEnum):
+    """Why, for an operation."""
+
+    TARGET_DATASET_NAMESPACE_NOT_SAME = "TargetDatasetNamespaceNotSame"
+    TARGET_SSH_SECRET_NAME_NOT_SET = "TargetSSHSecretNameNotSet"  # noqa: S105
+    PATH_NOT_SUPPORTED = "PathNotSupported"
+    BACKUP_SUCCESSFUL = "BackupSuccessful"
+    BACKUP_FAILED = "BackupFailed"
+    PROCESSOR_NOT_SPECIFIED = "ProcessorNotSpecified"
+    MULTIPLE_PROCESSOR_SPECIFIED = "MultipleProcessorSpecified"
+    CONFLICT_MOUNT_PATH = "ConflictMountPath"
+    SCHEDULE_NOT_SPECIFIED = "ScheduleNotSpecified"
+
+
+class DatasetCondition(ApiModel):
+    """One fact about a dataset."""
+
+    type: str = Field(description="What is said, such as Ready")
+    status: Truth = Field(description="Whether it is so")
+    reason: str | None = Field(None, description="Why, in one word for programs")
+    message: str | None = Field(None, description="Why, in a sentence for people")
+    last_update_time: Time | None = Field(None, description="When this was written")
+    last_transition_time: Time | None = Field(None, description="When status last changed")
+
+
+class Condition(ApiModel):
+    """One fact about a runtime or an operation."""
+
+    type: str = Field(description="What is said, such as WorkersReady or Complete")
+    status: Truth = Field(description="Whether it is so")
+    reason: str | None = Field(None, description="Why, in one word for programs")
+    message: str | None = Field(None, description="Why, in a sentence for people")
+    last_probe_time: Time | None = Field(None, description="When it was last looked at")
+    last_transition_time: Time | None = Field(None, description="When status last changed")

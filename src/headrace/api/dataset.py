@@ -1,0 +1,172 @@
+"""The Dataset: a name for origins mounted in one tree, and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from headrace.api.base import ApiModel, Count, CrossFault, Long, Rule, Words
+from headrace.api.conditions import DatasetCondition
+from headrace.api.identities import User
+from headrace.api.mounts import EncryptOption, Mount, repeated_names, repeated_places, scheme_of
+from headrace.api.names import API_VERSION, ApiVersion
+from headrace.api.resource import LABEL_NAME_RULE, Resource
+from headrace.api.scheduling import CacheAffinity, Toleration
+
+
+class DatasetPhase(StrEnum):
+    """Where a dataset stands."""
+
+    NONE = ""
+    PENDING = "Pending"
+    BOUND = "Bound"
+    NOT_BOUND = "NotBound"
+    FAILED = "Failed"
+    UPDATING = "Updating"
+    DATA_MIGRATING = "DataMigrating"
+
+
+class Placement(StrEnum):
+    """Whether a node may hold workers of more than one dataset."""
+
+    EXCLUSIVE = "Exclusive"
+    DEFAULT = ""
+    SHARED = "Shared"
+
+
+class AccessMode(StrEnum):
+    """Who may read and write the volume, in Kubernetes' words."""
+
+    READ_ONLY_MANY = "ReadOnlyMany"
+    READ_WRITE_MANY = "ReadWriteMany"
+    READ_WRITE_ONCE = "ReadWriteOnce"
+    READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+
+
+class BoundRuntime(ApiModel):
+    """A runtime that serves a dataset."""
+
+    name: str | None = Field(None, description="Name of the runtime")
+    namespace: str | None = Field(None, description="Namespace of the runtime")
+    category: str | None = Field(None, description="What it does for the dataset: Accelerate")
+    type: str | None = Field(None, description="Kind of runtime: alluxio, jindo")
+    master_replicas: Count | None = Field(None, description="Number of its masters")
+
+
+def check_local_or_claim(address: str) -> str:
+    """A place that is a folder of a node, or in a volume."""
+    if scheme_of(address) not in {"local", "pvc"}:
+        raise ValueError("is no place for a backup: write local:///folder or pvc://claim/folder")
+    if ".." in address.split("/"):
+        raise ValueError("may not hold '..'")
+    return address
+
+
+BackupPlace = Annotated[str, Field(max_length=4096), AfterValidator(check_local_or_claim)]
+"""`local:///folder` or `pvc://claim/folder`."""
+
+
+class DataRestoreLocation(ApiModel):
+    """A backup to start from."""
+
+    path: BackupPlace | None = Field(
+        None, description="Where the backup lies: local:///folder or pvc://claim/folder"
+    )
+    node_name: str | None = Field(None, description="Node that holds it, for local://")
+
+
+class DatasetSpec(ApiModel):
+    """What a dataset is made of."""
+
+    rules = (
+        Rule(
+            "!has(self.mounts) || self.mounts.all(m, !has(m.path) || "
+            "self.mounts.exists_one(n, has(n.path) && n.path == m.path))",
+            "each mount needs a path of its own",
+        ),
+    )
+
+    mounts: Annotated[tuple[Mount, ...], Field(min_length=1, max_length=128)] | None = Field(
+        None, description="Origins of the data, merged in one tree"
+    )
+    owner: User | None = Field(None, description="Owner of the files as users see them")
+    node_affinity: CacheAffinity | None = Field(None, description="Nodes on which data may be cached")
+    tolerations: tuple[Toleration, ...] = Field((), description="Taints that master and workers put up with")
+    access_modes: tuple[AccessMode, ...] = Field(
+        (),
+        description="Access modes of the volume; [ReadOnlyMany] when absent. One of them read-only: all is",
+    )
+    runtimes: tuple[BoundRuntime, ...] = Field(
+        (), description="Runtimes; a runtime binds by its name, so this has no effect"
+    )
+    placement: Placement | None = Field(
+        None, description="Exclusive (default): a node holds workers of one dataset only; Shared: of several"
+    )
+    data_restore_location: DataRestoreLocation | None = Field(None, description="A backup to start from")
+    shared_options: Words = Field(
+        default_factory=dict, description="Options of every mount; a mount's own weigh more"
+    )
+    shared_encrypt_options: Annotated[tuple[EncryptOption, ...], Field(max_length=64)] = Field(
+        (), description="Secret options of every mount; a mount's own weigh more"
+    )
+
+    def cross_faults(self) -> Iterator[CrossFault]:
+        """Mounts beside each other; options once."""
+        yield from repeated_places(self.mounts or ())
+        yield from repeated_names(self.shared_encrypt_options, "sharedEncryptOptions")
+        location = self.data_restore_location
+        if location and location.path and scheme_of(location.path) == "local" and not location.node_name:
+            yield CrossFault(
+                ("dataRestoreLocation", "nodeName"), "is missing: a backup in local:// is on one node"
+            )
+        if len(set(self.access_modes)) != len(self.access_modes):
+            yield CrossFault(("accessModes",), "names a mode twice")
+
+
+class HcfsStatus(ApiModel):
+    """How Hadoop programs reach the dataset."""
+
+    endpoint: str | None = Field(None, description="Address, or N/A")
+    underlayer_file_system_version: str | None = Field(None, description="Version of the protocol behind it")
+
+
+class DatasetStatus(ApiModel):
+    """What is known of a dataset."""
+
+    mounts: tuple[Mount, ...] = Field((), description="Origins that are mounted now")
+    ufs_total: str | None = Field(None, description="Size of the data at its origins")
+    file_num: str | None = Field(None, description="Number of files")
+    phase: DatasetPhase | None = Field(None, description="Where the dataset stands")
+    runtimes: tuple[BoundRuntime, ...] = Field((), description="Runtimes that serve it")
+    conditions: tuple[DatasetCondition, ...] = Field((), description="Facts, one a type")
+    cache_states: Words = Field(
+        default_factory=dict,
+        description="cached, cacheCapacity, cachedPercentage, cacheHitRatio, and ratios of hits and throughput",
+    )
+    hcfs: HcfsStatus | None = Field(None, description="How Hadoop programs reach it")
+    operation_ref: Words = Field(
+        default_factory=dict, description="Operations that run: kind of operation to names, parted by commas"
+    )
+    data_load_ref: str | None = Field(None, description="Replaced by operationRef")
+    data_backup_ref: str | None = Field(None, description="Replaced by operationRef")
+    dataset_ref: tuple[str, ...] = Field(
+        (), description="Datasets, as namespace/name, that refer to this one"
+    )
+    observed_generation: Long | None = Field(
+        None, description="Generation of the spec that this status is about"
+    )
+
+
+class Dataset(Resource):
+    """A name for data of one or more origins, served as one tree of files."""
+
+    named_as_label = True
+    rules = (LABEL_NAME_RULE,)
+
+    api_version: ApiVersion = Field(API_VERSION, description="Version of the API")
+    kind: Literal["Dataset"] = Field("Dataset", description="Kind of the object")
+    spec: DatasetSpec = Field(DatasetSpec(), description="What the dataset is made of")
+    status: DatasetStatus | None = Field(None, description="What is known of it")

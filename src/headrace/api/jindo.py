@@ -1,0 +1,137 @@
+"""JindoRuntime: the engine behind a dataset, in the fields that users of JindoFS know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from headrace.api.base import ApiModel, Count, CrossFault, Flag, Positive, Words
+from headrace.api.containers import (
+    ImagePullPolicy,
+    LocalReference,
+    Port,
+    Resources,
+    VersionSpec,
+    Volume,
+    VolumeMount,
+)
+from headrace.api.identities import User
+from headrace.api.metadata import PodMetadata
+from headrace.api.names import API_VERSION, ApiVersion
+from headrace.api.resource import LABEL_NAME_RULE, Resource
+from headrace.api.runtime_parts import (
+    LABELS_RULE,
+    CleanCachePolicy,
+    ClientMetrics,
+    FuseCleanPolicy,
+    NetworkMode,
+    RuntimeStatus,
+    deprecated_labels,
+)
+from headrace.api.scheduling import Toleration
+from headrace.api.tiers import TieredStore
+
+
+class JindoComponent(ApiModel):
+    """One role of the runtime."""
+
+    rules = (LABELS_RULE,)
+
+    replicas: Positive | None = Field(None, description="Number of processes; 1 when absent")
+    properties: Words = Field(default_factory=dict, description="Properties of the role")
+    ports: dict[str, Port] = Field(default_factory=dict, description="Ports by name")
+    resources: Resources | None = Field(None, description="Resources of its containers")
+    env: Words = Field(default_factory=dict, description="Environment of its containers")
+    node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it runs on")
+    tolerations: tuple[Toleration, ...] = Field((), description="Taints that its pods put up with")
+    labels: Words = Field(
+        default_factory=dict, description="Labels of its pods; replaced by podMetadata.labels"
+    )
+    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of its pods")
+    disabled: Flag | None = Field(None, description="The role does not run")
+    volume_mounts: tuple[VolumeMount, ...] = Field((), description="Volumes in its containers")
+    image_pull_secrets: tuple[LocalReference, ...] = Field((), description="Secrets for pulling images")
+
+    def cross_faults(self) -> Iterator[CrossFault]:
+        """Labels in one place."""
+        yield from deprecated_labels(self.labels, self.pod_metadata.labels if self.pod_metadata else None)
+
+
+class JindoFuse(ApiModel):
+    """The mount process on each node."""
+
+    rules = (LABELS_RULE,)
+
+    image: str | None = Field(None, description="Image without its tag")
+    image_tag: str | None = Field(None, description="Tag of the image")
+    image_pull_policy: ImagePullPolicy | None = Field(None, description="When the image is pulled")
+    image_pull_secrets: tuple[LocalReference, ...] = Field((), description="Secrets for pulling images")
+    properties: Words = Field(default_factory=dict, description="Properties of the mount process")
+    env: Words = Field(default_factory=dict, description="Environment of its container")
+    resources: Resources | None = Field(None, description="Resources of its container")
+    args: tuple[str, ...] = Field((), description="Arguments of the mount process")
+    node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it may run on")
+    tolerations: tuple[Toleration, ...] = Field((), description="Taints that its pod puts up with")
+    labels: Words = Field(
+        default_factory=dict, description="Labels of its pod; replaced by podMetadata.labels"
+    )
+    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of its pod")
+    clean_policy: FuseCleanPolicy | None = Field(
+        None, description="When it leaves a node; OnRuntimeDeleted when absent"
+    )
+    disabled: Flag | None = Field(None, description="No mount process runs")
+    log_config: Words = Field(default_factory=dict, description="Properties of its log")
+    metrics: ClientMetrics | None = Field(None, description="Metrics of the mount process")
+
+    def cross_faults(self) -> Iterator[CrossFault]:
+        """Labels in one place."""
+        yield from deprecated_labels(self.labels, self.pod_metadata.labels if self.pod_metadata else None)
+
+
+class JindoRuntimeSpec(ApiModel):
+    """How the data of a dataset is cached."""
+
+    rules = (LABELS_RULE,)
+
+    jindo_version: VersionSpec | None = Field(None, description="Image of the engine")
+    master: JindoComponent | None = Field(None, description="The master")
+    worker: JindoComponent | None = Field(None, description="The workers, which keep blocks")
+    fuse: JindoFuse | None = Field(None, description="The mount process on each node")
+    properties: Words = Field(default_factory=dict, description="Properties of all roles")
+    tieredstore: TieredStore | None = Field(None, description="Levels of each worker's cache")
+    replicas: Count = Field(1, description="Number of workers")
+    run_as: User | None = Field(None, description="User and group of all processes")
+    user: str | None = Field(None, description="User that all processes run as, by name")
+    secret: str | None = Field(None, description="Secret with credentials for all origins")
+    hadoop_config: str | None = Field(None, description="ConfigMap with hdfs-site.xml and core-site.xml")
+    labels: Words = Field(
+        default_factory=dict, description="Labels of all pods; replaced by podMetadata.labels"
+    )
+    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of all pods")
+    volumes: tuple[Volume, ...] = Field((), description="Volumes for volumeMounts")
+    image_pull_secrets: tuple[LocalReference, ...] = Field((), description="Secrets for pulling images")
+    log_config: Words = Field(default_factory=dict, description="Properties of the log of master and workers")
+    networkmode: NetworkMode | None = Field(
+        None, description="Which network pods are in; the host's when absent"
+    )
+    clean_cache_policy: CleanCachePolicy | None = Field(None, description="How the cache is emptied")
+
+    def cross_faults(self) -> Iterator[CrossFault]:
+        """Labels in one place; masters that can agree."""
+        yield from deprecated_labels(self.labels, self.pod_metadata.labels if self.pod_metadata else None)
+        if self.master and self.master.replicas not in {None, 1, 3}:
+            yield CrossFault(("master", "replicas"), f"{self.master.replicas} is not allowed; allowed: 1, 3")
+
+
+class JindoRuntime(Resource):
+    """The cache of the dataset of the same name, in the fields of JindoFS."""
+
+    named_as_label = True
+    rules = (LABEL_NAME_RULE,)
+
+    api_version: ApiVersion = Field(API_VERSION, description="Version of the API")
+    kind: Literal["JindoRuntime"] = Field("JindoRuntime", description="Kind of the object")
+    spec: JindoRuntimeSpec = Field(JindoRuntimeSpec(), description="How the data is cached")
+    status: RuntimeStatus | None = Field(None, description="What is known of it")

@@ -1,0 +1,146 @@
+"""What runtimes of all kinds have in common: policies, identities of pods, and their status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from pydantic import Field
+
+from headrace.api.base import ApiModel, Count, CrossFault, Flag, Long, Rule, Words
+from headrace.api.conditions import Condition
+from headrace.api.containers import EnvVar, Resources, VersionSpec
+from headrace.api.mounts import Mount
+from headrace.api.scheduling import NodeAffinity
+from headrace.api.times import Time
+
+
+class NetworkMode(StrEnum):
+    """Which network pods are in."""
+
+    HOST = "HostNetwork"
+    DEFAULT = ""
+    CONTAINER = "ContainerNetwork"
+
+
+class FuseCleanPolicy(StrEnum):
+    """When the mount process leaves a node."""
+
+    NONE = ""
+    ON_RUNTIME_DELETED = "OnRuntimeDeleted"
+    ON_DEMAND = "OnDemand"
+    ON_FUSE_CHANGED = "OnFuseChanged"
+
+
+class RuntimePhase(StrEnum):
+    """How many of a role's processes are ready."""
+
+    NONE = ""
+    NOT_READY = "NotReady"
+    PARTIAL_READY = "PartialReady"
+    READY = "Ready"
+
+
+class ScrapeTarget(StrEnum):
+    """Which mount processes are scraped for metrics."""
+
+    MOUNT_POD = "MountPod"
+    SIDECAR = "Sidecar"
+    ALL = "All"
+    NONE = "None"
+
+
+class CleanCachePolicy(ApiModel):
+    """How the cache is emptied when the runtime goes."""
+
+    grace_period_seconds: Count = Field(60, description="Seconds that one try may take")
+    max_retry_attempts: Count = Field(3, description="How often it is tried again")
+
+
+class MetadataSyncPolicy(ApiModel):
+    """When the list of files is taken."""
+
+    auto_sync: Flag = Field(True, description="Take the list by itself when the dataset is bound")
+
+
+class RuntimeManagement(ApiModel):
+    """How the runtime is looked after."""
+
+    clean_cache_policy: CleanCachePolicy | None = Field(None, description="How the cache is emptied")
+    metadata_sync_policy: MetadataSyncPolicy | None = Field(
+        None, description="When the list of files is taken"
+    )
+
+
+class InitUsers(VersionSpec):
+    """The container that makes users before others start."""
+
+    env: tuple[EnvVar, ...] = Field((), description="Environment of the container")
+    resources: Resources | None = Field(None, description="Resources of the container")
+
+
+class ClientMetrics(ApiModel):
+    """Metrics of mount processes."""
+
+    enabled: Flag | None = Field(None, description="Offer metrics")
+    scrape_target: ScrapeTarget | None = Field(
+        None, description="Which mount processes are scraped; None when absent"
+    )
+
+
+class ApiGatewayStatus(ApiModel):
+    """The gateway for programs that speak HTTP."""
+
+    endpoint: str | None = Field(None, description="Its address")
+
+
+class RuntimeStatus(ApiModel):
+    """What is known of a runtime."""
+
+    value_file: str | None = Field(None, description="ConfigMap with what was applied")
+    master_phase: RuntimePhase | None = Field(None, description="How many masters are ready")
+    worker_phase: RuntimePhase | None = Field(None, description="How many workers are ready")
+    fuse_phase: RuntimePhase | None = Field(None, description="How many mount processes are ready")
+    master_reason: str | None = Field(None, description="Why masterPhase is what it is")
+    worker_reason: str | None = Field(None, description="Why workerPhase is what it is")
+    fuse_reason: str | None = Field(None, description="Why fusePhase is what it is")
+    desired_master_number_scheduled: Count | None = Field(None, description="Masters that should be there")
+    current_master_number_scheduled: Count | None = Field(None, description="Masters that are there")
+    master_number_ready: Count | None = Field(None, description="Masters that are ready")
+    desired_worker_number_scheduled: Count | None = Field(None, description="Workers that should be there")
+    current_worker_number_scheduled: Count | None = Field(None, description="Workers that are there")
+    worker_number_ready: Count | None = Field(None, description="Workers that are ready")
+    worker_number_available: Count | None = Field(None, description="Workers that are ready for a while")
+    worker_number_unavailable: Count | None = Field(None, description="Workers that are not available")
+    desired_fuse_number_scheduled: Count | None = Field(
+        None, description="Mount processes that should be there"
+    )
+    current_fuse_number_scheduled: Count | None = Field(None, description="Mount processes that are there")
+    fuse_number_ready: Count | None = Field(None, description="Mount processes that are ready")
+    fuse_number_available: Count | None = Field(
+        None, description="Mount processes that are ready for a while"
+    )
+    fuse_number_unavailable: Count | None = Field(None, description="Mount processes that are not available")
+    setup_duration: str | None = Field(None, description="Time from creation to ready, such as 1m12s")
+    conditions: tuple[Condition, ...] = Field((), description="Facts, one a type")
+    cache_states: Words = Field(default_factory=dict, description="The dataset's cacheStates")
+    selector: str | None = Field(None, description="Labels of the workers' pods, for autoscalers")
+    api_gateway: ApiGatewayStatus | None = Field(None, description="The gateway for programs that speak HTTP")
+    mount_time: Time | None = Field(None, description="When the origins were last mounted")
+    mounts: tuple[Mount, ...] = Field((), description="Origins that are mounted now")
+    cache_affinity: NodeAffinity | None = Field(None, description="Nodes that hold cached data")
+    observed_generation: Long | None = Field(
+        None, description="Generation of the spec that this status is about"
+    )
+
+
+def deprecated_labels(labels: Words, pod_labels: Words | None) -> Iterator[CrossFault]:
+    """Labels in their old and their new place at once."""
+    if labels and pod_labels:
+        yield CrossFault(("labels",), "cannot stand beside podMetadata.labels: write all labels there")
+
+
+LABELS_RULE = Rule(
+    "!(has(self.labels) && has(self.podMetadata) && has(self.podMetadata.labels))",
+    "labels cannot stand beside podMetadata.labels",
+)
