@@ -33,75 +33,89 @@ from headrace.api.tiers import TieredStore
 class AlluxioComponent(ApiModel):
     """One role of the runtime."""
 
-    replicas: Positive | None = Field(None, description="Number of processes; 1 when absent")
-    jvm_options: tuple[str, ...] = Field((), description="Options of the Java machine")
+    replicas: Positive | None = Field(default=None, description="Number of processes; 1 when absent")
+    jvm_options: tuple[str, ...] = Field(default=(), description="Options of the Java machine")
     properties: Words = Field(default_factory=dict, description="Properties of the role")
     ports: dict[str, Port] = Field(default_factory=dict, description="Ports by name")
-    resources: Resources | None = Field(None, description="Resources of its containers")
+    resources: Resources | None = Field(default=None, description="Resources of its containers")
     env: Words = Field(default_factory=dict, description="Environment of its containers")
-    enabled: Flag | None = Field(None, description="Whether the role runs; for apiGateway only")
+    enabled: Flag | None = Field(default=None, description="Whether the role runs; for apiGateway only")
     node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it runs on")
     network_mode: NetworkMode | None = Field(
-        None, description="Which network its pods are in; the host's when absent"
+        default=None, description="Which network its pods are in; the host's when absent"
     )
-    volume_mounts: tuple[VolumeMount, ...] = Field((), description="Volumes in its containers")
-    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of its pods")
-    image_pull_secrets: tuple[LocalReference, ...] = Field((), description="Secrets for pulling images")
+    volume_mounts: tuple[VolumeMount, ...] = Field(default=(), description="Volumes in its containers")
+    pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of its pods")
+    image_pull_secrets: tuple[LocalReference, ...] = Field(
+        default=(), description="Secrets for pulling images"
+    )
 
 
 class AlluxioFuse(ApiModel):
     """The mount process on each node."""
 
-    image: str | None = Field(None, description="Image without its tag")
-    image_tag: str | None = Field(None, description="Tag of the image")
-    image_pull_policy: ImagePullPolicy | None = Field(None, description="When the image is pulled")
-    image_pull_secrets: tuple[LocalReference, ...] = Field((), description="Secrets for pulling images")
-    jvm_options: tuple[str, ...] = Field((), description="Options of the Java machine")
+    image: str | None = Field(default=None, description="Image without its tag")
+    image_tag: str | None = Field(default=None, description="Tag of the image")
+    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="When the image is pulled")
+    image_pull_secrets: tuple[LocalReference, ...] = Field(
+        default=(), description="Secrets for pulling images"
+    )
+    jvm_options: tuple[str, ...] = Field(default=(), description="Options of the Java machine")
     properties: Words = Field(default_factory=dict, description="Properties of the mount process")
     env: Words = Field(default_factory=dict, description="Environment of its container")
-    resources: Resources | None = Field(None, description="Resources of its container")
-    args: tuple[str, ...] = Field((), description="Arguments of the mount process")
+    resources: Resources | None = Field(default=None, description="Resources of its container")
+    args: tuple[str, ...] = Field(default=(), description="Arguments of the mount process")
     node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it may run on")
     clean_policy: FuseCleanPolicy | None = Field(
-        None, description="When it leaves a node; OnRuntimeDeleted when absent"
+        default=None, description="When it leaves a node; OnRuntimeDeleted when absent"
     )
     network_mode: NetworkMode | None = Field(
-        None, description="Which network its pod is in; the host's when absent"
+        default=None, description="Which network its pod is in; the host's when absent"
     )
-    volume_mounts: tuple[VolumeMount, ...] = Field((), description="Volumes in its container")
-    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of its pod")
+    volume_mounts: tuple[VolumeMount, ...] = Field(default=(), description="Volumes in its container")
+    pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of its pod")
 
 
 class DataPolicy(ApiModel):
     """How blocks are kept."""
 
-    replicas: Count | None = Field(None, description="Workers that keep each block; 1 when absent")
-    pin: Flag | None = Field(None, description="Blocks that were loaded are never evicted")
+    replicas: Count | None = Field(default=None, description="Workers that keep each block; 1 when absent")
+    pin: Flag | None = Field(default=None, description="Blocks that were loaded are never evicted")
 
 
 class AlluxioRuntimeSpec(ApiModel):
     """How the data of a dataset is cached."""
 
-    alluxio_version: VersionSpec | None = Field(None, description="Image of the engine")
-    master: AlluxioComponent | None = Field(None, description="The master")
-    job_master: AlluxioComponent | None = Field(None, description="The master of Alluxio's job service")
-    worker: AlluxioComponent | None = Field(None, description="The workers, which keep blocks")
-    job_worker: AlluxioComponent | None = Field(None, description="The workers of Alluxio's job service")
-    api_gateway: AlluxioComponent | None = Field(None, description="The gateway for programs that speak HTTP")
-    init_users: InitUsers | None = Field(None, description="The container that makes users")
-    fuse: AlluxioFuse | None = Field(None, description="The mount process on each node")
+    alluxio_version: VersionSpec | None = Field(default=None, description="Image of the engine")
+    master: AlluxioComponent | None = Field(default=None, description="The master")
+    job_master: AlluxioComponent | None = Field(
+        default=None, description="The master of Alluxio's job service"
+    )
+    worker: AlluxioComponent | None = Field(default=None, description="The workers, which keep blocks")
+    job_worker: AlluxioComponent | None = Field(
+        default=None, description="The workers of Alluxio's job service"
+    )
+    api_gateway: AlluxioComponent | None = Field(
+        default=None, description="The gateway for programs that speak HTTP"
+    )
+    init_users: InitUsers | None = Field(default=None, description="The container that makes users")
+    fuse: AlluxioFuse | None = Field(default=None, description="The mount process on each node")
     properties: Words = Field(default_factory=dict, description="Properties of all roles")
-    jvm_options: tuple[str, ...] = Field((), description="Options of the Java machines of all roles")
-    tieredstore: TieredStore | None = Field(None, description="Levels of each worker's cache")
-    data: DataPolicy | None = Field(None, description="How blocks are kept")
-    replicas: Count = Field(1, description="Number of workers")
-    run_as: User | None = Field(None, description="User and group of all processes")
-    disable_prometheus: Flag | None = Field(None, description="Offer no metrics")
-    hadoop_config: str | None = Field(None, description="ConfigMap with hdfs-site.xml and core-site.xml")
-    volumes: tuple[Volume, ...] = Field((), description="Volumes for volumeMounts")
-    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of all pods")
-    management: RuntimeManagement | None = Field(None, description="How the runtime is looked after")
-    image_pull_secrets: tuple[LocalReference, ...] = Field((), description="Secrets for pulling images")
+    jvm_options: tuple[str, ...] = Field(default=(), description="Options of the Java machines of all roles")
+    tieredstore: TieredStore | None = Field(default=None, description="Levels of each worker's cache")
+    data: DataPolicy | None = Field(default=None, description="How blocks are kept")
+    replicas: Count = Field(default=1, description="Number of workers")
+    run_as: User | None = Field(default=None, description="User and group of all processes")
+    disable_prometheus: Flag | None = Field(default=None, description="Offer no metrics")
+    hadoop_config: str | None = Field(
+        default=None, description="ConfigMap with hdfs-site.xml and core-site.xml"
+    )
+    volumes: tuple[Volume, ...] = Field(default=(), description="Volumes for volumeMounts")
+    pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of all pods")
+    management: RuntimeManagement | None = Field(default=None, description="How the runtime is looked after")
+    image_pull_secrets: tuple[LocalReference, ...] = Field(
+        default=(), description="Secrets for pulling images"
+    )
 
 
 class AlluxioRuntime(Resource):
@@ -110,7 +124,7 @@ class AlluxioRuntime(Resource):
     named_as_label = True
     rules = (LABEL_NAME_RULE,)
 
-    api_version: ApiVersion = Field(API_VERSION, description="Version of the API")
-    kind: Literal["AlluxioRuntime"] = Field("AlluxioRuntime", description="Kind of the object")
-    spec: AlluxioRuntimeSpec = Field(AlluxioRuntimeSpec(), description="How the data is cached")
-    status: RuntimeStatus | None = Field(None, description="What is known of it")
+    api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
+    kind: Literal["AlluxioRuntime"] = Field(default="AlluxioRuntime", description="Kind of the object")
+    spec: AlluxioRuntimeSpec = Field(default=AlluxioRuntimeSpec(), description="How the data is cached")
+    status: RuntimeStatus | None = Field(default=None, description="What is known of it")

@@ -5,12 +5,15 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from headrace.api.base import ApiModel
 from headrace.api.times import Time
 
 Truth = Literal["True", "False", "Unknown"]
+
+ONE_A_TYPE: dict[str, JsonValue] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+"""Of a list of conditions, for the schema: each type once, and each may have its own writer."""
 
 
 class DatasetConditionType(StrEnum):
@@ -74,10 +77,10 @@ class DatasetCondition(ApiModel):
 
     type: str = Field(description="What is said, such as Ready")
     status: Truth = Field(description="Whether it is so")
-    reason: str | None = Field(None, description="Why, in one word for programs")
-    message: str | None = Field(None, description="Why, in a sentence for people")
-    last_update_time: Time | None = Field(None, description="When this was written")
-    last_transition_time: Time | None = Field(None, description="When status last changed")
+    reason: str | None = Field(default=None, description="Why, in one word for programs")
+    message: str | None = Field(default=None, description="Why, in a sentence for people")
+    last_update_time: Time | None = Field(default=None, description="When this was written")
+    last_transition_time: Time | None = Field(default=None, description="When status last changed")
 
 
 class Condition(ApiModel):
@@ -85,7 +88,7 @@ class Condition(ApiModel):
 
     type: str = Field(description="What is said, such as WorkersReady or Complete")
     status: Truth = Field(description="Whether it is so")
-    reason: str | None = Field(None, description="Why, in one word for programs")
-    message: str | None = Field(None, description="Why, in a sentence for people")
-    last_probe_time: Time | None = Field(None, description="When it was last looked at")
-    last_transition_time: Time | None = Field(None, description="When status last changed")
+    reason: str | None = Field(default=None, description="Why, in one word for programs")
+    message: str | None = Field(default=None, description="Why, in a sentence for people")
+    last_probe_time: Time | None = Field(default=None, description="When it was last looked at")
+    last_transition_time: Time | None = Field(default=None, description="When status last changed")

@@ -25,9 +25,9 @@ class LocalReference(ApiModel):
 class VersionSpec(ApiModel):
     """An image of the engine."""
 
-    image: str | None = Field(None, description="Image without its tag")
-    image_tag: str | None = Field(None, description="Tag of the image")
-    image_pull_policy: ImagePullPolicy | None = Field(None, description="When the image is pulled")
+    image: str | None = Field(default=None, description="Image without its tag")
+    image_tag: str | None = Field(default=None, description="Tag of the image")
+    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="When the image is pulled")
 
 
 class Resources(ApiModel):
@@ -35,7 +35,7 @@ class Resources(ApiModel):
 
     limits: dict[str, Quantity] = Field(default_factory=dict, description="The most it may use")
     requests: dict[str, Quantity] = Field(default_factory=dict, description="What is reserved for it")
-    claims: tuple[Opaque, ...] = Field((), description="Resource claims of the pod that it uses")
+    claims: tuple[Opaque, ...] = Field(default=(), description="Resource claims of the pod that it uses")
 
 
 class EnvVar(ApiModel):
@@ -44,9 +44,9 @@ class EnvVar(ApiModel):
     rules = (Rule("!(has(self.value) && has(self.valueFrom))", "only one of value and valueFrom may be set"),)
 
     name: str = Field(min_length=1, description="Name of the variable")
-    value: str | None = Field(None, description="Its value")
+    value: str | None = Field(default=None, description="Its value")
     value_from: Opaque | None = Field(
-        None, description="Where its value comes from: a Secret, a ConfigMap, the pod"
+        default=None, description="Where its value comes from: a Secret, a ConfigMap, the pod"
     )
 
     def cross_faults(self) -> Iterator[CrossFault]:
@@ -60,12 +60,14 @@ class VolumeMount(ApiModel):
 
     name: str = Field(min_length=1, description="Name of the volume")
     mount_path: str = Field(min_length=1, description="Where it appears in the container")
-    read_only: Flag | None = Field(None, description="The container may only read it")
-    recursive_read_only: str | None = Field(None, description="Whether mounts below it are read-only, too")
-    sub_path: str | None = Field(None, description="The part of the volume that appears")
-    sub_path_expr: str | None = Field(None, description="The same with variables of the container")
+    read_only: Flag | None = Field(default=None, description="The container may only read it")
+    recursive_read_only: str | None = Field(
+        default=None, description="Whether mounts below it are read-only, too"
+    )
+    sub_path: str | None = Field(default=None, description="The part of the volume that appears")
+    sub_path_expr: str | None = Field(default=None, description="The same with variables of the container")
     mount_propagation: Literal["None", "HostToContainer", "Bidirectional"] | None = Field(
-        None, description="Whether mounts are passed on between container and host"
+        default=None, description="Whether mounts are passed on between container and host"
     )
 
 

@@ -32,16 +32,16 @@ def _check_base64(value: SecretStr) -> SecretStr:
 class Secret(Resource):
     """Values that must not be shown."""
 
-    api_version: Literal["v1"] = Field("v1", description="Version of the API")
-    kind: Literal["Secret"] = Field("Secret", description="Kind of the object")
-    type: str | None = Field(None, description="What programs expect in it; Opaque when absent")
+    api_version: Literal["v1"] = Field(default="v1", description="Version of the API")
+    kind: Literal["Secret"] = Field(default="Secret", description="Kind of the object")
+    type: str | None = Field(default=None, description="What programs expect in it; Opaque when absent")
     data: dict[str, Annotated[SecretStr, AfterValidator(_check_base64)]] = Field(
         default_factory=dict, description="Values in base64"
     )
     string_data: dict[str, SecretStr] = Field(
         default_factory=dict, description="Values as plain text; they weigh more than data"
     )
-    immutable: Flag | None = Field(None, description="The values may not be changed")
+    immutable: Flag | None = Field(default=None, description="The values may not be changed")
 
     def values(self) -> dict[str, bytes]:
         """All values, decoded."""
@@ -57,11 +57,11 @@ class Secret(Resource):
 class ConfigMap(Resource):
     """Texts for programs, such as hdfs-site.xml."""
 
-    api_version: Literal["v1"] = Field("v1", description="Version of the API")
-    kind: Literal["ConfigMap"] = Field("ConfigMap", description="Kind of the object")
+    api_version: Literal["v1"] = Field(default="v1", description="Version of the API")
+    kind: Literal["ConfigMap"] = Field(default="ConfigMap", description="Kind of the object")
     data: Words = Field(default_factory=dict, description="Texts")
     binary_data: Words = Field(default_factory=dict, description="Bytes in base64")
-    immutable: Flag | None = Field(None, description="The texts may not be changed")
+    immutable: Flag | None = Field(default=None, description="The texts may not be changed")
 
 
 class NfsVolume(ApiModel):
@@ -69,58 +69,58 @@ class NfsVolume(ApiModel):
 
     server: str = Field(min_length=1, description="Name or address of the server")
     path: str = Field(min_length=1, description="Folder that the server exports")
-    read_only: Flag | None = Field(None, description="Nothing may be written")
+    read_only: Flag | None = Field(default=None, description="Nothing may be written")
 
 
 class HostPathVolume(ApiModel):
     """A folder of the node."""
 
     path: str = Field(min_length=1, description="The folder")
-    type: str | None = Field(None, description="What must be there")
+    type: str | None = Field(default=None, description="What must be there")
 
 
 class LocalVolume(ApiModel):
     """A disk of one node."""
 
     path: str = Field(min_length=1, description="Folder where it is mounted")
-    fs_type: str | None = Field(None, description="File system of the disk")
+    fs_type: str | None = Field(default=None, description="File system of the disk")
 
 
 class ClaimReference(ApiModel):
     """The claim that a volume belongs to."""
 
-    name: str | None = Field(None, description="Name of the claim")
-    namespace: str | None = Field(None, description="Its namespace")
-    kind: str | None = Field(None, description="PersistentVolumeClaim")
-    api_version: str | None = Field(None, description="Version of the API")
-    uid: str | None = Field(None, description="Identity of the claim")
-    resource_version: str | None = Field(None, description="Version of the claim")
+    name: str | None = Field(default=None, description="Name of the claim")
+    namespace: str | None = Field(default=None, description="Its namespace")
+    kind: str | None = Field(default=None, description="PersistentVolumeClaim")
+    api_version: str | None = Field(default=None, description="Version of the API")
+    uid: str | None = Field(default=None, description="Identity of the claim")
+    resource_version: str | None = Field(default=None, description="Version of the claim")
 
 
 class VolumeNodes(ApiModel):
     """Nodes on which the volume is there."""
 
-    required: Opaque | None = Field(None, description="Selector of the nodes")
+    required: Opaque | None = Field(default=None, description="Selector of the nodes")
 
 
 class PersistentVolumeSpec(ApiModel):
     """Where the data of a volume is."""
 
     capacity: dict[str, Quantity] = Field(default_factory=dict, description="Its size, under storage")
-    volume_mode: Literal["Filesystem", "Block"] | None = Field(None, description="Files or a disk")
-    access_modes: tuple[AccessMode, ...] = Field((), description="Who may read and write it")
+    volume_mode: Literal["Filesystem", "Block"] | None = Field(default=None, description="Files or a disk")
+    access_modes: tuple[AccessMode, ...] = Field(default=(), description="Who may read and write it")
     persistent_volume_reclaim_policy: Literal["Retain", "Delete", "Recycle"] | None = Field(
-        None, description="What becomes of it after its claim"
+        default=None, description="What becomes of it after its claim"
     )
-    storage_class_name: str | None = Field(None, description="Class of storage")
-    mount_options: tuple[str, ...] = Field((), description="Options of the mount")
-    claim_ref: ClaimReference | None = Field(None, description="The claim it belongs to")
-    node_affinity: VolumeNodes | None = Field(None, description="Nodes on which it is there")
-    nfs: NfsVolume | None = Field(None, description="A folder of an NFS server")
-    host_path: HostPathVolume | None = Field(None, description="A folder of the node")
-    local: LocalVolume | None = Field(None, description="A disk of one node")
-    csi: Opaque | None = Field(None, description="A volume of a CSI driver")
-    volume_attributes_class_name: str | None = Field(None, description="Class of attributes")
+    storage_class_name: str | None = Field(default=None, description="Class of storage")
+    mount_options: tuple[str, ...] = Field(default=(), description="Options of the mount")
+    claim_ref: ClaimReference | None = Field(default=None, description="The claim it belongs to")
+    node_affinity: VolumeNodes | None = Field(default=None, description="Nodes on which it is there")
+    nfs: NfsVolume | None = Field(default=None, description="A folder of an NFS server")
+    host_path: HostPathVolume | None = Field(default=None, description="A folder of the node")
+    local: LocalVolume | None = Field(default=None, description="A disk of one node")
+    csi: Opaque | None = Field(default=None, description="A volume of a CSI driver")
+    volume_attributes_class_name: str | None = Field(default=None, description="Class of attributes")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """Exactly one place."""
@@ -133,19 +133,19 @@ class PersistentVolumeSpec(ApiModel):
 class PersistentVolumeStatus(ApiModel):
     """What is known of a volume."""
 
-    phase: str | None = Field(None, description="Pending, Available, Bound, Released or Failed")
-    message: str | None = Field(None, description="Why, in a sentence")
-    reason: str | None = Field(None, description="Why, in a word")
-    last_phase_transition_time: str | None = Field(None, description="When phase last changed")
+    phase: str | None = Field(default=None, description="Pending, Available, Bound, Released or Failed")
+    message: str | None = Field(default=None, description="Why, in a sentence")
+    reason: str | None = Field(default=None, description="Why, in a word")
+    last_phase_transition_time: str | None = Field(default=None, description="When phase last changed")
 
 
 class PersistentVolume(Resource):
     """Storage that claims may take."""
 
-    api_version: Literal["v1"] = Field("v1", description="Version of the API")
-    kind: Literal["PersistentVolume"] = Field("PersistentVolume", description="Kind of the object")
+    api_version: Literal["v1"] = Field(default="v1", description="Version of the API")
+    kind: Literal["PersistentVolume"] = Field(default="PersistentVolume", description="Kind of the object")
     spec: PersistentVolumeSpec = Field(description="Where its data is")
-    status: PersistentVolumeStatus | None = Field(None, description="What is known of it")
+    status: PersistentVolumeStatus | None = Field(default=None, description="What is known of it")
 
 
 class ClaimResources(ApiModel):
@@ -158,30 +158,32 @@ class ClaimResources(ApiModel):
 class PersistentVolumeClaimSpec(ApiModel):
     """What storage is asked for."""
 
-    access_modes: tuple[AccessMode, ...] = Field((), description="Who may read and write it")
-    resources: ClaimResources | None = Field(None, description="How much")
-    storage_class_name: str | None = Field(None, description="Class of storage")
-    volume_mode: Literal["Filesystem", "Block"] | None = Field(None, description="Files or a disk")
-    volume_name: str | None = Field(None, description="The volume itself")
-    selector: Opaque | None = Field(None, description="Labels of the volume")
-    data_source: Opaque | None = Field(None, description="What it starts with")
-    data_source_ref: Opaque | None = Field(None, description="What it starts with")
-    volume_attributes_class_name: str | None = Field(None, description="Class of attributes")
+    access_modes: tuple[AccessMode, ...] = Field(default=(), description="Who may read and write it")
+    resources: ClaimResources | None = Field(default=None, description="How much")
+    storage_class_name: str | None = Field(default=None, description="Class of storage")
+    volume_mode: Literal["Filesystem", "Block"] | None = Field(default=None, description="Files or a disk")
+    volume_name: str | None = Field(default=None, description="The volume itself")
+    selector: Opaque | None = Field(default=None, description="Labels of the volume")
+    data_source: Opaque | None = Field(default=None, description="What it starts with")
+    data_source_ref: Opaque | None = Field(default=None, description="What it starts with")
+    volume_attributes_class_name: str | None = Field(default=None, description="Class of attributes")
 
 
 class PersistentVolumeClaimStatus(ApiModel):
     """What is known of a claim."""
 
-    phase: str | None = Field(None, description="Pending, Bound or Lost")
-    access_modes: tuple[AccessMode, ...] = Field((), description="Modes of its volume")
+    phase: str | None = Field(default=None, description="Pending, Bound or Lost")
+    access_modes: tuple[AccessMode, ...] = Field(default=(), description="Modes of its volume")
     capacity: dict[str, Quantity] = Field(default_factory=dict, description="Size of its volume")
-    conditions: tuple[Opaque, ...] = Field((), description="Facts about a resize")
+    conditions: tuple[Opaque, ...] = Field(default=(), description="Facts about a resize")
 
 
 class PersistentVolumeClaim(Resource):
     """A volume that is asked for by a user of the namespace."""
 
-    api_version: Literal["v1"] = Field("v1", description="Version of the API")
-    kind: Literal["PersistentVolumeClaim"] = Field("PersistentVolumeClaim", description="Kind of the object")
+    api_version: Literal["v1"] = Field(default="v1", description="Version of the API")
+    kind: Literal["PersistentVolumeClaim"] = Field(
+        default="PersistentVolumeClaim", description="Kind of the object"
+    )
     spec: PersistentVolumeClaimSpec = Field(description="What is asked for")
-    status: PersistentVolumeClaimStatus | None = Field(None, description="What is known of it")
+    status: PersistentVolumeClaimStatus | None = Field(default=None, description="What is known of it")

@@ -25,22 +25,22 @@ class DataBackupSpec(ApiModel):
 
     dataset: ObjectName = Field(description="Name of the dataset, in this object's namespace")
     backup_path: BackupPlace | None = Field(
-        None, description="Where it is kept: local:///folder or pvc://claim/folder"
+        default=None, description="Where it is kept: local:///folder or pvc://claim/folder"
     )
-    run_as: User | None = Field(None, description="Owner of the files of the backup")
-    run_after: RunAfter | None = Field(None, description="An operation that must be complete before")
+    run_as: User | None = Field(default=None, description="Owner of the files of the backup")
+    run_after: RunAfter | None = Field(default=None, description="An operation that must be complete before")
     ttl_seconds_after_finished: Count | None = Field(
-        None, description="Seconds after which the finished object is deleted"
+        default=None, description="Seconds after which the finished object is deleted"
     )
 
 
 class DataBackup(Resource):
     """Keeps what is known of a dataset's files, to start from later."""
 
-    api_version: ApiVersion = Field(API_VERSION, description="Version of the API")
-    kind: Literal["DataBackup"] = Field("DataBackup", description="Kind of the object")
+    api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
+    kind: Literal["DataBackup"] = Field(default="DataBackup", description="Kind of the object")
     spec: DataBackupSpec = Field(description="What is kept, and where")
-    status: OperationStatus | None = Field(None, description="What is known of it")
+    status: OperationStatus | None = Field(default=None, description="What is known of it")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """No wait for itself."""

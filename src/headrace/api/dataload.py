@@ -31,14 +31,16 @@ class TargetDataset(ApiModel):
     """A dataset by name."""
 
     name: ObjectName = Field(description="Name of the dataset")
-    namespace: Namespace | None = Field(None, description="Its namespace, which must be this object's")
+    namespace: Namespace | None = Field(
+        default=None, description="Its namespace, which must be this object's"
+    )
 
 
 class TargetPath(ApiModel):
     """A part of the dataset."""
 
     path: TreePath = Field(description="File or folder in the dataset; / is all of it")
-    replicas: Positive = Field(1, description="Workers that keep each block")
+    replicas: Positive = Field(default=1, description="Workers that keep each block")
 
 
 class DataLoadSpec(ApiModel):
@@ -51,23 +53,23 @@ class DataLoadSpec(ApiModel):
     )
 
     dataset: TargetDataset = Field(description="The dataset")
-    load_metadata: Flag = Field(False, description="Take a new list of the files first")
+    load_metadata: Flag = Field(default=False, description="Take a new list of the files first")
     target: Annotated[tuple[TargetPath, ...], Field(max_length=1024)] = Field(
-        (), description="What is loaded; all of it, once, when absent"
+        default=(), description="What is loaded; all of it, once, when absent"
     )
     options: Words = Field(default_factory=dict, description="Options of the engine")
-    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of its pod")
-    affinity: Affinity | None = Field(None, description="Affinity of its pod")
-    tolerations: tuple[Toleration, ...] = Field((), description="Taints that its pod puts up with")
+    pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of its pod")
+    affinity: Affinity | None = Field(default=None, description="Affinity of its pod")
+    tolerations: tuple[Toleration, ...] = Field(default=(), description="Taints that its pod puts up with")
     node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it runs on")
-    scheduler_name: str | None = Field(None, description="Scheduler of its pod")
-    policy: Policy = Field(Policy.ONCE, description="When it runs")
-    schedule: Cron | None = Field(None, description="Cron schedule, for policy Cron")
-    run_after: RunAfter | None = Field(None, description="An operation that must be complete before")
+    scheduler_name: str | None = Field(default=None, description="Scheduler of its pod")
+    policy: Policy = Field(default=Policy.ONCE, description="When it runs")
+    schedule: Cron | None = Field(default=None, description="Cron schedule, for policy Cron")
+    run_after: RunAfter | None = Field(default=None, description="An operation that must be complete before")
     ttl_seconds_after_finished: Count | None = Field(
-        None, description="Seconds after which the finished object is deleted, for policy Once"
+        default=None, description="Seconds after which the finished object is deleted, for policy Once"
     )
-    resources: Resources | None = Field(None, description="Resources of its container")
+    resources: Resources | None = Field(default=None, description="Resources of its container")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """A schedule when there must be one; each path once."""
@@ -82,10 +84,10 @@ class DataLoadSpec(ApiModel):
 class DataLoad(Resource):
     """Brings data of a dataset into its cache before it is asked for."""
 
-    api_version: ApiVersion = Field(API_VERSION, description="Version of the API")
-    kind: Literal["DataLoad"] = Field("DataLoad", description="Kind of the object")
+    api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
+    kind: Literal["DataLoad"] = Field(default="DataLoad", description="Kind of the object")
     spec: DataLoadSpec = Field(description="What is loaded, when and how")
-    status: OperationStatus | None = Field(None, description="What is known of it")
+    status: OperationStatus | None = Field(default=None, description="What is known of it")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """The dataset's namespace; no wait for itself."""

@@ -31,7 +31,7 @@ class MigratedDataset(ApiModel):
 
     name: ObjectName = Field(description="Name of the dataset")
     namespace: Namespace = Field(description="Its namespace")
-    path: TreePath | None = Field(None, description="A folder of it; all of it when absent")
+    path: TreePath | None = Field(default=None, description="A folder of it; all of it when absent")
 
 
 class ExternalStorage(ApiModel):
@@ -39,7 +39,7 @@ class ExternalStorage(ApiModel):
 
     uri: Address = Field(description="Address of the data, such as oss://bucket/prefix")
     encrypt_options: Annotated[tuple[EncryptOption, ...], Field(max_length=64)] = Field(
-        (), description="Options whose values are in Secrets"
+        default=(), description="Options whose values are in Secrets"
     )
 
     def cross_faults(self) -> Iterator[CrossFault]:
@@ -57,8 +57,8 @@ class DataPlace(ApiModel):
         ),
     )
 
-    dataset: MigratedDataset | None = Field(None, description="A dataset")
-    external_storage: ExternalStorage | None = Field(None, description="Storage that is no dataset")
+    dataset: MigratedDataset | None = Field(default=None, description="A dataset")
+    external_storage: ExternalStorage | None = Field(default=None, description="Storage that is no dataset")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """Exactly one of the two."""
@@ -80,25 +80,27 @@ class DataMigrateSpec(ApiModel):
         validation_alias="from", serialization_alias="from", description="Where the data is"
     )
     to: DataPlace = Field(description="Where it is copied to")
-    image: str | None = Field(None, description="Image without its tag")
-    image_tag: str | None = Field(None, description="Tag of the image")
-    image_pull_policy: ImagePullPolicy | None = Field(None, description="When the image is pulled")
-    block: Flag = Field(False, description="Nobody may use the dataset while data is copied")
-    runtime_type: str | None = Field(None, description="Engine that copies; the dataset's when absent")
-    options: Words = Field(default_factory=dict, description="Options of the engine")
-    policy: Policy = Field(Policy.ONCE, description="When it runs")
-    schedule: Cron | None = Field(None, description="Cron schedule, for policy Cron")
-    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of its pods")
-    affinity: Affinity | None = Field(None, description="Affinity of its pods")
-    tolerations: tuple[Toleration, ...] = Field((), description="Taints that its pods put up with")
-    node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it runs on")
-    scheduler_name: str | None = Field(None, description="Scheduler of its pods")
-    run_after: RunAfter | None = Field(None, description="An operation that must be complete before")
-    ttl_seconds_after_finished: Count | None = Field(
-        None, description="Seconds after which the finished object is deleted, for policy Once"
+    image: str | None = Field(default=None, description="Image without its tag")
+    image_tag: str | None = Field(default=None, description="Tag of the image")
+    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="When the image is pulled")
+    block: Flag = Field(default=False, description="Nobody may use the dataset while data is copied")
+    runtime_type: str | None = Field(
+        default=None, description="Engine that copies; the dataset's when absent"
     )
-    resources: Resources | None = Field(None, description="Resources of its containers")
-    parallelism: Positive = Field(1, description="Processes that copy at the same time")
+    options: Words = Field(default_factory=dict, description="Options of the engine")
+    policy: Policy = Field(default=Policy.ONCE, description="When it runs")
+    schedule: Cron | None = Field(default=None, description="Cron schedule, for policy Cron")
+    pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of its pods")
+    affinity: Affinity | None = Field(default=None, description="Affinity of its pods")
+    tolerations: tuple[Toleration, ...] = Field(default=(), description="Taints that its pods put up with")
+    node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it runs on")
+    scheduler_name: str | None = Field(default=None, description="Scheduler of its pods")
+    run_after: RunAfter | None = Field(default=None, description="An operation that must be complete before")
+    ttl_seconds_after_finished: Count | None = Field(
+        default=None, description="Seconds after which the finished object is deleted, for policy Once"
+    )
+    resources: Resources | None = Field(default=None, description="Resources of its containers")
+    parallelism: Positive = Field(default=1, description="Processes that copy at the same time")
     parallel_options: Words = Field(default_factory=dict, description="Options for several processes")
 
     def cross_faults(self) -> Iterator[CrossFault]:
@@ -111,10 +113,10 @@ class DataMigrateSpec(ApiModel):
 class DataMigrate(Resource):
     """Copies data between a dataset and external storage, or between two datasets."""
 
-    api_version: ApiVersion = Field(API_VERSION, description="Version of the API")
-    kind: Literal["DataMigrate"] = Field("DataMigrate", description="Kind of the object")
+    api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
+    kind: Literal["DataMigrate"] = Field(default="DataMigrate", description="Kind of the object")
     spec: DataMigrateSpec = Field(description="What is copied, when and how")
-    status: OperationStatus | None = Field(None, description="What is known of it")
+    status: OperationStatus | None = Field(default=None, description="What is known of it")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """No wait for itself."""

@@ -45,23 +45,27 @@ class ProcessedDataset(ApiModel):
     """The dataset, and where the program sees it."""
 
     name: ObjectName = Field(description="Name of the dataset")
-    namespace: Namespace | None = Field(None, description="Its namespace, which must be this object's")
+    namespace: Namespace | None = Field(
+        default=None, description="Its namespace, which must be this object's"
+    )
     mount_path: MountPath = Field(description="Where the program sees it")
-    sub_path: SubPath | None = Field(None, description="The part of it that the program sees")
+    sub_path: SubPath | None = Field(default=None, description="The part of it that the program sees")
 
 
 class ScriptProcessor(VersionSpec):
     """A script that is run in a container."""
 
     restart_policy: Literal["Never", "OnFailure"] = Field(
-        "Never", description="Whether it is tried again in place"
+        default="Never", description="Whether it is tried again in place"
     )
-    command: tuple[str, ...] = Field((), description="Program that runs the script; a shell when absent")
+    command: tuple[str, ...] = Field(
+        default=(), description="Program that runs the script; a shell when absent"
+    )
     source: str = Field(min_length=1, description="The script")
-    env: tuple[EnvVar, ...] = Field((), description="Environment of the script")
-    volume_mounts: tuple[VolumeMount, ...] = Field((), description="Volumes beside the dataset")
-    volumes: tuple[Volume, ...] = Field((), description="Volumes for volumeMounts")
-    resources: Resources | None = Field(None, description="Resources of its container")
+    env: tuple[EnvVar, ...] = Field(default=(), max_length=1024, description="Environment of the script")
+    volume_mounts: tuple[VolumeMount, ...] = Field(default=(), description="Volumes beside the dataset")
+    volumes: tuple[Volume, ...] = Field(default=(), description="Volumes for volumeMounts")
+    resources: Resources | None = Field(default=None, description="Resources of its container")
 
 
 class JobProcessor(ApiModel):
@@ -77,10 +81,10 @@ class Processor(ApiModel):
 
     rules = (Rule("has(self.job) != has(self.script)", "exactly one of job and script is needed"),)
 
-    service_account_name: str | None = Field(None, description="Account that the program acts as")
-    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of its pod")
-    job: JobProcessor | None = Field(None, description="A pod")
-    script: ScriptProcessor | None = Field(None, description="A script")
+    service_account_name: str | None = Field(default=None, description="Account that the program acts as")
+    pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of its pod")
+    job: JobProcessor | None = Field(default=None, description="A pod")
+    script: ScriptProcessor | None = Field(default=None, description="A script")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """Exactly one of the two."""
@@ -100,12 +104,12 @@ class DataProcessSpec(ApiModel):
 
     dataset: ProcessedDataset = Field(description="The dataset, and where the program sees it")
     processor: Processor = Field(description="The program")
-    run_after: RunAfter | None = Field(None, description="An operation that must be complete before")
+    run_after: RunAfter | None = Field(default=None, description="An operation that must be complete before")
     ttl_seconds_after_finished: Count | None = Field(
-        None, description="Seconds after which the finished object is deleted, for policy Once"
+        default=None, description="Seconds after which the finished object is deleted, for policy Once"
     )
-    policy: Policy = Field(Policy.ONCE, description="When it runs")
-    schedule: Cron | None = Field(None, description="Cron schedule, for policy Cron")
+    policy: Policy = Field(default=Policy.ONCE, description="When it runs")
+    schedule: Cron | None = Field(default=None, description="Cron schedule, for policy Cron")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """A schedule when there must be one; no volume in the dataset's place."""
@@ -120,10 +124,10 @@ class DataProcessSpec(ApiModel):
 class DataProcess(Resource):
     """Runs a program on the files of a dataset."""
 
-    api_version: ApiVersion = Field(API_VERSION, description="Version of the API")
-    kind: Literal["DataProcess"] = Field("DataProcess", description="Kind of the object")
+    api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
+    kind: Literal["DataProcess"] = Field(default="DataProcess", description="Kind of the object")
     spec: DataProcessSpec = Field(description="What is run on which dataset, and when")
-    status: OperationStatus | None = Field(None, description="What is known of it")
+    status: OperationStatus | None = Field(default=None, description="What is known of it")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """The dataset's namespace; no wait for itself."""

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from headrace.api.base import ApiModel, Count, CrossFault, Long, Rule, Words
-from headrace.api.conditions import DatasetCondition
+from headrace.api.conditions import ONE_A_TYPE, DatasetCondition
 from headrace.api.identities import User
 from headrace.api.mounts import EncryptOption, Mount, repeated_names, repeated_places, scheme_of
 from headrace.api.names import API_VERSION, ApiVersion
@@ -49,11 +49,11 @@ class AccessMode(StrEnum):
 class BoundRuntime(ApiModel):
     """A runtime that serves a dataset."""
 
-    name: str | None = Field(None, description="Name of the runtime")
-    namespace: str | None = Field(None, description="Namespace of the runtime")
-    category: str | None = Field(None, description="What it does for the dataset: Accelerate")
-    type: str | None = Field(None, description="Kind of runtime: alluxio, jindo")
-    master_replicas: Count | None = Field(None, description="Number of its masters")
+    name: str | None = Field(default=None, description="Name of the runtime")
+    namespace: str | None = Field(default=None, description="Namespace of the runtime")
+    category: str | None = Field(default=None, description="What it does for the dataset: Accelerate")
+    type: str | None = Field(default=None, description="Kind of runtime: alluxio, jindo")
+    master_replicas: Count | None = Field(default=None, description="Number of its masters")
 
 
 def check_local_or_claim(address: str) -> str:
@@ -73,9 +73,9 @@ class DataRestoreLocation(ApiModel):
     """A backup to start from."""
 
     path: BackupPlace | None = Field(
-        None, description="Where the backup lies: local:///folder or pvc://claim/folder"
+        default=None, description="Where the backup lies: local:///folder or pvc://claim/folder"
     )
-    node_name: str | None = Field(None, description="Node that holds it, for local://")
+    node_name: str | None = Field(default=None, description="Node that holds it, for local://")
 
 
 class DatasetSpec(ApiModel):
@@ -90,27 +90,32 @@ class DatasetSpec(ApiModel):
     )
 
     mounts: Annotated[tuple[Mount, ...], Field(min_length=1, max_length=128)] | None = Field(
-        None, description="Origins of the data, merged in one tree"
+        default=None, description="Origins of the data, merged in one tree"
     )
-    owner: User | None = Field(None, description="Owner of the files as users see them")
-    node_affinity: CacheAffinity | None = Field(None, description="Nodes on which data may be cached")
-    tolerations: tuple[Toleration, ...] = Field((), description="Taints that master and workers put up with")
+    owner: User | None = Field(default=None, description="Owner of the files as users see them")
+    node_affinity: CacheAffinity | None = Field(default=None, description="Nodes on which data may be cached")
+    tolerations: tuple[Toleration, ...] = Field(
+        default=(), description="Taints that master and workers put up with"
+    )
     access_modes: tuple[AccessMode, ...] = Field(
-        (),
+        default=(),
         description="Access modes of the volume; [ReadOnlyMany] when absent. One of them read-only: all is",
     )
     runtimes: tuple[BoundRuntime, ...] = Field(
-        (), description="Runtimes; a runtime binds by its name, so this has no effect"
+        default=(), description="Runtimes; a runtime binds by its name, so this has no effect"
     )
     placement: Placement | None = Field(
-        None, description="Exclusive (default): a node holds workers of one dataset only; Shared: of several"
+        default=None,
+        description="Exclusive (default): a node holds workers of one dataset only; Shared: of several",
     )
-    data_restore_location: DataRestoreLocation | None = Field(None, description="A backup to start from")
+    data_restore_location: DataRestoreLocation | None = Field(
+        default=None, description="A backup to start from"
+    )
     shared_options: Words = Field(
         default_factory=dict, description="Options of every mount; a mount's own weigh more"
     )
     shared_encrypt_options: Annotated[tuple[EncryptOption, ...], Field(max_length=64)] = Field(
-        (), description="Secret options of every mount; a mount's own weigh more"
+        default=(), description="Secret options of every mount; a mount's own weigh more"
     )
 
     def cross_faults(self) -> Iterator[CrossFault]:
@@ -129,34 +134,38 @@ class DatasetSpec(ApiModel):
 class HcfsStatus(ApiModel):
     """How Hadoop programs reach the dataset."""
 
-    endpoint: str | None = Field(None, description="Address, or N/A")
-    underlayer_file_system_version: str | None = Field(None, description="Version of the protocol behind it")
+    endpoint: str | None = Field(default=None, description="Address, or N/A")
+    underlayer_file_system_version: str | None = Field(
+        default=None, description="Version of the protocol behind it"
+    )
 
 
 class DatasetStatus(ApiModel):
     """What is known of a dataset."""
 
-    mounts: tuple[Mount, ...] = Field((), description="Origins that are mounted now")
-    ufs_total: str | None = Field(None, description="Size of the data at its origins")
-    file_num: str | None = Field(None, description="Number of files")
-    phase: DatasetPhase | None = Field(None, description="Where the dataset stands")
-    runtimes: tuple[BoundRuntime, ...] = Field((), description="Runtimes that serve it")
-    conditions: tuple[DatasetCondition, ...] = Field((), description="Facts, one a type")
+    mounts: tuple[Mount, ...] = Field(default=(), description="Origins that are mounted now")
+    ufs_total: str | None = Field(default=None, description="Size of the data at its origins")
+    file_num: str | None = Field(default=None, description="Number of files")
+    phase: DatasetPhase | None = Field(default=None, description="Where the dataset stands")
+    runtimes: tuple[BoundRuntime, ...] = Field(default=(), description="Runtimes that serve it")
+    conditions: tuple[DatasetCondition, ...] = Field(
+        default=(), json_schema_extra=ONE_A_TYPE, description="Facts, one a type"
+    )
     cache_states: Words = Field(
         default_factory=dict,
         description="cached, cacheCapacity, cachedPercentage, cacheHitRatio, and ratios of hits and throughput",
     )
-    hcfs: HcfsStatus | None = Field(None, description="How Hadoop programs reach it")
+    hcfs: HcfsStatus | None = Field(default=None, description="How Hadoop programs reach it")
     operation_ref: Words = Field(
         default_factory=dict, description="Operations that run: kind of operation to names, parted by commas"
     )
-    data_load_ref: str | None = Field(None, description="Replaced by operationRef")
-    data_backup_ref: str | None = Field(None, description="Replaced by operationRef")
+    data_load_ref: str | None = Field(default=None, description="Replaced by operationRef")
+    data_backup_ref: str | None = Field(default=None, description="Replaced by operationRef")
     dataset_ref: tuple[str, ...] = Field(
-        (), description="Datasets, as namespace/name, that refer to this one"
+        default=(), description="Datasets, as namespace/name, that refer to this one"
     )
     observed_generation: Long | None = Field(
-        None, description="Generation of the spec that this status is about"
+        default=None, description="Generation of the spec that this status is about"
     )
 
 
@@ -166,7 +175,7 @@ class Dataset(Resource):
     named_as_label = True
     rules = (LABEL_NAME_RULE,)
 
-    api_version: ApiVersion = Field(API_VERSION, description="Version of the API")
-    kind: Literal["Dataset"] = Field("Dataset", description="Kind of the object")
-    spec: DatasetSpec = Field(DatasetSpec(), description="What the dataset is made of")
-    status: DatasetStatus | None = Field(None, description="What is known of it")
+    api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
+    kind: Literal["Dataset"] = Field(default="Dataset", description="Kind of the object")
+    spec: DatasetSpec = Field(default=DatasetSpec(), description="What the dataset is made of")
+    status: DatasetStatus | None = Field(default=None, description="What is known of it")

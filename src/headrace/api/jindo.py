@@ -39,20 +39,22 @@ class JindoComponent(ApiModel):
 
     rules = (LABELS_RULE,)
 
-    replicas: Positive | None = Field(None, description="Number of processes; 1 when absent")
+    replicas: Positive | None = Field(default=None, description="Number of processes; 1 when absent")
     properties: Words = Field(default_factory=dict, description="Properties of the role")
     ports: dict[str, Port] = Field(default_factory=dict, description="Ports by name")
-    resources: Resources | None = Field(None, description="Resources of its containers")
+    resources: Resources | None = Field(default=None, description="Resources of its containers")
     env: Words = Field(default_factory=dict, description="Environment of its containers")
     node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it runs on")
-    tolerations: tuple[Toleration, ...] = Field((), description="Taints that its pods put up with")
+    tolerations: tuple[Toleration, ...] = Field(default=(), description="Taints that its pods put up with")
     labels: Words = Field(
         default_factory=dict, description="Labels of its pods; replaced by podMetadata.labels"
     )
-    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of its pods")
-    disabled: Flag | None = Field(None, description="The role does not run")
-    volume_mounts: tuple[VolumeMount, ...] = Field((), description="Volumes in its containers")
-    image_pull_secrets: tuple[LocalReference, ...] = Field((), description="Secrets for pulling images")
+    pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of its pods")
+    disabled: Flag | None = Field(default=None, description="The role does not run")
+    volume_mounts: tuple[VolumeMount, ...] = Field(default=(), description="Volumes in its containers")
+    image_pull_secrets: tuple[LocalReference, ...] = Field(
+        default=(), description="Secrets for pulling images"
+    )
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """Labels in one place."""
@@ -64,26 +66,28 @@ class JindoFuse(ApiModel):
 
     rules = (LABELS_RULE,)
 
-    image: str | None = Field(None, description="Image without its tag")
-    image_tag: str | None = Field(None, description="Tag of the image")
-    image_pull_policy: ImagePullPolicy | None = Field(None, description="When the image is pulled")
-    image_pull_secrets: tuple[LocalReference, ...] = Field((), description="Secrets for pulling images")
+    image: str | None = Field(default=None, description="Image without its tag")
+    image_tag: str | None = Field(default=None, description="Tag of the image")
+    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="When the image is pulled")
+    image_pull_secrets: tuple[LocalReference, ...] = Field(
+        default=(), description="Secrets for pulling images"
+    )
     properties: Words = Field(default_factory=dict, description="Properties of the mount process")
     env: Words = Field(default_factory=dict, description="Environment of its container")
-    resources: Resources | None = Field(None, description="Resources of its container")
-    args: tuple[str, ...] = Field((), description="Arguments of the mount process")
+    resources: Resources | None = Field(default=None, description="Resources of its container")
+    args: tuple[str, ...] = Field(default=(), description="Arguments of the mount process")
     node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it may run on")
-    tolerations: tuple[Toleration, ...] = Field((), description="Taints that its pod puts up with")
+    tolerations: tuple[Toleration, ...] = Field(default=(), description="Taints that its pod puts up with")
     labels: Words = Field(
         default_factory=dict, description="Labels of its pod; replaced by podMetadata.labels"
     )
-    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of its pod")
+    pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of its pod")
     clean_policy: FuseCleanPolicy | None = Field(
-        None, description="When it leaves a node; OnRuntimeDeleted when absent"
+        default=None, description="When it leaves a node; OnRuntimeDeleted when absent"
     )
-    disabled: Flag | None = Field(None, description="No mount process runs")
+    disabled: Flag | None = Field(default=None, description="No mount process runs")
     log_config: Words = Field(default_factory=dict, description="Properties of its log")
-    metrics: ClientMetrics | None = Field(None, description="Metrics of the mount process")
+    metrics: ClientMetrics | None = Field(default=None, description="Metrics of the mount process")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """Labels in one place."""
@@ -95,28 +99,32 @@ class JindoRuntimeSpec(ApiModel):
 
     rules = (LABELS_RULE,)
 
-    jindo_version: VersionSpec | None = Field(None, description="Image of the engine")
-    master: JindoComponent | None = Field(None, description="The master")
-    worker: JindoComponent | None = Field(None, description="The workers, which keep blocks")
-    fuse: JindoFuse | None = Field(None, description="The mount process on each node")
+    jindo_version: VersionSpec | None = Field(default=None, description="Image of the engine")
+    master: JindoComponent | None = Field(default=None, description="The master")
+    worker: JindoComponent | None = Field(default=None, description="The workers, which keep blocks")
+    fuse: JindoFuse | None = Field(default=None, description="The mount process on each node")
     properties: Words = Field(default_factory=dict, description="Properties of all roles")
-    tieredstore: TieredStore | None = Field(None, description="Levels of each worker's cache")
-    replicas: Count = Field(1, description="Number of workers")
-    run_as: User | None = Field(None, description="User and group of all processes")
-    user: str | None = Field(None, description="User that all processes run as, by name")
-    secret: str | None = Field(None, description="Secret with credentials for all origins")
-    hadoop_config: str | None = Field(None, description="ConfigMap with hdfs-site.xml and core-site.xml")
+    tieredstore: TieredStore | None = Field(default=None, description="Levels of each worker's cache")
+    replicas: Count = Field(default=1, description="Number of workers")
+    run_as: User | None = Field(default=None, description="User and group of all processes")
+    user: str | None = Field(default=None, description="User that all processes run as, by name")
+    secret: str | None = Field(default=None, description="Secret with credentials for all origins")
+    hadoop_config: str | None = Field(
+        default=None, description="ConfigMap with hdfs-site.xml and core-site.xml"
+    )
     labels: Words = Field(
         default_factory=dict, description="Labels of all pods; replaced by podMetadata.labels"
     )
-    pod_metadata: PodMetadata | None = Field(None, description="Labels and annotations of all pods")
-    volumes: tuple[Volume, ...] = Field((), description="Volumes for volumeMounts")
-    image_pull_secrets: tuple[LocalReference, ...] = Field((), description="Secrets for pulling images")
+    pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of all pods")
+    volumes: tuple[Volume, ...] = Field(default=(), description="Volumes for volumeMounts")
+    image_pull_secrets: tuple[LocalReference, ...] = Field(
+        default=(), description="Secrets for pulling images"
+    )
     log_config: Words = Field(default_factory=dict, description="Properties of the log of master and workers")
     networkmode: NetworkMode | None = Field(
-        None, description="Which network pods are in; the host's when absent"
+        default=None, description="Which network pods are in; the host's when absent"
     )
-    clean_cache_policy: CleanCachePolicy | None = Field(None, description="How the cache is emptied")
+    clean_cache_policy: CleanCachePolicy | None = Field(default=None, description="How the cache is emptied")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """Labels in one place; masters that can agree."""
@@ -131,7 +139,7 @@ class JindoRuntime(Resource):
     named_as_label = True
     rules = (LABEL_NAME_RULE,)
 
-    api_version: ApiVersion = Field(API_VERSION, description="Version of the API")
-    kind: Literal["JindoRuntime"] = Field("JindoRuntime", description="Kind of the object")
-    spec: JindoRuntimeSpec = Field(JindoRuntimeSpec(), description="How the data is cached")
-    status: RuntimeStatus | None = Field(None, description="What is known of it")
+    api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
+    kind: Literal["JindoRuntime"] = Field(default="JindoRuntime", description="Kind of the object")
+    spec: JindoRuntimeSpec = Field(default=JindoRuntimeSpec(), description="How the data is cached")
+    status: RuntimeStatus | None = Field(default=None, description="What is known of it")

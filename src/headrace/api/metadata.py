@@ -16,28 +16,32 @@ class OwnerReference(ApiModel):
     kind: str = Field(description="Kind of the owner")
     name: str = Field(description="Name of the owner")
     uid: str = Field(description="Identity of the owner")
-    controller: Flag | None = Field(None, description="The owner is the one that manages this object")
-    block_owner_deletion: Flag | None = Field(None, description="The owner goes only after this object")
+    controller: Flag | None = Field(default=None, description="The owner is the one that manages this object")
+    block_owner_deletion: Flag | None = Field(
+        default=None, description="The owner goes only after this object"
+    )
 
 
 class ObjectMeta(ApiModel):
     """Name, namespace, labels; the rest is kept by the API server."""
 
     name: ObjectName = Field(description="Name, unique for its kind in the namespace")
-    namespace: Namespace | None = Field(None, description="Namespace; the caller's when absent")
+    namespace: Namespace | None = Field(default=None, description="Namespace; the caller's when absent")
     labels: Words = Field(default_factory=dict, description="Words to select objects by")
     annotations: Words = Field(default_factory=dict, description="Notes for programs and people")
-    generate_name: str | None = Field(None, description="Prefix of which the server makes a name")
-    uid: str | None = Field(None, description="Identity, given by the server")
-    resource_version: str | None = Field(None, description="Version of the stored object")
-    generation: Long | None = Field(None, description="Counts the changes of the spec")
-    creation_timestamp: Time | None = Field(None, description="When the object was made")
-    deletion_timestamp: Time | None = Field(None, description="When the deletion was asked for")
-    deletion_grace_period_seconds: Count | None = Field(None, description="Seconds until it is removed")
-    finalizers: tuple[str, ...] = Field((), description="Who must be asked before the object goes")
-    owner_references: tuple[OwnerReference, ...] = Field((), description="Objects this one goes with")
-    managed_fields: tuple[Opaque, ...] = Field((), description="Who wrote which field")
-    self_link: str | None = Field(None, description="Address of the object in old releases")
+    generate_name: str | None = Field(default=None, description="Prefix of which the server makes a name")
+    uid: str | None = Field(default=None, description="Identity, given by the server")
+    resource_version: str | None = Field(default=None, description="Version of the stored object")
+    generation: Long | None = Field(default=None, description="Counts the changes of the spec")
+    creation_timestamp: Time | None = Field(default=None, description="When the object was made")
+    deletion_timestamp: Time | None = Field(default=None, description="When the deletion was asked for")
+    deletion_grace_period_seconds: Count | None = Field(
+        default=None, description="Seconds until it is removed"
+    )
+    finalizers: tuple[str, ...] = Field(default=(), description="Who must be asked before the object goes")
+    owner_references: tuple[OwnerReference, ...] = Field(default=(), description="Objects this one goes with")
+    managed_fields: tuple[Opaque, ...] = Field(default=(), description="Who wrote which field")
+    self_link: str | None = Field(default=None, description="Address of the object in old releases")
 
 
 class PodMetadata(ApiModel):

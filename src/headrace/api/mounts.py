@@ -94,7 +94,7 @@ class SecretKeySelector(ApiModel):
 
     name: Annotated[str, Field(min_length=1, max_length=253)] = Field(description="Name of the Secret")
     key: Annotated[str, Field(max_length=253), AfterValidator(_check_secret_key)] | None = Field(
-        None, description="Key in the Secret; the option's own name when absent"
+        default=None, description="Key in the Secret; the option's own name when absent"
     )
 
 
@@ -127,18 +127,18 @@ class Mount(ApiModel):
         "pvc://claim[/sub] or dataset://namespace/name[/sub]"
     )
     name: Annotated[str, Field(max_length=253), AfterValidator(_check_name)] | None = Field(
-        None, description="Name of the mount, and of its folder when no path is given"
+        default=None, description="Name of the mount, and of its folder when no path is given"
     )
     path: TreePath | None = Field(
-        None, description="Where it appears in the dataset: /NAME when absent, / for the top"
+        default=None, description="Where it appears in the dataset: /NAME when absent, / for the top"
     )
     options: Words = Field(default_factory=dict, description="Options of the origin, such as its endpoint")
     encrypt_options: Annotated[tuple[EncryptOption, ...], Field(max_length=64)] = Field(
-        (),
+        default=(),
         description="Options whose values are in Secrets; they weigh more than plain ones of the same name",
     )
-    read_only: Flag | None = Field(None, description="Nothing may be written to this origin")
-    shared: Flag | None = Field(None, description="Other users of the engine may see this mount")
+    read_only: Flag | None = Field(default=None, description="Nothing may be written to this origin")
+    shared: Flag | None = Field(default=None, description="Other users of the engine may see this mount")
 
     @property
     def tree_path(self) -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from headrace.api.base import ApiModel, Count, CrossFault, Flag, Long, Rule, Words
-from headrace.api.conditions import Condition
+from headrace.api.conditions import ONE_A_TYPE, Condition
 from headrace.api.names import Namespace, ObjectName
 from headrace.api.scheduling import NodeAffinity
 from headrace.api.times import Time
@@ -39,10 +39,10 @@ OperationKind = Literal["DataLoad", "DataBackup", "DataMigrate", "DataProcess"]
 class ObjectReference(ApiModel):
     """An operation."""
 
-    api_version: str | None = Field(None, description="API version of the operation")
+    api_version: str | None = Field(default=None, description="API version of the operation")
     kind: OperationKind = Field(description="Kind of the operation")
     name: ObjectName = Field(description="Name of the operation")
-    namespace: Namespace | None = Field(None, description="Its namespace; this object's when absent")
+    namespace: Namespace | None = Field(default=None, description="Its namespace; this object's when absent")
 
 
 class PreferredLabel(ApiModel):
@@ -62,16 +62,16 @@ class AffinityStrategy(ApiModel):
     """Where the operation runs, seen from where an earlier one ran."""
 
     depend_on: ObjectReference | None = Field(
-        None, description="The earlier operation; the one of runAfter when absent"
+        default=None, description="The earlier operation; the one of runAfter when absent"
     )
     policy: Literal["", "Require", "Prefer"] | None = Field(
-        None, description="Whether the nodes must or should be alike"
+        default=None, description="Whether the nodes must or should be alike"
     )
     prefers: tuple[PreferredLabel, ...] = Field(
-        (), description="Labels that should be alike, for policy Prefer"
+        default=(), description="Labels that should be alike, for policy Prefer"
     )
     requires: tuple[RequiredLabel, ...] = Field(
-        (), description="Labels that must be alike, for policy Require"
+        default=(), description="Labels that must be alike, for policy Require"
     )
 
 
@@ -79,29 +79,37 @@ class RunAfter(ObjectReference):
     """The operation that must be complete before."""
 
     affinity_strategy: AffinityStrategy | None = Field(
-        None, description="Where to run, seen from where that one ran"
+        default=None, description="Where to run, seen from where that one ran"
     )
 
 
 class WaitingFor(ApiModel):
     """What an operation waits for."""
 
-    operation_complete: Flag | None = Field(None, description="The operation named in runAfter")
+    operation_complete: Flag | None = Field(default=None, description="The operation named in runAfter")
 
 
 class OperationStatus(ApiModel):
     """What is known of an operation."""
 
-    phase: OperationPhase | None = Field(None, description="Where it stands")
-    duration: str | None = Field(None, description="How long it took, such as 3m12s; Unfinished until then")
-    conditions: tuple[Condition, ...] = Field((), description="How it ended, and why")
+    phase: OperationPhase | None = Field(default=None, description="Where it stands")
+    duration: str | None = Field(
+        default=None, description="How long it took, such as 3m12s; Unfinished until then"
+    )
+    conditions: tuple[Condition, ...] = Field(
+        default=(), json_schema_extra=ONE_A_TYPE, description="How it ended, and why"
+    )
     infos: Words = Field(default_factory=dict, description="Facts of its kind, such as where a backup lies")
-    last_schedule_time: Time | None = Field(None, description="When it last began, for policy Cron")
-    last_successful_time: Time | None = Field(None, description="When it last succeeded, for policy Cron")
-    waiting_for: WaitingFor | None = Field(None, description="What it waits for")
-    node_affinity: NodeAffinity | None = Field(None, description="Nodes it ran on, for operations after it")
+    last_schedule_time: Time | None = Field(default=None, description="When it last began, for policy Cron")
+    last_successful_time: Time | None = Field(
+        default=None, description="When it last succeeded, for policy Cron"
+    )
+    waiting_for: WaitingFor | None = Field(default=None, description="What it waits for")
+    node_affinity: NodeAffinity | None = Field(
+        default=None, description="Nodes it ran on, for operations after it"
+    )
     observed_generation: Long | None = Field(
-        None, description="Generation of the spec that this status is about"
+        default=None, description="Generation of the spec that this status is about"
     )
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from headrace.api.base import ApiModel, Count, CrossFault, Flag, Long, Rule, Words
-from headrace.api.conditions import Condition
+from headrace.api.conditions import ONE_A_TYPE, Condition
 from headrace.api.containers import EnvVar, Resources, VersionSpec
 from headrace.api.mounts import Mount
 from headrace.api.scheduling import NodeAffinity
@@ -53,84 +53,100 @@ class ScrapeTarget(StrEnum):
 class CleanCachePolicy(ApiModel):
     """How the cache is emptied when the runtime goes."""
 
-    grace_period_seconds: Count = Field(60, description="Seconds that one try may take")
-    max_retry_attempts: Count = Field(3, description="How often it is tried again")
+    grace_period_seconds: Count = Field(default=60, description="Seconds that one try may take")
+    max_retry_attempts: Count = Field(default=3, description="How often it is tried again")
 
 
 class MetadataSyncPolicy(ApiModel):
     """When the list of files is taken."""
 
-    auto_sync: Flag = Field(True, description="Take the list by itself when the dataset is bound")
+    auto_sync: Flag = Field(default=True, description="Take the list by itself when the dataset is bound")
 
 
 class RuntimeManagement(ApiModel):
     """How the runtime is looked after."""
 
-    clean_cache_policy: CleanCachePolicy | None = Field(None, description="How the cache is emptied")
+    clean_cache_policy: CleanCachePolicy | None = Field(default=None, description="How the cache is emptied")
     metadata_sync_policy: MetadataSyncPolicy | None = Field(
-        None, description="When the list of files is taken"
+        default=None, description="When the list of files is taken"
     )
 
 
 class InitUsers(VersionSpec):
     """The container that makes users before others start."""
 
-    env: tuple[EnvVar, ...] = Field((), description="Environment of the container")
-    resources: Resources | None = Field(None, description="Resources of the container")
+    env: tuple[EnvVar, ...] = Field(default=(), max_length=1024, description="Environment of the container")
+    resources: Resources | None = Field(default=None, description="Resources of the container")
 
 
 class ClientMetrics(ApiModel):
     """Metrics of mount processes."""
 
-    enabled: Flag | None = Field(None, description="Offer metrics")
+    enabled: Flag | None = Field(default=None, description="Offer metrics")
     scrape_target: ScrapeTarget | None = Field(
-        None, description="Which mount processes are scraped; None when absent"
+        default=None, description="Which mount processes are scraped; None when absent"
     )
 
 
 class ApiGatewayStatus(ApiModel):
     """The gateway for programs that speak HTTP."""
 
-    endpoint: str | None = Field(None, description="Its address")
+    endpoint: str | None = Field(default=None, description="Its address")
 
 
 class RuntimeStatus(ApiModel):
     """What is known of a runtime."""
 
-    value_file: str | None = Field(None, description="ConfigMap with what was applied")
-    master_phase: RuntimePhase | None = Field(None, description="How many masters are ready")
-    worker_phase: RuntimePhase | None = Field(None, description="How many workers are ready")
-    fuse_phase: RuntimePhase | None = Field(None, description="How many mount processes are ready")
-    master_reason: str | None = Field(None, description="Why masterPhase is what it is")
-    worker_reason: str | None = Field(None, description="Why workerPhase is what it is")
-    fuse_reason: str | None = Field(None, description="Why fusePhase is what it is")
-    desired_master_number_scheduled: Count | None = Field(None, description="Masters that should be there")
-    current_master_number_scheduled: Count | None = Field(None, description="Masters that are there")
-    master_number_ready: Count | None = Field(None, description="Masters that are ready")
-    desired_worker_number_scheduled: Count | None = Field(None, description="Workers that should be there")
-    current_worker_number_scheduled: Count | None = Field(None, description="Workers that are there")
-    worker_number_ready: Count | None = Field(None, description="Workers that are ready")
-    worker_number_available: Count | None = Field(None, description="Workers that are ready for a while")
-    worker_number_unavailable: Count | None = Field(None, description="Workers that are not available")
+    value_file: str | None = Field(default=None, description="ConfigMap with what was applied")
+    master_phase: RuntimePhase | None = Field(default=None, description="How many masters are ready")
+    worker_phase: RuntimePhase | None = Field(default=None, description="How many workers are ready")
+    fuse_phase: RuntimePhase | None = Field(default=None, description="How many mount processes are ready")
+    master_reason: str | None = Field(default=None, description="Why masterPhase is what it is")
+    worker_reason: str | None = Field(default=None, description="Why workerPhase is what it is")
+    fuse_reason: str | None = Field(default=None, description="Why fusePhase is what it is")
+    desired_master_number_scheduled: Count | None = Field(
+        default=None, description="Masters that should be there"
+    )
+    current_master_number_scheduled: Count | None = Field(default=None, description="Masters that are there")
+    master_number_ready: Count | None = Field(default=None, description="Masters that are ready")
+    desired_worker_number_scheduled: Count | None = Field(
+        default=None, description="Workers that should be there"
+    )
+    current_worker_number_scheduled: Count | None = Field(default=None, description="Workers that are there")
+    worker_number_ready: Count | None = Field(default=None, description="Workers that are ready")
+    worker_number_available: Count | None = Field(
+        default=None, description="Workers that are ready for a while"
+    )
+    worker_number_unavailable: Count | None = Field(
+        default=None, description="Workers that are not available"
+    )
     desired_fuse_number_scheduled: Count | None = Field(
-        None, description="Mount processes that should be there"
+        default=None, description="Mount processes that should be there"
     )
-    current_fuse_number_scheduled: Count | None = Field(None, description="Mount processes that are there")
-    fuse_number_ready: Count | None = Field(None, description="Mount processes that are ready")
+    current_fuse_number_scheduled: Count | None = Field(
+        default=None, description="Mount processes that are there"
+    )
+    fuse_number_ready: Count | None = Field(default=None, description="Mount processes that are ready")
     fuse_number_available: Count | None = Field(
-        None, description="Mount processes that are ready for a while"
+        default=None, description="Mount processes that are ready for a while"
     )
-    fuse_number_unavailable: Count | None = Field(None, description="Mount processes that are not available")
-    setup_duration: str | None = Field(None, description="Time from creation to ready, such as 1m12s")
-    conditions: tuple[Condition, ...] = Field((), description="Facts, one a type")
+    fuse_number_unavailable: Count | None = Field(
+        default=None, description="Mount processes that are not available"
+    )
+    setup_duration: str | None = Field(default=None, description="Time from creation to ready, such as 1m12s")
+    conditions: tuple[Condition, ...] = Field(
+        default=(), json_schema_extra=ONE_A_TYPE, description="Facts, one a type"
+    )
     cache_states: Words = Field(default_factory=dict, description="The dataset's cacheStates")
-    selector: str | None = Field(None, description="Labels of the workers' pods, for autoscalers")
-    api_gateway: ApiGatewayStatus | None = Field(None, description="The gateway for programs that speak HTTP")
-    mount_time: Time | None = Field(None, description="When the origins were last mounted")
-    mounts: tuple[Mount, ...] = Field((), description="Origins that are mounted now")
-    cache_affinity: NodeAffinity | None = Field(None, description="Nodes that hold cached data")
+    selector: str | None = Field(default=None, description="Labels of the workers' pods, for autoscalers")
+    api_gateway: ApiGatewayStatus | None = Field(
+        default=None, description="The gateway for programs that speak HTTP"
+    )
+    mount_time: Time | None = Field(default=None, description="When the origins were last mounted")
+    mounts: tuple[Mount, ...] = Field(default=(), description="Origins that are mounted now")
+    cache_affinity: NodeAffinity | None = Field(default=None, description="Nodes that hold cached data")
     observed_generation: Long | None = Field(
-        None, description="Generation of the spec that this status is about"
+        default=None, description="Generation of the spec that this status is about"
     )
 
 

@@ -19,7 +19,8 @@ class NodeSelectorRequirement(ApiModel):
     key: str = Field(description="Label of the node")
     operator: Operator = Field(description="How the label is compared with the values")
     values: tuple[str, ...] = Field(
-        (), description="Values to compare with: some for In and NotIn, one number for Gt and Lt, else none"
+        default=(),
+        description="Values to compare with: some for In and NotIn, one number for Gt and Lt, else none",
     )
 
     def cross_faults(self) -> Iterator[CrossFault]:
@@ -36,9 +37,11 @@ class NodeSelectorRequirement(ApiModel):
 class NodeSelectorTerm(ApiModel):
     """Conditions that must all hold."""
 
-    match_expressions: tuple[NodeSelectorRequirement, ...] = Field((), description="Conditions on labels")
+    match_expressions: tuple[NodeSelectorRequirement, ...] = Field(
+        default=(), description="Conditions on labels"
+    )
     match_fields: tuple[NodeSelectorRequirement, ...] = Field(
-        (), description="Conditions on fields of the node"
+        default=(), description="Conditions on fields of the node"
     )
 
 
@@ -63,38 +66,42 @@ class NodeAffinity(ApiModel):
     """Nodes that must, or should, be used."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = Field(
-        None, description="Only these nodes"
+        default=None, description="Only these nodes"
     )
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredNodes, ...] = Field(
-        (), description="Rather these nodes"
+        default=(), description="Rather these nodes"
     )
 
 
 class CacheAffinity(ApiModel):
     """Nodes on which data may be cached."""
 
-    required: NodeSelector | None = Field(None, description="Only nodes that fit this selector cache data")
+    required: NodeSelector | None = Field(
+        default=None, description="Only nodes that fit this selector cache data"
+    )
 
 
 class Affinity(ApiModel):
     """Affinity of a pod."""
 
-    node_affinity: NodeAffinity | None = Field(None, description="Which nodes")
-    pod_affinity: Opaque | None = Field(None, description="Near which other pods")
-    pod_anti_affinity: Opaque | None = Field(None, description="Away from which other pods")
+    node_affinity: NodeAffinity | None = Field(default=None, description="Which nodes")
+    pod_affinity: Opaque | None = Field(default=None, description="Near which other pods")
+    pod_anti_affinity: Opaque | None = Field(default=None, description="Away from which other pods")
 
 
 class Toleration(ApiModel):
     """A taint of nodes that is put up with."""
 
-    key: str | None = Field(None, description="Key of the taint; all keys when absent (operator Exists)")
-    operator: Literal["", "Exists", "Equal"] | None = Field(
-        None, description="Equal (default) compares the value, Exists takes any"
+    key: str | None = Field(
+        default=None, description="Key of the taint; all keys when absent (operator Exists)"
     )
-    value: str | None = Field(None, description="Value of the taint")
-    effect: Effect | None = Field(None, description="Effect of the taint; all effects when absent")
+    operator: Literal["", "Exists", "Equal"] | None = Field(
+        default=None, description="Equal (default) compares the value, Exists takes any"
+    )
+    value: str | None = Field(default=None, description="Value of the taint")
+    effect: Effect | None = Field(default=None, description="Effect of the taint; all effects when absent")
     toleration_seconds: Long | None = Field(
-        None, description="How long NoExecute is put up with; for ever when absent"
+        default=None, description="How long NoExecute is put up with; for ever when absent"
     )
 
     def cross_faults(self) -> Iterator[CrossFault]:

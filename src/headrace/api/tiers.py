@@ -75,19 +75,21 @@ class Level(ApiModel):
     )
 
     mediumtype: Medium = Field(description="What the level is made of")
-    volume_type: VolumeType | None = Field(None, description="Volume that holds it; hostPath when absent")
+    volume_type: VolumeType | None = Field(
+        default=None, description="Volume that holds it; hostPath when absent"
+    )
     volume_source: Opaque | None = Field(
-        None, description="Source of the volume, for volumeType emptyDir only"
+        default=None, description="Source of the volume, for volumeType emptyDir only"
     )
     path: Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_check_paths)] | None = Field(
-        None, description="Folder on the node; several, parted by commas, share the quota evenly"
+        default=None, description="Folder on the node; several, parted by commas, share the quota evenly"
     )
-    quota: Size | None = Field(None, description="Room for all paths together, on each worker")
+    quota: Size | None = Field(default=None, description="Room for all paths together, on each worker")
     quota_list: Annotated[str, Field(min_length=1, max_length=2048), AfterValidator(_check_quotas)] | None = (
-        Field(None, description="Room for each path, parted by commas; overrides quota")
+        Field(default=None, description="Room for each path, parted by commas; overrides quota")
     )
-    high: Ratio | None = Field(None, description="Above this share of the quota blocks are evicted")
-    low: Ratio | None = Field(None, description="Down to this share blocks are evicted")
+    high: Ratio | None = Field(default=None, description="Above this share of the quota blocks are evicted")
+    low: Ratio | None = Field(default=None, description="Down to this share blocks are evicted")
 
     @property
     def paths(self) -> list[str]:
@@ -121,7 +123,7 @@ class TieredStore(ApiModel):
     """The levels of a worker's cache, the fastest first."""
 
     levels: Annotated[tuple[Level, ...], Field(max_length=16)] = Field(
-        (), description="Levels, the fastest first"
+        default=(), description="Levels, the fastest first"
     )
 
     def cross_faults(self) -> Iterator[CrossFault]:

@@ -1,0 +1,119 @@
+"""Fields that are accepted for the sake of YAML that exists, and mean nothing to Headrace's engine; and why.
+
+They are named in a condition of the object, so that nobody waits for an effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.api.kinds import Object, kind_of
+from headrace.api.writing import content_of
+
+_JAVA = "the engine is no Java program"
+_IMAGE = "the engine comes with Headrace; no other image can take its place"
+_PROPERTIES = "tunes another engine; Headrace's own settings are chosen by the planner"
+_PORTS = "ports are chosen by Headrace"
+_JOB_SERVICE = "loads run in the workers; there is no job service"
+_ONE_MASTER = "one master is enough: reads go on without it"
+_HADOOP = "HDFS is reached by WebHDFS: give endpoint and user in the options of the mount"
+_INIT_USERS = "users need not exist on the nodes: files show the numbers of the dataset's owner"
+_GATEWAY = "the master's own API is always there"
+_LOG = "the log is set up for all of Headrace"
+_FUSE_ARGS = "the mount chooses what the kernel can do best"
+_FUSE_ENV = "the mount process takes no variables of another engine"
+
+IGNORED: Mapping[str, Mapping[str, str]] = {
+    "Dataset": {
+        "spec.runtimes": "a runtime binds to the dataset of its own name",
+        "spec.mounts[].shared": "all users of a node share one mount of the dataset",
+    },
+    "AlluxioRuntime": {
+        "spec.alluxioVersion": _IMAGE,
+        "spec.jobMaster": _JOB_SERVICE,
+        "spec.jobWorker": _JOB_SERVICE,
+        "spec.apiGateway": _GATEWAY,
+        "spec.initUsers": _INIT_USERS,
+        "spec.properties": _PROPERTIES,
+        "spec.jvmOptions": _JAVA,
+        "spec.hadoopConfig": _HADOOP,
+        "spec.master.replicas": _ONE_MASTER,
+        "spec.worker.replicas": "the number of workers is spec.replicas",
+        **{f"spec.{role}.jvmOptions": _JAVA for role in ("master", "worker", "fuse")},
+        **{f"spec.{role}.properties": _PROPERTIES for role in ("master", "worker", "fuse")},
+        **{f"spec.{role}.ports": _PORTS for role in ("master", "worker")},
+        **{f"spec.{role}.enabled": "the role always runs" for role in ("master", "worker")},
+        **{f"spec.{role}.env": _FUSE_ENV for role in ("master", "worker", "fuse")},
+        **{f"spec.fuse.{field}": _IMAGE for field in ("image", "imageTag", "imagePullPolicy")},
+        "spec.fuse.args": _FUSE_ARGS,
+    },
+    "JindoRuntime": {
+        "spec.jindoVersion": _IMAGE,
+        "spec.properties": _PROPERTIES,
+        "spec.hadoopConfig": _HADOOP,
+        "spec.logConfig": _LOG,
+        "spec.user": "processes run as spec.runAs says, by number",
+        "spec.master.replicas": _ONE_MASTER,
+        "spec.worker.replicas": "the number of workers is spec.replicas",
+        **{f"spec.{role}.properties": _PROPERTIES for role in ("master", "worker", "fuse")},
+        **{f"spec.{role}.ports": _PORTS for role in ("master", "worker")},
+        **{f"spec.{role}.env": _FUSE_ENV for role in ("master", "worker", "fuse")},
+        **{f"spec.fuse.{field}": _IMAGE for field in ("image", "imageTag", "imagePullPolicy")},
+        "spec.fuse.args": _FUSE_ARGS,
+        "spec.fuse.logConfig": _LOG,
+    },
+    "DataLoad": {
+        "spec.options": _PROPERTIES,
+    },
+    "DataMigrate": {
+        **{f"spec.{field}": _IMAGE for field in ("image", "imageTag", "imagePullPolicy")},
+        "spec.block": "a snapshot keeps readers apart from what is being copied",
+        "spec.runtimeType": "there is one engine",
+        "spec.options": _PROPERTIES,
+        "spec.parallelOptions": "processes know each other through the master, not by ssh",
+    },
+    "DataProcess": {},
+    "DataBackup": {},
+}
+"""By kind: the path of the field, and why it has no effect."""
+
+_NOTHING: tuple[Any, ...] = (None, False, "", {}, [])
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredField:
+    """A field that an object sets in vain."""
+
+    path: str
+    why: str
+
+
+def ignored_fields(thing: Object) -> list[IgnoredField]:
+    """The fields that an object sets and that have no effect, in the order of the table."""
+    content = content_of(thing)
+    found = []
+    for pattern, why in IGNORED.get(kind_of(thing).name, {}).items():
+        wanted = 1 if pattern.endswith("aster.replicas") else None
+        places = _places(content, pattern.split("."), "")
+        found += [
+            IgnoredField(path, why) for path, value in places if value not in _NOTHING and value != wanted
+        ]
+    return found
+
+
+def _places(value: Any, parts: list[str], path: str) -> Iterator[tuple[str, Any]]:
+    """The places of an object's content that a pattern names, with what stands there."""
+    if not parts:
+        yield path, value
+        return
+    name = parts[0].removesuffix("[]")
+    if not isinstance(value, Mapping) or name not in value:
+        return
+    here = f"{path}.{name}" if path else name
+    if parts[0].endswith("[]"):
+        for number, item in enumerate(value[name]):
+            yield from _places(item, parts[1:], f"{here}[{number}]")
+    else:
+        yield from _places(value[name], parts[1:], here)

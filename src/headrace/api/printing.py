@@ -1,0 +1,124 @@
+"""Tables of objects as `kubectl get` prints them. Pure: the time is handed in, the text is handed back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from headrace.api.columns import Column
+from headrace.api.formats import format_age
+from headrace.api.kinds import Kind, Object, kind_of
+from headrace.api.times import parse_time
+from headrace.api.writing import content_of
+
+_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+# kubectl's tabwriter: three blanks between columns, no column narrower than six with them.
+_GAP = 3
+_NARROWEST = 6
+
+
+def header(kind: Kind, *, wide: bool = False, with_namespace: bool = False) -> list[str]:
+    """The titles of the columns of a kind."""
+    titles = ["NAMESPACE"] if with_namespace and kind.namespaced else []
+    return [*titles, "NAME", *(column.title.upper() for column in _shown(kind, wide))]
+
+
+def row(
+    thing: Object, now: datetime, *, wide: bool = False, with_namespace: bool = False, with_kind: bool = False
+) -> list[str]:
+    """The values of the columns of an object; empty where nothing is known."""
+    kind = kind_of(thing)
+    content = content_of(thing)
+    name = f"{kind.prefix}/{thing.name}" if with_kind else thing.name
+    cells = [thing.namespace or "default"] if with_namespace and kind.namespaced else []
+    return [*cells, name, *(_cell(column, content, now) for column in _shown(kind, wide))]
+
+
+def get_text(
+    things: Iterable[Object], now: datetime, *, wide: bool = False, with_namespace: bool = False
+) -> str:
+    """What `get` prints: a table for each kind, names with their kind if there are several."""
+    by_kind: dict[str, list[Object]] = {}
+    for thing in things:
+        by_kind.setdefault(kind_of(thing).name, []).append(thing)
+    several = len(by_kind) > 1
+    tables = []
+    for members in by_kind.values():
+        head = header(kind_of(members[0]), wide=wide, with_namespace=with_namespace)
+        rows = [
+            row(each, now, wide=wide, with_namespace=with_namespace, with_kind=several) for each in members
+        ]
+        tables.append(align([head, *rows]))
+    return "\n\n".join(tables)
+
+
+def align(rows: Sequence[Sequence[str]]) -> str:
+    """Lines with aligned columns; the last column is not padded."""
+    count = max((len(cells) for cells in rows), default=0)
+    widths = [
+        max(_NARROWEST, *(len(cells[number]) + _GAP for cells in rows if number < len(cells)))
+        for number in range(count)
+    ]
+    return "\n".join(
+        "".join(
+            cell if number == len(cells) - 1 else cell.ljust(widths[number])
+            for number, cell in enumerate(cells)
+        )
+        for cells in rows
+    )
+
+
+def _shown(kind: Kind, wide: bool) -> list[Column]:
+    return [column for column in kind.columns if wide or not column.priority]
+
+
+def _cell(column: Column, content: Mapping[str, Any], now: datetime) -> str:
+    if column.path.startswith("|"):
+        return _WRITERS[column.path[1:]](content)
+    value = value_at(content, column.path)
+    if column.type == "date":
+        return format_age(parse_time(value) if value is not None else None, now)
+    return "" if value is None else str(value)
+
+
+def value_at(content: Mapping[str, Any], path: str) -> Any:
+    """What stands at `.status.cacheStates.cached`; `None` if nothing does."""
+    value: Any = content
+    for part in path.removeprefix(".").split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _modes(modes: Any) -> str:
+    return ",".join(_MODES.get(mode, mode) for mode in modes or ())
+
+
+def _phase_or_terminating(content: Mapping[str, Any]) -> str:
+    leaving = value_at(content, ".metadata.deletionTimestamp") is not None
+    return "Terminating" if leaving else str(value_at(content, ".status.phase") or "")
+
+
+def _claim(content: Mapping[str, Any]) -> str:
+    claim = value_at(content, ".spec.claimRef")
+    return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
+
+
+def _entries(content: Mapping[str, Any]) -> str:
+    names = [name for field in ("data", "binaryData", "stringData") for name in content.get(field) or ()]
+    return str(len(set(names)))
+
+
+_WRITERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "secret_type": lambda content: content.get("type") or "Opaque",
+    "entries": _entries,
+    "volume_modes": lambda content: _modes(value_at(content, ".spec.accessModes")),
+    "claim_modes": lambda content: _modes(value_at(content, ".status.accessModes")),
+    "phase_or_terminating": _phase_or_terminating,
+    "claim": _claim,
+}

@@ -1,0 +1,28 @@
+"""Objects as plain values and as YAML: what was said of them, in the order of their fields, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from headrace.api.base import ApiModel
+from headrace.api.core import REVEAL
+from headrace.api.kinds import Object, kind_of
+from headrace.settings.yaml_streams import write_stream
+
+
+def content_of(thing: Object, *, reveal_secrets: bool = False) -> dict[str, Any]:
+    """The object as the API server would have it in JSON. A Secret's values are stars unless revealed."""
+    return {"apiVersion": kind_of(thing).api_version, "kind": kind_of(thing).name} | part_content(
+        thing, reveal_secrets=reveal_secrets
+    )
+
+
+def part_content(part: ApiModel, *, reveal_secrets: bool = False) -> dict[str, Any]:
+    """The same of a part, such as a status: the fields that were set."""
+    return part.model_dump(mode="json", by_alias=True, exclude_unset=True, context={REVEAL: reveal_secrets})
+
+
+def write_objects(things: Iterable[Object], *, reveal_secrets: bool = False) -> str:
+    """The objects as one YAML text."""
+    return write_stream(content_of(thing, reveal_secrets=reveal_secrets) for thing in things)
