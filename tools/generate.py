@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference from the code; `--check` only says whether they are up to date."""
+"""Writes docs/reference and deploy/crds from the code; `--check` only says whether they are up to date."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import typer.main
 
+import api_pages
 from headrace import errors
 from headrace.cli.main import app
 from headrace.control.metrics import FAMILIES, Family
@@ -22,7 +23,8 @@ from headrace.settings.model import Model
 from headrace.settings.reading import settable_by_variable, variable_of
 from headrace.settings.roles import ROLES, OriginSettings, TlsSettings
 
-REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+ROOT = Path(__file__).parent.parent
+REFERENCE = Path("docs/reference")
 NOTE = "<!-- Written by tools/generate.py from the code. Change the code, then run `make gen`. -->"
 
 
@@ -245,6 +247,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "errors.md": errors_page,
     "exit-codes.md": exit_codes_page,
     "metrics.md": metrics_page,
+    "api.md": lambda: page(api_pages.reference()),
 }
 
 
@@ -264,17 +267,23 @@ def first_paragraph(text: str | None) -> str:
     return " ".join((text or "").split("\n\n")[0].split())
 
 
+def all_files() -> dict[Path, str]:
+    """Every generated file, from the root of the repository."""
+    pages = {REFERENCE / name: make() for name, make in PAGES.items()}
+    return pages | {Path("deploy/crds") / name: text for name, text in api_pages.crds().items()}
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Writes the pages, or names those that differ."""
-    wanted = {name: make() for name, make in PAGES.items()}
+    """Writes the files, or names those that differ."""
+    wanted = all_files()
     if "--check" not in arguments:
-        REFERENCE.mkdir(parents=True, exist_ok=True)
-        for name, text in wanted.items():
-            (REFERENCE / name).write_text(text, encoding="utf-8")
+        for file, text in wanted.items():
+            (ROOT / file).parent.mkdir(parents=True, exist_ok=True)
+            (ROOT / file).write_text(text, encoding="utf-8")
         return 0
-    old = [name for name, text in wanted.items() if not same(REFERENCE / name, text)]
-    for name in old:
-        sys.stderr.write(f"docs/reference/{name} is not up to date: run `make gen`\n")
+    old = [file for file, text in wanted.items() if not same(ROOT / file, text)]
+    for file in old:
+        sys.stderr.write(f"{file} is not up to date: run `make gen`\n")
     return 1 if old else 0
 
 

@@ -1,4 +1,4 @@
-"""The CRDs: each kind's model as the structural schema that the API server checks, with its columns and subresources."""
+"""The CRDs: each kind's model as the structural schema that the API server checks, with columns and subresources."""
 
 from __future__ import annotations
 
@@ -116,5 +116,5 @@ class _Inliner:
 
 
 def _is_scalar_worth_telling(default: Any) -> bool:
-    """True for defaults that the API server should write into objects: not for empty ones, which are the same as none."""
-    return isinstance(default, str | int) and default not in {"", 0, False}
+    """True for defaults that the API server should write into objects; an empty one is the same as none."""
+    return isinstance(default, str | int) and bool(default)

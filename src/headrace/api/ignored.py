@@ -23,7 +23,6 @@ _INIT_USERS = "users need not exist on the nodes: files show the numbers of the 
 _GATEWAY = "the master's own API is always there"
 _LOG = "the log is set up for all of Headrace"
 _FUSE_ARGS = "the mount chooses what the kernel can do best"
-_FUSE_ENV = "the mount process takes no variables of another engine"
 
 IGNORED: Mapping[str, Mapping[str, str]] = {
     "Dataset": {
@@ -45,7 +44,6 @@ IGNORED: Mapping[str, Mapping[str, str]] = {
         **{f"spec.{role}.properties": _PROPERTIES for role in ("master", "worker", "fuse")},
         **{f"spec.{role}.ports": _PORTS for role in ("master", "worker")},
         **{f"spec.{role}.enabled": "the role always runs" for role in ("master", "worker")},
-        **{f"spec.{role}.env": _FUSE_ENV for role in ("master", "worker", "fuse")},
         **{f"spec.fuse.{field}": _IMAGE for field in ("image", "imageTag", "imagePullPolicy")},
         "spec.fuse.args": _FUSE_ARGS,
     },
@@ -59,7 +57,6 @@ IGNORED: Mapping[str, Mapping[str, str]] = {
         "spec.worker.replicas": "the number of workers is spec.replicas",
         **{f"spec.{role}.properties": _PROPERTIES for role in ("master", "worker", "fuse")},
         **{f"spec.{role}.ports": _PORTS for role in ("master", "worker")},
-        **{f"spec.{role}.env": _FUSE_ENV for role in ("master", "worker", "fuse")},
         **{f"spec.fuse.{field}": _IMAGE for field in ("image", "imageTag", "imagePullPolicy")},
         "spec.fuse.args": _FUSE_ARGS,
         "spec.fuse.logConfig": _LOG,

@@ -27,6 +27,9 @@ _MERGE_TAG = "tag:yaml.org,2002:merge"
 # What readers of other versions of YAML take for a number, beside what PyYAML itself does.
 _NUMBER = re.compile(r"[-+]?[0-9._:]+([eE][-+]?[0-9]+)?|[-+]?0[xob][0-9a-fA-F_]+")
 
+# What YAML 1.1 takes for the end of a line, and YAML 1.2 does not.
+_OTHER_LINE_ENDS = "\x85\u2028\u2029"
+
 # libyaml is ten times faster; it is missing only where PyYAML was built without it.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -179,7 +182,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = '"' if _NUMBER.fullmatch(text) else None
+    style = '"' if _NUMBER.fullmatch(text) or any(end in text for end in _OTHER_LINE_ENDS) else None
     if "\n" in text and style is None and all(line == line.rstrip() for line in text.split("\n")):
         style = "|"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)

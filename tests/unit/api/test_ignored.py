@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.api.ignored import IGNORED, ignored_fields
+from headrace.api.kinds import KINDS
+from headrace.api.reading import read_objects
+from headrace.api.shapes import fields_below
+
+HERE = Path(__file__).parent
+
+
+def test_fields_without_effect_are_named_with_their_places() -> None:
+    text = """
+apiVersion: data.fluid.io/v1alpha1
+kind: AlluxioRuntime
+metadata: {name: d}
+spec:
+  jvmOptions: [-Xmx1g]
+  master: {replicas: 1, jvmOptions: []}
+  fuse: {imageTag: "2", cleanPolicy: OnDemand}
+---
+apiVersion: data.fluid.io/v1alpha1
+kind: Dataset
+metadata: {name: d}
+spec: {mounts: [{mountPoint: "s3://a", name: a}, {mountPoint: "s3://b", name: b, shared: true}]}
+"""
+    runtime, dataset = read_objects(text, "d")
+    assert [field.path for field in ignored_fields(runtime)] == ["spec.jvmOptions", "spec.fuse.imageTag"]
+    assert [field.path for field in ignored_fields(dataset)] == ["spec.mounts[1].shared"]
+
+
+@pytest.mark.parametrize("file", sorted((HERE / "seeds").glob("*.yaml")), ids=lambda file: file.stem)
+def test_the_seeds_set_nothing_in_vain(file: Path) -> None:
+    for thing in read_objects(file.read_text(encoding="utf-8"), file.name):
+        assert ignored_fields(thing) == []
+
+
+@pytest.mark.parametrize("name", list(IGNORED))
+def test_the_table_names_fields_that_exist(name: str) -> None:
+    fields = {path.removesuffix("[]") for path, _, _ in fields_below(KINDS[name].model)}
+    assert set(IGNORED[name]) <= fields
