@@ -41,7 +41,12 @@ class Resources(ApiModel):
 class EnvVar(ApiModel):
     """A variable of the environment."""
 
-    rules = (Rule("!(has(self.value) && has(self.valueFrom))", "only one of value and valueFrom may be set"),)
+    rules = (
+        Rule(
+            "!(has(self.value) && self.value.size() > 0 && has(self.valueFrom))",
+            "only one of value and valueFrom may be set",
+        ),
+    )
 
     name: str = Field(min_length=1, description="Name of the variable")
     value: str | None = Field(default=None, description="Its value")

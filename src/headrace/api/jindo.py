@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from headrace.api.base import ApiModel, Count, CrossFault, Flag, Positive, Words
+from headrace.api.base import ApiModel, Count, CrossFault, Flag, Positive, Rule, Words
 from headrace.api.containers import (
     ImagePullPolicy,
     LocalReference,
@@ -97,7 +97,13 @@ class JindoFuse(ApiModel):
 class JindoRuntimeSpec(ApiModel):
     """How the data of a dataset is cached."""
 
-    rules = (LABELS_RULE,)
+    rules = (
+        LABELS_RULE,
+        Rule(
+            "!has(self.master) || !has(self.master.replicas) || self.master.replicas in [1, 3]",
+            "master.replicas must be 1 or 3",
+        ),
+    )
 
     jindo_version: VersionSpec | None = Field(default=None, description="Image of the engine")
     master: JindoComponent | None = Field(default=None, description="The master")

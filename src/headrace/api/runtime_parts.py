@@ -157,6 +157,7 @@ def deprecated_labels(labels: Words, pod_labels: Words | None) -> Iterator[Cross
 
 
 LABELS_RULE = Rule(
-    "!(has(self.labels) && has(self.podMetadata) && has(self.podMetadata.labels))",
+    "!(has(self.labels) && self.labels.size() > 0 && "
+    "has(self.podMetadata) && has(self.podMetadata.labels) && self.podMetadata.labels.size() > 0)",
     "labels cannot stand beside podMetadata.labels",
 )

@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from api_objects import objects
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strategies import objects  # type: ignore[import-not-found]
 
 from headrace.api.kinds import KINDS
 from headrace.api.reading import object_of, read_objects
@@ -16,7 +16,7 @@ OURS = [name for name, kind in KINDS.items() if not kind.is_core]
 
 @pytest.mark.parametrize("name", OURS)
 @settings(
-    max_examples=30,
+    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
 )

@@ -12,6 +12,7 @@ KEYWORDS = {
     "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
     "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
 }  # fmt: skip
+TYPES = {"object", "array", "string", "integer", "number", "boolean"}
 INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
@@ -25,9 +26,8 @@ def structural_faults(schema: dict[str, Any], path: str = "") -> Iterator[str]:
             yield f"{path}: int-or-string with a type or other alternatives"
     elif "anyOf" in schema:
         yield f"{path}: alternatives"
-    elif schema.get("type") not in {"object", "array", "string", "integer", "number", "boolean"}:
-        if not (preserved and "type" not in schema):
-            yield f"{path}: type {schema.get('type')}"
+    elif schema.get("type") not in TYPES and not (preserved and "type" not in schema):
+        yield f"{path}: type {schema.get('type')}"
     if "properties" in schema and "additionalProperties" in schema:
         yield f"{path}: properties beside additionalProperties"
     if "additionalProperties" in schema and not isinstance(schema["additionalProperties"], dict):
@@ -59,7 +59,10 @@ def rule_faults(rule: dict[str, str], schema: dict[str, Any], path: str) -> Iter
     """Fields of the rule exist; what it goes through, and what it compares or splits there, is bounded."""
     if not rule["rule"].strip() or not rule["message"].strip() or "\n" in rule["message"]:
         yield f"{path}: rule without words"
-    for chain in re.findall(r"\b(?:self|oldSelf)((?:\.\w+(?!\w*\())+)", rule["rule"]):
+    for chain in re.findall(
+        r"\b(?:self|oldSelf)((?:\.\w+(?!\w*\())+)",
+        re.sub(r"has\([^)]*\)|self[.\w]+\.size\(\)", "", rule["rule"]),
+    ):
         place: Any = schema
         for name in chain.strip(".").split("."):
             if name == "metadata" or place is None:
