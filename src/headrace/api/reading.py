@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,11 +66,12 @@ def read_declared(text: str, source: str) -> list[Declared]:
     """The same with lines."""
     faults: list[Fault] = []
     found: list[Declared] = []
-    for document in read_stream(text, source):
-        thing = _read_document(document, source, faults)
-        if thing is not None:
-            found.append(Declared(thing, document.first_line))
-    faults += _repeated(found, source)
+    for whole in read_stream(text, source):
+        for document in _documents(whole):
+            thing = _read_document(document, source, faults)
+            if thing is not None:
+                found.append(Declared(thing, document.first_line))
+    found = _once(found, source, faults)
     if faults:
         raise InvalidObjectsError.of_faults(sorted(faults, key=lambda fault: fault.line))
     return found
@@ -87,6 +88,17 @@ def object_of(content: Mapping[str, Any], source: str = "object", *, lenient: bo
     if thing is None:
         raise InvalidObjectsError.of_faults(faults)
     return thing
+
+
+def _documents(whole: StreamDocument) -> list[StreamDocument]:
+    """The documents of a `List`, which `kubectl get -o yaml` prints; else the one document."""
+    content = whole.content
+    is_list = (
+        isinstance(content, Mapping) and content.get("kind") == "List" and content.get("apiVersion") == "v1"
+    )
+    if is_list and isinstance(content.get("items"), list) and content["items"]:
+        return whole.parts("items")
+    return [whole]
 
 
 def _read_document(
@@ -167,12 +179,16 @@ def _subject(content: Any) -> str:
     return " ".join(each[:64] for each in (content.get("kind"), name) if isinstance(each, str))
 
 
-def _repeated(found: list[Declared], source: str) -> Iterator[Fault]:
-    lines: dict[tuple[str, str | None, str], int] = {}
+def _once(found: list[Declared], source: str, faults: list[Fault]) -> list[Declared]:
+    """Each object once. The same text twice is what `cat >> FILE` leaves behind when it is run again; two different
+    objects of one name are a mistake."""
+    first: dict[tuple[str, str | None, str], Declared] = {}
     for declared in found:
-        thing = declared.thing
-        kind = kind_of(thing)
-        first = lines.setdefault((kind.name, thing.namespace, thing.name), declared.line)
-        if first != declared.line:
-            problem = f"is declared on line {first} already: an object can stand in a file once"
-            yield Fault(source, declared.line, f"{kind.name} {thing.name}", "", problem)
+        thing, kind = declared.thing, kind_of(declared.thing)
+        earlier = first.setdefault((kind.name, thing.namespace, thing.name), declared)
+        if earlier.thing != thing:
+            problem = (
+                f"is declared on line {earlier.line} already, and is another one there: keep one of them"
+            )
+            faults.append(Fault(source, declared.line, f"{kind.name} {thing.name}", "", problem))
+    return list(first.values())

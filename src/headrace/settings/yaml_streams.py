@@ -54,6 +54,21 @@ class StreamDocument:
                 return line
         return self.first_line
 
+    def parts(self, key: str) -> list[StreamDocument]:
+        """The items of a list at the top of this document, as documents of their own; faults stay with the first."""
+        items = self.content[key]
+        inside: list[dict[Place, int]] = [{} for _ in items]
+        for place, line in self.lines.items():
+            if place[0] == key and len(place) > 2:
+                inside[int(place[1])][place[2:]] = line
+        found = [
+            StreamDocument(item, self.line((key, number)), lines)
+            for number, (item, lines) in enumerate(zip(items, inside, strict=True))
+        ]
+        for part in found[:1]:
+            part.faults = self.faults
+        return found
+
 
 def read_stream(text: str, source: str) -> list[StreamDocument]:
     """The documents that are not empty. Raises `ConfigError` for what is no YAML at all, or too large."""

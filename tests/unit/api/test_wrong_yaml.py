@@ -59,12 +59,38 @@ def test_all_faults_of_all_documents_are_told_in_their_order() -> None:
     assert "'placement' is set a second time" in str(raised.value)
 
 
-def test_an_object_can_stand_in_a_file_once() -> None:
+def test_two_different_objects_of_one_name_are_refused() -> None:
     with pytest.raises(InvalidObjectsError) as raised:
-        read_objects(HEADS["Dataset"] + "---\n" + HEADS["Dataset"], "d.yaml")
+        read_objects(HEADS["Dataset"] + "---\n" + HEADS["Dataset"] + "spec: {placement: Shared}\n", "d.yaml")
     assert str(raised.value) == (
-        "d.yaml line 5: Dataset d: is declared on line 1 already: an object can stand in a file once"
+        "d.yaml line 5: Dataset d: is declared on line 1 already, and is another one there: keep one of them"
     )
+
+
+def test_the_same_text_twice_is_one_object() -> None:
+    """A file that `cat >> dataset.yaml` was run on again."""
+    text = HEADS["Dataset"] + "---\n" + HEADS["DataLoad"] + "spec: {dataset: {name: d, namespace: a}}\n"
+    assert [thing.kind for thing in read_objects(text + "---\n" + text, "d.yaml")] == ["Dataset", "DataLoad"]
+
+
+def test_the_objects_of_a_list_are_read_with_their_lines() -> None:
+    text = textwrap.dedent("""
+        apiVersion: v1
+        kind: List
+        items:
+          - apiVersion: data.fluid.io/v1alpha1
+            kind: Dataset
+            metadata: {name: one}
+          - apiVersion: data.fluid.io/v1alpha1
+            kind: Dataset
+            metadata: {name: two}
+            spec:
+              placement: Shared
+    """)
+    assert [thing.name for thing in read_objects(text, "d.yaml")] == ["one", "two"]
+    with pytest.raises(InvalidObjectsError) as raised:
+        read_objects(text.replace("Shared", "Sharde"), "d.yaml")
+    assert str(raised.value).startswith("d.yaml line 12: Dataset two: spec.placement: ")
 
 
 def test_no_error_shows_what_may_be_a_credential() -> None:
