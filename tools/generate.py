@@ -15,8 +15,9 @@ import api_pages
 from headrace import errors
 from headrace.cli.main import app
 from headrace.control.metrics import FAMILIES, Family
-from headrace.engine import native, options
+from headrace.engine import native
 from headrace.exits import ExitCode, known_kinds
+from headrace.settings import origin_options as options
 from headrace.settings.environment import HEADRACE_VARIABLES
 from headrace.settings.files import TABLES
 from headrace.settings.model import Model
