@@ -25,6 +25,9 @@ class DatasetConditionType(StrEnum):
     UPDATE_READY = "UpdateReady"
     UPDATING = "Updating"
     INITIALIZED = "Initialized"
+    DEGRADED = "Degraded"
+    TERMINATING = "Terminating"
+    FIELDS_IGNORED = "FieldsIgnored"
 
 
 class DatasetReason(StrEnum):
@@ -49,6 +52,7 @@ class RuntimeConditionType(StrEnum):
     FUSES_READY = "FusesReady"
     FUSES_SCALED_IN = "FusesScaledIn"
     FUSES_SCALED_OUT = "FusesScaledOut"
+    FIELDS_IGNORED = "FieldsIgnored"
 
 
 class OperationConditionType(StrEnum):
