@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Any, Literal
-
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +27,10 @@ class Node:
     """
 
     name: str
-    labels: Mapping[str, str] = NOTHING
+    labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     is_ready: bool = True
-    free_bytes: Mapping[str, int] = NOTHING
+    free_bytes: Mapping[str, int] = field(default_factory=dict)
     memory_bytes: int | None = None
 
 

@@ -14,7 +14,7 @@ from headrace.api.dataset import Dataset
 from headrace.api.ignored import IgnoredField
 from headrace.api.mounts import EncryptOption, Mount
 from headrace.plan.roles import PlainOption, SecretKey
-from headrace.settings.origin_options import OPTIONS, find, is_secret
+from headrace.settings.origin_options import OPTIONS, Option, find, is_secret
 
 _UNKNOWN = "no origin of this kind knows the option"
 _PAIRS = {"s3": "secret_access_key", "oss": "access_key_secret"}
@@ -39,7 +39,7 @@ class OriginOptions:
         secret = _PAIRS.get(self.kind)
         if secret and self.has("access_key_id") != self.has(secret):
             field = secret if self.has("access_key_id") else "access_key_id"
-            return next(option.spellings[1] for option in OPTIONS[self.kind] if option.field == field)
+            return next(_yaml_spelling(option) for option in OPTIONS[self.kind] if option.field == field)
         return None
 
 
@@ -94,6 +94,11 @@ def shown_mount(mount: Mount, address: str) -> Mount:
     """A mount as a status may show it: without values that are credentials."""
     plain = {name: value for name, value in mount.options.items() if not is_secret(name)}
     return mount.model_copy(update={"options": plain, "mount_point": address})
+
+
+def _yaml_spelling(option: Option) -> str:
+    """The spelling that people know from the YAML of datasets, such as fs.oss.accessKeySecret."""
+    return next((spelling for spelling in option.spellings if "." in spelling), option.spellings[0])
 
 
 def _field_of(kind: str, spelling: str) -> str | None:
