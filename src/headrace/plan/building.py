@@ -74,17 +74,20 @@ class Blueprint:
             secrets=self.tree.secrets,
             cache=cache,
             run_as=self.wanted.run_as,
-            version=f"{self._tree_version()}.{self._own_version(settings, cache)}",
+            version=f"{self._tree_version()}.{self._own_version(node, settings, cache)}",
         )
 
     def _tree_version(self) -> str:
         """Changes with what is read, not with the credentials for it."""
         return digest_of([origin.model_dump(mode="json") for origin in self.tree.origins])
 
-    def _own_version(self, settings: MasterSettings | WorkerSettings, cache: tuple[CacheFolder, ...]) -> str:
+    def _own_version(
+        self, node: str | None, settings: MasterSettings | WorkerSettings, cache: tuple[CacheFolder, ...]
+    ) -> str:
         run_as = self.wanted.run_as.model_dump() if self.wanted.run_as else None
         return digest_of(
             [
+                node,
                 settings.model_dump(mode="json", exclude={"origins"}),
                 [dataclasses.asdict(folder) for folder in cache],
                 run_as,

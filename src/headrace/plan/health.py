@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headrace.plan.observed import DataFacts, Observed, RoleFacts, RoleState
 from headrace.plan.placement import shown_names
 from headrace.plan.reasons import Reason, Wait, wait
-from headrace.plan.roles import RoleKind, worker_index
+from headrace.plan.roles import MASTER_ID, RoleKind, worker_index
 
 _FAULTS: Mapping[str, Reason] = {
     "PermissionDenied": Reason.ACCESS_DENIED,
@@ -103,7 +103,8 @@ def _workers_wanted(situation: Situation) -> Wait | None:
 
 
 def _placed(situation: Situation) -> Wait | None:
-    return situation.lacking if not situation.is_placed and not situation.was_bound else None
+    placed = situation.is_placed and MASTER_ID in situation.wanted
+    return situation.lacking if not placed and not situation.was_bound else None
 
 
 def _master(situation: Situation) -> Wait | None:

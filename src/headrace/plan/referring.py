@@ -37,7 +37,7 @@ def plan_reference(
     other = declared.references.get(key)
     waiting = _waiting(declared.key, key, other)
     roles = mounts_on(place_users_mounts(observed).nodes, key)
-    steps = next_steps(Progress(roles, observed, listed=waiting is None), now)
+    steps = next_steps(Progress(roles, observed, listed=waiting is None, borrows=True), now)
     findings = Findings(
         dataset=dataset,
         observed=observed,

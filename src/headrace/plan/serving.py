@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from datetime import datetime
 
-from headrace.api.dataset import Dataset
+from headrace.api.dataset import Dataset, DatasetSpec
 from headrace.api.ignored import IgnoredField, ignored_fields
 from headrace.api.kinds import Runtime
 from headrace.plan.building import Blueprint, mounts_on
@@ -17,7 +17,7 @@ from headrace.plan.numbers import cache_states
 from headrace.plan.observed import Node, Observed, RoleState
 from headrace.plan.outcome import Decision, Plan, outcome
 from headrace.plan.placement import Placed, WorkerRules, natural_order, place_workers
-from headrace.plan.reasons import Wait
+from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import MASTER_ID, Role, RoleKind, tree_version
 from headrace.plan.runtime_status import Workforce
 from headrace.plan.runtimes import Wanted, wanted_of
@@ -82,6 +82,11 @@ def _followed(service: Service, blueprint: Blueprint, now: datetime) -> Plan:
     placed = _placed_workers(service, blueprint)
     mounted = place_mounts(service.wanted, frozenset(placed.nodes.values()), service.observed)
     roles = _roles(blueprint, placed, mounted)
+    if not any(role.kind is RoleKind.MASTER for role in roles):
+        homeless = wait(
+            Reason.NO_NODE_MATCHES, "the master has no node, none fits its nodeSelector and its claims"
+        )
+        placed = dataclasses.replace(placed, lacking=placed.lacking or homeless)
     wanted = frozenset(role.id for role in roles)
     situation = _situation(service, wanted, placed, mounted)
     updating = _is_updating(service, blueprint.tree, roles)
@@ -96,33 +101,35 @@ def _placed_workers(service: Service, blueprint: Blueprint) -> Placed:
 
 
 def _roles(blueprint: Blueprint, placed: Placed, mounted: Mounted) -> tuple[Role, ...]:
-    master = blueprint.master(_master_node(blueprint, placed))
-    return (master, *blueprint.workers(placed.nodes), *mounts_on(mounted.nodes, blueprint.declared.key))
+    """All roles, but for a master that no node fits."""
+    node = _master_node(blueprint, placed)
+    masters = () if node is None else (blueprint.master(node or None),)
+    return (*masters, *blueprint.workers(placed.nodes), *mounts_on(mounted.nodes, blueprint.declared.key))
 
 
 def _master_node(blueprint: Blueprint, placed: Placed) -> str | None:
-    """Any, unless a selector or a claim's volume says otherwise: then where it is, beside a worker, or the first."""
-    dataset, place, nodes = blueprint.declared.dataset, blueprint.wanted.master, blueprint.tree.nodes
-    if dataset is None or (not place.node_selector and nodes is None):
-        return None
-    tolerations = (*dataset.spec.tolerations, *place.tolerations)
+    """The master's node: empty for any, unless a selector or a claim's volume says otherwise; `None` when none fits.
 
-    def fits(node: Node) -> bool:
-        return (
-            fits_labels(node, place.node_selector)
-            and (nodes is None or node.name in nodes)
-            and is_tolerated(node, tolerations)
-        )
-
-    fitting = [node.name for node in blueprint.observed.nodes if fits(node)]
-    now = [
-        facts.node
-        for facts in blueprint.observed.roles
-        if facts.id == MASTER_ID and facts.state is not RoleState.ENDED
-    ]
+    It stays where it is, or goes beside a worker, or to the first node that fits. One that runs is not ended for want
+    of a better place.
+    """
+    place, nodes = blueprint.wanted.master, blueprint.tree.nodes
+    if not place.node_selector and nodes is None:
+        return ""
+    fitting = [node.name for node in blueprint.observed.nodes if _fits_master(node, blueprint)]
+    facts = (each for each in blueprint.observed.roles if each.id == MASTER_ID)
+    now = [each.node for each in facts if each.state is not RoleState.ENDED]
     beside = [placed.nodes[index] for index in sorted(placed.nodes)]
     ordered = [*now, *beside, *sorted(fitting, key=natural_order)]
-    return next((name for name in ordered if name in fitting), None)
+    return next((name for name in ordered if name in fitting), now[0] if now else None)
+
+
+def _fits_master(node: Node, blueprint: Blueprint) -> bool:
+    place, nodes = blueprint.wanted.master, blueprint.tree.nodes
+    spec = blueprint.declared.dataset.spec if blueprint.declared.dataset else DatasetSpec()
+    allowed = nodes is None or node.name in nodes
+    tolerations = (*spec.tolerations, *place.tolerations)
+    return allowed and fits_labels(node, place.node_selector) and is_tolerated(node, tolerations)
 
 
 def _situation(

@@ -37,11 +37,12 @@ NO_STEPS = Steps()
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Roles that are to run, beside what runs."""
+    """Roles that are to run, beside what runs. `borrows`: mounts alone, of another dataset's cluster."""
 
     roles: tuple[Role, ...]
     observed: Observed
     listed: bool
+    borrows: bool = False
 
     @property
     def facts(self) -> Mapping[str, RoleFacts]:
@@ -89,10 +90,9 @@ def _to_start(progress: Progress) -> tuple[str, ...]:
     gates = {
         RoleKind.MASTER: True,
         RoleKind.WORKER: master_ready,
-        RoleKind.MOUNT: master_ready and worker_ready and progress.listed,
+        RoleKind.MOUNT: progress.listed and (progress.borrows or (master_ready and worker_ready)),
     }
-    has_master = bool(progress.of(RoleKind.MASTER))
-    return tuple(role.id for role in missing if gates[role.kind] or not has_master)
+    return tuple(role.id for role in missing if gates[role.kind])
 
 
 def _to_replace(progress: Progress) -> tuple[str, ...]:
@@ -115,7 +115,9 @@ def _workers_to_replace(old: list[Role], progress: Progress) -> tuple[str, ...]:
     broken = [role.id for role in old if facts[role.id].state is not RoleState.READY]
     if broken:
         return tuple(broken)
-    rest = [role for role in progress.of(RoleKind.WORKER) if role.id in facts and role not in old]
+    # A worker whose machine is away holds nobody up; one that does not come back on a sound machine does.
+    sound = {node.name for node in progress.observed.nodes if node.is_ready}
+    rest = [role for role in progress.of(RoleKind.WORKER) if role not in old and role.node in sound]
     return (old[0].id,) if old and all(map(progress.is_ready, rest)) else ()
 
 

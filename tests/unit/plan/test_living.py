@@ -312,7 +312,7 @@ def test_keys_in_clear_are_kept_out_of_settings_status_and_every_text() -> None:
     )
     world = World.of(text)
     made = world.settle()
-    shown = [plan for plan in world.plans]
+    shown = list(world.plans)
     assert "hunter2" not in repr(shown)
     assert "hunter2" not in str([plan.dataset_status for plan in shown])
     assert "/etc/shadow" not in repr([role.settings.model_dump() for role in made.roles])
@@ -343,3 +343,30 @@ def test_fields_without_effect_are_named() -> None:
     assert of_runtime is not None
     assert "spec.mounts[0].options.metaPolicy" in (of_dataset.message or "")
     assert "spec.jindoVersion" in (of_runtime.message or "")
+
+
+def test_master_goes_where_its_selector_says_and_waits_for_such_a_node() -> None:
+    world = World.of(SEED.replace("  replicas: 4", "  replicas: 4\n  master: {nodeSelector: {disk: fast}}"))
+    made = [world.look() for _ in range(3)][-1]
+    assert not world.seen.roles
+    assert made.dataset_status is not None
+    ready = condition_of(made.dataset_status.conditions, "Ready")
+    assert ready is not None
+    assert ready.reason == "NoNodeMatches"
+    world.see(nodes=(*world.seen.nodes, Node("node-9", {"disk": "fast"})))
+    world.settle()
+    assert world.facts("master").node == "node-9"
+
+
+def test_worker_on_a_machine_that_is_away_does_not_keep_others_from_new_secrets() -> None:
+    world = bound()
+    world.broken["worker-1"] = ("", "no route to host")
+    world.set_state("worker-1", RoleState.FAILED)
+    world.see(
+        nodes=tuple(dataclasses.replace(node, is_ready=node.name != "node-2") for node in world.seen.nodes),
+        secrets={"mysecret": dataclasses.replace(MYSECRET, digest="d2")},
+    )
+    for _ in range(14):
+        world.look()
+    versions = {role.id: role.version for role in world.plans[-1].roles}
+    assert all(facts.version == versions[facts.id] for facts in world.seen.roles)

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from planned import GPU, MYSECRET, SEED, World, changed, gpu_nodes, leaving, objects
 
-from headrace.api.dataset import DatasetPhase
+from headrace.api.dataset import Dataset, DatasetPhase, DatasetSpec
 from headrace.plan.conditions import condition_of
 from headrace.plan.events import EventType
 from headrace.plan.observed import (
@@ -45,6 +45,12 @@ def see(**facts: object) -> Prepare:
 def breaks(role_id: str, kind: str, message: str) -> Prepare:
     """A role that fails at its start."""
     return lambda world: world.broken.update({role_id: (kind, message)})
+
+
+def empty() -> Dataset:
+    """A dataset without mounts."""
+    dataset: Dataset = objects(SEED)[0]
+    return dataset.model_copy(update={"spec": DatasetSpec()})
 
 
 def fails_to_list(kind: str) -> Prepare:
@@ -83,25 +89,53 @@ TWO_KEYS = [
 
 NOT_READY: list[tuple[Reason, str, Prepare]] = [
     (Reason.RUNTIME_MISSING, "default/imagenet", lambda world: setattr(world, "runtime", None)),
-    (Reason.MOUNTS_MISSING, "default/imagenet", lambda world: setattr(world, "dataset", objects(SEED)[0].model_copy(update={"spec": type(objects(SEED)[0].spec)()}))),
+    (Reason.MOUNTS_MISSING, "default/imagenet", lambda world: setattr(world, "dataset", empty())),
     (Reason.MOUNTS_OVERLAP, "top", mounts({**OSS, "path": "/"}, {**OSS, "name": "b"})),
     (Reason.SCHEME_NOT_SUPPORTED, "juicefs", mounts({"mountPoint": "juicefs://volume", "name": "a"})),
     (Reason.ADDRESS_REFUSED, "a of dataset", mounts({"mountPoint": "http://me:pass@host/x", "name": "a"})),
     (Reason.OPTION_MISSING, "fs.oss.endpoint", mounts({"mountPoint": "oss://bucket", "name": "a"})),
     (Reason.OPTION_MISSING, "fs.oss.accessKeySecret", mounts({**OSS, "encryptOptions": TWO_KEYS[:1]})),
     (Reason.OPTION_REFUSED, "no such", breaks("master", "Config", "no such region")),
-    (Reason.DATASET_REFERENCE_MISSING, "default/other", mounts({"mountPoint": "dataset://default/other", "name": "a"})),
+    (
+        Reason.DATASET_REFERENCE_MISSING,
+        "default/other",
+        mounts({"mountPoint": "dataset://default/other", "name": "a"}),
+    ),
     (Reason.DATASET_REFERENCE_REFUSED, "team/other", lambda world: refer(world, "team/other")),
     (Reason.SECRET_MISSING, "mysecret", see(secrets={})),
-    (Reason.SECRET_KEY_MISSING, "fs.oss.accessKeySecret", see(secrets={"mysecret": SecretFacts(frozenset({"fs.oss.accessKeyId"}), "d")})),
+    (
+        Reason.SECRET_KEY_MISSING,
+        "fs.oss.accessKeySecret",
+        see(secrets={"mysecret": SecretFacts(frozenset({"fs.oss.accessKeyId"}), "d")}),
+    ),
     (Reason.CLAIM_MISSING, "claim data", mounts({"mountPoint": "pvc://data", "name": "a"})),
     (Reason.CLAIM_PENDING, "no volume fits", lambda world: claim(world, ClaimState.PENDING)),
-    (Reason.QUOTA_MISSING, "levels[0]", runtime(tieredstore={"levels": [{"mediumtype": "SSD", "path": "/ssd"}]})),
+    (
+        Reason.QUOTA_MISSING,
+        "levels[0]",
+        runtime(tieredstore={"levels": [{"mediumtype": "SSD", "path": "/ssd"}]}),
+    ),
     (Reason.NO_NODE_MATCHES, "4 of 4", see(nodes=(Node("node-1"), Node("node-2")))),
-    (Reason.NODES_TAINTED, "node-1", see(nodes=tuple(Node(f"node-{n}", GPU, (Taint("gpu"),)) for n in range(1, 5)))),
-    (Reason.NODES_NOT_READY, "node-1", see(nodes=tuple(dataclasses.replace(n, is_ready=False) for n in gpu_nodes(4)))),
-    (Reason.NODES_TAKEN, "node-1", see(others={f"node-{n}": (OtherWorker("default/cifar", is_exclusive=True),) for n in range(1, 5)})),
-    (Reason.QUOTA_LARGER_THAN_DISK, "node-1", see(nodes=tuple(Node(f"node-{n}", GPU, free_bytes={"/var": 10**9}) for n in range(1, 5)))),
+    (
+        Reason.NODES_TAINTED,
+        "node-1",
+        see(nodes=tuple(Node(f"node-{n}", GPU, (Taint("gpu"),)) for n in range(1, 5))),
+    ),
+    (
+        Reason.NODES_NOT_READY,
+        "node-1",
+        see(nodes=tuple(dataclasses.replace(n, is_ready=False) for n in gpu_nodes(4))),
+    ),
+    (
+        Reason.NODES_TAKEN,
+        "node-1",
+        see(others={f"node-{n}": (OtherWorker("default/cifar", is_exclusive=True),) for n in range(1, 5)}),
+    ),
+    (
+        Reason.QUOTA_LARGER_THAN_DISK,
+        "node-1",
+        see(nodes=tuple(Node(f"node-{n}", GPU, free_bytes={"/var": 10**9}) for n in range(1, 5))),
+    ),
     (Reason.WORKERS_DISABLED, "0 workers", runtime(replicas=0)),
     (Reason.MASTER_FAILED, "on fire", breaks("master", "Unexpected", "on fire")),
     (Reason.FILES_LISTING, "being listed", no_listing_yet),
@@ -110,7 +144,7 @@ NOT_READY: list[tuple[Reason, str, Prepare]] = [
     (Reason.ORIGIN_MISSING, "oss://bucket", fails_to_list("NotFound")),
     (Reason.WORKERS_FAILED, "no luck", all_workers_fail()),
     (Reason.QUOTA_LARGER_THAN_DISK, "no luck", all_workers_fail("NoSpace")),
-]  # fmt: skip
+]
 
 
 def refer(world: World, key: str) -> None:
@@ -145,8 +179,10 @@ def test_what_keeps_a_dataset_from_being_ready_is_said(reason: Reason, words: st
 
 
 @pytest.mark.parametrize(
-    ("reason", "prepare"), [(reason, prepare) for reason, _, prepare in NOT_READY], ids=lambda value: getattr(value, "value", "")
-)  # fmt: skip
+    ("reason", "prepare"),
+    [(reason, prepare) for reason, _, prepare in NOT_READY],
+    ids=lambda value: getattr(value, "value", ""),
+)
 def test_a_dataset_is_bound_once_its_cause_is_gone(reason: Reason, prepare: Prepare) -> None:
     world, sound = World.of(), World.of()
     prepare(world)
@@ -229,12 +265,30 @@ def test_runtime_without_dataset_says_so() -> None:
 DEGRADED: list[tuple[Reason, str, Prepare]] = [
     (Reason.SECRET_MISSING, "mysecret", see(secrets={})),
     (Reason.MASTER_FAILED, "killed", lambda world: world.set_state("master", RoleState.FAILED, "", "killed")),
-    (Reason.ACCESS_DENIED, "oss://bucket", lambda world: setattr(world, "data", dataclasses.replace(world.data, fault_kind="PermissionDenied", fault_message="cannot list oss://bucket"))),
+    (
+        Reason.ACCESS_DENIED,
+        "oss://bucket",
+        lambda world: setattr(
+            world,
+            "data",
+            dataclasses.replace(
+                world.data, fault_kind="PermissionDenied", fault_message="cannot list oss://bucket"
+            ),
+        ),
+    ),
     (Reason.NO_NODE_MATCHES, "2 of 6", runtime(replicas=6)),
-    (Reason.WORKERS_FAILED, "1 of 4", lambda world: world.set_state("worker-2", RoleState.FAILED, "", "killed")),
-    (Reason.MOUNT_REFUSED, "node-3", lambda world: world.set_state("mount-node-3", RoleState.FAILED, "", "killed")),
+    (
+        Reason.WORKERS_FAILED,
+        "1 of 4",
+        lambda world: world.set_state("worker-2", RoleState.FAILED, "", "killed"),
+    ),
+    (
+        Reason.MOUNT_REFUSED,
+        "node-3",
+        lambda world: world.set_state("mount-node-3", RoleState.FAILED, "", "killed"),
+    ),
     (Reason.MOUNT_NOT_ALLOWED, "node-9", lambda world: world.use(("pod default/x", "node-9"))),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
