@@ -60,6 +60,8 @@ class OperationConditionType(StrEnum):
 
     COMPLETE = "Complete"
     FAILED = "Failed"
+    WAITING = "Waiting"
+    FIELDS_IGNORED = "FieldsIgnored"
 
 
 class OperationReason(StrEnum):

@@ -120,8 +120,10 @@ def _counted(workforce: Workforce) -> dict[str, Any]:
 
 def _why(counts: Counts, workforce: Workforce) -> str | None:
     cause = workforce.waiting or workforce.degraded
-    if counts.phase is RuntimePhase.READY or cause is None:
+    if counts.phase is RuntimePhase.READY:
         return None
+    if cause is None:
+        return f"{counts.ready} of {counts.desired} are ready"
     return f"{cause.reason}: {cause.message}"
 
 
