@@ -52,6 +52,7 @@ IGNORED: Mapping[str, Mapping[str, str]] = {
         "spec.properties": _PROPERTIES,
         "spec.hadoopConfig": _HADOOP,
         "spec.logConfig": _LOG,
+        "spec.master.disabled": "the master always runs: it takes the list of files",
         "spec.user": "processes run as spec.runAs says, by number",
         "spec.master.replicas": _ONE_MASTER,
         "spec.worker.replicas": "the number of workers is spec.replicas",

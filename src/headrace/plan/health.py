@@ -38,6 +38,7 @@ class Situation:
     workers: int
     was_bound: bool
     was_listed: bool
+    updating: bool = False
     lacking: Wait | None = None
     refused: Wait | None = None
 
@@ -124,11 +125,17 @@ def _master_gone(situation: Situation) -> Wait | None:
 
 
 def _files(situation: Situation) -> Wait | None:
-    if situation.is_listed:
+    if situation.is_listed and not _lost_by_update(situation):
         return None
     return _origin_fault(situation.observed.data) or wait(
         Reason.FILES_LISTING, "the files of the dataset are being listed"
     )
+
+
+def _lost_by_update(situation: Situation) -> bool:
+    """True when other mounts were asked for, and they cannot be listed: the workers do not read the old ones any more."""
+    data = situation.observed.data
+    return situation.updating and data is not None and data.snapshot_version == 0 and bool(data.fault_kind)
 
 
 def _origin_fault(data: DataFacts | None) -> Wait | None:

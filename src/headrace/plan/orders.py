@@ -203,6 +203,11 @@ def _target(place: DataPlace, namespace: str, surroundings: Surroundings) -> Cop
         dataset = surroundings.datasets.get(key)
         if dataset is None:
             return wait(Reason.DATASET_NOT_READY, f"dataset {key} does not exist")
+        if place.dataset.namespace != namespace:
+            # To write there takes the credentials of that namespace, which are not this one's to use.
+            return wait(
+                Reason.TARGET_NOT_SUPPORTED, f"dataset {key} is of another namespace than the migration"
+            )
         found = _origin(dataset, path, surroundings)
     if isinstance(found, CopyPlace) and found.origin is not None:
         scheme = scheme_of(found.origin.origin)

@@ -130,6 +130,21 @@ def test_change_of_mounts_goes_through_updating_and_ends_ready() -> None:
     assert [mount.tree_path for mount in made.dataset_status.mounts] == ["/text", "/imagenet"]
 
 
+def test_change_to_mounts_that_cannot_be_listed_is_no_ready_dataset() -> None:
+    world = bound()
+    mounts = [{"mountPoint": "s3://nowhere", "name": "text", "options": {"aws.region": "eu-west-1"}}]
+    world.dataset = changed(world.dataset, mounts=mounts)
+    world.data = dataclasses.replace(
+        world.data, snapshot_version=0, fault_kind="NotFound", fault_message="there is no bucket nowhere"
+    )
+    made = [world.look() for _ in range(10)][-1]
+    assert made.dataset_status is not None
+    ready = condition_of(made.dataset_status.conditions, "Ready")
+    assert ready is not None
+    assert (ready.status, ready.reason) == ("False", "OriginMissing")
+    assert made.dataset_status.phase is DatasetPhase.UPDATING
+
+
 def test_declarations_that_cannot_be_followed_leave_what_runs_alone() -> None:
     world = bound()
     sound = world.dataset

@@ -310,6 +310,15 @@ def test_migration_to_where_nothing_can_be_written_fails() -> None:
     assert reason_of(made, "Failed") == "TargetNotSupported"
 
 
+def test_migration_into_a_dataset_of_another_namespace_is_refused() -> None:
+    bench = Bench(
+        MIGRATE.replace("namespace: default", "namespace: team")
+        + "  from: {externalStorage: {uri: 'local:///in'}}\n"
+        "  to: {dataset: {name: imagenet, namespace: default}}\n"
+    )
+    assert reason_of(bench.look(), "Failed") == "TargetNotSupported"
+
+
 def test_process_and_backup_are_ordered_with_all_they_need() -> None:
     process = Bench(PROCESS).look().start
     assert isinstance(process, ProcessJob)
