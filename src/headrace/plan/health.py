@@ -133,7 +133,7 @@ def _files(situation: Situation) -> Wait | None:
 
 
 def _lost_by_update(situation: Situation) -> bool:
-    """True when other mounts were asked for, and they cannot be listed: the workers do not read the old ones any more."""
+    """True when other mounts were asked for that cannot be listed: the workers read the old ones no more."""
     data = situation.observed.data
     return situation.updating and data is not None and data.snapshot_version == 0 and bool(data.fault_kind)
 
