@@ -385,3 +385,45 @@ def test_worker_on_a_machine_that_is_away_does_not_keep_others_from_new_secrets(
         world.look()
     versions = {role.id: role.version for role in world.plans[-1].roles}
     assert all(facts.version == versions[facts.id] for facts in world.seen.roles)
+
+
+def test_mount_in_use_stays_when_the_runtime_excludes_its_node_until_it_is_left() -> None:
+    world = bound()
+    world.use(("process 1 (sh)", "node-4"))
+    world.runtime = changed(world.runtime, fuse={"nodeSelector": {"none": "such"}})
+    world.settle()
+    assert [facts.id for facts in world.seen.roles if facts.role == "mount"] == ["mount-node-4"]
+    world.use()
+    world.settle()
+    assert not [facts for facts in world.seen.roles if facts.role == "mount"]
+
+
+def test_mount_that_nobody_wants_any_more_and_somebody_uses_is_not_ended() -> None:
+    world = bound()
+    world.use(("process 1 (sh)", "node-2"))
+    world.see(nodes=tuple(node for node in world.seen.nodes if node.name != "node-2"))
+    for _ in range(5):
+        assert "mount-node-2" not in world.look().steps.stop
+
+
+def test_numbers_of_the_cache_are_those_of_all_copies_and_of_all_reads() -> None:
+    text = SEED.replace("JindoRuntime", "AlluxioRuntime").replace(
+        "  replicas: 4", "  replicas: 4\n  data: {replicas: 2}"
+    )
+    world = bound(text)
+    world.data = dataclasses.replace(
+        world.data, size_bytes=1000, cached_bytes=1000, local_bytes=500, peer_bytes=300, origin_bytes=200
+    )
+    status = world.look().dataset_status
+    assert status is not None
+    shown = {key: value for key, value in status.cache_states.items() if key != "cacheCapacity"}
+    assert shown == {
+        "cached": "1000.00B",
+        "cachedPercentage": "50.0%",
+        "cacheHitRatio": "80.0%",
+        "localHitRatio": "50.0%",
+        "remoteHitRatio": "30.0%",
+        "cacheThroughputRatio": "80.0%",
+        "localThroughputRatio": "50.0%",
+        "remoteThroughputRatio": "30.0%",
+    }
