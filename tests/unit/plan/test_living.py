@@ -391,16 +391,19 @@ def test_mount_in_use_stays_when_the_runtime_excludes_its_node_until_it_is_left(
     world = bound()
     world.use(("process 1 (sh)", "node-4"))
     world.runtime = changed(world.runtime, fuse={"nodeSelector": {"none": "such"}})
-    world.settle()
+    made = world.settle()
     assert [facts.id for facts in world.seen.roles if facts.role == "mount"] == ["mount-node-4"]
+    assert [role.id for role in made.roles if role.kind == "mount"] == ["mount-node-4"]
     world.use()
     world.settle()
     assert not [facts for facts in world.seen.roles if facts.role == "mount"]
 
 
-def test_mount_that_nobody_wants_any_more_and_somebody_uses_is_not_ended() -> None:
-    world = bound()
+def test_mount_of_a_reference_that_somebody_uses_is_not_ended_when_its_node_is_unknown() -> None:
+    world = World.of(REFERENCE)
+    world.references["default/imagenet"] = bound().dataset
     world.use(("process 1 (sh)", "node-2"))
+    world.settle()
     world.see(nodes=tuple(node for node in world.seen.nodes if node.name != "node-2"))
     for _ in range(5):
         assert "mount-node-2" not in world.look().steps.stop
