@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import pytest
 from planned import SEED, START, World, objects
 
-from headrace.api.dataset import DatasetPhase
+from headrace.api.alluxio import AlluxioRuntime
+from headrace.api.databackup import DataBackup
+from headrace.api.dataload import DataLoad
+from headrace.api.datamigrate import DataMigrate
+from headrace.api.dataprocess import DataProcess
+from headrace.api.dataset import Dataset, DatasetPhase
+from headrace.api.jindo import JindoRuntime
 from headrace.api.printing import get_text, row
-from headrace.plan.observed import ClaimFacts, ClaimState
+from headrace.api.reading import read_objects
+from headrace.plan.observed import ClaimFacts, ClaimState, Observed
+from headrace.plan.operation_scene import OperationScene
+from headrace.plan.operations import plan_operation
+from headrace.plan.orders import Surroundings
 from headrace.plan.roles import SecretKey
 from headrace.plan.volume import persistent_volume, persistent_volume_claim
 
@@ -93,3 +107,57 @@ def test_claim_of_an_nfs_server_becomes_its_address() -> None:
     made = world.settle()
     assert made.roles[0].settings.origins[0].origin == "nfs://10.0.0.9/export/train"
     assert objects(text)[0].spec.mounts[0].tree_path == "/imagenet"
+
+
+YAML = Path(__file__).parent.parent / "api"
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "size"),
+    [
+        (("000-dataset.yaml", "000-runtime.yaml"), "imagenet", "648.00GiB"),
+        (("001-dataset.yaml",), "imagenet", "400.00GiB"),
+        (("003-dataset.yaml",), "fluid-imagenet", "600.00GiB"),
+    ],
+)
+def test_yaml_of_the_seeds_as_it_stands_becomes_a_bound_dataset(
+    files: tuple[str, ...], name: str, size: str
+) -> None:
+    text = "\n---\n".join((YAML / "seeds" / file).read_text(encoding="utf-8") for file in files)
+    world = World.of(_without_placeholders(text))
+    world.see(claims={"nfs-imagenet": ClaimFacts(ClaimState.PRESENT, "nfs://10.0.0.9/export")})
+    made = world.settle()
+    assert world.dataset is not None
+    assert row(world.dataset, START)[:6] == [name, "143.67GiB", "0.00B", size, "0.0%", "Bound"]
+    assert made.volume is not None
+    assert made.volume.name == name
+    assert "xxx" not in repr(made)
+
+
+def _without_placeholders(text: str) -> str:
+    for word, value in (
+        ("<oss_bucket>", "bucket"),
+        ("<bucket_dir>", "dir"),
+        ("<oss_endpoint>", "oss.example"),
+    ):
+        text = text.replace(word, value)
+    return text
+
+
+@pytest.mark.parametrize("file", sorted((YAML / "samples").glob("*.yaml")), ids=lambda file: file.stem)
+def test_every_documented_field_can_be_planned(file: Path) -> None:
+    things = read_objects(file.read_text(encoding="utf-8"), file.name)
+    datasets: list[Any] = [thing for thing in things if isinstance(thing, Dataset)] or [objects(SEED)[0]]
+    runtimes: list[Any] = [thing for thing in things if isinstance(thing, AlluxioRuntime | JindoRuntime)]
+    for dataset in datasets:
+        for runtime in runtimes or [objects(SEED)[1]]:
+            world = World(dataset, runtime)
+            for _ in range(8):
+                made = world.look()
+            assert made.dataset_status is not None
+            assert made.dataset_status.conditions
+    for operation in (
+        thing for thing in things if isinstance(thing, DataLoad | DataMigrate | DataProcess | DataBackup)
+    ):
+        surroundings = Surroundings({}, {}, Observed())
+        assert plan_operation(OperationScene(operation, surroundings), START).status.phase is not None
