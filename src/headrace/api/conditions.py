@@ -52,6 +52,7 @@ class RuntimeConditionType(StrEnum):
     FUSES_READY = "FusesReady"
     FUSES_SCALED_IN = "FusesScaledIn"
     FUSES_SCALED_OUT = "FusesScaledOut"
+    TERMINATING = "Terminating"
     FIELDS_IGNORED = "FieldsIgnored"
 
 

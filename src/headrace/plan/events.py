@@ -73,15 +73,17 @@ def runtime_events(kind: str, before: tuple[Condition, ...], after: tuple[Condit
     for new in after:
         old = condition_of(before, new.type)
         scaled = new.type.startswith("WorkersScaled")
-        if old is not None and (old.status == new.status) and not (scaled and old.message != new.message):
+        if old is not None and old.status == new.status and not (scaled and old.message != new.message):
             continue
-        if old is None and new.status != "True":
+        if (old is None or scaled) and new.status != "True":
             continue
-        is_good = (new.status == "True") != (new.type == "FieldsIgnored")
-        reason = (
-            "".join(word.capitalize() for word in (new.reason or new.type).split()) if scaled else new.type
+        bad = (
+            new.status == "True" if new.type in _BAD_WHEN_TRUE else (new.message or "").endswith("not ready.")
         )
-        yield Event(kind, EventType.NORMAL if is_good else EventType.WARNING, reason, new.message or "")
+        reason = new.reason if new.type in _BAD_WHEN_TRUE else new.type
+        yield Event(
+            kind, EventType.WARNING if bad else EventType.NORMAL, reason or new.type, new.message or ""
+        )
 
 
 def _type_of(kind: DatasetConditionType, condition: DatasetCondition) -> EventType:

@@ -122,7 +122,8 @@ def _next_look_s(decision: Decision, now: datetime) -> float:
     findings = decision.findings
     if findings is None:
         return _PERSON_S
-    looks = [_IN_USE_S] if findings.terminating else []
+    in_use = findings.terminating or (decision.workforce and decision.workforce.terminating)
+    looks = [_IN_USE_S] if in_use else []
     if findings.updating:
         looks.append(_MACHINE_S)
     if findings.waiting is None:

@@ -59,6 +59,7 @@ class Workforce:
     cache_states: Words
     is_bound: bool
     remounts: bool = False
+    terminating: Wait | None = None
 
     @property
     def before(self) -> RuntimeStatus:
@@ -144,6 +145,13 @@ def _facts(workforce: Workforce) -> Mapping[str, Fact]:
                 f"The {subject.lower()} {verb} {counts.words}.",
             )
     facts |= _scaled(workforce, said)
+    if workforce.terminating is not None:
+        waiting = workforce.terminating
+        facts[RuntimeConditionType.TERMINATING] = Fact("True", waiting.reason, waiting.message)
+    elif RuntimeConditionType.TERMINATING in said:
+        facts[RuntimeConditionType.TERMINATING] = Fact(
+            "False", "NothingInTheWay", "Nobody is in the way any more."
+        )
     ignored = ignored_fact(ignored_fields(workforce.runtime))
     if ignored.status == "True" or RuntimeConditionType.FIELDS_IGNORED in said:
         facts[RuntimeConditionType.FIELDS_IGNORED] = ignored

@@ -10,7 +10,7 @@ from headrace.api.ignored import IgnoredField, ignored_fields
 from headrace.api.kinds import Runtime
 from headrace.plan.building import Blueprint, mounts_on
 from headrace.plan.dataset_status import Findings, was_bound, was_listed
-from headrace.plan.declared import Declared
+from headrace.plan.declared import Declared, is_leaving
 from headrace.plan.health import Health, Situation, degraded_of, health_of
 from headrace.plan.mounting import Mounted, place_mounts
 from headrace.plan.numbers import cache_states
@@ -179,7 +179,7 @@ def _findings(service: Service, health: Health, tree: Tree, *, updating: bool) -
         runtime=service.runtime,
         waiting=health.waiting,
         degraded=health.degraded if health.waiting is None else None,
-        terminating=service.terminating,
+        terminating=service.terminating if is_leaving(service.dataset) else None,
         updating=updating,
         mounted=before.mounts if updating else tree.mounted,
         ignored=_ignored(service.dataset, tree),
@@ -216,6 +216,7 @@ def _decided(
         else service.declared.runtime_status.cache_states,
         is_bound=bound,
         remounts=findings.waiting is None and service.declared.dataset_status.mounts != findings.mounted,
+        terminating=service.terminating if is_leaving(service.runtime) else None,
     )
     decision = Decision(
         declared=service.declared,

@@ -66,6 +66,15 @@ def test_drain_that_does_not_end_is_given_up() -> None:
     assert world.look().steps.stop == ("worker-3",)
 
 
+def test_each_change_is_told_once() -> None:
+    world = bound()
+    for replicas in (2, 4):
+        world.runtime = changed(world.runtime, replicas=replicas)
+        world.settle()
+    told = [event.reason for plan in world.plans for event in plan.events]
+    assert sorted(told) == ["WorkersReady", "WorkersReady", "WorkersScaledIn", "WorkersScaledOut"]
+
+
 def test_last_worker_has_nobody_to_hand_over_to() -> None:
     world = bound(SEED.replace("replicas: 4", "replicas: 1"))
     world.runtime = changed(world.runtime, replicas=0)
@@ -211,6 +220,20 @@ def test_deletion_goes_on_when_the_users_are_gone() -> None:
     assert not world.look().steps
     world.use()
     assert world.look().steps.stop
+
+
+def test_runtime_of_a_dataset_in_use_is_not_deleted_and_says_why() -> None:
+    world = bound()
+    world.use(("pod default/train", "node-1"))
+    world.runtime = leaving(world.runtime)
+    made = world.look()
+    assert not made.steps
+    assert made.finalizers.runtime
+    assert made.runtime_status is not None
+    terminating = condition_of(made.runtime_status.conditions, "Terminating")
+    assert terminating is not None
+    assert terminating.reason == "VolumeInUse"
+    assert [(event.kind, event.reason) for event in made.events] == [("JindoRuntime", "VolumeInUse")]
 
 
 def test_dataset_whose_runtime_is_deleted_is_not_bound_and_forgets_its_numbers() -> None:
