@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headrace.api.dataset import Dataset, DatasetStatus
 from headrace.api.kinds import Runtime
 from headrace.api.metadata import ObjectMeta
 from headrace.api.runtime_parts import RuntimeStatus
+from headrace.plan.runtimes import KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,18 @@ class Declared:
     def runtime_status(self) -> RuntimeStatus:
         """What was said of the runtime last."""
         return (self.runtime.status if self.runtime else None) or RuntimeStatus()
+
+
+def chosen_runtime(dataset: Dataset | None, runtimes: Iterable[Runtime]) -> Runtime | None:
+    """The runtime that serves a dataset, of those of its name: the one that is bound, else the one that came first."""
+    status = dataset.status if dataset else None
+    bound = {each.type for each in status.runtimes} if status else set()
+
+    def rank(runtime: Runtime) -> tuple[bool, str, str]:
+        created = runtime.metadata.creation_timestamp
+        return KINDS[runtime.kind].type not in bound, created.isoformat() if created else "", runtime.kind
+
+    return min(runtimes, key=rank, default=None)
 
 
 def is_leaving(thing: Dataset | Runtime | None) -> bool:

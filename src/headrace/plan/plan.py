@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from headrace.api.dataset import Dataset
+from headrace.api.kinds import Runtime
 from headrace.plan.dataset_status import Findings, was_bound
 from headrace.plan.declared import Declared, is_leaving
 from headrace.plan.mounting import users_text
@@ -17,7 +18,7 @@ from headrace.plan.serving import plan_service
 from headrace.plan.steps import NO_STEPS, teardown_steps
 from headrace.plan.volume import volume_of
 
-__all__ = ["Finalizers", "Plan", "plan"]
+__all__ = ["Finalizers", "Plan", "plan", "plan_spare"]
 
 
 def plan(declared: Declared, observed: Observed, now: datetime) -> Plan:
@@ -41,6 +42,13 @@ def plan(declared: Declared, observed: Observed, now: datetime) -> Plan:
     return plan_service(
         declared, dataset, runtime, observed, now, terminating=terminating if leaving else None
     )
+
+
+def plan_spare(runtime: Runtime, serving: Runtime, now: datetime) -> Plan:
+    """The plan of a runtime whose dataset is served by another one of the same name: it runs nothing, and says so."""
+    declared = Declared(None, runtime)
+    taken = wait(Reason.DATASET_TAKEN, f"dataset {declared.key} is served by its {serving.kind}")
+    return _ending(declared, Observed(), taken, now)
 
 
 def _in_use(declared: Declared, observed: Observed) -> Wait | None:

@@ -15,6 +15,7 @@ class Reason(StrEnum):
 
     RUNTIME_MISSING = "RuntimeMissing"
     DATASET_MISSING = "DatasetMissing"
+    DATASET_TAKEN = "DatasetTaken"
     MOUNTS_MISSING = "MountsMissing"
     MOUNTS_OVERLAP = "MountsOverlap"
     SCHEME_NOT_SUPPORTED = "SchemeNotSupported"
@@ -85,6 +86,10 @@ MEANINGS: Mapping[Reason, Meaning] = {
     ),
     Reason.DATASET_MISSING: Meaning(
         "There is no dataset of the runtime's name in its namespace", "create a Dataset of the same name"
+    ),
+    Reason.DATASET_TAKEN: Meaning(
+        "The dataset is served by a runtime of another kind and the same name",
+        "delete one of the two runtimes",
     ),
     Reason.MOUNTS_MISSING: Meaning("The dataset names no origin", "write spec.mounts", _SETUP),
     Reason.MOUNTS_OVERLAP: Meaning(

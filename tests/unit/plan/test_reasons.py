@@ -7,10 +7,11 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from planned import GPU, MYSECRET, SEED, World, changed, gpu_nodes, leaving, objects
+from planned import GPU, MYSECRET, SEED, START, World, changed, gpu_nodes, leaving, objects
 
 from headrace.api.dataset import Dataset, DatasetPhase, DatasetSpec
 from headrace.plan.conditions import condition_of
+from headrace.plan.declared import chosen_runtime
 from headrace.plan.events import EventType
 from headrace.plan.observed import (
     ClaimFacts,
@@ -22,6 +23,7 @@ from headrace.plan.observed import (
     Taint,
     UseFacts,
 )
+from headrace.plan.plan import plan_spare
 from headrace.plan.reasons import MEANINGS, Reason
 
 Prepare = Callable[[World], None]
@@ -260,6 +262,25 @@ def test_runtime_without_dataset_says_so() -> None:
     assert made.runtime_status is not None
     assert (made.runtime_status.worker_reason or "").startswith("DatasetMissing: ")
     assert not made.roles
+
+
+def test_second_runtime_of_a_dataset_runs_nothing_and_says_why() -> None:
+    world = World.of()
+    alluxio = objects(SEED.replace("JindoRuntime", "AlluxioRuntime"))[1]
+    earlier = alluxio.model_copy(
+        update={
+            "metadata": alluxio.metadata.model_copy(update={"creation_timestamp": START - timedelta(hours=1)})
+        }
+    )
+    assert chosen_runtime(world.dataset, [world.runtime, earlier]) is earlier
+    world.settle()
+    assert chosen_runtime(world.dataset, [world.runtime, earlier]) is world.runtime, (
+        "what is bound stays bound"
+    )
+    made = plan_spare(earlier, world.runtime, START)
+    assert not made.roles
+    assert made.runtime_status is not None
+    assert (made.runtime_status.worker_reason or "").startswith("DatasetTaken: dataset default/imagenet")
 
 
 DEGRADED: list[tuple[Reason, str, Prepare]] = [
