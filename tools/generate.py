@@ -6,6 +6,7 @@ import errno
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ import typer.main
 
 import api_pages
 from headrace import errors
+from headrace.api.formats import format_duration
 from headrace.cli.main import app
 from headrace.control.metrics import FAMILIES, Family
-from headrace.engine import native, options
+from headrace.engine import native
 from headrace.exits import ExitCode, known_kinds
+from headrace.plan.reasons import MEANINGS, Meaning, Reason
+from headrace.settings import origin_options as options
 from headrace.settings.environment import HEADRACE_VARIABLES
 from headrace.settings.files import TABLES
 from headrace.settings.model import Model
@@ -226,6 +230,31 @@ def metrics_page() -> str:
     return page(parts)
 
 
+def reasons_page() -> str:
+    """The one reason of each wait."""
+    rows = [
+        (f"`{reason.value}`", MEANINGS[reason].meaning, MEANINGS[reason].action, waits_text(MEANINGS[reason]))
+        for reason in Reason
+    ]
+    parts = [
+        "# Reasons",
+        "Whatever a Dataset, a runtime or an operation waits for has exactly one reason. It stands in the condition "
+        "`Ready` (status False) of a dataset that cannot be read, in `Degraded` of one that can be read although "
+        "something is wrong, in `Terminating` of one that cannot be deleted yet, and in `Waiting` or `Failed` of an "
+        "operation; the message says on what, and events carry the same words. A dataset that waits for longer than "
+        "the reason allows is Failed, and recovers by itself once the cause is gone.",
+        table(("reason", "meaning", "what to do", "fails after"), rows),
+    ]
+    return page(parts)
+
+
+def waits_text(meaning: Meaning) -> str:
+    """How long a wait may last."""
+    if meaning.deadline_s is None:
+        return "never"
+    return format_duration(timedelta(seconds=meaning.deadline_s)) if meaning.deadline_s else "at once"
+
+
 METRIC_HEAD = ("name", "kind", "unit", "meaning")
 MEMBER_METRICS = {
     "headrace_mount_master_unreachable": "Of a mount: 1 while the master does not answer",
@@ -247,6 +276,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "errors.md": errors_page,
     "exit-codes.md": exit_codes_page,
     "metrics.md": metrics_page,
+    "reasons.md": reasons_page,
     "api.md": lambda: page(api_pages.reference()),
 }
 

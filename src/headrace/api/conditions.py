@@ -25,6 +25,9 @@ class DatasetConditionType(StrEnum):
     UPDATE_READY = "UpdateReady"
     UPDATING = "Updating"
     INITIALIZED = "Initialized"
+    DEGRADED = "Degraded"
+    TERMINATING = "Terminating"
+    FIELDS_IGNORED = "FieldsIgnored"
 
 
 class DatasetReason(StrEnum):
@@ -49,6 +52,8 @@ class RuntimeConditionType(StrEnum):
     FUSES_READY = "FusesReady"
     FUSES_SCALED_IN = "FusesScaledIn"
     FUSES_SCALED_OUT = "FusesScaledOut"
+    TERMINATING = "Terminating"
+    FIELDS_IGNORED = "FieldsIgnored"
 
 
 class OperationConditionType(StrEnum):
@@ -56,6 +61,8 @@ class OperationConditionType(StrEnum):
 
     COMPLETE = "Complete"
     FAILED = "Failed"
+    WAITING = "Waiting"
+    FIELDS_IGNORED = "FieldsIgnored"
 
 
 class OperationReason(StrEnum):

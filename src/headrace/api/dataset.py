@@ -99,7 +99,7 @@ class DatasetSpec(ApiModel):
     )
     access_modes: tuple[AccessMode, ...] = Field(
         default=(),
-        description="Access modes of the volume; [ReadOnlyMany] when absent. One of them read-only: all is",
+        description="Access modes of the volume; [ReadWriteMany] when absent. Files are read-only whatever it says",
     )
     runtimes: tuple[BoundRuntime, ...] = Field(
         default=(), description="Runtimes; a runtime binds by its name, so this has no effect"

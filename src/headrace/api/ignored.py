@@ -19,7 +19,7 @@ _PORTS = "ports are chosen by Headrace"
 _JOB_SERVICE = "loads run in the workers; there is no job service"
 _ONE_MASTER = "one master is enough: reads go on without it"
 _HADOOP = "HDFS is reached by WebHDFS: give endpoint and user in the options of the mount"
-_INIT_USERS = "users need not exist on the nodes: files show the numbers of the dataset's owner"
+_INIT_USERS = "users need not exist on the nodes"
 _GATEWAY = "the master's own API is always there"
 _LOG = "the log is set up for all of Headrace"
 _FUSE_ARGS = "the mount chooses what the kernel can do best"
@@ -27,6 +27,7 @@ _FUSE_ARGS = "the mount chooses what the kernel can do best"
 IGNORED: Mapping[str, Mapping[str, str]] = {
     "Dataset": {
         "spec.runtimes": "a runtime binds to the dataset of its own name",
+        "spec.owner": "files belong to the user that the mount runs as",
         "spec.mounts[].shared": "all users of a node share one mount of the dataset",
     },
     "AlluxioRuntime": {
@@ -52,6 +53,7 @@ IGNORED: Mapping[str, Mapping[str, str]] = {
         "spec.properties": _PROPERTIES,
         "spec.hadoopConfig": _HADOOP,
         "spec.logConfig": _LOG,
+        "spec.master.disabled": "the master always runs: it takes the list of files",
         "spec.user": "processes run as spec.runAs says, by number",
         "spec.master.replicas": _ONE_MASTER,
         "spec.worker.replicas": "the number of workers is spec.replicas",

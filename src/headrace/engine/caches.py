@@ -1,8 +1,12 @@
-"""From `PATH:QUOTA[:MEM|SSD|HDD]` words to cache levels on this machine's disks, checked before anything starts."""
+"""From `PATH:QUOTA[:MEM|SSD|HDD]` words to cache levels on this machine's disks, checked before anything starts.
+
+`PATH:QUOTA:SSD:0.9-0.7` says the water marks of its level as well, where levels differ in them.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +17,7 @@ from headrace.settings.paths import absolute
 from headrace.settings.sizes import Quota, format_size, parse_quota
 
 NO_CACHE = ("none",)
+_MARKS = re.compile(r"(?P<high>\d?\.\d+|[01])-(?P<low>\d?\.\d+|[01])", re.ASCII)
 _MEMORY_FOLDERS = ("/dev/shm", "/run")  # noqa: S108 - recognised, not used
 
 
@@ -23,11 +28,16 @@ class CacheWord:
     folders: tuple[Path, ...]
     quota: Quota
     medium: Medium
+    marks: tuple[float, float] | None = None
 
 
 def parse_cache(word: str) -> CacheWord:
     """`/ssd/headrace:100Gi`, `/dev/shm/x:8Gi:MEM`, `/ssd1,/ssd2:50%:SSD`. Raises `ConfigError`."""
     rest, _, last = word.rpartition(":")
+    marks = None
+    if match := _MARKS.fullmatch(last):
+        marks = float(match["high"]), float(match["low"])
+        rest, _, last = rest.rpartition(":")
     medium = None
     if last.upper() in Medium.__members__:
         medium = Medium(last.upper())
@@ -38,7 +48,7 @@ def parse_cache(word: str) -> CacheWord:
             f"cache '{word}' is not PATH:QUOTA[:MEM|SSD|HDD]", hint="write for example /ssd/cache:100Gi"
         )
     folders = tuple(absolute(path.strip()) for path in paths)
-    return CacheWord(folders, parse_quota(last), medium or _guess_medium(folders[0]))
+    return CacheWord(folders, parse_quota(last), medium or _guess_medium(folders[0]), marks)
 
 
 def cache_levels(words: Sequence[str], *, high: float, low: float) -> tuple[LevelConfig, ...]:
@@ -47,13 +57,20 @@ def cache_levels(words: Sequence[str], *, high: float, low: float) -> tuple[Leve
     _refuse_doubled(folder for word in parsed for folder in word.folders)
     media = list(dict.fromkeys(word.medium for word in parsed))
     return tuple(
-        LevelConfig(
-            medium=medium,
-            folders=tuple(folder for word in parsed if word.medium == medium for folder in _folders(word)),
-            high=high,
-            low=low,
-        )
-        for medium in media
+        _level([word for word in parsed if word.medium == medium], high=high, low=low) for medium in media
+    )
+
+
+def _level(words: Sequence[CacheWord], *, high: float, low: float) -> LevelConfig:
+    """One level of words of one medium. The first that says water marks says them for all."""
+    above, below = next((word.marks for word in words if word.marks), (high, low))
+    if below > above:
+        raise ConfigError.of(f"low ({below}) is above high ({above})", hint="write HIGH-LOW, such as 0.9-0.7")
+    return LevelConfig(
+        medium=words[0].medium,
+        folders=tuple(folder for word in words for folder in _folders(word)),
+        high=above,
+        low=below,
     )
 
 

@@ -15,9 +15,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from headrace.engine import options, profiles
+from headrace.engine import profiles
 from headrace.engine.uris import Address, is_numeric_or_local, normal_endpoint, parse_address
 from headrace.errors import ConfigError
+from headrace.settings import origin_options as options
 from headrace.settings.environment import Environment
 from headrace.settings.origins import OriginConfig, OriginMount
 

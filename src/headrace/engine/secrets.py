@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace.engine.options import is_secret
 from headrace.errors import ConfigError
 from headrace.settings.environment import Environment
+from headrace.settings.origin_options import is_secret
 from headrace.settings.paths import absolute
 
 Ask = Callable[[str], str]

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from headrace.engine.options import secret_variables
 from headrace.errors import EngineError
 from headrace.roles.messages import Answer, MountOrders, Orders, read_answer
 from headrace.settings.environment import TOKEN_VARIABLE, Environment
+from headrace.settings.origin_options import secret_variables
 
 _LOG_TAIL_BYTES = 2048
 # -P keeps the current folder off the path of modules: a folder of data must not be able to replace one of ours.

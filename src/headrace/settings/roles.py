@@ -113,7 +113,8 @@ class WorkerSettings(RoleSettings):
         default=(), description="The same origins as the master's, with this worker's credentials"
     )
     cache: tuple[str, ...] = Field(
-        default=(), description="Cache levels, `PATH:QUOTA[:MEM|SSD|HDD]`, fastest first"
+        default=(),
+        description="Cache levels, `PATH:QUOTA[:MEM|SSD|HDD]`, fastest first; `:HIGH-LOW` may follow",
     )
     high: float = Field(default=0.98, description="Share of the quota at which eviction starts")
     low: float = Field(default=0.95, description="Share of the quota at which eviction stops")

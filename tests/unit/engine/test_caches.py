@@ -51,6 +51,14 @@ def test_levels_stand_in_the_order_of_their_media(tmp_path: Path) -> None:
     assert (disk.high, disk.low) == (0.9, 0.8)
 
 
+def test_levels_may_have_water_marks_of_their_own(tmp_path: Path) -> None:
+    words = [f"{tmp_path}/m:1Gi:MEM", f"{tmp_path}/s:2Gi:SSD:0.7-0.5"]
+    memory, disk = cache_levels(words, high=0.9, low=0.8)
+    assert (memory.high, memory.low, disk.high, disk.low) == (0.9, 0.8, 0.7, 0.5)
+    with pytest.raises(ConfigError, match="above high"):
+        cache_levels([f"{tmp_path}/s:2Gi:SSD:0.5-0.7"], high=0.9, low=0.8)
+
+
 def test_folder_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="given twice"):
         cache_levels(

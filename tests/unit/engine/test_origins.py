@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from headrace.engine.options import OPTIONS, is_secret
 from headrace.engine.origins import parse_origins
 from headrace.errors import ConfigError
 from headrace.settings.environment import Environment
+from headrace.settings.origin_options import OPTIONS, is_secret
 
 EMPTY = Environment({"HOME": "/nonexistent"})
 

@@ -1,0 +1,125 @@
+"""The roles of a dataset: the settings of its master, its workers and its mounts, and the version of each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from headrace.plan.declared import Declared
+from headrace.plan.observed import Observed
+from headrace.plan.placement import natural_order
+from headrace.plan.roles import (
+    MASTER_ID,
+    CacheFolder,
+    Role,
+    RoleKind,
+    SecretKey,
+    digest_of,
+    mount_id,
+    worker_id,
+)
+from headrace.plan.runtimes import Wanted
+from headrace.plan.trees import Tree
+from headrace.settings.roles import MasterSettings, MemberSettings, WorkerSettings
+
+_LONGEST_NAME = 63
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Blueprint:
+    """All that roles are made from."""
+
+    declared: Declared
+    wanted: Wanted
+    tree: Tree
+    cache: tuple[CacheFolder, ...]
+    observed: Observed
+
+    def master(self, node: str | None) -> Role:
+        """The master."""
+        restore = self.declared.dataset.spec.data_restore_location if self.declared.dataset else None
+        settings = MasterSettings(
+            cluster=cluster_name(self.declared.key),
+            origins=self.tree.origins,
+            snapshot_at_start=self.wanted.lists_by_itself,
+            replicas=self.wanted.block_replicas,
+        )
+        role = self._role(MASTER_ID, RoleKind.MASTER, node, settings)
+        return dataclasses.replace(role, restore_from=restore.path if restore else None)
+
+    def workers(self, nodes: Mapping[int, str]) -> tuple[Role, ...]:
+        """A worker for each index that has a node."""
+        return tuple(self._worker(index, nodes[index]) for index in sorted(nodes))
+
+    def _worker(self, index: int, node: str) -> Role:
+        settings = WorkerSettings(
+            id=worker_id(index),
+            node=node,
+            origins=self.tree.origins,
+            high=self.cache[0].high,
+            low=self.cache[0].low,
+        )
+        return self._role(worker_id(index), RoleKind.WORKER, node, settings)
+
+    def _role(
+        self, role_id: str, kind: RoleKind, node: str | None, settings: MasterSettings | WorkerSettings
+    ) -> Role:
+        cache = self.cache if kind is RoleKind.WORKER else ()
+        return Role(
+            id=role_id,
+            kind=kind,
+            node=node,
+            settings=settings,
+            cluster=self.declared.key,
+            secrets=self.tree.secrets,
+            cache=cache,
+            run_as=self.wanted.run_as,
+            version=f"{self._tree_version()}.{self._own_version(node, settings, cache)}",
+        )
+
+    def _tree_version(self) -> str:
+        """Changes with what is read, not with the credentials for it."""
+        return digest_of([origin.model_dump(mode="json") for origin in self.tree.origins])
+
+    def _own_version(
+        self, node: str | None, settings: MasterSettings | WorkerSettings, cache: tuple[CacheFolder, ...]
+    ) -> str:
+        run_as = self.wanted.run_as.model_dump() if self.wanted.run_as else None
+        return digest_of(
+            [
+                node,
+                settings.model_dump(mode="json", exclude={"origins"}),
+                [dataclasses.asdict(folder) for folder in cache],
+                run_as,
+                self._secret_digests(),
+                self.tree.generations,
+            ]
+        )
+
+    def _secret_digests(self) -> list[list[str]]:
+        """What tells that a secret is another one. The digests are keyed by the backend, so they tell nothing else."""
+        rows = []
+        for file in self.tree.secrets:
+            for option, place in file.values.items():
+                facts = self.observed.secrets.get(place.secret) if isinstance(place, SecretKey) else None
+                where = f"{place.secret}/{place.key}" if isinstance(place, SecretKey) else place.dataset
+                rows.append([file.origin_path, option, where, facts.digest if facts else ""])
+        return rows
+
+
+def mounts_on(nodes: Iterable[str], cluster: str) -> tuple[Role, ...]:
+    """A mount for each node, of the cluster of dataset `cluster`."""
+    return tuple(_mount(node, cluster) for node in sorted(nodes, key=natural_order))
+
+
+def _mount(node: str, cluster: str) -> Role:
+    # It runs as itself, whoever the other processes run as: who may mount is the kernel's rule.
+    settings = MemberSettings(node=node, allow_other=True)
+    version = f"-.{digest_of([settings.model_dump(mode='json'), cluster])}"
+    return Role(mount_id(node), RoleKind.MOUNT, node, settings, cluster, version=version)
+
+
+def cluster_name(key: str) -> str:
+    """The name of a dataset's cluster: `namespace.name`, cut where it is too long, and still its own."""
+    name = key.replace("/", ".")
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 13]}-{digest_of(key)}"

@@ -1,0 +1,210 @@
+"""Whether a dataset can be read, and the one reason why not; or what is wrong although it can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from headrace.plan.observed import DataFacts, Observed, RoleFacts, RoleState
+from headrace.plan.placement import shown_names
+from headrace.plan.reasons import Reason, Wait, wait
+from headrace.plan.roles import MASTER_ID, RoleKind, worker_index
+
+_FAULTS: Mapping[str, Reason] = {
+    "PermissionDenied": Reason.ACCESS_DENIED,
+    "Unreachable": Reason.BUCKET_UNREACHABLE,
+    "Timeout": Reason.BUCKET_UNREACHABLE,
+    "Throttled": Reason.BUCKET_UNREACHABLE,
+    "NotFound": Reason.ORIGIN_MISSING,
+    "NotDirectory": Reason.ORIGIN_MISSING,
+    "Config": Reason.OPTION_REFUSED,
+    "Unsupported": Reason.OPTION_REFUSED,
+}
+"""Reasons by the kind of an origin's error."""
+
+_WORKER_FAULTS: Mapping[str, Reason] = {
+    "NoSpace": Reason.QUOTA_LARGER_THAN_DISK,
+    "Config": Reason.OPTION_REFUSED,
+    **{kind: _FAULTS[kind] for kind in ("PermissionDenied", "Unreachable")},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is to run (`wanted`, by id) beside what runs. `was_bound`: programs may have the volume already."""
+
+    wanted: frozenset[str]
+    observed: Observed
+    workers: int
+    was_bound: bool
+    was_listed: bool
+    updating: bool = False
+    lacking: Wait | None = None
+    refused: Wait | None = None
+
+    def facts_of(self, kind: RoleKind) -> tuple[RoleFacts, ...]:
+        """What runs of a kind and is wanted."""
+        return tuple(each for each in self.observed.roles if each.role == kind and each.id in self.wanted)
+
+    @property
+    def is_placed(self) -> bool:
+        """True when some worker has a node."""
+        return any(worker_index(role_id) >= 0 for role_id in self.wanted)
+
+    @property
+    def is_listed(self) -> bool:
+        """True when the files are known, if only from before."""
+        data = self.observed.data
+        return (data is not None and data.snapshot_version > 0) or self.was_listed
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`waiting` keeps the dataset from being ready; `degraded` does not."""
+
+    waiting: Wait | None
+    degraded: Wait | None
+
+    @property
+    def is_ready(self) -> bool:
+        """True when programs can read."""
+        return self.waiting is None
+
+
+def health_of(situation: Situation) -> Health:
+    """The health of a dataset whose roles are known."""
+    checks = (_workers_wanted, _placed, _master, _files, _workers, _mounts)
+    waiting = next(filter(None, (check(situation) for check in checks)), None)
+    return Health(waiting, degraded_of(situation, None))
+
+
+def degraded_of(situation: Situation, held: Wait | None) -> Wait | None:
+    """What is wrong although the dataset may be readable. `held` is why a change cannot be made."""
+    return next(
+        filter(
+            None,
+            (
+                held,
+                _master_gone(situation),
+                _origin_fault(situation.observed.data),
+                situation.lacking,
+                _some_workers(situation),
+                situation.refused,
+                _some_mounts(situation),
+            ),
+        ),
+        None,
+    )
+
+
+def _workers_wanted(situation: Situation) -> Wait | None:
+    if situation.workers:
+        return None
+    return wait(Reason.WORKERS_DISABLED, "the runtime asks for 0 workers")
+
+
+def _placed(situation: Situation) -> Wait | None:
+    placed = situation.is_placed and MASTER_ID in situation.wanted
+    return situation.lacking if not placed and not situation.was_bound else None
+
+
+def _master(situation: Situation) -> Wait | None:
+    """Once its files are listed, a dataset is read without its master."""
+    return None if situation.is_listed else _master_gone(situation)
+
+
+def _master_gone(situation: Situation) -> Wait | None:
+    masters = situation.facts_of(RoleKind.MASTER)
+    if any(facts.state is RoleState.READY for facts in masters):
+        return None
+    failed = next((facts for facts in masters if facts.state in {RoleState.FAILED, RoleState.ENDED}), None)
+    if failed is None:
+        return wait(Reason.MASTER_STARTING, "the master is not ready yet")
+    reason = _FAULTS.get(failed.reason, Reason.MASTER_FAILED)
+    return wait(reason, _failed_text("the master", failed))
+
+
+def _files(situation: Situation) -> Wait | None:
+    if situation.is_listed and not _lost_by_update(situation):
+        return None
+    return _origin_fault(situation.observed.data) or wait(
+        Reason.FILES_LISTING, "the files of the dataset are being listed"
+    )
+
+
+def _lost_by_update(situation: Situation) -> bool:
+    """True when other mounts were asked for that cannot be listed: the workers read the old ones no more."""
+    data = situation.observed.data
+    return situation.updating and data is not None and data.snapshot_version == 0 and bool(data.fault_kind)
+
+
+def _origin_fault(data: DataFacts | None) -> Wait | None:
+    if data is None or not data.fault_kind:
+        return None
+    reason = _FAULTS.get(data.fault_kind, Reason.MASTER_FAILED)
+    return wait(reason, f"the files cannot be listed: {_sentence(data.fault_message or data.fault_kind)}")
+
+
+def _workers(situation: Situation) -> Wait | None:
+    workers = situation.facts_of(RoleKind.WORKER)
+    if any(facts.state in {RoleState.READY, RoleState.DRAINING} for facts in workers):
+        return None
+    starting = any(facts.state is RoleState.STARTING for facts in workers)
+    if situation.was_bound and not starting and (workers or not situation.is_placed):
+        return wait(Reason.WORKERS_GONE, _gone_text(workers))
+    failed = [facts for facts in workers if facts.state in {RoleState.FAILED, RoleState.ENDED}]
+    if failed and not starting:
+        reason = _WORKER_FAULTS.get(failed[0].reason, Reason.WORKERS_FAILED)
+        return wait(reason, _failed_text(failed[0].id, failed[0]))
+    return wait(Reason.WORKERS_STARTING, f"none of {situation.workers} workers is ready yet")
+
+
+def _gone_text(workers: Iterable[RoleFacts]) -> str:
+    names = [facts.node or facts.id for facts in workers]
+    return "all workers are gone" + (f", last from {shown_names(names)}" if names else "")
+
+
+def _some_workers(situation: Situation) -> Wait | None:
+    failed = [
+        facts
+        for facts in situation.facts_of(RoleKind.WORKER)
+        if facts.state in {RoleState.FAILED, RoleState.ENDED}
+    ]
+    if not failed:
+        return None
+    reason = _WORKER_FAULTS.get(failed[0].reason, Reason.WORKERS_FAILED)
+    return wait(
+        reason,
+        f"{len(failed)} of {situation.workers} workers failed; {_failed_text(failed[0].id, failed[0])}",
+    )
+
+
+def _mounts(situation: Situation) -> Wait | None:
+    """A mount that fails keeps others from nothing, unless there is no other."""
+    mounts = situation.facts_of(RoleKind.MOUNT)
+    failed = [facts for facts in mounts if facts.state is RoleState.FAILED]
+    return _refused(failed, len(mounts)) if failed and len(failed) == len(mounts) else None
+
+
+def _some_mounts(situation: Situation) -> Wait | None:
+    mounts = situation.facts_of(RoleKind.MOUNT)
+    return _refused([facts for facts in mounts if facts.state is RoleState.FAILED], len(mounts))
+
+
+def _refused(failed: list[RoleFacts], count: int) -> Wait | None:
+    if not failed:
+        return None
+    first = failed[0]
+    what = f"{len(failed)} of {count} mounts failed; {_failed_text(f'the mount on {first.node}', first)}"
+    return wait(Reason.MOUNT_REFUSED, what)
+
+
+def _failed_text(what: str, facts: RoleFacts) -> str:
+    where = f" on {facts.node}" if facts.node and facts.node not in what else ""
+    why = facts.message or facts.reason
+    return f"{what}{where} failed" + (f": {_sentence(why)}" if why else "")
+
+
+def _sentence(text: str) -> str:
+    """One line, without the full stop that is to follow."""
+    return " ".join(text.split()).rstrip(".")[:400]

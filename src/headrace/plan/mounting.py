@@ -1,0 +1,73 @@
+"""On which nodes a dataset is mounted: those of its workers, and those where somebody uses it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.plan.observed import Node, Observed, RoleFacts, RoleState
+from headrace.plan.reasons import Reason, Wait, wait
+from headrace.plan.roles import RoleKind
+from headrace.plan.runtimes import Wanted
+from headrace.plan.selectors import fits_labels
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """The nodes, and why a node that needs a mount gets none."""
+
+    nodes: frozenset[str]
+    refused: Wait | None = None
+
+
+def place_mounts(wanted: Wanted, workers: frozenset[str], observed: Observed) -> Mounted:
+    """Where mounts are to be. With clean policy OnDemand only where somebody uses the dataset."""
+    allowed = {node.name for node in observed.nodes if _may_mount(node, wanted)}
+    used = used_nodes(observed)
+    there = _mounted_now(observed)
+    nodes = (used | (workers if wanted.mounts_at_workers else frozenset())) & allowed
+    if wanted.keeps_mounts:
+        nodes |= there & allowed
+    # What is used stays mounted, even where nothing new would be.
+    nodes |= there & used
+    return Mounted(frozenset(nodes), _refused(used - nodes, observed))
+
+
+def place_users_mounts(observed: Observed) -> Mounted:
+    """Where mounts of a dataset are to be that only refers to another: where it is used."""
+    names = {node.name for node in observed.nodes}
+    return Mounted(frozenset(used_nodes(observed) & names))
+
+
+def used_nodes(observed: Observed) -> frozenset[str]:
+    """Nodes where somebody uses the volume now."""
+    return frozenset(use.node for use in observed.users)
+
+
+def users_text(observed: Observed) -> str:
+    """Who uses the volume, for people."""
+    users = sorted({use.user for use in observed.users})
+    more = f" and {len(users) - 5} more" if len(users) > 5 else ""
+    return ", ".join(users[:5]) + more
+
+
+def _may_mount(node: Node, wanted: Wanted) -> bool:
+    return not wanted.no_mounts and fits_labels(node, wanted.fuse.node_selector)
+
+
+def _mounted_now(observed: Observed) -> frozenset[str]:
+    return frozenset(facts.node for facts in observed.roles if _is_mount(facts) and facts.node)
+
+
+def _is_mount(facts: RoleFacts) -> bool:
+    return facts.role == RoleKind.MOUNT and facts.state is not RoleState.ENDED
+
+
+def _refused(nodes: frozenset[str], observed: Observed) -> Wait | None:
+    if not nodes:
+        return None
+    node = min(nodes)
+    users = sorted({use.user for use in observed.users if use.node == node})
+    return wait(
+        Reason.MOUNT_NOT_ALLOWED,
+        f"{users[0]} uses the dataset on {node}, which the runtime's fuse part excludes",
+    )

@@ -1,0 +1,141 @@
+"""What a backend sees of the world, as plain facts. Values of Secrets never stand here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A reason for keeping off a node."""
+
+    key: str
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine, or what stands for one.
+
+    `free_bytes` says by folder how much a cache there may take: what is free, and what Headrace's own caches there hold
+    already. Folders that it does not name, and memory of `None`, are taken to be large enough.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    is_ready: bool = True
+    free_bytes: Mapping[str, int] = field(default_factory=dict)
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SecretFacts:
+    """A Secret without its values: its keys, and a keyed digest that changes with any value and tells nothing."""
+
+    keys: frozenset[str]
+    digest: str
+
+
+class ClaimState(StrEnum):
+    """Where a claim stands."""
+
+    PRESENT = "present"
+    PENDING = "pending"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFacts:
+    """The volume behind a claim: `nfs://server/path` or `local:///path`, and the nodes that have it (or all)."""
+
+    state: ClaimState
+    address: str = ""
+    nodes: tuple[str, ...] = ()
+    message: str = ""
+
+
+class RoleState(StrEnum):
+    """Where a process (or pod) of a role stands."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    FAILED = "failed"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class RoleFacts:
+    """One running role. `version` is that of the role it was started from; `since` is when it came into its state.
+
+    `reason` is a kind of `headrace.errors` where there is one, such as PermissionDenied.
+    """
+
+    id: str
+    role: str
+    node: str | None
+    state: RoleState
+    version: str
+    since: datetime
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFacts:
+    """What the master says of the data. Bytes by source are those of the last minute, of all mounts.
+
+    `fault_kind` is the kind of error of the last listing that failed; empty when the last one went well.
+    """
+
+    files: int = 0
+    size_bytes: int = 0
+    cached_bytes: int = 0
+    capacity_bytes: int = 0
+    local_bytes: int = 0
+    peer_bytes: int = 0
+    origin_bytes: int = 0
+    snapshot_version: int = 0
+    fault_kind: str = ""
+    fault_message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UseFacts:
+    """Somebody who uses the volume now: "process 123 (python)", "pod default/train-0"."""
+
+    user: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class OtherWorker:
+    """A worker of another dataset on a node."""
+
+    dataset: str
+    is_exclusive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """All of it. `data` is `None` while no master answers; `referrers` are datasets that refer to this one.
+
+    `secrets` and `claims` hold what the declared objects name; `None`, or an absent name, is a missing one.
+    `operations` are those that run now: kind → names.
+    """
+
+    nodes: tuple[Node, ...] = ()
+    secrets: Mapping[str, SecretFacts | None] = field(default_factory=dict)
+    claims: Mapping[str, ClaimFacts] = field(default_factory=dict)
+    roles: tuple[RoleFacts, ...] = ()
+    data: DataFacts | None = None
+    users: tuple[UseFacts, ...] = ()
+    others: Mapping[str, tuple[OtherWorker, ...]] = field(default_factory=dict)
+    referrers: tuple[str, ...] = ()
+    operations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

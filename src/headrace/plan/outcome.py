@@ -1,0 +1,134 @@
+"""The plan itself, and how it is put together from what was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from headrace.api.dataset import DatasetStatus
+from headrace.api.kinds import kind_of
+from headrace.api.names import FINALIZERS
+from headrace.api.runtime_parts import RuntimeStatus
+from headrace.plan.dataset_status import Findings, dataset_status, waited_s
+from headrace.plan.declared import Declared
+from headrace.plan.events import Event, dataset_events, runtime_events
+from headrace.plan.reasons import Reason, deadline_s
+from headrace.plan.roles import Role
+from headrace.plan.runtime_status import Workforce, runtime_status
+from headrace.plan.steps import NO_STEPS, Steps
+from headrace.plan.volume import Volume
+
+_AT_ONCE_S = 1.0
+_MACHINE_S = 3.0
+_PERSON_S = 30.0
+_QUIET_S = 30.0
+_IN_USE_S = 10.0
+_BY_ITSELF = {
+    Reason.MASTER_STARTING,
+    Reason.FILES_LISTING,
+    Reason.WORKERS_STARTING,
+    Reason.DELETING,
+    Reason.DATASET_REFERENCE_NOT_READY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finalizers:
+    """Our finalizers that the objects are to have. A backend takes one away last: after roles and volume are gone."""
+
+    dataset: tuple[str, ...] = ()
+    runtime: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be, and what may be done now.
+
+    `roles` are all that are to run; `steps` those that may be started, replaced, drained or ended now: a backend takes
+    no other step. With `holds`, the declarations cannot be followed, `roles` is empty and what runs goes on as it is.
+    """
+
+    roles: tuple[Role, ...]
+    steps: Steps
+    volume: Volume | None
+    dataset_status: DatasetStatus | None
+    runtime_status: RuntimeStatus | None
+    events: tuple[Event, ...]
+    finalizers: Finalizers
+    next_look_s: float
+    holds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided, before it is put into words."""
+
+    declared: Declared
+    findings: Findings | None
+    workforce: Workforce | None
+    roles: tuple[Role, ...] = ()
+    steps: Steps = NO_STEPS
+    volume: Volume | None = None
+    holds: bool = False
+    dataset_leaves: bool = False
+    runtime_leaves: bool = False
+
+
+def outcome(decision: Decision, now: datetime, status: DatasetStatus | None = None) -> Plan:
+    """The plan. `status` replaces the dataset's status that follows from the findings."""
+    declared = decision.declared
+    if status is None and decision.findings is not None:
+        status = dataset_status(decision.findings, now)
+    of_runtime = runtime_status(decision.workforce, now) if decision.workforce else None
+    return Plan(
+        roles=decision.roles,
+        steps=decision.steps,
+        volume=decision.volume,
+        dataset_status=status,
+        runtime_status=of_runtime,
+        events=tuple(_events(declared, status, of_runtime)),
+        finalizers=_finalizers(decision),
+        next_look_s=_next_look_s(decision, now),
+        holds=decision.holds,
+    )
+
+
+def _events(declared: Declared, dataset: DatasetStatus | None, runtime: RuntimeStatus | None) -> list[Event]:
+    events: list[Event] = []
+    if dataset is not None:
+        events += dataset_events(declared.dataset_status.conditions, dataset.conditions)
+    if runtime is not None and declared.runtime is not None:
+        kind = kind_of(declared.runtime).name
+        events += runtime_events(kind, declared.runtime_status.conditions, runtime.conditions)
+    return events
+
+
+def _finalizers(decision: Decision) -> Finalizers:
+    declared = decision.declared
+    of_dataset = (
+        (FINALIZERS["Dataset"],) if declared.dataset is not None and not decision.dataset_leaves else ()
+    )
+    runtime = declared.runtime
+    of_runtime = (
+        (FINALIZERS[kind_of(runtime).name],) if runtime is not None and not decision.runtime_leaves else ()
+    )
+    return Finalizers(of_dataset, of_runtime)
+
+
+def _next_look_s(decision: Decision, now: datetime) -> float:
+    """When to look again if nobody reports a change before."""
+    if decision.steps:
+        return _AT_ONCE_S
+    findings = decision.findings
+    if findings is None:
+        return _PERSON_S
+    in_use = findings.terminating or (decision.workforce and decision.workforce.terminating)
+    looks = [_IN_USE_S] if in_use else []
+    if findings.updating:
+        looks.append(_MACHINE_S)
+    if findings.waiting is None:
+        return min([*looks, _QUIET_S])
+    looks.append(_MACHINE_S if findings.waiting.reason in _BY_ITSELF else _PERSON_S)
+    limit = deadline_s(findings.waiting.reason)
+    left = (limit or 0.0) - waited_s(findings, now)
+    return min([*looks, left] if left > 0 else looks)

@@ -1,0 +1,171 @@
+"""On which node each worker runs. What runs stays where it is; the rest goes where it fits, one worker a node.
+
+A worker moves only when its node is gone, or no longer fits what was declared. When workers become fewer, the last go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from headrace.api.dataset import Dataset, Placement
+from headrace.api.scheduling import Toleration
+from headrace.plan.observed import Node, Observed, RoleState
+from headrace.plan.reasons import Reason, Wait, wait
+from headrace.plan.roles import CacheFolder, worker_id, worker_index
+from headrace.plan.runtimes import Place
+from headrace.plan.selectors import fits_labels, fits_selector, is_tolerated, is_unwelcome
+
+Rule = Callable[[Node], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRules:
+    """Which nodes the workers of a dataset may use. `allowed` are those that have the volumes of its claims."""
+
+    dataset: Dataset
+    place: Place
+    cache: tuple[CacheFolder, ...]
+    allowed: frozenset[str] | None = None
+
+    @property
+    def tolerations(self) -> tuple[Toleration, ...]:
+        """Those of the dataset, and those of the role."""
+        return (*self.dataset.spec.tolerations, *self.place.tolerations)
+
+    def matches(self, node: Node) -> bool:
+        """Selectors and the places of volumes."""
+        affinity = self.dataset.spec.node_affinity
+        return (
+            fits_selector(node, affinity.required if affinity else None)
+            and fits_labels(node, self.place.node_selector)
+            and (self.allowed is None or node.name in self.allowed)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The node of each worker that has one, by its index; and why the others have none."""
+
+    nodes: Mapping[int, str]
+    lacking: Wait | None = None
+
+
+def place_workers(count: int, rules: WorkerRules, observed: Observed) -> Placed:
+    """The nodes of `count` workers."""
+    nodes = _staying(count, rules, observed)
+    missing = [index for index in range(count) if index not in nodes]
+    stages = _stages(rules, observed)
+    free = [node for node in observed.nodes if node.name not in nodes.values()]
+    free, lacking = _narrowed(free, stages, missing=len(missing), count=count)
+    free.sort(key=lambda node: _preference(node, rules, observed))
+    nodes |= {index: node.name for index, node in zip(missing, free, strict=False)}
+    return Placed(nodes, lacking)
+
+
+def _staying(count: int, rules: WorkerRules, observed: Observed) -> dict[int, str]:
+    """Workers that run where they may."""
+    by_name = {node.name: node for node in observed.nodes}
+    staying: dict[int, str] = {}
+    for facts in sorted(observed.roles, key=lambda facts: worker_index(facts.id)):
+        index, node = worker_index(facts.id), by_name.get(facts.node or "")
+        if not 0 <= index < count or node is None or facts.state is RoleState.ENDED:
+            continue
+        fits = rules.matches(node) and is_tolerated(node, rules.tolerations, running=True)
+        if fits and node.name not in staying.values():
+            staying[index] = node.name
+    return staying
+
+
+def _stages(rules: WorkerRules, observed: Observed) -> list[tuple[Reason, Rule]]:
+    """What a node must fulfil to get a worker, in the order in which a person should hear of it."""
+    exclusive = rules.dataset.spec.placement is not Placement.SHARED
+
+    def is_free(node: Node) -> bool:
+        others = observed.others.get(node.name, ())
+        return not others if exclusive else not any(other.is_exclusive for other in others)
+
+    return [
+        (Reason.NO_NODE_MATCHES, rules.matches),
+        (Reason.NODES_TAINTED, lambda node: is_tolerated(node, rules.tolerations)),
+        (Reason.NODES_NOT_READY, lambda node: node.is_ready),
+        (Reason.NODES_TAKEN, is_free),
+        (Reason.QUOTA_LARGER_THAN_DISK, lambda node: _has_room(node, rules.cache)),
+    ]
+
+
+def _narrowed(
+    free: list[Node], stages: Iterable[tuple[Reason, Rule]], *, missing: int, count: int
+) -> tuple[list[Node], Wait | None]:
+    """The nodes that pass all stages, and the first stage that leaves too few."""
+    lacking = None
+    for reason, rule in stages:
+        passed = [node for node in free if rule(node)]
+        if lacking is None and len(passed) < missing:
+            failed = [node.name for node in free if not rule(node)]
+            lacking = wait(reason, _lacking_text(reason, missing - len(passed), count, failed))
+        free = passed
+    return free, lacking
+
+
+def _lacking_text(reason: Reason, lacking: int, count: int, failed: list[str]) -> str:
+    about = {
+        Reason.NO_NODE_MATCHES: "too few nodes match",
+        Reason.NODES_TAINTED: "taints keep them off",
+        Reason.NODES_NOT_READY: "nodes that match are not ready:",
+        Reason.NODES_TAKEN: "workers of other datasets are on",
+        Reason.QUOTA_LARGER_THAN_DISK: "the quota is larger than what is free on",
+    }[reason]
+    names = "" if reason is Reason.NO_NODE_MATCHES or not failed else f" {shown_names(failed)}"
+    return f"{lacking} of {count} workers have no node, {about}{names}"
+
+
+def shown_names(names: Iterable[str]) -> str:
+    """The first names of a list, in their order, and how many more there are."""
+    ordered = sorted(names, key=natural_order)
+    more = f" and {len(ordered) - 5} more" if len(ordered) > 5 else ""
+    return ", ".join(ordered[:5]) + more
+
+
+def _has_room(node: Node, cache: Iterable[CacheFolder]) -> bool:
+    """True when all folders together fit on each disk, and those of memory into memory."""
+    memory_bytes = 0
+    disks: dict[str, int] = {}
+    for each in cache:
+        memory_bytes += each.quota_bytes if each.medium == "MEM" else 0
+        disk = _disk_of(node, each.folder)
+        disks[disk] = disks.get(disk, 0) + each.quota_bytes
+    if node.memory_bytes is not None and memory_bytes > node.memory_bytes:
+        return False
+    return all(wanted <= node.free_bytes.get(disk, wanted) for disk, wanted in disks.items())
+
+
+def _disk_of(node: Node, folder: str) -> str:
+    """The folder that the node knows of and that holds this one; empty when it knows of none."""
+    path = folder
+    while path and path not in node.free_bytes:
+        path = path.rpartition("/")[0]
+    return path or ("/" if "/" in node.free_bytes else "")
+
+
+def _preference(
+    node: Node, rules: WorkerRules, observed: Observed
+) -> tuple[bool, int, list[tuple[int, str]]]:
+    crowd = len(observed.others.get(node.name, ()))
+    return is_unwelcome(node, rules.tolerations), crowd, natural_order(node.name)
+
+
+def natural_order(name: str) -> list[tuple[int, str]]:
+    """A key by which node-2 comes before node-10."""
+    parts = re.findall(r"\d+|\D+", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def leaving_workers(count: int, nodes: Mapping[int, str], observed: Observed) -> tuple[str, ...]:
+    """Ids of running workers that are not wanted where they are: the highest first."""
+    running = [
+        (worker_index(facts.id), facts.node) for facts in observed.roles if worker_index(facts.id) >= 0
+    ]
+    gone = {index for index, node in running if index >= count or nodes.get(index) != node}
+    return tuple(worker_id(index) for index in sorted(gone, reverse=True))

@@ -1,0 +1,82 @@
+"""The plan of a dataset that only refers to another: it has no cache of its own, and is read through that one's."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from headrace.api.conditions import DatasetConditionType
+from headrace.api.dataset import Dataset, DatasetStatus
+from headrace.api.ignored import ignored_fields
+from headrace.api.mounts import scheme_of
+from headrace.plan import addresses
+from headrace.plan.building import mounts_on
+from headrace.plan.conditions import condition_of
+from headrace.plan.dataset_status import Findings, dataset_status
+from headrace.plan.declared import Declared
+from headrace.plan.mounting import place_users_mounts
+from headrace.plan.observed import Observed
+from headrace.plan.outcome import Decision, Plan, outcome
+from headrace.plan.reasons import Reason, Wait, wait
+from headrace.plan.steps import Progress, next_steps
+from headrace.plan.trees import mounted_of
+from headrace.plan.volume import volume_of
+
+
+def refers_only(declared: Declared) -> bool:
+    """True for a dataset with one mount, `dataset://NAMESPACE/NAME`, and no runtime."""
+    return declared.runtime is None and declared.dataset is not None and _is_reference(declared.dataset)
+
+
+def plan_reference(
+    declared: Declared, dataset: Dataset, observed: Observed, now: datetime, terminating: Wait | None = None
+) -> Plan:
+    """Mounts where the dataset is used, of the other one's cluster; and the other one's numbers."""
+    (mount,) = dataset.spec.mounts or ()
+    key, folder = addresses.dataset_of(mount.mount_point)
+    other = declared.references.get(key)
+    waiting = _waiting(declared.key, key, other)
+    roles = mounts_on(place_users_mounts(observed).nodes, key)
+    steps = next_steps(Progress(roles, observed, listed=waiting is None, borrows=True), now)
+    findings = Findings(
+        dataset=dataset,
+        observed=observed,
+        waiting=waiting,
+        terminating=terminating,
+        mounted=mounted_of(dataset),
+        ignored=tuple(ignored_fields(dataset)),
+    )
+    volume = volume_of(dataset, cluster=key, sub_path=folder) if waiting is None or observed.users else None
+    decision = Decision(declared, findings, None, roles=roles, steps=steps, volume=volume)
+    return outcome(decision, now, _mirrored(dataset_status(findings, now), other, waiting))
+
+
+def _is_reference(dataset: Dataset) -> bool:
+    mounts = dataset.spec.mounts or ()
+    return len(mounts) == 1 and scheme_of(mounts[0].mount_point) == addresses.DATASET
+
+
+def _waiting(own: str, key: str, other: Dataset | None) -> Wait | None:
+    if other is None:
+        return wait(Reason.DATASET_REFERENCE_MISSING, f"{own} refers to dataset {key}, which does not exist")
+    if _is_reference(other) or key == own:
+        return wait(
+            Reason.DATASET_REFERENCE_REFUSED, f"{own} refers to dataset {key}, which itself refers to another"
+        )
+    ready = condition_of((other.status or DatasetStatus()).conditions, DatasetConditionType.READY)
+    if ready is None or ready.status != "True":
+        return wait(Reason.DATASET_REFERENCE_NOT_READY, f"{own} refers to dataset {key}, which is not ready")
+    return None
+
+
+def _mirrored(own: DatasetStatus, other: Dataset | None, waiting: Wait | None) -> DatasetStatus:
+    status = other.status if other else None
+    if status is None or waiting is not None:
+        return own
+    shown: dict[str, Any] = {
+        "ufs_total": status.ufs_total,
+        "file_num": status.file_num,
+        "cache_states": status.cache_states,
+        "runtimes": status.runtimes,
+    }
+    return own.model_copy(update={name: value for name, value in shown.items() if value})

@@ -1,0 +1,179 @@
+"""What a backend may do now to get from what runs to what is to run: a few steps at a time, so that reads go on.
+
+Starting: master, workers, mounts. Replacing: the master, then one worker after the other, all others being ready; after
+a change of the origins all workers at once, since old and new ones do not understand each other. Ending: mounts,
+workers, master. A worker that is not wanted hands its blocks over first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from headrace.plan.mounting import used_nodes
+from headrace.plan.observed import Observed, RoleFacts, RoleState
+from headrace.plan.roles import MASTER_ID, Role, RoleKind, tree_version, worker_index
+
+DRAIN_DEADLINE = timedelta(minutes=10)
+_ORDER = (RoleKind.MOUNT, RoleKind.WORKER, RoleKind.MASTER)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Ids of roles to start, to start anew in their new version, to drain, and to end."""
+
+    start: tuple[str, ...] = ()
+    replace: tuple[str, ...] = ()
+    drain: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.start or self.replace or self.drain or self.stop)
+
+
+NO_STEPS = Steps()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Roles that are to run, beside what runs. `borrows`: mounts alone, of another dataset's cluster."""
+
+    roles: tuple[Role, ...]
+    observed: Observed
+    listed: bool
+    borrows: bool = False
+
+    @property
+    def facts(self) -> Mapping[str, RoleFacts]:
+        """What runs, by id."""
+        return {facts.id: facts for facts in self.observed.roles if facts.state is not RoleState.ENDED}
+
+    def is_ready(self, role: Role) -> bool:
+        """True for a role that runs where and as it should, and is ready."""
+        facts = self.facts.get(role.id)
+        return facts is not None and facts.state is RoleState.READY and _is_there(role, facts)
+
+    def of(self, kind: RoleKind) -> tuple[Role, ...]:
+        """The roles of one kind."""
+        return tuple(role for role in self.roles if role.kind is kind)
+
+
+def next_steps(progress: Progress, now: datetime) -> Steps:
+    """The steps that may be taken now."""
+    leaving = _leaving(progress)
+    drain, stop = _parted(leaving, progress, now)
+    return Steps(
+        start=_to_start(progress),
+        replace=_to_replace(progress),
+        drain=drain,
+        stop=stop + _ended(progress),
+    )
+
+
+def teardown_steps(observed: Observed) -> Steps:
+    """The next roles to end when nothing is to run any more."""
+    for kind in _ORDER:
+        ids = tuple(sorted(facts.id for facts in observed.roles if facts.role == kind))
+        if ids:
+            return Steps(stop=ids)
+    return Steps(stop=tuple(sorted(facts.id for facts in observed.roles)))
+
+
+def _to_start(progress: Progress) -> tuple[str, ...]:
+    facts = progress.facts
+    missing = [role for role in progress.roles if role.id not in facts]
+    master_ready = any(map(progress.is_ready, progress.of(RoleKind.MASTER)))
+    worker_ready = any(
+        facts[role.id].state is RoleState.READY for role in progress.of(RoleKind.WORKER) if role.id in facts
+    )
+    gates = {
+        RoleKind.MASTER: True,
+        RoleKind.WORKER: master_ready,
+        RoleKind.MOUNT: progress.listed and (progress.borrows or (master_ready and worker_ready)),
+    }
+    return tuple(role.id for role in missing if gates[role.kind])
+
+
+def _to_replace(progress: Progress) -> tuple[str, ...]:
+    facts = progress.facts
+    old = [role for role in progress.roles if role.id in facts and _is_old(role, facts[role.id])]
+    if any(role.id == MASTER_ID for role in old):
+        return (MASTER_ID,)
+    masters = progress.of(RoleKind.MASTER)
+    mounts = _mounts_to_replace(old, progress)
+    if masters and not all(map(progress.is_ready, masters)):
+        return mounts
+    return _workers_to_replace([role for role in old if role.kind is RoleKind.WORKER], progress) + mounts
+
+
+def _workers_to_replace(old: list[Role], progress: Progress) -> tuple[str, ...]:
+    facts = progress.facts
+    strangers = [role.id for role in old if tree_version(facts[role.id].version) != role.tree_version]
+    if strangers:
+        return tuple(strangers)
+    broken = [role.id for role in old if facts[role.id].state is not RoleState.READY]
+    if broken:
+        return tuple(broken)
+    # A worker whose machine is away holds nobody up; one that does not come back on a sound machine does.
+    sound = {node.name for node in progress.observed.nodes if node.is_ready}
+    rest = [role for role in progress.of(RoleKind.WORKER) if role not in old and role.node in sound]
+    return (old[0].id,) if old and all(map(progress.is_ready, rest)) else ()
+
+
+def _mounts_to_replace(old: list[Role], progress: Progress) -> tuple[str, ...]:
+    """Mounts that nobody uses; one in use keeps its version until it is left."""
+    used = used_nodes(progress.observed)
+    return tuple(role.id for role in old if role.kind is RoleKind.MOUNT and role.node not in used)
+
+
+def _leaving(progress: Progress) -> list[RoleFacts]:
+    """Workers that run and are not wanted, or not there; the last first."""
+    wanted = {role.id: role for role in progress.roles}
+    workers = [facts for facts in progress.facts.values() if worker_index(facts.id) >= 0]
+    leaving = [each for each in workers if each.id not in wanted or not _is_there(wanted[each.id], each)]
+    return sorted(leaving, key=lambda facts: -worker_index(facts.id))
+
+
+def _parted(
+    leaving: Iterable[RoleFacts], progress: Progress, now: datetime
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Workers that hand over first, and those that end at once."""
+    heirs = [role for role in progress.of(RoleKind.WORKER) if progress.is_ready(role)]
+    master = progress.facts.get(MASTER_ID)
+    drain, stop = [], []
+    for facts in leaving:
+        waiting = facts.state is RoleState.DRAINING and now - facts.since < DRAIN_DEADLINE
+        if not heirs or facts.state not in {RoleState.READY, RoleState.DRAINING}:
+            stop.append(facts.id)
+        elif facts.state is RoleState.READY and master is not None and master.state is RoleState.READY:
+            drain.append(facts.id)
+        elif (not waiting and _is_past(master, now)) or (facts.state is RoleState.DRAINING and not waiting):
+            stop.append(facts.id)
+    return tuple(drain), tuple(stop)
+
+
+def _is_past(master: RoleFacts | None, now: datetime) -> bool:
+    """True when no master will order a drain any more."""
+    return master is not None and master.state is not RoleState.READY and now - master.since >= DRAIN_DEADLINE
+
+
+def _ended(progress: Progress) -> tuple[str, ...]:
+    """Mounts that are not wanted, and what has ended and is not wanted: its leftovers go."""
+    wanted = {role.id for role in progress.roles}
+    used = used_nodes(progress.observed)
+    return tuple(
+        facts.id
+        for facts in progress.observed.roles
+        if facts.id not in wanted
+        and (facts.state is RoleState.ENDED or worker_index(facts.id) < 0)
+        and not (facts.role == RoleKind.MOUNT and facts.node in used)
+    )
+
+
+def _is_there(role: Role, facts: RoleFacts) -> bool:
+    return role.node is None or facts.node == role.node
+
+
+def _is_old(role: Role, facts: RoleFacts) -> bool:
+    return facts.version != role.version and (_is_there(role, facts) or role.kind is not RoleKind.WORKER)
