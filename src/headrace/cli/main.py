@@ -10,9 +10,15 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import (
+    apply,
+    delete,
+    describe,
     drain,
+    events,
     evict,
+    get,
     load,
+    logs,
     ls,
     master,
     metrics,
@@ -20,10 +26,13 @@ from headrace.cli import (
     printer,
     refresh,
     restart,
+    scale,
     status,
     unmount,
+    up,
     verify,
     version,
+    wait,
     warm,
     worker,
 )
@@ -54,6 +63,17 @@ VERBS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("worker", worker.run),
     ("load", load.run),
     ("drain", drain.run),
+    ("up", up.run),
+    ("down", up.down),
+    ("apply", apply.run),
+    ("create", apply.create),
+    ("get", get.run),
+    ("describe", describe.run),
+    ("delete", delete.run),
+    ("wait", wait.run),
+    ("scale", scale.run),
+    ("events", events.run),
+    ("logs", logs.run),
     ("version", version.run),
 )
 """In the order of the help."""
