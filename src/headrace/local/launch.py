@@ -30,7 +30,13 @@ def bring_up(places: Places, wish: NodesWish, environment: Environment, *, relea
     places.make()
     if is_owned(places) and _answers_soon(places):
         return LocalClient(places).add_nodes(wish)
-    _start(places, SupervisorOrders(folder=places.folder, nodes=wish, release=release), environment)
+    try:
+        _start(places, SupervisorOrders(folder=places.folder, nodes=wish, release=release), environment)
+    except BusyError:
+        # Somebody else started one at the same time.
+        if not _answers_soon(places):
+            raise
+        return LocalClient(places).add_nodes(wish)
     return LocalClient(places).status()
 
 

@@ -36,7 +36,7 @@ from headrace.settings.environment import Environment
 
 _log = logging.getLogger("headrace.local")
 
-_LOCK_S = 5.0
+_LOCK_S = 1.0
 
 
 class World:
