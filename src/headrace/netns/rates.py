@@ -30,9 +30,9 @@ def parse_rate(text: str) -> int:
 
 def format_rate(bits_per_s: int) -> str:
     """`10Gbit`, `2.5Gbit`."""
-    for unit, factor in reversed(_FACTORS.items()):
-        if bits_per_s >= factor:
-            return f"{bits_per_s / factor:g}{unit.upper() if unit != 'k' else unit}bit"
+    for unit in ("t", "g", "m", "k"):
+        if bits_per_s >= _FACTORS[unit]:
+            return f"{bits_per_s / _FACTORS[unit]:g}{unit.upper()}bit"
     return f"{bits_per_s}bit"
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import signal
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -317,3 +320,40 @@ def test_a_watcher_is_told_of_changes(namespace, folder, headrace, tmp_path) -> 
     headrace("delete", "dataset", "shop")
     assert next(each for each in watch if each is not None).type == "DELETED"
     watch.close()
+
+
+def test_a_watched_table_goes_on_below_its_titles(namespace, folder, headrace, tmp_path) -> None:
+    """The real command, since only a process can be interrupted."""
+    headrace("apply", "-f", write(tmp_path, SECRET))
+    command = [sys.executable, "-P", "-m", "headrace.cli.main", "get", "secret", "-w", "-n", namespace]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        lines = [process.stdout.readline() for _ in range(2)]
+        headrace("apply", "-f", write(tmp_path, SECRET.replace("mysecret", "short")))
+        lines.append(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == ExitCode.INTERRUPTED
+    assert [line.split()[:2] for line in lines] == [
+        ["NAME", "TYPE"],
+        ["mysecret", "Opaque"],
+        ["short", "Opaque"],
+    ]
+    assert len({line.index("O" if "Opaque" in line else "TYPE") for line in lines}) == 1
+
+
+def test_status_shows_nodes_and_objects(headrace, tmp_path) -> None:
+    headrace("apply", "-f", write(tmp_path, SECRET))
+    _, out, _ = headrace("status", "--local", inside=False)
+    assert out.startswith("local backend\n  supervisor  process ")
+    assert [line.split()[:2] for line in out.splitlines() if line.startswith("node-")] == [
+        ["node-1", "Ready"]
+    ]
+    assert headrace("status", inside=False)[1] == out
+    status = json.loads(headrace("status", "--local", "--json", inside=False)[1])
+    assert status["nodes"][0]["labels"] == {"kubernetes.io/hostname": "node-1"}
+    assert status["objects"]["Secret"] >= 1
+
+
+def test_logs_of_a_dataset_without_processes_say_so(headrace) -> None:
+    code, _, err = headrace("logs", "dataset/imagenet")
+    assert code == ExitCode.NOT_FOUND
+    assert "has no process" in err
