@@ -109,10 +109,6 @@ class LocalClient:
         """More nodes, if there are fewer."""
         return self._ask("POST", "/v1/nodes", messages.BackendStatus, wish)
 
-    def stop(self) -> None:
-        """Ends the supervisor; roles go on."""
-        self._ask("POST", "/v1/stop", messages.Hello)
-
     def _ask(self, method: str, path: str, answer: type[_M], message: BaseModel | None = None) -> _M:
         connection = _Connection(self._places, _TIMEOUT_S)
         try:

@@ -32,7 +32,7 @@ _HEARTBEAT_S = 1.0
 
 
 class Endpoints:
-    """The answers of one supervisor. `stop` is called when somebody asks it to end."""
+    """The answers of one supervisor."""
 
     def __init__(
         self,
@@ -45,7 +45,6 @@ class Endpoints:
         instance: str,
         folder: str,
         release: str,
-        stop: Callable[[], None],
     ) -> None:
         self._store = store
         self._events = events
@@ -55,7 +54,6 @@ class Endpoints:
         self._instance = instance
         self._folder = folder
         self._release = release
-        self._stop = stop
         self._since = format_time(datetime.now(UTC).replace(microsecond=0))
 
     def all(self) -> list[Endpoint]:
@@ -71,7 +69,6 @@ class Endpoints:
             Endpoint("GET", "/v1/events", self.events),
             Endpoint("GET", "/v1/logs", stream=self.logs),
             Endpoint("POST", "/v1/nodes", self.add_nodes),
-            Endpoint("POST", "/v1/stop", self.stop),
         ]
 
     async def hello(self, _: Call) -> BaseModel:
@@ -174,12 +171,6 @@ class Endpoints:
         """More nodes, if there are fewer than asked for."""
         await asyncio.to_thread(self._nodes.make, call.parse(messages.NodesWish))
         return await self.status(call)
-
-    async def stop(self, call: Call) -> BaseModel:
-        """Ends the supervisor; roles go on."""
-        answer = await self.hello(call)
-        self._stop()
-        return answer
 
     def _declare(self, asked: messages.Declaration) -> Outcomes:
         outcomes = []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,7 +12,7 @@ import time
 from headrace.errors import BusyError, EngineError, HeadraceError
 from headrace.local.client import LocalClient
 from headrace.local.messages import BackendStatus, NodesWish, SupervisorOrders
-from headrace.local.ownership import is_owned
+from headrace.local.ownership import is_owned, owner
 from headrace.local.places import Places
 from headrace.roles.launch import raise_file_limit
 from headrace.roles.messages import read_answer
@@ -41,17 +43,24 @@ def bring_up(places: Places, wish: NodesWish, environment: Environment, *, relea
 
 
 def stop(places: Places, *, wait_s: float = 20.0) -> None:
-    """Ends the supervisor if there is one; roles go on. Raises `BusyError` when it does not end."""
-    if not is_owned(places):
-        return
-    LocalClient(places).stop()
+    """Ends the supervisor if there is one, in order if it can; roles go on. Raises `BusyError` when it does not end."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        pid = owner(places)
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        if _ends(places, wait_s / 2):
+            return
+    raise BusyError.of(f"the supervisor of {places.folder} does not end", hint=f"its log is {places.log}")
+
+
+def _ends(places: Places, wait_s: float) -> bool:
     deadline = time.monotonic() + wait_s
     while is_owned(places):
         if time.monotonic() > deadline:
-            raise BusyError.of(
-                f"the supervisor of {places.folder} does not end", hint=f"its log is {places.log}"
-            )
+            return False
         time.sleep(_LOOK_S)
+    return True
 
 
 def _start(places: Places, orders: SupervisorOrders, environment: Environment) -> None:

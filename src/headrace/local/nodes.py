@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import logging
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -77,6 +78,7 @@ class Nodes:
     def __init__(self, database: Database, folder: Path) -> None:
         self._database = database
         self._folder = folder
+        self._making = threading.Lock()
 
     def all(self) -> list[VirtualNode]:
         """Those that are written down, in the order of their places."""
@@ -95,9 +97,10 @@ class Nodes:
         Raises `UnsupportedError` when this machine cannot make them.
         """
         try:
-            network = self._made_network(self.network() or self._new_network())
-            for node in list(self._wished(wish, network)):
-                self._make_node(node, network)
+            with self._making:
+                network = self._made_network(self.network() or self._new_network())
+                for node in list(self._wished(wish, network)):
+                    self._make_node(node, network)
         except (CommandError, RuntimeError) as error:
             raise UnsupportedError.of(
                 f"the virtual nodes cannot be made: {error}",

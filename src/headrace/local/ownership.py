@@ -28,6 +28,8 @@ def owning(places: Places, *, wait_s: float = 0.0) -> Iterator[None]:
                     hint="see `headrace status`; or wait for its end",
                 )
             time.sleep(_LOOK_S)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield
     finally:
         os.close(descriptor)
@@ -43,6 +45,14 @@ def is_owned(places: Places) -> bool:
         return not _try_lock(descriptor)
     finally:
         os.close(descriptor)
+
+
+def owner(places: Places) -> int | None:
+    """The process that holds the lock."""
+    if not is_owned(places):
+        return None
+    text = places.lock.read_text(encoding="ascii").strip()
+    return int(text) if text.isdigit() else None
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from headrace.api.kinds import KINDS
 from headrace.errors import HeadraceError
@@ -29,6 +30,7 @@ from headrace.local.records import Reference
 from headrace.local.roles import RoleRecord, Roles
 from headrace.local.server import Server
 from headrace.local.store import Selection, Store
+from headrace.local.trimming import keep_trimmed
 from headrace.local.watching import Watchers
 from headrace.roles.logs import start_python_log
 from headrace.roles.messages import Answer
@@ -93,14 +95,15 @@ class Supervisor:
             instance=database.instance,
             folder=str(world.places.folder),
             release=self._orders.release,
-            stop=self._ending.set,
         )
         server = Server(endpoints.all())
         await server.start(world.places)
+        trimming = asyncio.create_task(keep_trimmed(lambda: _logs(world)))
         try:
             ready()
             await self._ending.wait()
         finally:
+            trimming.cancel()
             await server.close()
             await attention.close()
             world.roles.close()
@@ -124,6 +127,10 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._ending.set)
+
+
+def _logs(world: World) -> list[Path]:
+    return [world.places.log, *(Path(record.order.log_file) for record in world.roles.all())]
 
 
 def main(make: MakeReconciler = lambda _: Idle()) -> int:

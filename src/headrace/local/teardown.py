@@ -31,11 +31,8 @@ def tear_down(places: Places, *, keep_caches: bool, wait_s: float) -> list[Path]
         return []
     with owning(places, wait_s=wait_s):
         kept = _undo(places, keep_caches=keep_caches) if is_there(places.database) else []
-        # The lock itself goes last: who waits for it finds that there is nothing left.
-        below = [path for path in places.folder.iterdir() if path != places.lock]
-        for path in below:
+        for path in _last_things_last(places):
             remove_tree(path, keep=kept)
-        places.lock.unlink(missing_ok=True)
         _remove_if_empty(places.folder)
     return [path for path in kept if path.exists()]
 
@@ -76,6 +73,14 @@ def take_off_mounts(folders: Collection[Path]) -> None:
                     f"the mount at {mountpoint} cannot be taken off",
                     hint=f"umount -l {mountpoint}, and down again",
                 )
+
+
+def _last_things_last(places: Places) -> list[Path]:
+    """All that is in the folder. A database without the log beside it is whole, since it was closed; a log without its
+    database would be taken for the next one's. Who waits for the lock finds that there is nothing left.
+    """
+    last = [places.database, places.lock]
+    return [*(path for path in sorted(places.folder.iterdir()) if path not in last), *last]
 
 
 def _remove_if_empty(folder: Path) -> None:

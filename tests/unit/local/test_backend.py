@@ -318,3 +318,12 @@ def reap() -> None:
             pass
     except ChildProcessError:
         return
+
+
+def test_a_supervisor_that_hangs_is_ended_by_down(places: Places, monkeypatch) -> None:
+    from headrace.local import launch
+
+    backends.bring_up(places)
+    os.kill(LocalClient(places).hello().pid, signal.SIGSTOP)
+    launch.stop(places, wait_s=1)
+    assert not is_owned(places)
