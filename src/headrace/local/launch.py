@@ -11,12 +11,13 @@ import time
 
 from headrace.errors import BusyError, EngineError, HeadraceError
 from headrace.local.client import LocalClient
+from headrace.local.inheritance import inherited
 from headrace.local.messages import BackendStatus, NodesWish, SupervisorOrders
 from headrace.local.ownership import is_owned, owner
 from headrace.local.places import Places
 from headrace.roles.launch import raise_file_limit
 from headrace.roles.messages import read_answer
-from headrace.settings.environment import TOKEN_VARIABLE, Environment
+from headrace.settings.environment import Environment
 
 # -P keeps the current folder off the path of modules: a folder of data must not be able to replace one of ours.
 _PROGRAM = (sys.executable, "-P", "-m", "headrace.local.supervisor")
@@ -74,7 +75,7 @@ def _start(places: Places, orders: SupervisorOrders, environment: Environment) -
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
-            env={k: v for k, v in environment.variables.items() if k != TOKEN_VARIABLE},
+            env=inherited(environment),
             cwd="/",
             start_new_session=True,
         )

@@ -21,8 +21,9 @@ from typing import Literal
 from headrace.api.times import format_time
 from headrace.engine.registry import started_ticks
 from headrace.local.database import Database
+from headrace.local.inheritance import inherited
 from headrace.local.marks import MarkedProcess, end, mark_of, marked_processes
-from headrace.settings.environment import ROLE_MARK, TOKEN_VARIABLE, Environment
+from headrace.settings.environment import ROLE_MARK, Environment
 
 _log = logging.getLogger("headrace.local")
 
@@ -140,7 +141,6 @@ class Roles:
         log = Path(order.log_file)
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        inherited = {k: v for k, v in self._environment.variables.items() if k != TOKEN_VARIABLE}
         mark = {ROLE_MARK: mark_of(self._database.instance, order.id)}
         try:
             return subprocess.Popen(
@@ -148,7 +148,7 @@ class Roles:
                 stdin=subprocess.DEVNULL,
                 stdout=descriptor,
                 stderr=descriptor,
-                env={**inherited, **(order.environment or {}), **mark},
+                env={**inherited(self._environment), **(order.environment or {}), **mark},
                 cwd="/",
                 start_new_session=True,
             )

@@ -31,6 +31,8 @@ from headrace.local.roles import RoleRecord, Roles
 from headrace.local.server import Server
 from headrace.local.store import Selection, Store
 from headrace.local.trimming import keep_trimmed
+from headrace.local.volumes import KINDS as VOLUME_KINDS
+from headrace.local.volumes import Binder
 from headrace.local.watching import Watchers
 from headrace.roles.logs import start_python_log
 from headrace.roles.messages import Answer
@@ -85,7 +87,8 @@ class Supervisor:
         await asyncio.to_thread(world.nodes.make, self._orders.nodes)
         world.roles.recover()
         attention, watchers = Attention(self._make(world)), Watchers()
-        self._connect(world, attention, watchers)
+        binder = Binder(world.store)
+        self._connect(world, attention, watchers, binder)
         endpoints = Endpoints(
             store=world.store,
             events=world.events,
@@ -98,18 +101,22 @@ class Supervisor:
         )
         server = Server(endpoints.all())
         await server.start(world.places)
-        trimming = asyncio.create_task(keep_trimmed(lambda: _logs(world)))
+        chores = [
+            asyncio.create_task(keep_trimmed(lambda: _logs(world))),
+            asyncio.create_task(binder.run()),
+        ]
         try:
             ready()
             await self._ending.wait()
         finally:
-            trimming.cancel()
+            for chore in chores:
+                chore.cancel()
             await server.close()
             await attention.close()
             world.roles.close()
             world.places.socket.unlink(missing_ok=True)
 
-    def _connect(self, world: World, attention: Attention, watchers: Watchers) -> None:
+    def _connect(self, world: World, attention: Attention, watchers: Watchers, binder: Binder) -> None:
         """Has everything looked at once, and then what changes."""
         loop = asyncio.get_running_loop()
 
@@ -117,6 +124,8 @@ class Supervisor:
             watchers.wake()
             datasets = {each for reference in references for each in attention.concerned(reference)}
             loop.call_soon_threadsafe(attention.look_at, sorted(datasets))
+            if any(reference.kind in VOLUME_KINDS for reference in references):
+                loop.call_soon_threadsafe(binder.look)
 
         world.store.on_change(changed)
         world.on_role_end = lambda record: attention.look_at([(record.order.namespace, record.order.dataset)])

@@ -83,7 +83,6 @@ def test_the_seeds_files_are_created_as_printed_there(headrace) -> None:
 
 
 def test_apply_says_what_it_did(headrace, tmp_path) -> None:
-    file = write(tmp_path, DATASET.replace("NAME", "shop").replace("FINALIZER", ""))
     file = write(tmp_path, DATASET.replace("NAME", "shop").replace(", finalizers: [FINALIZER]", ""))
     said = [headrace("apply", "-f", file)[1] for _ in range(2)]
     write(tmp_path, Path(file).read_text().replace("s3://bucket", "s3://other"))
@@ -357,3 +356,16 @@ def test_logs_of_a_dataset_without_processes_say_so(headrace) -> None:
     code, _, err = headrace("logs", "dataset/imagenet")
     assert code == ExitCode.NOT_FOUND
     assert "has no process" in err
+
+
+def test_the_nfs_volume_of_the_seeds_is_bound_as_printed_there(headrace, namespace) -> None:
+    said = headrace("create", "-f", str(SEEDS / "003-nfs.yaml"))
+    assert said[1] == "persistentvolume/nfs-imagenet created\npersistentvolumeclaim/nfs-imagenet created\n"
+    assert headrace("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/nfs-imagenet")[0] == 0
+    volume, claim = headrace("get", "pv,pvc")[1].split("\n\n")
+    assert volume.splitlines()[1].split()[:-1] == [
+        "persistentvolume/nfs-imagenet", "150Gi", "ROX", "Retain", "Bound", f"{namespace}/nfs-imagenet", "nfs",
+    ]  # fmt: skip
+    assert claim.splitlines()[1].split()[:-1] == [
+        "persistentvolumeclaim/nfs-imagenet", "Bound", "nfs-imagenet", "150Gi", "ROX", "nfs",
+    ]  # fmt: skip
