@@ -15,7 +15,7 @@ import typer.main
 import api_pages
 from headrace import errors
 from headrace.api.formats import format_duration
-from headrace.cli.main import app
+from headrace.cli.main import application
 from headrace.control.metrics import FAMILIES, Family
 from headrace.engine import native
 from headrace.exits import ExitCode, known_kinds
@@ -38,7 +38,7 @@ def cli_page() -> str:
         "# Commands",
         "Data goes to standard output, talk to standard error. Exit codes: [exit-codes.md](exit-codes.md).",
     ]
-    group: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(application())
     for name, command in group.commands.items():
         parts.append(f"## headrace {name}")
         parts.append(first_paragraph(command.help))

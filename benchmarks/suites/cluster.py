@@ -19,9 +19,9 @@ from benchmarks.samples import Row
 from benchmarks.session import Session
 from benchmarks.workloads import cold, raw_tcp
 from benchmarks.workloads.epochs import LOADERS, Cost, Epoch, finish_epoch, run_epoch, start_epoch
+from headrace.netns.namespaces import can_make_namespaces
 from headrace.testing.cluster import ClusterBed, CommandError, Node, Rules, open_bed
 from headrace.testing.cluster.cluster_bed import BUCKET
-from headrace.testing.namespaces import can_make_namespaces
 from headrace.testing.processes import ServerStartError, process_tree
 
 NODES = 4

@@ -55,6 +55,8 @@ class ApiModel(BaseModel):
         alias_generator=to_camel,
         validate_by_name=True,
         validate_by_alias=True,
+        # Most commands need none of the models, or few: each is built when it is first used.
+        defer_build=True,
     )
     rules: ClassVar[tuple[Rule, ...]] = ()
 

@@ -1,74 +1,76 @@
-"""The command `headrace`: one verb a module, and one place where errors become words and exit codes."""
+"""The command `headrace`: one verb a module, and one place where errors become words and exit codes.
+
+Of the verbs only the one that was said is loaded: what others need takes longer than many a command.
+"""
 
 from __future__ import annotations
 
+import importlib
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import (
-    drain,
-    evict,
-    load,
-    ls,
-    master,
-    metrics,
-    mount,
-    printer,
-    refresh,
-    restart,
-    status,
-    unmount,
-    verify,
-    version,
-    warm,
-    worker,
-)
+from headrace.cli import printer
 from headrace.exits import ExitCode, complaint, exit_code
 from headrace.settings.environment import Environment
 
-app = typer.Typer(
-    name="headrace",
-    help="A bucket as fast local files: mount it, warm it, train from it.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-)
+VERBS: dict[str, tuple[str, str]] = {
+    "mount": ("mount", "run"),
+    "unmount": ("unmount", "run"),
+    "restart": ("restart", "run"),
+    "warm": ("warm", "run"),
+    "evict": ("evict", "run"),
+    "refresh": ("refresh", "run"),
+    "verify": ("verify", "run"),
+    "ls": ("ls", "run"),
+    "status": ("status", "run"),
+    "metrics": ("metrics", "run"),
+    "master": ("master", "run"),
+    "worker": ("worker", "run"),
+    "load": ("load", "run"),
+    "drain": ("drain", "run"),
+    "up": ("up", "run"),
+    "down": ("up", "down"),
+    "apply": ("apply", "run"),
+    "create": ("apply", "create"),
+    "get": ("get", "run"),
+    "describe": ("describe", "run"),
+    "delete": ("delete", "run"),
+    "wait": ("wait", "run"),
+    "scale": ("scale", "run"),
+    "events": ("events", "run"),
+    "logs": ("logs", "run"),
+    "version": ("version", "run"),
+}
+"""In the order of the help: the module below `headrace.cli`, and its function."""
 
-VERBS: tuple[tuple[str, Callable[..., Any]], ...] = (
-    ("mount", mount.run),
-    ("unmount", unmount.run),
-    ("restart", restart.run),
-    ("warm", warm.run),
-    ("evict", evict.run),
-    ("refresh", refresh.run),
-    ("verify", verify.run),
-    ("ls", ls.run),
-    ("status", status.run),
-    ("metrics", metrics.run),
-    ("master", master.run),
-    ("worker", worker.run),
-    ("load", load.run),
-    ("drain", drain.run),
-    ("version", version.run),
-)
-"""In the order of the help."""
 
-for _name, _verb in VERBS:
-    app.command(_name)(_verb)
+def application(verbs: Iterable[str] = tuple(VERBS)) -> typer.Typer:
+    """The command with these verbs."""
+    app = typer.Typer(
+        name="headrace",
+        help=_every_command.__doc__,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    )
+    app.callback()(_every_command)
+    for verb in verbs:
+        module, function = VERBS[verb]
+        app.command(verb)(getattr(importlib.import_module(f"headrace.cli.{module}"), function))
+    return app
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        version.run()
+        importlib.import_module("headrace.cli.version").run()
         raise typer.Exit
 
 
-@app.callback()
 def _every_command(
     _version: Annotated[
         bool,
@@ -80,8 +82,10 @@ def _every_command(
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; the exit code. Called by the `headrace` script, which exits with what it returns."""
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        result = app(args=arguments, prog_name="headrace", standalone_mode=False)
+        app: Any = application(words[:1] if words[:1] and words[0] in VERBS else tuple(VERBS))
+        result = app(args=words, prog_name="headrace", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output, `head` for one, has what it wanted; nothing is flushed again at the end.

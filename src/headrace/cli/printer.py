@@ -31,6 +31,11 @@ def data(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
+def flush() -> None:
+    """Hands on what was written so far, for who reads while the command goes on."""
+    sys.stdout.flush()
+
+
 def names(lines: Iterable[bytes]) -> None:
     """Writes file names: as they are for a program, with control characters made visible for a terminal."""
     sys.stdout.flush()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import cluster_status, printer, words
+from headrace.cli import backend_status, cluster_status, printer, words
 from headrace.engine.handles import Engine
 from headrace.engine.registry import Entry, Registry
 from headrace.engine.status import EngineReport
@@ -27,9 +27,17 @@ def run(
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="URL", help="A whole cluster, as its master sees it.")
     ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="The local backend: its nodes, and what runs on them.")
+    ] = False,
     json: words.Json = False,
 ) -> None:
-    """Show the mounts of this machine, or a cluster: origin, cached share, hits, nodes, loads."""
+    """Show the mounts of this machine and the local backend, or a cluster: cached share, hits, nodes, loads."""
+    if local:
+        if target is not None or cluster is not None:
+            raise ConfigError.of("--local shows the local backend alone", hint="leave the other words out")
+        backend_status.show(json=json)
+        return
     if cluster is not None:
         if target is not None:
             raise ConfigError.of("a MOUNTPOINT and a --cluster are different things to show", hint="name one")
@@ -41,7 +49,7 @@ def run(
     if json:
         printer.as_json([_as_json(entry, report) for entry, report in reports])
     else:
-        _print(reports)
+        _print(reports, alone=target is not None)
     failed = [report for _, report in reports if isinstance(report, HeadraceError)]
     if failed:
         raise typer.Exit(int(exit_code(failed[0])))
@@ -68,7 +76,10 @@ def _as_json(entry: Entry, report: EngineReport | HeadraceError) -> dict[str, An
     return {**mount, "engine": {**report.model_dump(mode="json"), **shares}}
 
 
-def _print(reports: list[tuple[Entry, EngineReport | HeadraceError]]) -> None:
+def _print(reports: list[tuple[Entry, EngineReport | HeadraceError]], *, alone: bool) -> None:
+    """The mounts; the local backend before them unless one mount was asked for."""
+    if not alone and backend_status.show_if_up() and reports:
+        printer.data("")
     if not reports:
         printer.say("nothing is mounted")
     for number, (entry, report) in enumerate(reports):

@@ -22,6 +22,13 @@ def device_at(mountpoint: str) -> str | None:
     return found
 
 
+def mountpoints_below(folder: str) -> list[str]:
+    """What is mounted at `folder` and below it. Does not touch the mounts."""
+    with _MOUNTS.open(encoding="utf-8", errors="surrogateescape") as lines:
+        found = [_unescape(line.split()[4]) for line in lines]
+    return [each for each in found if each == folder or each.startswith(f"{folder.rstrip('/')}/")]
+
+
 def detach_commands(mountpoint: str, *, lazy: bool, force: bool = False) -> list[list[str]]:
     """What to try, in order, to take `mountpoint` off."""
     as_root = [["umount", "-f", mountpoint]] if force else []

@@ -18,6 +18,7 @@ HEADRACE_VARIABLES: Mapping[str, str] = {
     "HEADRACE_MASTER": "URL of the master of a cluster",
     "HEADRACE_TOKEN": "The token of a cluster itself",
     "HEADRACE_TOKEN_FILE": "The file that holds the token of a cluster",
+    "HEADRACE_ROLE_MARK": "Set by the local backend in the processes that it starts, to find them again",
     "HEADRACE_LOG": "Level of the log: error, warn, info, debug or trace",
     "HEADRACE_DEBUG": "1: show the traceback of an error",
 }
@@ -25,6 +26,9 @@ HEADRACE_VARIABLES: Mapping[str, str] = {
 
 TOKEN_VARIABLE = "HEADRACE_TOKEN"  # noqa: S105 - a name, not a token
 """Holds the token itself, so it is kept from the environment of the processes that we start."""
+
+ROLE_MARK = "HEADRACE_ROLE_MARK"
+"""Says which role of which local backend a process belongs to."""
 
 
 @dataclass(frozen=True)

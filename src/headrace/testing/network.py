@@ -14,17 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from headrace.testing.namespaces import (
+from headrace.netns.addresses import free_subnet
+from headrace.netns.commands import run_command
+from headrace.netns.namespaces import (
     can_make_namespaces,
-    free_subnet,
-    limit_rate,
     make_namespace,
-    numbers,
-    owned_name,
     remove_namespace,
     remove_stale_namespaces,
-    run_command,
 )
+from headrace.netns.owners import numbers, owned_name
+from headrace.netns.rates import limit_rate
 from headrace.testing.rate_proxy import RateProxy
 
 
@@ -108,7 +107,8 @@ class NamespaceLink:
             raise
 
     def _build(self, rate_bits_per_s: int | None) -> None:
-        host_address, self.server_address = map(str, free_subnet(30).hosts())
+        subnet = free_subnet(30, start=os.getpid() * 61 + next(numbers))
+        host_address, self.server_address = map(str, subnet.hosts())
         host, storage = self._host_device, self._storage_device
         make_namespace(self.namespace)
         run_command(

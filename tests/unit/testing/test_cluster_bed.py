@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.netns.namespaces import can_make_namespaces
 from headrace.testing.buckets import put_object
 from headrace.testing.cluster import Capability, UnsupportedError, open_bed
 from headrace.testing.cluster.folders import mount_small_disk, mountpoints_below
@@ -18,7 +19,6 @@ from headrace.testing.cluster.loopback_bed import LoopbackBed
 from headrace.testing.cluster.memory import places_that_hold
 from headrace.testing.cluster.node import ServerPlace
 from headrace.testing.counting_proxy import FetchLog
-from headrace.testing.namespaces import can_make_namespaces
 from headrace.testing.s3_client import S3Client
 from headrace.testing.s3_server import S3Server
 

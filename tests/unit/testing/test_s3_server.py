@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from headrace.testing import namespaces, network
+from headrace.netns import namespaces
+from headrace.testing import network
 from headrace.testing.buckets import adopt_folder
 from headrace.testing.s3_client import Credentials, S3Client
 from headrace.testing.s3_server import S3Server, versitygw_program

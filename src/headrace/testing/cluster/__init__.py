@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from headrace.netns.namespaces import can_make_namespaces
 from headrace.testing.cluster.bed import Bed, Capability
 from headrace.testing.cluster.cluster_bed import ClusterBed, CommandError, Rules
 from headrace.testing.cluster.loopback_bed import LoopbackBed
 from headrace.testing.cluster.namespace_bed import NamespaceBed
 from headrace.testing.cluster.node import LinkBytes, Node, UnsupportedError
-from headrace.testing.namespaces import can_make_namespaces
 
 __all__ = [
     "Bed",

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from headrace.netns.owners import numbers
 from headrace.testing.cluster.folders import make_bed_folder, remove_bed_folder
 from headrace.testing.cluster.node import Node, UnsupportedError
-from headrace.testing.namespaces import numbers
 
 LOG_TAIL_BYTES = 3000
 

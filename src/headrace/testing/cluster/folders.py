@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from headrace.testing.namespaces import is_stale, owned_name
+from headrace.netns.owners import is_stale, owned_name
 
 UNMOUNT_TIMEOUT_S = 10.0
 

@@ -9,22 +9,21 @@ from __future__ import annotations
 import json
 import os
 
-from headrace.testing.cluster.bed import Bed, Capability
-from headrace.testing.cluster.node import LinkBytes, Node
-from headrace.testing.namespaces import (
+from headrace.netns.addresses import free_subnet
+from headrace.netns.commands import run_command
+from headrace.netns.namespaces import (
     end_processes,
-    free_subnet,
-    limit_rate,
+    enter_prefix,
     make_namespace,
-    owned_name,
     remove_namespace,
     remove_stale_namespaces,
-    run_command,
 )
+from headrace.netns.owners import numbers, owned_name
+from headrace.netns.switch import limit_link, make_switch, plug_host, plug_node
+from headrace.testing.cluster.bed import Bed, Capability
+from headrace.testing.cluster.node import LinkBytes, Node
 
 PREFIX_LENGTH = 24
-DEVICE = "eth0"
-BRIDGE = "bridge"
 # The last usable address is this machine's; nodes count from the first.
 MOST_NODES = 2 ** (32 - PREFIX_LENGTH) - 4
 
@@ -37,41 +36,25 @@ class NamespaceBed(Bed):
     def _join(self) -> None:
         self._namespaces: list[str] = []
         remove_stale_namespaces()
-        self._subnet = free_subnet(PREFIX_LENGTH)
-        self._switch = self._new_namespace("switch")
-        run_command("ip", "-n", self._switch, "link", "add", BRIDGE, "type", "bridge")
-        run_command("ip", "-n", self._switch, "link", "set", BRIDGE, "up")
+        self._subnet = free_subnet(PREFIX_LENGTH, start=os.getpid() * 61 + next(numbers))
+        self._switch = self._new_name("switch")
+        make_switch(self._switch)
         # At most 15 letters; a pid has at most seven digits.
-        device = f"hr{os.getpid()}b{self.number}"
-        run_command(
-            "ip", "link", "add", device, "type", "veth", "peer", "name", "host", "netns", self._switch
-        )
         self.host_address = str(self._subnet.broadcast_address - 1)
-        run_command("ip", "address", "add", f"{self.host_address}/{PREFIX_LENGTH}", "dev", device)
-        run_command("ip", "link", "set", device, "up")
-        self._plug_in("host")
+        plug_host(self._switch, f"hr{os.getpid()}b{self.number}", f"{self.host_address}/{PREFIX_LENGTH}")
 
     def _make_node(self, name: str, place: int) -> Node:
         if place >= MOST_NODES:
             raise ValueError(f"a bed has at most {MOST_NODES} nodes")
-        namespace, address = self._new_namespace(name), str(self._subnet.network_address + 1 + place)
-        # Not `ip netns exec`: it would give each process mounts of its own, which nobody else sees.
-        prefix = ("nsenter", f"--net=/run/netns/{namespace}")
+        namespace, address = self._new_name(name), str(self._subnet.network_address + 1 + place)
+        make_namespace(namespace)
+        plug_node(self._switch, namespace, port=name, interface=f"{address}/{PREFIX_LENGTH}")
         link = VethLink(namespace, self._switch, port=name)
-        run_command(
-            *("ip", "-n", self._switch, "link", "add", "name", name, "type", "veth"),
-            *("peer", "name", DEVICE, "netns", namespace),
-        )
-        # No address of version 6: its neighbour discovery would be counted with the data.
-        run_command("ip", "-n", namespace, "link", "set", DEVICE, "addrgenmode", "none")
-        run_command("ip", "-n", namespace, "address", "add", f"{address}/{PREFIX_LENGTH}", "dev", DEVICE)
-        run_command("ip", "-n", namespace, "link", "set", DEVICE, "up")
-        self._plug_in(name)
         return Node(
             name,
             address,
             self.folder / name,
-            prefix=prefix,
+            prefix=enter_prefix(namespace),
             link=link,
             clear=lambda: end_processes(namespace),
         )
@@ -80,15 +63,11 @@ class NamespaceBed(Bed):
         for namespace in reversed(self._namespaces):
             remove_namespace(namespace)
 
-    def _new_namespace(self, label: str) -> str:
+    def _new_name(self, label: str) -> str:
+        """Remembered before anything of that name is made."""
         name = owned_name(self.number, label)
         self._namespaces.append(name)
-        make_namespace(name)
         return name
-
-    def _plug_in(self, port: str) -> None:
-        run_command("ip", "-n", self._switch, "link", "set", "dev", port, "addrgenmode", "none")
-        run_command("ip", "-n", self._switch, "link", "set", "dev", port, "master", BRIDGE, "up")
 
 
 class VethLink:
@@ -106,8 +85,7 @@ class VethLink:
         run_command("ip", "-n", self._switch, "link", "set", "dev", self._port, "up")
 
     def set_rate(self, sent: int | None, received: int | None) -> None:
-        limit_rate(self._namespace, DEVICE, sent)
-        limit_rate(self._switch, self._port, received)
+        limit_link(self._switch, self._namespace, port=self._port, sent=sent, received=received)
 
     def counted(self) -> LinkBytes:
         """By the switch: what a node wanted to send and its limit threw away was never on the cable."""

@@ -1,0 +1,89 @@
+"""`headrace delete`: asks for the deletion of objects, and waits until they are gone."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from headrace.api.go_durations import parse_duration
+from headrace.api.kinds import KINDS
+from headrace.cli import backend, printer
+from headrace.cli.wait import Test, wait_for
+from headrace.errors import ConfigError
+from headrace.exits import complaint, exit_code
+from headrace.local.client import LocalClient
+from headrace.local.messages import Named, Outcome
+
+_FOREVER_S = 10.0 * 365 * 86400
+
+
+def run(
+    resources: backend.Resources = None,
+    filename: backend.Files = None,
+    namespace: backend.Namespace = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All objects of the kind in the namespace.")
+    ] = False,
+    ignore_not_found: Annotated[
+        bool, typer.Option("--ignore-not-found", help="An object that is not there is no error.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the objects are gone.")] = True,
+    timeout: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long to wait: 30s, 5m; 0s for as long as it takes.")
+    ] = "0s",
+) -> None:
+    """Delete declared objects, and what runs for them."""
+    limit_s = parse_duration(timeout) or _FOREVER_S
+    client = backend.client()
+    outcomes = client.delete(_meant(client, resources, filename, namespace, everything))
+    failed = [code for outcome in outcomes if (code := _tell(outcome, ignore_not_found))]
+    printer.flush()
+    deadline = time.monotonic() + limit_s
+    for outcome in outcomes if wait else ():
+        if outcome.document is not None:
+            wait_for(client, outcome.object, _is_gone(outcome.document["metadata"]["uid"]), deadline)
+    if failed:
+        raise typer.Exit(failed[0])
+
+
+def _meant(
+    client: LocalClient,
+    resources: list[str] | None,
+    files: list[str] | None,
+    namespace: str | None,
+    everything: bool,
+) -> list[Named]:
+    if files:
+        return [
+            Named(kind=thing.kind, namespace=backend.namespace_of(thing, namespace), name=thing.name)
+            for thing in backend.read_files(files, namespace)
+        ]
+    where, found = namespace or backend.DEFAULT_NAMESPACE, []
+    for asked in backend.asked_for(resources, command="delete"):
+        if not asked.names and not everything:
+            raise ConfigError.of("which objects shall go?", hint="name them, or say --all")
+        for kind in asked.kinds:
+            inside = where if kind.namespaced else ""
+            listed = () if asked.names else client.objects([kind.name], namespace=inside or None).items
+            names = asked.names or [item["metadata"]["name"] for item in listed]
+            found += [Named(kind=kind.name, namespace=inside, name=name) for name in names]
+    return found
+
+
+def _is_gone(uid: str) -> Test:
+    """Passed when there is no such object any more, though there may be another one of its name."""
+    return lambda document: document is None or document["metadata"]["uid"] != uid
+
+
+def _tell(outcome: Outcome, ignore_not_found: bool) -> int:
+    """Says what became of one; an exit code when it was not deleted."""
+    if outcome.fault is None:
+        printer.data(f'{KINDS[outcome.object.kind].prefix} "{outcome.object.name}" deleted')
+        return 0
+    if outcome.fault.kind == "NotFound" and ignore_not_found:
+        return 0
+    error = outcome.fault.as_error()
+    printer.say(complaint(error))
+    return int(exit_code(error))

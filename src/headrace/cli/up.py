@@ -1,0 +1,89 @@
+"""`headrace up` and `headrace down`: the local backend with its virtual nodes."""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from headrace.cli import backend, printer
+from headrace.errors import ConfigError
+from headrace.local import launch
+from headrace.local.messages import MOST_NODES, BackendStatus, NodesWish
+from headrace.local.teardown import tear_down
+from headrace.netns.rates import format_rate, parse_rate
+from headrace.settings.environment import Environment
+
+_LABEL = re.compile(
+    r"(?:(?P<node>[a-z0-9-]+):)?(?P<key>(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)"
+    r"=(?P<value>(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?)"
+)
+_STOP_S = 20.0
+
+
+def run(
+    nodes: Annotated[
+        int,
+        typer.Option(metavar="COUNT", min=1, max=MOST_NODES, help="How many nodes there shall be at least."),
+    ] = 1,
+    node_label: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NODE:]KEY=VALUE",
+            help="A label of all new nodes, or of one: node-2:disk=ssd. Again for more.",
+        ),
+    ] = None,
+    link: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="Limit of each new node's link, both ways: 10Gbit. Needs root."),
+    ] = None,
+) -> None:
+    """Start the local backend: virtual nodes on this machine, for datasets that are applied to it."""
+    environment = Environment.current()
+    rate = parse_rate(link) if link else None
+    shared, of_nodes = _labels(node_label or [])
+    wish = NodesWish(count=nodes, labels=shared, labels_of=of_nodes, link_bits_per_s=rate)
+    status = launch.bring_up(backend.places(), wish, environment, release=metadata.version("headrace"))
+    if rate and not status.nodes[-1].namespace:
+        printer.warn("the links are not limited: without root nodes are plain processes")
+    _tell(status)
+
+
+def down(
+    keep_cache: Annotated[bool, typer.Option("--keep-cache", help="Leave the cache folders.")] = False,
+) -> None:
+    """End the local backend, with all that runs in it and all that it made."""
+    places = backend.places()
+    if not places.folder.exists():
+        printer.say("the local backend is not up; nothing is left of it")
+        return
+    launch.stop(places, wait_s=_STOP_S)
+    kept = tear_down(places, keep_caches=keep_cache, wait_s=_STOP_S)
+    printer.say(
+        "the local backend is down; nothing is left of it" if not kept else "the local backend is down"
+    )
+    for folder in kept:
+        printer.say(f"kept {folder}")
+
+
+def _labels(words: list[str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    shared: dict[str, str] = {}
+    of_nodes: dict[str, dict[str, str]] = {}
+    for word in words:
+        match = _LABEL.fullmatch(word)
+        if match is None:
+            raise ConfigError.of(f"'{word[:128]}' is not a label", hint="write KEY=VALUE, or NODE:KEY=VALUE")
+        where = of_nodes.setdefault(match["node"], {}) if match["node"] else shared
+        where[match["key"]] = match["value"]
+    return shared, of_nodes
+
+
+def _tell(status: BackendStatus) -> None:
+    names = [node.name for node in status.nodes]
+    shown = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
+    rate = status.nodes[-1].link_bits_per_s
+    limit = f", links of {format_rate(rate)}" if rate else ""
+    kind = "network namespaces" if status.nodes[-1].namespace else "plain processes"
+    printer.say(f"the local backend is up: {len(names)} nodes ({shown}), {kind} on {status.network}{limit}")

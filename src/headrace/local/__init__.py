@@ -1,0 +1,5 @@
+"""The local backend: objects in SQLite, one supervisor, virtual nodes of one machine.
+
+It keeps what people declare, serves it to the command line over a Unix socket, and owns what runs on the nodes. What
+shall run, `headrace.plan` decides. Knows no Kubernetes.
+"""

@@ -1,0 +1,271 @@
+"""What the supervisor answers: the store, events, nodes and roles, as messages."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import UTC, datetime
+
+from pydantic import BaseModel
+
+from headrace.api.kinds import KINDS
+from headrace.api.reading import object_of
+from headrace.api.times import format_time
+from headrace.errors import ConfigError, HeadraceError, MissingFileError
+from headrace.local import intake, messages
+from headrace.local.events import Event, Events
+from headrace.local.messages import Fault, Named, Outcome, Outcomes
+from headrace.local.nodes import Nodes
+from headrace.local.records import Reference, missing
+from headrace.local.roles import RoleRecord, Roles
+from headrace.local.server import Call, Endpoint
+from headrace.local.showing import shown
+from headrace.local.store import Selection, Store
+from headrace.local.tailing import tail
+from headrace.local.watching import Watchers
+from headrace.local.writing import Writer
+
+# So that a watcher with a deadline sees it pass.
+_HEARTBEAT_S = 1.0
+
+
+class Endpoints:
+    """The answers of one supervisor."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        events: Events,
+        nodes: Nodes,
+        roles: Roles,
+        watchers: Watchers,
+        instance: str,
+        folder: str,
+        release: str,
+    ) -> None:
+        self._store = store
+        self._events = events
+        self._nodes = nodes
+        self._roles = roles
+        self._watchers = watchers
+        self._instance = instance
+        self._folder = folder
+        self._release = release
+        self._since = format_time(datetime.now(UTC).replace(microsecond=0))
+
+    def all(self) -> list[Endpoint]:
+        """For the server."""
+        return [
+            Endpoint("GET", "/v1/hello", self.hello),
+            Endpoint("GET", "/v1/status", self.status),
+            Endpoint("POST", "/v1/declare", self.declare),
+            Endpoint("GET", "/v1/objects", self.objects),
+            Endpoint("POST", "/v1/delete", self.delete),
+            Endpoint("POST", "/v1/scale", self.scale),
+            Endpoint("GET", "/v1/watch", stream=self.watch),
+            Endpoint("GET", "/v1/events", self.events),
+            Endpoint("GET", "/v1/logs", stream=self.logs),
+            Endpoint("POST", "/v1/nodes", self.add_nodes),
+        ]
+
+    async def hello(self, _: Call) -> BaseModel:
+        """Who answers."""
+        return messages.Hello(pid=os.getpid(), instance=self._instance, release=self._release)
+
+    async def status(self, _: Call) -> BaseModel:
+        """How the backend does."""
+        records, _version = await asyncio.to_thread(self._store.select, Selection(tuple(KINDS)))
+        network = self._nodes.network()
+        return messages.BackendStatus(
+            pid=os.getpid(),
+            instance=self._instance,
+            since=self._since,
+            folder=self._folder,
+            network=network.subnet if network else "",
+            nodes=tuple(_node_lines(self._nodes)),
+            roles=tuple(_role_line(record) for record in self._roles.all()),
+            objects=dict(Counter(record.reference.kind for record in records)),
+        )
+
+    async def declare(self, call: Call) -> BaseModel:
+        """Applies or creates objects, all in one transaction; one that is refused does not hinder the others."""
+        asked = call.parse(messages.Declaration)
+        return await asyncio.to_thread(self._declare, asked)
+
+    async def delete(self, call: Call) -> BaseModel:
+        """Asks for deletions, in the same way."""
+        asked = call.parse(messages.Deletion)
+
+        def delete(writer: Writer, named: Named) -> Outcome:
+            record = writer.delete(_reference(named))
+            document = shown(record) if record is not None else None
+            return Outcome(object=named, deed=intake.Deed.DELETED, document=document)
+
+        return await asyncio.to_thread(self._each, asked.objects, delete)
+
+    async def scale(self, call: Call) -> BaseModel:
+        """Changes the replicas of a runtime."""
+        asked = call.parse(messages.Scaling)
+
+        def scale(writer: Writer, named: Named) -> Outcome:
+            record = intake.scale(writer, _reference(named), asked.replicas, current=asked.current)
+            return Outcome(object=named, deed=intake.Deed.SCALED, document=shown(record))
+
+        return await asyncio.to_thread(self._each, [asked.object], scale)
+
+    async def objects(self, call: Call) -> BaseModel:
+        """Objects at one moment. One that is named and absent is an error."""
+        selection, reveal = _selection(call), call.query.get("reveal") == "1"
+        records, version = await asyncio.to_thread(self._store.select, selection)
+        found = {record.reference.name for record in records}
+        for name in selection.names:
+            if name not in found:
+                namespace = selection.namespace if KINDS[selection.kinds[0]].namespaced else ""
+                raise missing(Reference(selection.kinds[0], namespace or "", name))
+        items = tuple(shown(record, reveal_secrets=reveal) for record in records)
+        return messages.Listing(resource_version=version, items=items)
+
+    async def watch(self, call: Call) -> AsyncIterator[bytes]:
+        """Changes from a version on, for as long as they are listened to; empty lines while nothing happens."""
+        selection, version = _selection(call), call.number("since")
+        with self._watchers.listening() as woken:
+            while True:
+                woken.clear()
+                changes, version = await asyncio.to_thread(self._store.changes, version, selection)
+                for change in changes:
+                    line = messages.Watched(type=change.type, object=shown(change.document))
+                    yield line.model_dump_json().encode() + b"\n"
+                yield b"\n"
+                try:
+                    await asyncio.wait_for(woken.wait(), _HEARTBEAT_S)
+                except TimeoutError:
+                    continue
+
+    async def events(self, call: Call) -> BaseModel:
+        """What happened; the latest last."""
+        reference = None
+        if "name" in call.query:
+            reference = Reference(_kind(call), call.query.get("namespace", ""), call.query["name"])
+        namespace = call.query.get("namespace") or None
+        found = await asyncio.to_thread(self._events.select, namespace, reference)
+        return messages.EventLines(events=tuple(_event_line(event) for event in found))
+
+    async def logs(self, call: Call) -> AsyncIterator[bytes]:
+        """The log of a role from its last lines on; with `follow`, until the role has ended."""
+        role = call.query.get("role", "")
+        record = self._roles.get(role)
+        if record is None:
+            raise MissingFileError.of(f"there is no role '{role[:128]}'", hint="see `headrace status`")
+
+        def goes_on() -> bool:
+            present = self._roles.get(role)
+            return call.query.get("follow") == "1" and present is not None and present.state == "running"
+
+        async for piece in tail(record.order.log_file, lines=call.number("tail", 10**9), goes_on=goes_on):
+            yield piece
+
+    async def add_nodes(self, call: Call) -> BaseModel:
+        """More nodes, if there are fewer than asked for."""
+        await asyncio.to_thread(self._nodes.make, call.parse(messages.NodesWish))
+        return await self.status(call)
+
+    def _declare(self, asked: messages.Declaration) -> Outcomes:
+        outcomes = []
+        with self._store.changing() as writer:
+            for document in asked.objects:
+                outcomes.append(_declared(writer, document, asked))
+        return Outcomes(outcomes=tuple(outcomes))
+
+    def _each(self, named: Iterable[Named], act: Callable[[Writer, Named], Outcome]) -> Outcomes:
+        outcomes = []
+        with self._store.changing() as writer:
+            for each in named:
+                try:
+                    outcomes.append(act(writer, each))
+                except HeadraceError as error:
+                    outcomes.append(Outcome(object=each, fault=Fault.of(error)))
+        return Outcomes(outcomes=tuple(outcomes))
+
+
+def _declared(writer: Writer, document: dict[str, object], asked: messages.Declaration) -> Outcome:
+    named = _named_in(document)
+    try:
+        wish = intake.wish_of(object_of(document), asked.namespace)
+        reference = wish.reference
+        named = Named(kind=reference.kind, namespace=reference.namespace, name=reference.name)
+        if asked.verb == "create":
+            record, deed = intake.create(writer, wish), intake.Deed.CREATED
+        else:
+            record, deed = intake.apply(writer, wish)
+    except HeadraceError as error:
+        return Outcome(object=named, fault=Fault.of(error))
+    return Outcome(object=named, deed=deed, document=shown(record))
+
+
+def _named_in(document: dict[str, object]) -> Named:
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else ""
+    return Named(kind=str(document.get("kind", ""))[:64], name=str(name)[:253])
+
+
+def _reference(named: Named) -> Reference:
+    if named.kind not in KINDS:
+        raise ConfigError.of(f"there is no kind of object called '{named.kind}'")
+    return Reference(named.kind, named.namespace if KINDS[named.kind].namespaced else "", named.name)
+
+
+def _selection(call: Call) -> Selection:
+    kinds = tuple(call.query.get("kinds", "").split(","))
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ConfigError.of(f"there is no kind of object called '{kind[:64]}'")
+    names = tuple(name for name in call.query.get("names", "").split(",") if name)
+    return Selection(kinds, call.query.get("namespace") or None, names)
+
+
+def _kind(call: Call) -> str:
+    return _selection(Call({"kinds": call.query.get("kind", "")}, b"")).kinds[0]
+
+
+def _node_lines(nodes: Nodes) -> Iterable[messages.NodeLine]:
+    for node in nodes.all():
+        yield messages.NodeLine(
+            name=node.name,
+            address=node.address,
+            labels=dict(node.labels),
+            namespace=node.namespace,
+            link_bits_per_s=node.link_bits_per_s,
+            state="Ready" if node.is_made else "NotReady",
+        )
+
+
+def _role_line(record: RoleRecord) -> messages.RoleLine:
+    order = record.order
+    return messages.RoleLine(
+        id=order.id,
+        namespace=order.namespace,
+        dataset=order.dataset,
+        role=order.kind,
+        node=order.node,
+        state=record.state,
+        pid=record.pid or None,
+        since=record.since,
+        restarts=max(record.starts - 1, 0),
+    )
+
+
+def _event_line(event: Event) -> messages.EventLine:
+    reference = event.reference
+    return messages.EventLine(
+        object=Named(kind=reference.kind, namespace=reference.namespace, name=reference.name),
+        type=event.type,
+        reason=event.reason,
+        message=event.message,
+        source=event.source,
+        count=event.count,
+        first=format_time(event.first),
+        last=format_time(event.last),
+    )

@@ -1,0 +1,121 @@
+"""Cache folders, which lie where a runtime says: written down before they are made, taken away by `down`.
+
+What was there before us stays: of a folder that was found empty only what came into it goes, and a folder above ours
+goes only if it was made for ours and is empty again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Collection
+from enum import StrEnum
+from pathlib import Path
+
+from headrace.errors import ConfigError, RefusedError
+from headrace.local.database import Database
+
+
+class Part(StrEnum):
+    """How a folder came to be ours."""
+
+    MADE = "made"
+    FOUND = "found"
+    ABOVE = "above"
+
+
+class Folders:
+    """The cache folders of one backend."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def make(self, path: Path) -> Path:
+        """The folder, empty or with what an earlier call's user left in it.
+
+        Raises `ConfigError` for one that is not ours and holds something, `RefusedError` without rights.
+        """
+        try:
+            if self._all().get(path) in (Part.MADE, Part.FOUND):
+                path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            elif path.is_dir():
+                self._take(path)
+            else:
+                self._make(path)
+        except PermissionError:
+            raise RefusedError.of(
+                f"{path} may not be made by this user", hint="name another folder"
+            ) from None
+        except OSError as error:
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError.of(f"{path} cannot be made: {error.strerror}") from None
+        return path
+
+    def caches(self) -> list[Path]:
+        """Those that hold cached data."""
+        return [path for path, part in self._all().items() if part is not Part.ABOVE]
+
+    def remove(self, *, keep: bool) -> None:
+        """Takes away what was made; with `keep` nothing but what is written down."""
+        for path, part in sorted(self._all().items(), key=lambda each: len(each[0].parts), reverse=True):
+            if keep:
+                break
+            if part is Part.MADE:
+                remove_tree(path)
+            elif part is Part.FOUND:
+                _empty(path)
+            else:
+                with contextlib.suppress(OSError):
+                    path.rmdir()
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM folders")
+
+    def _take(self, path: Path) -> None:
+        if any(path.iterdir()):
+            raise ConfigError.of(
+                f"the folder {path} is not empty, and not of this backend",
+                hint="empty it, or name another folder",
+            )
+        self._write(path, Part.FOUND)
+
+    def _make(self, path: Path) -> None:
+        for above in reversed(path.parents):
+            if not above.exists():
+                self._write(above, Part.ABOVE)
+                above.mkdir(mode=0o755)
+        self._write(path, Part.MADE)
+        path.mkdir(mode=0o700)
+
+    def _all(self) -> dict[Path, Part]:
+        with self._database.reading() as connection:
+            rows = connection.execute("SELECT path, part FROM folders").fetchall()
+        return {Path(path): Part(part) for path, part in rows}
+
+    def _write(self, path: Path, part: Part) -> None:
+        with self._database.transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO folders VALUES (?, ?)", (str(path), part))
+
+
+def remove_tree(path: Path, *, keep: Collection[Path] = ()) -> None:
+    """Removes what is at a path, but for what is kept and the folders above that. Follows no link."""
+    if path in keep:
+        return
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(mode):
+        path.unlink(missing_ok=True)
+    elif any(each.is_relative_to(path) for each in keep):
+        _empty(path, keep=keep)
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _empty(path: Path, *, keep: Collection[Path] = ()) -> None:
+    if path.is_dir():
+        for child in list(path.iterdir()):
+            remove_tree(child, keep=keep)

@@ -1,0 +1,121 @@
+"""Starts the supervisor in the background and waits until it answers; ends it again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from headrace.errors import BusyError, EngineError, HeadraceError
+from headrace.local.client import LocalClient
+from headrace.local.inheritance import inherited
+from headrace.local.messages import BackendStatus, NodesWish, SupervisorOrders
+from headrace.local.ownership import is_owned, owner
+from headrace.local.places import Places
+from headrace.roles.launch import raise_file_limit
+from headrace.roles.messages import read_answer
+from headrace.settings.environment import Environment
+
+# -P keeps the current folder off the path of modules: a folder of data must not be able to replace one of ours.
+_PROGRAM = (sys.executable, "-P", "-m", "headrace.local.supervisor")
+_ANSWER_S = 5.0
+_LOOK_S = 0.05
+
+
+def bring_up(places: Places, wish: NodesWish, environment: Environment, *, release: str) -> BackendStatus:
+    """The backend with at least the wished nodes, started or already there.
+
+    Raises what kept it from starting.
+    """
+    places.make()
+    if is_owned(places) and _answers_soon(places):
+        return LocalClient(places).add_nodes(wish)
+    try:
+        _start(places, SupervisorOrders(folder=places.folder, nodes=wish, release=release), environment)
+    except BusyError:
+        # Somebody else started one at the same time.
+        if not _answers_soon(places):
+            raise
+        return LocalClient(places).add_nodes(wish)
+    return LocalClient(places).status()
+
+
+def stop(places: Places, *, wait_s: float = 20.0) -> None:
+    """Ends the supervisor if there is one, in order if it can; roles go on. Raises `BusyError` when it does not end."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        pid = owner(places)
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        if _ends(places, wait_s / 2):
+            return
+    raise BusyError.of(f"the supervisor of {places.folder} does not end", hint=f"its log is {places.log}")
+
+
+def _ends(places: Places, wait_s: float) -> bool:
+    deadline = time.monotonic() + wait_s
+    while is_owned(places):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_S)
+    return True
+
+
+def _start(places: Places, orders: SupervisorOrders, environment: Environment) -> None:
+    raise_file_limit()
+    ours, theirs = os.pipe()
+    log = os.open(places.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        process = subprocess.Popen(
+            [*_PROGRAM, str(theirs)],
+            pass_fds=[theirs],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=inherited(environment),
+            cwd="/",
+            start_new_session=True,
+        )
+    finally:
+        os.close(theirs)
+        os.close(log)
+    try:
+        _send(process, orders)
+        answer = read_answer(ours)
+    except BaseException:
+        process.terminate()
+        raise
+    if answer is None:
+        code = process.wait()
+        raise EngineError.of(
+            f"the supervisor ended with {code} before it was ready", hint=f"its log is {places.log}"
+        )
+    if answer.error_kind is not None:
+        process.wait()
+    # It outlives us; we do not wait for it, and say so to the interpreter.
+    process.returncode = 0
+    answer.raise_if_failed()
+
+
+def _send(process: subprocess.Popen[bytes], orders: SupervisorOrders) -> None:
+    if process.stdin is not None:
+        with process.stdin as orders_in:
+            orders_in.write(orders.model_dump_json().encode())
+
+
+def _answers_soon(places: Places) -> bool:
+    """True when whoever holds the lock answers; a supervisor that starts or ends needs a moment."""
+    deadline = time.monotonic() + _ANSWER_S
+    while is_owned(places):
+        try:
+            LocalClient(places).hello()
+        except HeadraceError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK_S)
+        else:
+            return True
+    return False

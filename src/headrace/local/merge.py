@@ -1,0 +1,30 @@
+"""Three ways become one, as `kubectl apply` does it. Pure.
+
+What the file says now wins. What it said the last time and does not say now is taken away. All else stays: it was
+somebody else's to say. Lists are taken whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Values = Mapping[str, Any]
+
+
+def merge(live: Values, last: Values, wanted: Values) -> dict[str, Any]:
+    """What `live` becomes when a file that said `last` says `wanted`."""
+    merged = {key: value for key, value in live.items() if key in wanted or key not in last}
+    for key, value in wanted.items():
+        merged[key] = _merged(live.get(key), last.get(key), value)
+    return merged
+
+
+def _merged(live: Any, last: Any, wanted: Any) -> Any:
+    if not isinstance(wanted, Mapping):
+        return wanted
+    return merge(_values(live), _values(last), wanted)
+
+
+def _values(value: Any) -> Values:
+    return value if isinstance(value, Mapping) else {}

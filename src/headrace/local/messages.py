@@ -1,0 +1,181 @@
+"""What the command line and the supervisor say to each other. docs/format/local-api.md describes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from headrace.errors import CLASSES, EngineError, HeadraceError
+
+MAGIC = "headrace-local"
+VERSION = 1
+MOST_OBJECTS = 20_000
+MOST_NODES = 250
+
+
+class Message(BaseModel):
+    """A value on its way. What a newer release adds is left out."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Fault(Message):
+    """An error that travels: its kind decides the class on the other side."""
+
+    kind: str = "Unexpected"
+    message: str
+    hint: str | None = None
+
+    @classmethod
+    def of(cls, error: HeadraceError) -> Fault:
+        """The fault of an error."""
+        return cls(kind=error.kind, message=error.message[:100_000], hint=error.hint and error.hint[:2000])
+
+    def as_error(self) -> HeadraceError:
+        """The error again."""
+        return CLASSES.get(self.kind, EngineError).of(self.message, hint=self.hint)
+
+
+class Named(Message):
+    """Which object."""
+
+    kind: str = Field(max_length=64)
+    namespace: str = Field(default="", max_length=63)
+    name: str = Field(max_length=253)
+
+
+class Hello(Message):
+    """Who answers."""
+
+    magic: str = MAGIC
+    version: int = VERSION
+    pid: int
+    instance: str
+    release: str
+
+
+class Declaration(Message):
+    """Objects that somebody applies or creates. `verb` says what becomes of those that are there."""
+
+    verb: Literal["apply", "create"]
+    namespace: str = Field(default="default", max_length=63)
+    objects: tuple[dict[str, Any], ...] = Field(max_length=MOST_OBJECTS)
+
+
+class Deletion(Message):
+    """Objects that shall go."""
+
+    objects: tuple[Named, ...] = Field(max_length=MOST_OBJECTS)
+
+
+class Scaling(Message):
+    """How many replicas a runtime shall have."""
+
+    object: Named
+    replicas: int = Field(ge=0, le=10_000)
+    current: int | None = None
+
+
+class Outcome(Message):
+    """What became of one object: the deed, or the fault."""
+
+    object: Named
+    deed: str = ""
+    fault: Fault | None = None
+    document: dict[str, Any] | None = None
+
+
+class Outcomes(Message):
+    """In the order of the request."""
+
+    outcomes: tuple[Outcome, ...]
+
+
+class Listing(Message):
+    """Objects at one moment."""
+
+    resource_version: int
+    items: tuple[dict[str, Any], ...]
+
+
+class Watched(Message):
+    """A line of a watch."""
+
+    type: str
+    object: dict[str, Any]
+
+
+class EventLine(Message):
+    """An event as it is shown."""
+
+    object: Named
+    type: str
+    reason: str
+    message: str
+    source: str
+    count: int
+    first: str
+    last: str
+
+
+class EventLines(Message):
+    """The latest last."""
+
+    events: tuple[EventLine, ...]
+
+
+class NodeLine(Message):
+    """A virtual node."""
+
+    name: str
+    address: str
+    labels: dict[str, str] = {}
+    namespace: str | None = None
+    link_bits_per_s: int | None = None
+    state: str = ""
+
+
+class RoleLine(Message):
+    """A process of a dataset."""
+
+    id: str
+    namespace: str
+    dataset: str
+    role: str
+    node: str
+    state: str
+    pid: int | None = None
+    since: str = ""
+    restarts: int = 0
+
+
+class BackendStatus(Message):
+    """How the local backend does."""
+
+    pid: int
+    instance: str
+    since: str
+    folder: str
+    network: str
+    nodes: tuple[NodeLine, ...]
+    roles: tuple[RoleLine, ...]
+    objects: dict[str, int]
+
+
+class NodesWish(Message):
+    """The nodes that there shall be at least: `up` and its words."""
+
+    count: int = Field(default=1, ge=1, le=MOST_NODES)
+    labels: dict[str, str] = {}
+    labels_of: dict[str, dict[str, str]] = {}
+    link_bits_per_s: int | None = None
+
+
+class SupervisorOrders(Message):
+    """What a supervisor is told at its start."""
+
+    folder: Path
+    nodes: NodesWish
+    release: str

@@ -1,0 +1,204 @@
+"""Virtual nodes: as root a network namespace each, plugged to one switch; otherwise an address of loopback each.
+
+What is made is written down first, so that whoever comes after a kill finds it, and takes it over or away.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from headrace.errors import UnsupportedError
+from headrace.local.database import Database
+from headrace.local.messages import NodesWish
+from headrace.netns.addresses import free_subnet
+from headrace.netns.commands import CommandError
+from headrace.netns.namespaces import (
+    can_make_namespaces,
+    enter_prefix,
+    make_namespace,
+    namespaces,
+    remove_namespace,
+)
+from headrace.netns.switch import limit_link, make_switch, plug_host, plug_node, unplug_host
+
+_log = logging.getLogger("headrace.local")
+
+PREFIX_LENGTH = 24
+HOST_NAME_LABEL = "kubernetes.io/hostname"
+_NETWORK = "network"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What the nodes of one backend are plugged to. Without a switch they are addresses of loopback."""
+
+    subnet: str
+    switch: str | None = None
+    device: str | None = None
+    is_made: bool = False
+
+    def address_of(self, place: int) -> str:
+        """The address of the node at a place, from 0."""
+        return str(ipaddress.ip_network(self.subnet)[place + 1])
+
+    @property
+    def host_address(self) -> str:
+        """The address of this machine, for what the nodes shall reach on it."""
+        return str(ipaddress.ip_network(self.subnet)[-2]) if self.switch else "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualNode:
+    """A node of the local backend."""
+
+    name: str
+    place: int
+    address: str
+    labels: Mapping[str, str]
+    folder: Path
+    namespace: str | None = None
+    link_bits_per_s: int | None = None
+    is_made: bool = False
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """What stands before a command that shall run on this node."""
+        return enter_prefix(self.namespace) if self.namespace else ()
+
+
+class Nodes:
+    """The nodes of one backend. Its methods block for as long as `ip` takes."""
+
+    def __init__(self, database: Database, folder: Path) -> None:
+        self._database = database
+        self._folder = folder
+        self._making = threading.Lock()
+
+    def all(self) -> list[VirtualNode]:
+        """Those that are written down, in the order of their places."""
+        with self._database.reading() as connection:
+            rows = connection.execute("SELECT content FROM nodes").fetchall()
+        return sorted((self._node(json.loads(text)) for (text,) in rows), key=lambda node: node.place)
+
+    def network(self) -> Network | None:
+        """What they are plugged to; `None` before there are any."""
+        text = self._database.fact(_NETWORK)
+        return Network(**json.loads(text)) if text else None
+
+    def make(self, wish: NodesWish) -> list[VirtualNode]:
+        """All nodes, after what is lacking was made: the wished ones, and those that are written down.
+
+        Raises `UnsupportedError` when this machine cannot make them.
+        """
+        try:
+            with self._making:
+                network = self._made_network(self.network() or self._new_network())
+                for node in list(self._wished(wish, network)):
+                    self._make_node(node, network)
+        except (CommandError, RuntimeError) as error:
+            raise UnsupportedError.of(
+                f"the virtual nodes cannot be made: {error}",
+                hint="headrace down takes away what was made; as an ordinary user nodes are plain processes",
+            ) from None
+        return self.all()
+
+    def remove(self) -> None:
+        """Takes all of them away, with what runs on them, however far they were made."""
+        for node in self.all():
+            if node.namespace:
+                remove_namespace(node.namespace)
+        network = self.network()
+        if network and network.switch:
+            remove_namespace(network.switch)
+            unplug_host(network.device or "")
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM nodes")
+            connection.execute("DELETE FROM facts WHERE name = ?", (_NETWORK,))
+
+    def _new_network(self) -> Network:
+        instance = self._database.instance
+        if not can_make_namespaces():
+            return Network(subnet=f"127.18.{int(instance[:4], 16) % 256}.0/{PREFIX_LENGTH}", is_made=True)
+        subnet = free_subnet(PREFIX_LENGTH, start=int(instance, 16))
+        # A device has at most 15 letters.
+        network = Network(str(subnet), switch=f"headrace-local-{instance}-switch", device=f"hrl{instance}")
+        self._write_network(network)
+        return network
+
+    def _made_network(self, network: Network) -> Network:
+        """The network with its switch there; a half-made one is made anew, and its nodes with it."""
+        if network.switch is None:
+            self._write_network(network)
+            return network
+        if network.is_made and network.switch in namespaces():
+            return network
+        for node in self.all():
+            self._write_node(replace(node, is_made=False))
+        self._write_network(replace(network, is_made=False))
+        remove_namespace(network.switch)
+        unplug_host(network.device or "")
+        make_switch(network.switch)
+        plug_host(network.switch, network.device or "", f"{network.host_address}/{PREFIX_LENGTH}")
+        made = replace(network, is_made=True)
+        self._write_network(made)
+        return made
+
+    def _wished(self, wish: NodesWish, network: Network) -> Iterator[VirtualNode]:
+        """The nodes that there shall be. Labels and links of those that are there stay."""
+        known = {node.place: node for node in self.all()}
+        for place in range(max([wish.count, *(place + 1 for place in known)])):
+            yield known.get(place) or self._new_node(place, wish, network)
+
+    def _new_node(self, place: int, wish: NodesWish, network: Network) -> VirtualNode:
+        name = f"node-{place + 1}"
+        labels = {HOST_NAME_LABEL: name, **wish.labels, **wish.labels_of.get(name, {})}
+        namespace = f"headrace-local-{self._database.instance}-{name}" if network.switch else None
+        return VirtualNode(
+            name,
+            place,
+            network.address_of(place),
+            labels,
+            self._folder / name,
+            namespace,
+            wish.link_bits_per_s if namespace else None,
+        )
+
+    def _make_node(self, node: VirtualNode, network: Network) -> None:
+        node.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if node.is_made and (node.namespace is None or node.namespace in namespaces()):
+            return
+        self._write_node(replace(node, is_made=False))
+        if node.namespace and network.switch:
+            remove_namespace(node.namespace)
+            make_namespace(node.namespace)
+            plug_node(
+                network.switch, node.namespace, port=node.name, interface=f"{node.address}/{PREFIX_LENGTH}"
+            )
+            rate = node.link_bits_per_s
+            limit_link(network.switch, node.namespace, port=node.name, sent=rate, received=rate)
+        self._write_node(replace(node, is_made=True))
+        _log.info("node/%s: made, %s", node.name, node.address)
+
+    def _write_network(self, network: Network) -> None:
+        self._database.note(_NETWORK, json.dumps(asdict(network)))
+
+    def _write_node(self, node: VirtualNode) -> None:
+        content = {**asdict(node), "labels": dict(node.labels), "folder": str(node.folder)}
+        with self._database.transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO nodes VALUES (?, ?)", (node.name, json.dumps(content)))
+
+    def _node(self, content: dict[str, object]) -> VirtualNode:
+        folder = Path(str(content.pop("folder")))
+        return VirtualNode(**content, folder=folder)  # type: ignore[arg-type]
+
+
+def names_of(nodes: Iterable[VirtualNode]) -> str:
+    """`node-1`, or `node-1 … node-4`."""
+    names = [node.name for node in nodes]
+    return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"

@@ -1,0 +1,176 @@
+"""The supervisor: one process that holds the lock, the store and the nodes, answers the command line, and has datasets
+looked at. Roles do not need it to run, only to be changed; the next supervisor takes them over.
+
+SIGTERM and SIGINT end it in order. Started by `launch`, with its orders on standard input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from headrace.api.kinds import KINDS
+from headrace.errors import HeadraceError
+from headrace.local.attention import Attention
+from headrace.local.database import Database
+from headrace.local.endpoints import Endpoints
+from headrace.local.events import Events
+from headrace.local.folders import Folders
+from headrace.local.messages import SupervisorOrders
+from headrace.local.nodes import Nodes
+from headrace.local.ownership import owning
+from headrace.local.places import Places
+from headrace.local.reconciler import Idle, Reconciler
+from headrace.local.records import Reference
+from headrace.local.roles import RoleRecord, Roles
+from headrace.local.server import Server
+from headrace.local.store import Selection, Store
+from headrace.local.trimming import keep_trimmed
+from headrace.local.volumes import KINDS as VOLUME_KINDS
+from headrace.local.volumes import Binder
+from headrace.local.watching import Watchers
+from headrace.roles.logs import start_python_log
+from headrace.roles.messages import Answer
+from headrace.settings.environment import Environment
+
+_log = logging.getLogger("headrace.local")
+
+_LOCK_S = 1.0
+
+
+class World:
+    """What a reconciler works with: what is declared, and the means to change what runs."""
+
+    def __init__(self, database: Database, places: Places, environment: Environment) -> None:
+        self.places = places
+        self.environment = environment
+        self.store = Store(database)
+        self.events = Events(database)
+        self.nodes = Nodes(database, places.nodes)
+        self.folders = Folders(database)
+        self.roles = Roles(database, environment, self._role_ended)
+        self.on_role_end: Callable[[RoleRecord], None] = lambda _: None
+        """Called in the event loop when a role has ended, by itself or stopped."""
+
+    def _role_ended(self, record: RoleRecord) -> None:
+        self.on_role_end(record)
+
+
+MakeReconciler = Callable[[World], Reconciler]
+
+
+class Supervisor:
+    """One run."""
+
+    def __init__(self, orders: SupervisorOrders, environment: Environment, make: MakeReconciler) -> None:
+        self._orders = orders
+        self._environment = environment
+        self._make = make
+        self._ending = asyncio.Event()
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Serves until it is told to end; calls `ready` when it answers."""
+        places = Places(self._orders.folder)
+        database = Database(places.database)
+        try:
+            await self._serve(World(database, places, self._environment), database, ready)
+        finally:
+            database.close()
+
+    async def _serve(self, world: World, database: Database, ready: Callable[[], None]) -> None:
+        self._listen_to_signals()
+        await asyncio.to_thread(world.nodes.make, self._orders.nodes)
+        world.roles.recover()
+        attention, watchers = Attention(self._make(world)), Watchers()
+        binder = Binder(world.store)
+        self._connect(world, attention, watchers, binder)
+        endpoints = Endpoints(
+            store=world.store,
+            events=world.events,
+            nodes=world.nodes,
+            roles=world.roles,
+            watchers=watchers,
+            instance=database.instance,
+            folder=str(world.places.folder),
+            release=self._orders.release,
+        )
+        server = Server(endpoints.all())
+        await server.start(world.places)
+        chores = [
+            asyncio.create_task(keep_trimmed(lambda: _logs(world))),
+            asyncio.create_task(binder.run()),
+        ]
+        try:
+            ready()
+            await self._ending.wait()
+        finally:
+            for chore in chores:
+                chore.cancel()
+            await server.close()
+            await attention.close()
+            world.roles.close()
+            world.places.socket.unlink(missing_ok=True)
+
+    def _connect(self, world: World, attention: Attention, watchers: Watchers, binder: Binder) -> None:
+        """Has everything looked at once, and then what changes."""
+        loop = asyncio.get_running_loop()
+
+        def changed(references: tuple[Reference, ...]) -> None:
+            watchers.wake()
+            datasets = {each for reference in references for each in attention.concerned(reference)}
+            loop.call_soon_threadsafe(attention.look_at, sorted(datasets))
+            if any(reference.kind in VOLUME_KINDS for reference in references):
+                loop.call_soon_threadsafe(binder.look)
+
+        world.store.on_change(changed)
+        world.on_role_end = lambda record: attention.look_at([(record.order.namespace, record.order.dataset)])
+        records, _ = world.store.select(Selection(tuple(KINDS)))
+        changed(tuple(record.reference for record in records))
+
+    def _listen_to_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._ending.set)
+
+
+def _logs(world: World) -> list[Path]:
+    return [world.places.log, *(Path(record.order.log_file) for record in world.roles.all())]
+
+
+def main(make: MakeReconciler = lambda _: Idle()) -> int:
+    """Runs a supervisor: orders on standard input, the descriptor of the answer as the only argument."""
+    answer = int(sys.argv[1])
+    orders = SupervisorOrders.model_validate_json(sys.stdin.buffer.read())
+    start_python_log("info")
+    told = False
+
+    def tell(what: Answer) -> None:
+        nonlocal told
+        if not told:
+            told = True
+            what.send(answer)
+
+    async def run() -> None:
+        await Supervisor(orders, Environment.current(), make).run(lambda: tell(Answer(mode=str(os.getpid()))))
+
+    try:
+        with owning(Places(orders.folder), wait_s=_LOCK_S):
+            asyncio.run(run())
+    except HeadraceError as error:
+        _log.error("supervisor: %s", error)
+        tell(Answer.of_error(error))
+        return 1
+    except Exception as error:
+        _log.exception("supervisor: ended by a fault")
+        tell(Answer.of_error(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

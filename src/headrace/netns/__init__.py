@@ -1,0 +1,1 @@
+"""Network namespaces, their cables and their limits. Needs root. Knows nothing of what runs inside."""

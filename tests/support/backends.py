@@ -1,0 +1,46 @@
+"""A local backend of a test: the real supervisor, in a state folder of its own, taken down however the test ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headrace.local import launch
+from headrace.local.client import LocalClient
+from headrace.local.messages import NodesWish
+from headrace.local.ownership import is_owned
+from headrace.local.places import Places
+from headrace.local.teardown import tear_down
+from headrace.settings.environment import Environment
+
+
+@contextmanager
+def backend(folder: Path, nodes: int = 1) -> Iterator[LocalClient]:
+    """One that is up."""
+    places = Places(folder / "local")
+    try:
+        bring_up(places, nodes)
+        yield LocalClient(places)
+    finally:
+        take_down(places)
+
+
+def bring_up(places: Places, nodes: int = 1) -> None:
+    launch.bring_up(places, NodesWish(count=nodes), Environment.current(), release="test")
+
+
+def take_down(places: Places) -> None:
+    if is_owned(places):
+        launch.stop(places)
+    tear_down(places, keep_caches=False, wait_s=10)
+
+
+def kill(client: LocalClient) -> None:
+    """As `kill -9` does it."""
+    pid = client.hello().pid
+    descriptor = os.pidfd_open(pid)
+    os.kill(pid, signal.SIGKILL)
+    os.close(descriptor)

@@ -1,0 +1,371 @@
+"""kubectl's verbs with `headrace` in its place, against a real supervisor, beside what the seeds print."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+import backends
+import pytest
+
+from headrace.cli.main import main
+from headrace.exits import ExitCode
+from headrace.local.client import LocalClient
+from headrace.local.database import Database
+from headrace.local.events import Events
+from headrace.local.places import Places
+from headrace.local.records import Reference
+from headrace.local.store import Store
+
+SEEDS = Path(__file__).parents[1] / "api" / "seeds"
+SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: mysecret}\nstringData: {id: topsecret}\n"
+DATASET = """apiVersion: data.fluid.io/v1alpha1
+kind: Dataset
+metadata: {name: NAME, finalizers: [FINALIZER]}
+spec: {mounts: [{mountPoint: "s3://bucket", name: images}]}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory):
+    folder = tmp_path_factory.mktemp("state")
+    with backends.backend(folder):
+        yield folder
+
+
+@pytest.fixture
+def namespace(folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A namespace of the test's own, in the backend of all tests of this file."""
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(folder))
+    return f"n{abs(hash(request.node.name)) % 10**8}"
+
+
+@pytest.fixture
+def headrace(namespace: str, capsys: pytest.CaptureFixture[str]):
+    """Runs a command; its code, output and talk."""
+
+    def run(*words: str, inside: bool = True) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main([*words, *(["-n", namespace] if inside else [])])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def write(tmp_path: Path, text: str, name: str = "file.yaml") -> str:
+    (tmp_path / name).write_text(text)
+    return str(tmp_path / name)
+
+
+def world(folder: Path) -> Store:
+    return Store(Database(folder / "local" / "objects.db"))
+
+
+def test_the_seeds_files_are_created_as_printed_there(headrace) -> None:
+    code, out, _ = headrace(
+        "create", "-f", str(SEEDS / "000-dataset.yaml"), "-f", str(SEEDS / "000-runtime.yaml")
+    )
+    assert code == 0
+    assert out == (
+        "secret/mysecret created\n"
+        "dataset.data.fluid.io/imagenet created\n"
+        "jindoruntime.data.fluid.io/imagenet created\n"
+    )
+    code, out, err = headrace("create", "-f", str(SEEDS / "000-runtime.yaml"))
+    assert (code, out) == (ExitCode.CONFIG, "")
+    assert 'jindoruntimes.data.fluid.io "imagenet" already exists' in err
+
+
+def test_apply_says_what_it_did(headrace, tmp_path) -> None:
+    file = write(tmp_path, DATASET.replace("NAME", "shop").replace(", finalizers: [FINALIZER]", ""))
+    said = [headrace("apply", "-f", file)[1] for _ in range(2)]
+    write(tmp_path, Path(file).read_text().replace("s3://bucket", "s3://other"))
+    said.append(headrace("apply", "-f", file)[1])
+    name = "dataset.data.fluid.io/shop"
+    assert said == [f"{name} created\n", f"{name} unchanged\n", f"{name} configured\n"]
+
+
+def test_apply_reads_standard_input_and_folders(headrace, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(SECRET))
+    assert headrace("apply", "-f", "-")[1] == "secret/mysecret created\n"
+    write(tmp_path, SECRET.replace("mysecret", "b"), "b.yaml")
+    write(tmp_path, SECRET.replace("mysecret", "a"), "a.yml")
+    write(tmp_path, "not yaml: [", "c.txt")
+    assert headrace("apply", "-f", str(tmp_path))[1] == "secret/a created\nsecret/b created\n"
+
+
+def test_every_fault_of_a_file_is_told_with_its_line(headrace, tmp_path) -> None:
+    text = DATASET.replace("NAME", "Shop").replace("mounts", "mount").replace(", finalizers: [FINALIZER]", "")
+    code, out, err = headrace("apply", "-f", write(tmp_path, text))
+    assert (code, out) == (ExitCode.CONFIG, "")
+    assert len(err.splitlines()) == 2
+    assert "did you mean 'mounts'?" in err
+    assert headrace("get", "dataset")[2].startswith("No resources found in n")
+
+
+def test_tables_are_those_of_the_seeds(headrace, folder, namespace) -> None:
+    headrace("apply", "-f", str(SEEDS / "000-dataset.yaml"), "-f", str(SEEDS / "000-runtime.yaml"))
+    store = world(folder)
+    now = datetime.now(UTC)
+    store.set_status(
+        store.need(Reference("Dataset", namespace, "imagenet")),
+        {
+            "ufsTotal": "143.67GiB",
+            "phase": "Bound",
+            "cacheStates": {"cached": "0.00B", "cacheCapacity": "648.00GiB", "cachedPercentage": "0.0%"},
+        },
+    )
+    phases = {"masterPhase": "Ready", "workerPhase": "Ready", "fusePhase": "Ready"}
+    store.set_status(store.need(Reference("JindoRuntime", namespace, "imagenet")), phases)
+    _, out, _ = headrace("get", "dataset")
+    head, row = out.splitlines()
+    assert head == "NAME       UFS TOTAL SIZE   CACHED   CACHE CAPACITY   CACHED PERCENTAGE   PHASE   AGE"
+    assert row.startswith(
+        "imagenet   143.67GiB        0.00B    648.00GiB        0.0%                Bound   "
+    )
+    _, out, _ = headrace("get", "jindoruntime")
+    head, row = out.splitlines()
+    assert head == "NAME       MASTER PHASE   WORKER PHASE   FUSE PHASE   AGE"
+    assert row.startswith("imagenet   Ready          Ready          Ready        ")
+    assert (datetime.now(UTC) - now).total_seconds() < 60
+
+
+def test_objects_are_shown_in_every_form(headrace, tmp_path) -> None:
+    headrace(
+        "apply",
+        "-f",
+        write(tmp_path, DATASET.replace("NAME", "shop").replace(", finalizers: [FINALIZER]", "")),
+    )
+    assert headrace("get", "dataset/shop", "-o", "name")[1] == "dataset.data.fluid.io/shop\n"
+    assert headrace("get", "dataset", "shop", "-o", "jsonpath={.spec.mounts[0].name}")[1] == "images\n"
+    one = json.loads(headrace("get", "dataset", "shop", "-o", "json")[1])
+    assert (one["kind"], one["spec"]["mounts"][0]["mountPoint"]) == ("Dataset", "s3://bucket")
+    several = json.loads(headrace("get", "datasets,pv", "-o", "json")[1])
+    assert (several["kind"], [each["kind"] for each in several["items"]]) == ("List", ["Dataset"])
+    text = headrace("get", "dataset", "shop", "-o", "yaml")[1]
+    assert text.startswith("apiVersion: data.fluid.io/v1alpha1\nkind: Dataset\nmetadata:\n  name: shop\n")
+    assert headrace("apply", "-f", write(tmp_path, text, "again.yaml"))[0] == 0
+
+
+def test_values_of_secrets_show_only_when_asked_for(headrace, tmp_path) -> None:
+    headrace("apply", "-f", write(tmp_path, SECRET))
+    coded = "dG9wc2VjcmV0"
+    for words in (
+        ("get", "secret", "mysecret", "-o", "yaml"),
+        ("get", "secret", "-o", "json"),
+        ("describe", "secret"),
+    ):
+        _, out, err = headrace(*words)
+        assert "id" in out
+        assert coded not in out + err
+        assert "topsecret" not in out + err
+    assert coded in headrace("get", "secret", "mysecret", "-o", "yaml", "--reveal-secrets")[1]
+    assert headrace("get", "secret")[1].splitlines()[1].split()[:3] == ["mysecret", "Opaque", "1"]
+    stars = headrace("get", "secret", "mysecret", "-o", "yaml")[1]
+    code, _, err = headrace("apply", "-f", write(tmp_path, stars, "stars.yaml"))
+    assert code == ExitCode.CONFIG
+    assert "is not base64" in err
+
+
+def test_describe_has_every_field_and_the_events(headrace, folder, namespace, tmp_path) -> None:
+    headrace(
+        "apply",
+        "-f",
+        write(tmp_path, DATASET.replace("NAME", "shop").replace(", finalizers: [FINALIZER]", "")),
+    )
+    database = Database(folder / "local" / "objects.db")
+    record = Store(database).need(Reference("Dataset", namespace, "shop"))
+    assert headrace("describe", "dataset", "shop")[1].splitlines()[-1].split() == ["Events:", "<none>"]
+    Events(database).add(record, "Warning", "SecretMissing", "Secret keys is not there")
+    database.close()
+    lines = headrace("describe", "dataset/shop")[1].splitlines()
+    assert lines[:6] == [
+        "Name:         shop",
+        f"Namespace:    {namespace}",
+        "Labels:       <none>",
+        "Annotations:  <none>",
+        "API Version:  data.fluid.io/v1alpha1",
+        "Kind:         Dataset",
+    ]
+    assert "    Mount Point:  s3://bucket" in lines
+    assert lines[-1].split(maxsplit=4) == [
+        "Warning",
+        "SecretMissing",
+        lines[-1].split()[2],
+        "headrace",
+        "Secret keys is not there",
+    ]
+    _, out, _ = headrace("events", "--for", "dataset/shop")
+    assert out.splitlines()[0].split("   ")[0] == "LAST SEEN"
+    assert out.splitlines()[1].split()[1:4] == ["Warning", "SecretMissing", "dataset/shop"]
+
+
+def test_deletions_are_told_and_waited_for(headrace, folder, namespace, tmp_path) -> None:
+    headrace("apply", "-f", write(tmp_path, DATASET.replace("NAME", "shop").replace("FINALIZER", "planner")))
+    assert headrace("delete", "dataset", "shop", "--no-wait") == (
+        0,
+        'dataset.data.fluid.io "shop" deleted\n',
+        "",
+    )
+    code, _, err = headrace("delete", "dataset", "shop", "--timeout", "10ms")
+    assert code == ExitCode.UNREACHABLE
+    assert "timed out waiting for the condition on datasets/shop" in err
+    store = world(folder)
+    finish = threading.Timer(
+        0.3, lambda: store.set_finalizers(store.need(Reference("Dataset", namespace, "shop")), [])
+    )
+    finish.start()
+    assert headrace("wait", "--for=delete", "dataset/shop") == (
+        0,
+        "dataset.data.fluid.io/shop condition met\n",
+        "",
+    )
+    finish.join()
+    code, _, err = headrace("delete", "dataset", "shop")
+    assert code == ExitCode.NOT_FOUND
+    assert 'datasets.data.fluid.io "shop" not found' in err
+    assert headrace("delete", "dataset", "shop", "--ignore-not-found") == (0, "", "")
+
+
+def test_a_file_takes_away_what_it_brought(headrace) -> None:
+    files = ("-f", str(SEEDS / "000-dataset.yaml"))
+    headrace("apply", *files)
+    assert (
+        headrace("delete", *files)[1]
+        == 'secret "mysecret" deleted\ndataset.data.fluid.io "imagenet" deleted\n'
+    )
+    assert headrace("get", "dataset,secret")[1] == ""
+
+
+def test_wait_returns_when_the_condition_is_met(headrace, folder, namespace, tmp_path) -> None:
+    headrace(
+        "apply",
+        "-f",
+        write(tmp_path, DATASET.replace("NAME", "shop").replace(", finalizers: [FINALIZER]", "")),
+    )
+    code, _, err = headrace("wait", "--for=condition=Ready", "dataset/shop", "--timeout=0s")
+    assert (code, err.splitlines()[0]) == (6, "error: timed out waiting for the condition on datasets/shop")
+    store = world(folder)
+    status = {"phase": "Bound", "conditions": [{"type": "Ready", "status": "True"}]}
+    ready = threading.Timer(
+        0.3, lambda: store.set_status(store.need(Reference("Dataset", namespace, "shop")), status)
+    )
+    ready.start()
+    assert headrace("wait", "--for=condition=Ready", "dataset/shop")[0] == 0
+    assert headrace("wait", "--for=jsonpath={.status.phase}=Bound", "dataset", "shop")[0] == 0
+    assert headrace("wait", "--for=condition=Ready", "dataset/none")[0] == ExitCode.NOT_FOUND
+    ready.join()
+
+
+def test_runtimes_are_scaled(headrace) -> None:
+    headrace("apply", "-f", str(SEEDS / "000-runtime.yaml"))
+    said = headrace("scale", "--replicas=2", "jindoruntime/imagenet")
+    assert said == (0, "jindoruntime.data.fluid.io/imagenet scaled\n", "")
+    assert headrace("get", "jindo", "imagenet", "-o", "jsonpath={.spec.replicas}")[1] == "2\n"
+    assert headrace("scale", "--replicas=2", "--current-replicas=7", "jindo/imagenet")[0] == ExitCode.BUSY
+
+
+def test_all_namespaces_show_theirs(headrace, namespace, tmp_path) -> None:
+    headrace("apply", "-f", write(tmp_path, SECRET))
+    lines = headrace("get", "secret", "-A", inside=False)[1].splitlines()
+    assert lines[0].split()[:2] == ["NAMESPACE", "NAME"]
+    assert [namespace, "mysecret"] in [line.split()[:2] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("get", "datset"), "did you mean 'dataset'?"),
+        (("get",), "headrace get dataset imagenet"),
+        (("get", "dataset", "-o", "table"), "known are"),
+        (("wait", "dataset/x", "--for", "luck"), "--for takes"),
+        (("wait", "dataset/x", "--for", "delete", "--timeout", "soon"), "30s, 5m or 1h30m"),
+        (("delete", "dataset"), "say --all"),
+        (("apply", "-f", "/none.yaml"), "is not there"),
+        (("scale", "jindo/x"), "--replicas=4"),
+    ],
+)
+def test_wrong_words_end_in_one_line_with_a_hint(headrace, words, hint) -> None:
+    code, out, err = headrace(*words)
+    assert (code in (ExitCode.CONFIG, ExitCode.NOT_FOUND), out) == (True, "")
+    assert hint in err
+    assert len(err.splitlines()) <= 2
+
+
+def test_without_a_backend_the_hint_says_how_to_start_one(capsys, monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path))
+    assert main(["get", "dataset"]) == ExitCode.NOT_FOUND
+    assert "headrace up" in capsys.readouterr().err
+
+
+def test_a_watcher_is_told_of_changes(namespace, folder, headrace, tmp_path) -> None:
+    client = LocalClient(Places(folder / "local"))
+    since = client.objects(["Dataset"]).resource_version
+    watch = client.watch(["Dataset"], since=since, namespace=namespace)
+    assert next(watch) is None
+    headrace(
+        "apply",
+        "-f",
+        write(tmp_path, DATASET.replace("NAME", "shop").replace(", finalizers: [FINALIZER]", "")),
+    )
+    seen = next(each for each in watch if each is not None)
+    assert (seen.type, seen.object["metadata"]["name"]) == ("ADDED", "shop")
+    headrace("delete", "dataset", "shop")
+    assert next(each for each in watch if each is not None).type == "DELETED"
+    watch.close()
+
+
+def test_a_watched_table_goes_on_below_its_titles(namespace, folder, headrace, tmp_path) -> None:
+    """The real command, since only a process can be interrupted."""
+    headrace("apply", "-f", write(tmp_path, SECRET))
+    command = [sys.executable, "-P", "-m", "headrace.cli.main", "get", "secret", "-w", "-n", namespace]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        lines = [process.stdout.readline() for _ in range(2)]
+        headrace("apply", "-f", write(tmp_path, SECRET.replace("mysecret", "short")))
+        lines.append(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == ExitCode.INTERRUPTED
+    assert [line.split()[:2] for line in lines] == [
+        ["NAME", "TYPE"],
+        ["mysecret", "Opaque"],
+        ["short", "Opaque"],
+    ]
+    assert len({line.index("O" if "Opaque" in line else "TYPE") for line in lines}) == 1
+
+
+def test_status_shows_nodes_and_objects(headrace, tmp_path) -> None:
+    headrace("apply", "-f", write(tmp_path, SECRET))
+    _, out, _ = headrace("status", "--local", inside=False)
+    assert out.startswith("local backend\n  supervisor  process ")
+    assert [line.split()[:2] for line in out.splitlines() if line.startswith("node-")] == [
+        ["node-1", "Ready"]
+    ]
+    assert headrace("status", inside=False)[1] == out
+    status = json.loads(headrace("status", "--local", "--json", inside=False)[1])
+    assert status["nodes"][0]["labels"] == {"kubernetes.io/hostname": "node-1"}
+    assert status["objects"]["Secret"] >= 1
+
+
+def test_logs_of_a_dataset_without_processes_say_so(headrace) -> None:
+    code, _, err = headrace("logs", "dataset/imagenet")
+    assert code == ExitCode.NOT_FOUND
+    assert "has no process" in err
+
+
+def test_the_nfs_volume_of_the_seeds_is_bound_as_printed_there(headrace, namespace) -> None:
+    said = headrace("create", "-f", str(SEEDS / "003-nfs.yaml"))
+    assert said[1] == "persistentvolume/nfs-imagenet created\npersistentvolumeclaim/nfs-imagenet created\n"
+    assert headrace("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/nfs-imagenet")[0] == 0
+    volume, claim = headrace("get", "pv,pvc")[1].split("\n\n")
+    assert volume.splitlines()[1].split()[:-1] == [
+        "persistentvolume/nfs-imagenet", "150Gi", "ROX", "Retain", "Bound", f"{namespace}/nfs-imagenet", "nfs",
+    ]  # fmt: skip
+    assert claim.splitlines()[1].split()[:-1] == [
+        "persistentvolumeclaim/nfs-imagenet", "Bound", "nfs-imagenet", "150Gi", "ROX", "nfs",
+    ]  # fmt: skip

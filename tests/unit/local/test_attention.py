@@ -1,0 +1,107 @@
+"""Which dataset is looked at, and when."""
+
+from __future__ import annotations
+
+import asyncio
+
+from headrace.local.attention import Attention, pause_after
+from headrace.local.reconciler import NextLook
+from headrace.local.records import Reference
+
+
+class Scripted:
+    """Notes who was looked at; `answers` are given in turn, an exception is raised."""
+
+    def __init__(self, *answers) -> None:
+        self.looks: list[tuple[str, str]] = []
+        self.running = self.most_running = 0
+        self.answers = list(answers)
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.looked = asyncio.Queue()
+
+    def concerned(self, changed: Reference):
+        return [(changed.namespace, changed.name)]
+
+    async def reconcile(self, namespace: str, name: str) -> NextLook:
+        self.looks.append((namespace, name))
+        self.running += 1
+        self.most_running = max(self.running, self.most_running)
+        await self.gate.wait()
+        await asyncio.sleep(0)
+        self.running -= 1
+        answer = self.answers.pop(0) if self.answers else NextLook()
+        self.looked.put_nowait(name)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def close(self) -> None: ...
+
+
+def test_a_dataset_that_changes_during_its_look_is_looked_at_once_more() -> None:
+    async def run() -> None:
+        scripted = Scripted()
+        attention = Attention(scripted)
+        scripted.gate.clear()
+        attention.look_at([("default", "a")])
+        await asyncio.sleep(0.01)
+        for _ in range(5):
+            attention.look_at([("default", "a")])
+        scripted.gate.set()
+        await scripted.looked.get()
+        await scripted.looked.get()
+        await asyncio.sleep(0.01)
+        assert scripted.looks == [("default", "a")] * 2
+        assert scripted.most_running == 1
+        await attention.close()
+
+    asyncio.run(run())
+
+
+def test_datasets_are_looked_at_beside_each_other() -> None:
+    async def run() -> None:
+        scripted = Scripted()
+        attention = Attention(scripted)
+        scripted.gate.clear()
+        attention.look_at([("default", str(number)) for number in range(20)])
+        await asyncio.sleep(0.01)
+        assert 1 < scripted.most_running < 20
+        scripted.gate.set()
+        for _ in range(20):
+            await scripted.looked.get()
+        assert len(set(scripted.looks)) == 20
+        await attention.close()
+
+    asyncio.run(run())
+
+
+def test_a_dataset_is_looked_at_again_when_it_wishes() -> None:
+    async def run() -> None:
+        scripted = Scripted(NextLook(0.01), NextLook(0.01))
+        attention = Attention(scripted)
+        attention.look_at([("default", "a")])
+        for _ in range(3):
+            await scripted.looked.get()
+        await attention.close()
+
+    asyncio.run(run())
+
+
+def test_a_look_that_fails_is_tried_again_and_hinders_nobody() -> None:
+    async def run() -> None:
+        scripted = Scripted(RuntimeError("broken"))
+        attention = Attention(scripted)
+        attention.look_at([("default", "a")])
+        await scripted.looked.get()
+        attention.look_at([("default", "b")])
+        assert await scripted.looked.get() == "b"
+        assert await scripted.looked.get() == "a"
+        await attention.close()
+
+    asyncio.run(run())
+
+
+def test_pauses_grow_and_end() -> None:
+    assert [pause_after(number) for number in (1, 2, 3)] == [0.5, 1.0, 2.0]
+    assert pause_after(1000) == 60.0

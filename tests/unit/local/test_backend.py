@@ -1,0 +1,329 @@
+"""The backend as a whole: it comes up, outlives kills, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import backends
+import pytest
+
+from headrace.cli.main import main
+from headrace.errors import HeadraceError, MissingFileError, RefusedError
+from headrace.local.client import LocalClient
+from headrace.local.database import Database
+from headrace.local.folders import Folders
+from headrace.local.marks import marked_processes
+from headrace.local.messages import Declaration, NodesWish
+from headrace.local.nodes import Nodes
+from headrace.local.ownership import is_owned, owning
+from headrace.local.places import Places
+from headrace.local.roles import RoleOrder, Roles
+from headrace.local.teardown import tear_down
+from headrace.netns.namespaces import can_make_namespaces, namespaces
+from headrace.settings.environment import Environment
+
+needs_root = pytest.mark.skipif(not can_make_namespaces(), reason="network namespaces need root")
+DATASET = {
+    "apiVersion": "data.fluid.io/v1alpha1",
+    "kind": "Dataset",
+    "metadata": {"name": "shop"},
+    "spec": {"mounts": [{"mountPoint": "s3://bucket", "name": "images"}]},
+}
+
+
+@pytest.fixture
+def places(tmp_path: Path):
+    places = Places(tmp_path / "local")
+    yield places
+    backends.take_down(places)
+
+
+def ours(instance: str) -> list[str]:
+    """What the kernel has of a backend: its namespaces and links."""
+    links = subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True).stdout
+    found = [name for name in namespaces() if instance in name] if can_make_namespaces() else []
+    return found + [line for line in links.splitlines() if instance in line]
+
+
+def instance_of(places: Places) -> str:
+    database = Database(places.database)
+    database.close()
+    return database.instance
+
+
+def role(tmp_path: Path, node: str = "node-1") -> RoleOrder:
+    command = (sys.executable, "-c", "import time; time.sleep(600)")
+    log = str(tmp_path / "role.log")
+    return RoleOrder("default.shop.worker-0", "default", "shop", "worker", node, command, log)
+
+
+def test_declarations_outlive_a_kill_and_the_next_up(places: Places) -> None:
+    backends.bring_up(places)
+    client = LocalClient(places)
+    (outcome,) = client.declare(Declaration(verb="apply", objects=(DATASET,)))
+    backends.kill(client)
+    with pytest.raises(MissingFileError, match="not up"):
+        while True:
+            client.objects(["Dataset"])
+    backends.bring_up(places)
+    (item,) = client.objects(["Dataset"]).items
+    assert item == outcome.document
+
+
+def test_up_again_adds_nodes_and_changes_nothing_else(places: Places) -> None:
+    backends.bring_up(places, 1)
+    before = LocalClient(places).status()
+    backends.bring_up(places, 3)
+    backends.bring_up(places, 2)
+    after = LocalClient(places).status()
+    assert (after.pid, after.nodes[0]) == (before.pid, before.nodes[0])
+    assert [node.name for node in after.nodes] == ["node-1", "node-2", "node-3"]
+    assert len({node.address for node in after.nodes}) == 3
+
+
+def test_two_ups_at_the_same_time_start_one_supervisor(places: Places) -> None:
+    program = (
+        "import sys; from pathlib import Path; import backends; from headrace.local.places import Places; "
+        "backends.bring_up(Places(Path(sys.argv[1])))"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(backends.__file__).parent), *sys.path]),
+    }
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(places.folder)], env=environment, stderr=subprocess.PIPE
+        )
+        for _ in range(2)
+    ]
+    talk = [process.communicate()[1].decode() for process in both]
+    assert [process.returncode for process in both] == [0, 0], talk
+    assert LocalClient(places).hello().pid
+
+
+def test_nobody_else_may_ask(places: Places) -> None:
+    backends.bring_up(places)
+    assert stat.S_IMODE(places.socket.stat().st_mode) == 0o600
+    assert stat.S_IMODE(places.folder.stat().st_mode) == 0o700
+    if os.geteuid() != 0:
+        return
+    for path in (places.folder, *places.folder.parents):
+        if path.is_relative_to("/tmp"):
+            os.chmod(path, stat.S_IMODE(path.stat().st_mode) | 0o005)
+    os.chmod(places.socket, 0o666)
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(65534)
+        try:
+            LocalClient(places).hello()
+        except RefusedError:
+            os._exit(7)
+        except BaseException:
+            os._exit(8)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+
+
+def test_what_is_no_request_is_an_answer(places: Places) -> None:
+    backends.bring_up(places)
+
+    def asked(request: bytes) -> bytes:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(places.socket))
+            connection.sendall(request)
+            return b"".join(iter(lambda: connection.recv(65536), b""))
+
+    head = b"HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 9\r\n\r\n"
+    assert b'"kind":"Config"' in asked(b"POST /v1/declare " + head + b'{"a": "b"')
+    assert b'"kind":"Config"' in asked(b"GET /v1/objects?kinds=Pod " + head + b" " * 9)
+    assert b"404" in asked(b"GET /v2/hello " + head + b" " * 9)
+    assert b"400" in asked(b"\x00\x01\x02\r\n\r\n")
+    assert LocalClient(places).hello().pid
+
+
+@needs_root
+def test_nodes_reach_each_other_and_this_machine(places: Places) -> None:
+    backends.bring_up(places, 2)
+    database = Database(places.database)
+    nodes = Nodes(database, places.nodes)
+    first, second = nodes.all()
+    with socket.create_server((nodes.network().host_address, 0)) as here:
+        port = here.getsockname()[1]
+        program = f"import socket; socket.create_connection(('{nodes.network().host_address}', {port}))"
+        assert subprocess.run([*first.prefix, sys.executable, "-c", program], check=False).returncode == 0
+    listen = f"import socket; s = socket.create_server(('{second.address}', 7000)); print(1, flush=True); s.accept()"
+    with subprocess.Popen([*second.prefix, sys.executable, "-c", listen], stdout=subprocess.PIPE) as server:
+        server.stdout.readline()
+        program = f"import socket; socket.create_connection(('{second.address}', 7000))"
+        assert subprocess.run([*first.prefix, sys.executable, "-c", program], check=False).returncode == 0
+    database.close()
+
+
+@needs_root
+def test_links_are_limited(places: Places) -> None:
+    from headrace.local import launch
+
+    wish = NodesWish(
+        count=1, link_bits_per_s=10**8, labels={"disk": "ssd"}, labels_of={"node-1": {"gpu": "v100"}}
+    )
+    (node,) = launch.bring_up(places, wish, Environment.current(), release="test").nodes
+    shown = subprocess.run(
+        ["tc", "-n", node.namespace, "qdisc", "show"], capture_output=True, text=True, check=True
+    )
+    assert "rate 100Mbit" in shown.stdout
+    assert node.labels == {"kubernetes.io/hostname": "node-1", "disk": "ssd", "gpu": "v100"}
+
+
+def test_an_ordinary_user_has_nodes_on_loopback(tmp_path: Path) -> None:
+    """A user namespace without rights: what the kernel allows there, it allows any user."""
+    become = ["unshare", "--user"] if os.geteuid() == 0 else []
+    if subprocess.run([*become, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("this kernel gives no user namespaces")
+
+    def headrace(*words: str) -> str:
+        command = [*become, sys.executable, "-P", "-m", "headrace.cli.main", *words]
+        environment = {**os.environ, "HEADRACE_STATE_DIR": str(tmp_path)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    said = headrace("up", "--nodes", "2", "--link", "1Gbit")
+    assert "2 nodes (node-1 … node-2), plain processes on 127.18." in said
+    assert "warning: the links are not limited" in said
+    assert "No resources found" in headrace("get", "dataset")
+    headrace("down")
+    assert not (tmp_path / "local").exists()
+
+
+def test_down_leaves_nothing_behind(places: Places, tmp_path: Path) -> None:
+    """Also when the supervisor was killed before, and roles run without it."""
+    backends.bring_up(places, 2)
+    instance = instance_of(places)
+    backends.kill(LocalClient(places))
+    with owning(places, wait_s=10):
+        database = Database(places.database)
+        node = Nodes(database, places.nodes).all()[0]
+        cache = Folders(database).make(tmp_path / "disk" / "cache")
+        (cache / "block").write_bytes(b"x")
+
+        async def start() -> None:
+            roles = Roles(database, Environment.current())
+            roles.start(role(tmp_path), node.prefix)
+            roles.close()
+
+        asyncio.run(start())
+        database.close()
+    assert len(marked_processes(instance)) == 1
+    assert tear_down(places, keep_caches=False, wait_s=10) == []
+    reap()
+    assert marked_processes(instance) == []
+    assert ours(instance) == []
+    assert {path.name for path in tmp_path.iterdir()} <= {"private", "role.log"}
+
+
+def test_down_keeps_caches_when_asked(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path))
+    places = Places(tmp_path / "local")
+    assert main(["up"]) == 0
+    assert "the local backend is up: 1 node" in capsys.readouterr().err
+    database = Database(places.database)
+    inside = Folders(database).make(places.nodes / "node-1" / "cache")
+    database.close()
+    (inside / "block").write_bytes(b"x")
+    assert main(["down", "--keep-cache"]) == 0
+    assert f"kept {inside}" in capsys.readouterr().err
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [inside / "block"]
+    assert not is_owned(places)
+
+
+@needs_root
+@pytest.mark.slow
+@pytest.mark.root
+def test_a_setup_killed_at_any_step_is_finished_or_taken_away(tmp_path: Path, monkeypatch) -> None:
+    """Kills the supervisor at each of its calls of `ip`. Costs half a minute: each step is a setup of its own."""
+    for step in range(1, 100):
+        places = Places(tmp_path / str(step) / "local")
+        with monkeypatch.context() as patched:
+            patched.setenv("PATH", f"{killing_ip(tmp_path, step)}{os.pathsep}{os.environ['PATH']}")
+            try:
+                backends.bring_up(places)
+            except HeadraceError as error:
+                assert "before it was ready" in error.message
+                finished = False
+            else:
+                finished = True
+        instance = instance_of(places)
+        if step % 2 and not finished:
+            backends.bring_up(places)
+            (node,) = LocalClient(places).status().nodes
+            assert node.state == "Ready"
+        backends.take_down(places)
+        assert ours(instance) == []
+        assert not places.folder.exists()
+        if finished:
+            break
+    assert step > 10
+
+
+@needs_root
+@pytest.mark.slow
+@pytest.mark.root
+def test_a_teardown_killed_at_any_step_is_finished_by_the_next(tmp_path: Path) -> None:
+    """Kills `down` at each of its calls of `ip`. Costs seconds: each step is a setup of its own."""
+    for step in range(1, 100):
+        places = Places(tmp_path / "local")
+        backends.bring_up(places)
+        instance = instance_of(places)
+        path = f"{killing_ip(tmp_path, step)}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "HEADRACE_STATE_DIR": str(tmp_path)}
+        command = [sys.executable, "-P", "-m", "headrace.cli.main", "down"]
+        code = subprocess.run(command, env=environment, capture_output=True, check=False).returncode
+        assert code in (0, -signal.SIGKILL)
+        backends.take_down(places)
+        assert ours(instance) == []
+        assert not places.folder.exists()
+        if code == 0:
+            break
+    assert step > 2
+
+
+def killing_ip(tmp_path: Path, step: int) -> Path:
+    """A folder with an `ip` that does its work, and kills who called it at the given call."""
+    real = subprocess.run(["which", "ip"], capture_output=True, text=True, check=True).stdout.strip()
+    folder = tmp_path / f"bin-{step}"
+    folder.mkdir(exist_ok=True)
+    count, program = folder / "count", folder / "ip"
+    count.write_text("0")
+    program.write_text(
+        "#!/bin/sh\n"
+        f"n=$(($(cat {count}) + 1)); echo $n > {count}\n"
+        f'if [ $n = {step} ]; then {real} "$@"; kill -9 $PPID; exit 1; fi\n'
+        f'exec {real} "$@"\n'
+    )
+    program.chmod(0o755)
+    return folder
+
+
+def reap() -> None:
+    """Children of this process that were killed by number count as processes until they are waited for."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return
+
+
+def test_a_supervisor_that_hangs_is_ended_by_down(places: Places, monkeypatch) -> None:
+    from headrace.local import launch
+
+    backends.bring_up(places)
+    os.kill(LocalClient(places).hello().pid, signal.SIGSTOP)
+    launch.stop(places, wait_s=1)
+    assert not is_owned(places)

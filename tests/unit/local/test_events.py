@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.local import events
+from headrace.local.events import Events
+from headrace.local.records import Reference
+
+
+@pytest.fixture
+def record(store):
+    with store.changing() as writer:
+        return writer.create(Reference("Dataset", "default", "imagenet"), {"spec": {}})
+
+
+def test_the_same_event_again_is_counted(database, clock, record) -> None:
+    log = Events(database, clock)
+    log.add(record, "Warning", "SecretMissing", "Secret keys is not there")
+    clock.move(90)
+    log.add(record, "Warning", "SecretMissing", "Secret keys is not there")
+    log.add(record, "Normal", "Bound", "it is bound")
+    again, bound = log.select()
+    assert (again.count, (again.last - again.first).total_seconds()) == (2, 90)
+    assert bound.count == 1
+    assert log.select("other") == []
+    assert log.select(None, record.reference) == [again, bound]
+
+
+def test_old_events_make_room(database, clock, record, monkeypatch) -> None:
+    monkeypatch.setattr(events, "KEPT", 3)
+    log = Events(database, clock)
+    for number in range(5):
+        clock.move(1)
+        log.add(record, "Normal", "Step", f"step {number}")
+    assert [event.message for event in log.select()] == ["step 2", "step 3", "step 4"]
+
+
+def test_a_long_message_is_cut(database, clock, record) -> None:
+    log = Events(database, clock)
+    log.add(record, "Normal", "Long", "x" * 5000)
+    assert len(log.select()[0].message) == events.LONGEST_MESSAGE

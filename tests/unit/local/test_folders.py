@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.local.folders import Folders, remove_tree
+
+
+def test_what_was_made_goes_and_what_was_there_stays(database, tmp_path) -> None:
+    folders, found = Folders(database), tmp_path / "found"
+    found.mkdir()
+    made = folders.make(tmp_path / "disk" / "cache" / "node-1")
+    folders.make(found)
+    for folder in (made, found):
+        (folder / "block").write_bytes(b"x")
+    (tmp_path / "disk" / "theirs").write_text("kept")
+    folders.remove(keep=False)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["disk", "found"]
+    assert list(found.iterdir()) == []
+    assert [path.name for path in (tmp_path / "disk").iterdir()] == ["theirs"]
+
+
+def test_a_folder_with_files_of_others_is_refused(database, tmp_path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "one.jpg").touch()
+    with pytest.raises(ConfigError, match="not empty, and not of this backend"):
+        Folders(database).make(tmp_path / "photos")
+    Folders(database).remove(keep=False)
+    assert (tmp_path / "photos" / "one.jpg").exists()
+
+
+def test_our_own_folder_is_taken_again_with_what_is_in_it(database, tmp_path) -> None:
+    cache = Folders(database).make(tmp_path / "cache")
+    (cache / "block").touch()
+    assert Folders(database).make(cache) == cache
+    assert (cache / "block").exists()
+
+
+def test_kept_caches_are_left(database, tmp_path) -> None:
+    folders = Folders(database)
+    cache = folders.make(tmp_path / "cache")
+    (cache / "block").touch()
+    assert folders.caches() == [cache]
+    folders.remove(keep=True)
+    assert (cache / "block").exists()
+
+
+def test_a_tree_goes_but_for_what_is_kept(tmp_path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "theirs").mkdir(parents=True)
+    tree = tmp_path / "tree"
+    (tree / "a" / "cache").mkdir(parents=True)
+    (tree / "b").mkdir()
+    (tree / "link").symlink_to(outside)
+    remove_tree(tree, keep=[tree / "a" / "cache"])
+    assert (tree / "a" / "cache").is_dir()
+    assert [path.name for path in tree.iterdir()] == ["a"]
+    assert (outside / "theirs").is_dir()
