@@ -4,8 +4,8 @@ become part of every dataset.
 
 from __future__ import annotations
 
-from headrace.engine.options import secret_variables
 from headrace.settings.environment import TOKEN_VARIABLE, Environment
+from headrace.settings.origin_options import secret_variables
 
 _PREFIX = "HEADRACE_"
 _KEPT = frozenset({"HEADRACE_RUNTIME_DIR", "HEADRACE_STATE_DIR", "HEADRACE_CACHE_DIR", "HEADRACE_DEBUG"})
