@@ -56,6 +56,7 @@ class Shelf:
         self._held: dict[int, Held] = {}
         self._lock = asyncio.Lock()
         self.refresh_error: str | None = None
+        self.refresh_error_kind: str | None = None
 
     @property
     def newest(self) -> Held | None:
@@ -90,9 +91,9 @@ class Shelf:
                 path, refreshed = await asyncio.to_thread(self._lister.take)
                 held = await asyncio.to_thread(self._hold, path)
             except HeadraceError as error:
-                self.refresh_error = error.message
+                self.refresh_error, self.refresh_error_kind = error.message, error.kind
                 raise
-            self.refresh_error = None
+            self.refresh_error = self.refresh_error_kind = None
             self._held[held.note.version] = held
             for version in sorted(self._held)[:-KEPT]:
                 del self._held[version]

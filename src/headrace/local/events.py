@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,21 +48,8 @@ class Events:
         source: str = "headrace",
     ) -> None:
         """Notes that something happened to an object. `message` holds no secret."""
-        reference, now = record.reference, format_time(self._clock().replace(microsecond=0))
-        told = (kind_of_event, reason, message[:LONGEST_MESSAGE], source)
-        key = (reference.kind, reference.namespace, reference.name, record.uid, *told)
         with self._database.transaction() as connection:
-            connection.execute(
-                "INSERT INTO events (kind, namespace, name, uid, type, reason, message, source, count, first, last) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?) "
-                "ON CONFLICT DO UPDATE SET count = count + 1, last = excluded.last",
-                (*key, now, now),
-            )
-            connection.execute(
-                "DELETE FROM events WHERE id IN "
-                "(SELECT id FROM events ORDER BY last DESC, id DESC LIMIT -1 OFFSET ?)",
-                (KEPT,),
-            )
+            note_event(connection, record, (kind_of_event, reason, message, source), self._clock())
 
     def select(self, namespace: str | None = None, reference: Reference | None = None) -> list[Event]:
         """Those of all objects, of a namespace, or of one object; the latest last."""
@@ -74,6 +62,25 @@ class Events:
             if (namespace is None or event.reference.namespace in ("", namespace))
             and (reference is None or event.reference == reference)
         ]
+
+
+def note_event(
+    connection: sqlite3.Connection, record: Record, told: tuple[str, str, str, str], now: datetime
+) -> None:
+    """Notes type, reason, message and source of an event, within a transaction."""
+    reference, when = record.reference, format_time(now.replace(microsecond=0))
+    kind_of_event, reason, message, source = told
+    key = (reference.kind, reference.namespace, reference.name, record.uid)
+    connection.execute(
+        "INSERT INTO events (kind, namespace, name, uid, type, reason, message, source, count, first, last) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?) "
+        "ON CONFLICT DO UPDATE SET count = count + 1, last = excluded.last",
+        (*key, kind_of_event, reason, message[:LONGEST_MESSAGE], source, when, when),
+    )
+    connection.execute(
+        "DELETE FROM events WHERE id IN (SELECT id FROM events ORDER BY last DESC, id DESC LIMIT -1 OFFSET ?)",
+        (KEPT,),
+    )
 
 
 def _event(row: tuple[str, str, str, str, str, str, str, int, str, str]) -> Event:

@@ -73,6 +73,27 @@ class Folders:
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM folders")
 
+    def drop(self, path: Path) -> None:
+        """Takes away one folder that was made here, and what was made above it, as far as it is empty again."""
+        part = self._all().get(path)
+        if part is Part.MADE:
+            remove_tree(path)
+        elif part is Part.FOUND:
+            _empty(path)
+        self._strike(path)
+        for above in path.parents:
+            if self._all().get(above) is not Part.ABOVE:
+                break
+            try:
+                above.rmdir()
+            except OSError:
+                break
+            self._strike(above)
+
+    def _strike(self, path: Path) -> None:
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM folders WHERE path = ?", (str(path),))
+
     def _take(self, path: Path) -> None:
         if any(path.iterdir()):
             raise ConfigError.of(

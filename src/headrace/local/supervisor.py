@@ -48,6 +48,7 @@ class World:
 
     def __init__(self, database: Database, places: Places, environment: Environment) -> None:
         self.places = places
+        self.database = database
         self.environment = environment
         self.store = Store(database)
         self.events = Events(database)
@@ -173,4 +174,7 @@ def main(make: MakeReconciler = lambda _: Idle()) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # Here, since it builds on the world that this module describes.
+    from headrace.local.reconcile.loop import DatasetReconciler
+
+    sys.exit(main(DatasetReconciler))

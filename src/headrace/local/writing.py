@@ -11,6 +11,7 @@ from typing import Any
 
 from headrace.api.times import format_time
 from headrace.errors import ConfigError
+from headrace.local.events import note_event
 from headrace.local.records import Content, Record, Reference, already_there, conflict, missing
 
 KEPT_CHANGES = 10_000
@@ -107,6 +108,10 @@ class Writer:
         if record.deleted is None:
             self._update(record, "deleted = ?, generation = generation + 1", format_time(self._now))
         return self.need(reference)
+
+    def note_event(self, record: Record, kind_of_event: str, reason: str, message: str) -> None:
+        """Tells people of something that happened to the object. `message` holds no secret."""
+        note_event(self._connection, record, (kind_of_event, reason, message, "headrace"), self._now)
 
     def _same(self, record: Record) -> Record:
         present = self.get(record.reference)

@@ -1,0 +1,40 @@
+"""Claims as the planner sees them: the folder or export behind each, and the nodes that have it."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from headrace.api.core import PersistentVolume, PersistentVolumeClaim
+from headrace.local.reconcile.scene import Scene
+from headrace.plan.observed import ClaimFacts, ClaimState
+
+
+def claim_facts(scene: Scene) -> dict[str, ClaimFacts]:
+    """All claims of the namespace. Every virtual node sees the folders of this machine."""
+    return {
+        record.reference.name: _facts(cast("PersistentVolumeClaim", record.thing()), scene)
+        for record in scene.of("PersistentVolumeClaim")
+    }
+
+
+def _facts(claim: PersistentVolumeClaim, scene: Scene) -> ClaimFacts:
+    name = claim.spec.volume_name
+    phase = claim.status.phase if claim.status else None
+    if not name or phase != "Bound":
+        return ClaimFacts(ClaimState.PENDING, message="no PersistentVolume fits it yet")
+    record = scene.find("PersistentVolume", name, "")
+    if record is None:
+        return ClaimFacts(ClaimState.PENDING, message=f"PersistentVolume {name} does not exist")
+    address = _address(cast("PersistentVolume", record.thing()))
+    if not address:
+        message = f"PersistentVolume {name} is none of nfs, hostPath and local"
+        return ClaimFacts(ClaimState.PENDING, message=message)
+    return ClaimFacts(ClaimState.PRESENT, address)
+
+
+def _address(volume: PersistentVolume) -> str:
+    spec = volume.spec
+    if spec.nfs is not None:
+        return f"nfs://{spec.nfs.server}/{spec.nfs.path.strip('/')}"
+    folder = spec.host_path or spec.local
+    return f"local:///{folder.path.strip('/')}" if folder is not None else ""

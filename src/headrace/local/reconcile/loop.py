@@ -1,0 +1,159 @@
+"""One look at a dataset: read what is declared, see what runs, plan, say, do. Between looks nothing is remembered that
+could not be found out again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, cast
+
+from headrace.api.kinds import Runtime
+from headrace.local.nodes import VirtualNode
+from headrace.local.reconcile import operating
+from headrace.local.reconcile.jobs import Jobs
+from headrace.local.reconcile.observing import Eyes, observe
+from headrace.local.reconcile.operating import PlannedOperation, plan_operations
+from headrace.local.reconcile.places import Addresses, DatasetPlaces
+from headrace.local.reconcile.rendering import Means
+from headrace.local.reconcile.saying import say, say_volume
+from headrace.local.reconcile.scene import Scene, concerned, scene_of
+from headrace.local.reconcile.secret_values import digest_key
+from headrace.local.reconcile.standing import Standings
+from headrace.local.reconcile.taking import Hands
+from headrace.local.reconcile.troubles import Troubles
+from headrace.local.reconciler import Dataset as Key
+from headrace.local.reconciler import NextLook
+from headrace.local.records import Reference
+from headrace.local.writing import Writer
+from headrace.plan.observed import Observed, RoleState
+from headrace.plan.outcome import Plan
+from headrace.plan.plan import plan, plan_spare
+from headrace.plan.steps import teardown_steps
+
+if TYPE_CHECKING:
+    from headrace.local.supervisor import World
+
+_log = logging.getLogger("headrace.local")
+
+_STARTING_S = 0.5
+
+
+class DatasetReconciler:
+    """Brings datasets in line with their declarations. Used from one event loop; `concerned` from any thread."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._addresses = Addresses(world.database)
+        self._troubles = Troubles()
+        self._standings = Standings()
+        self._digest_key = digest_key(world.database)
+        self._jobs = Jobs(world.database, world.places, self._addresses)
+        self._own = threading.local()
+
+    def concerned(self, changed: Reference) -> Iterable[Key]:
+        """Everybody whom a change matters to, but for the one who is just saying it."""
+        found = concerned(self._world.store, changed)
+        return found - {getattr(self._own, "key", None)}
+
+    async def reconcile(self, namespace: str, name: str) -> NextLook:
+        """One look."""
+        key = (namespace, name)
+        places = DatasetPlaces(self._world.places, key)
+        scene, nodes = await asyncio.gather(
+            asyncio.to_thread(scene_of, self._world.store, key), asyncio.to_thread(self._world.nodes.all)
+        )
+        now = datetime.now(UTC).replace(microsecond=0)
+        self._note_ends(key, now)
+        eyes = Eyes(places, self._addresses, self._troubles, self._standings, self._digest_key)
+        observed = await observe(scene, eyes, nodes, self._world.roles.all(), now)
+        hands = self._hands(scene, places, nodes)
+        looks = [await self._serve(scene, observed, hands, now), await self._operate(scene, observed, now)]
+        if any(facts.state is RoleState.STARTING for facts in observed.roles):
+            looks.append(_STARTING_S)
+        wanted = [look for look in looks if look is not None]
+        return NextLook(min(wanted) if wanted else None)
+
+    async def close(self) -> None:
+        """Roles and loads go on."""
+        await self._jobs.close()
+
+    async def _serve(self, scene: Scene, observed: Observed, hands: Hands, now: datetime) -> float | None:
+        """Dataset and runtime a step further; seconds until the next."""
+        if scene.declared is None:
+            return await self._abandon(scene, observed, hands)
+        planned = plan(scene.declared, observed, now)
+        if not observed.roles and not planned.roles and not planned.holds and _leaves(planned):
+            # Nothing of it is left but files, and those go before the last word is said.
+            await hands.clear()
+        await asyncio.to_thread(self._say, scene, planned, now)
+        wait_s = await hands.take(planned, now)
+        return min(planned.next_look_s, wait_s) if wait_s is not None else planned.next_look_s
+
+    async def _operate(self, scene: Scene, observed: Observed, now: datetime) -> float | None:
+        planned = await plan_operations(scene, observed, self._jobs, now)
+        if not planned:
+            return None
+        await asyncio.to_thread(self._say_operations, scene, planned)
+        for each in planned:
+            await operating.take(each, self._jobs)
+        # What was just ordered is soon under way.
+        return min(0.5 if each.plan.start else each.plan.next_look_s for each in planned)
+
+    async def _abandon(self, scene: Scene, observed: Observed, hands: Hands) -> float | None:
+        """What runs for a dataset that is not declared any more ends."""
+        if not observed.roles:
+            await hands.clear()
+            return None
+        await hands.end(teardown_steps(observed).stop)
+        _log.info("dataset/%s: is gone, what ran for it is ended", scene.title)
+        return 0.0
+
+    def _say(self, scene: Scene, planned: Plan, now: datetime) -> None:
+        with self._saying(scene) as writer:
+            say_volume(writer, scene, planned.volume)
+            if scene.dataset is not None:
+                say(writer, scene.dataset, planned.dataset_status, planned.events, planned.finalizers.dataset)
+            if scene.runtime is not None:
+                say(writer, scene.runtime, planned.runtime_status, planned.events, planned.finalizers.runtime)
+            self._say_spares(writer, scene, now)
+
+    def _say_spares(self, writer: Writer, scene: Scene, now: datetime) -> None:
+        """Runtimes of the same name that do not serve it."""
+        serving = scene.declared.runtime if scene.declared else None
+        for record in scene.spares if serving is not None else ():
+            planned = plan_spare(cast("Runtime", record.thing()), cast("Runtime", serving), now)
+            say(writer, record, planned.runtime_status, planned.events, planned.finalizers.runtime)
+
+    def _say_operations(self, scene: Scene, planned: Sequence[PlannedOperation]) -> None:
+        with self._saying(scene) as writer:
+            for each in planned:
+                each.say(writer)
+
+    @contextmanager
+    def _saying(self, scene: Scene) -> Iterator[Writer]:
+        """A transaction whose changes wake everybody else."""
+        self._own.key = scene.key
+        try:
+            with self._world.store.changing() as writer:
+                yield writer
+        finally:
+            self._own.key = None
+
+    def _note_ends(self, key: Key, now: datetime) -> None:
+        for record in self._world.roles.all():
+            if (record.order.namespace, record.order.dataset) == key and record.state == "ended":
+                self._troubles.note_end(record, now)
+
+    def _hands(self, scene: Scene, places: DatasetPlaces, nodes: Sequence[VirtualNode]) -> Hands:
+        means = Means(places, self._addresses, self._world.folders, scene)
+        return Hands(self._world.database.instance, means, self._world.roles, nodes, self._troubles)
+
+
+def _leaves(planned: Plan) -> bool:
+    """True when somebody's last finalizer is about to go."""
+    return not planned.finalizers.dataset and not planned.finalizers.runtime

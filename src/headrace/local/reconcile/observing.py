@@ -1,0 +1,167 @@
+"""The world as one dataset's plan needs it: gathered anew at each look, by asking and never by waiting long."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+from headrace.api.kinds import Operation
+from headrace.api.operations import OperationPhase, OperationStatus
+from headrace.control.client import ControlClient
+from headrace.errors import HeadraceError
+from headrace.local.nodes import VirtualNode
+from headrace.local.reconcile.claims import claim_facts
+from headrace.local.reconcile.places import Addresses, DatasetPlaces
+from headrace.local.reconcile.rendering import master_url
+from headrace.local.reconcile.scene import Scene
+from headrace.local.reconcile.secret_values import secret_facts
+from headrace.local.reconcile.seeing import cache_paths, cached_by_node, data_facts, node_facts
+from headrace.local.reconcile.standing import Sight, Standings, Trouble, failed_start
+from headrace.local.reconcile.troubles import Troubles
+from headrace.local.reconcile.using import users_of
+from headrace.local.roles import RoleRecord
+from headrace.plan.observed import Observed, OtherWorker, RoleFacts, UseFacts
+from headrace.roles.detaching import device_at
+
+_ANSWER_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Eyes:
+    """What the world is seen with."""
+
+    places: DatasetPlaces
+    addresses: Addresses
+    troubles: Troubles
+    standings: Standings
+    digest_key: bytes
+
+
+async def observe(
+    scene: Scene, eyes: Eyes, nodes: Sequence[VirtualNode], records: Sequence[RoleRecord], now: datetime
+) -> Observed:
+    """Everything that is known at this moment."""
+    own = [record for record in records if (record.order.namespace, record.order.dataset) == scene.key]
+    own = [record for record in own if record.order.kind != "job"]
+    mounts = {
+        str(eyes.places.mountpoint(node)): node.name
+        for node in nodes
+        if any(record.order.kind == "mount" and record.order.node == node.name for record in own)
+    }
+    status, mounted, users = await asyncio.gather(
+        _status(eyes, own),
+        _answering(mounts),
+        asyncio.to_thread(users_of, mounts, frozenset(record.pid for record in records)),
+    )
+    seen = _Seen(status, mounted, users, tuple(own), tuple(records), now)
+    return await asyncio.to_thread(_observed, scene, eyes, nodes, seen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was asked of others: the master, mounts, the kernel."""
+
+    status: Mapping[str, Any] | None
+    mounted: frozenset[str]
+    users: tuple[UseFacts, ...]
+    own: tuple[RoleRecord, ...]
+    records: tuple[RoleRecord, ...]
+    now: datetime
+
+
+def _observed(scene: Scene, eyes: Eyes, nodes: Sequence[VirtualNode], seen: _Seen) -> Observed:
+    runtime = scene.declared.runtime if scene.declared else None
+    return Observed(
+        nodes=node_facts(nodes, cache_paths(runtime), cached_by_node(seen.status)),
+        secrets=secret_facts(scene, eyes.digest_key),
+        claims=claim_facts(scene),
+        roles=_roles(eyes, seen),
+        data=data_facts(seen.status) if seen.status is not None else None,
+        users=seen.users,
+        others=_others(scene, seen.records),
+        referrers=scene.referrers,
+        operations=_operations(scene),
+    )
+
+
+def _roles(eyes: Eyes, seen: _Seen) -> tuple[RoleFacts, ...]:
+    prefix = eyes.places.order_id("")
+    master = master_url(eyes.places, eyes.addresses)
+    found: list[RoleFacts] = []
+    for record in seen.own:
+        role_id = record.order.id.removeprefix(prefix)
+        troubles = _troubles(eyes, record.order.id, role_id)
+        sight = Sight(seen.status, seen.mounted, troubles, _master_of(record, master), seen.now)
+        found.append(eyes.standings.facts_of(record, role_id, sight))
+    started = {facts.id for facts in found}
+    for order_id, trouble in eyes.troubles.of_dataset(prefix):
+        if (role_id := order_id.removeprefix(prefix)) not in started:
+            found.append(failed_start(role_id, trouble))
+    return tuple(found)
+
+
+def _master_of(record: RoleRecord, master: str | None) -> str | None:
+    """A mount of another dataset's cluster is not asked for this one's address."""
+    return master if record.order.kind in ("worker", "mount") else None
+
+
+def _troubles(eyes: Eyes, order_id: str, role_id: str) -> dict[str, Trouble]:
+    trouble = eyes.troubles.find(order_id)
+    return {role_id: trouble} if trouble else {}
+
+
+async def _status(eyes: Eyes, own: Sequence[RoleRecord]) -> Mapping[str, Any] | None:
+    """The master's status; `None` while no master answers."""
+    runs = any(record.order.kind == "master" and record.state == "running" for record in own)
+    master = master_url(eyes.places, eyes.addresses)
+    if not runs or master is None:
+        return None
+    try:
+        async with asyncio.timeout(_ANSWER_S), ControlClient(master, None) as client:
+            return await client.status()
+    except (HeadraceError, TimeoutError):
+        return None
+
+
+async def _answering(mounts: Mapping[str, str]) -> frozenset[str]:
+    """The nodes whose mounts are there and answer."""
+    answers = await asyncio.gather(*(_answers(mountpoint) for mountpoint in mounts))
+    return frozenset(node for node, answer in zip(mounts.values(), answers, strict=True) if answer)
+
+
+async def _answers(mountpoint: str) -> bool:
+    if await asyncio.to_thread(device_at, mountpoint) is None:
+        return False
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            await asyncio.to_thread(os.stat, Path(mountpoint) / ".")
+    except (OSError, TimeoutError):
+        return False
+    return True
+
+
+def _others(scene: Scene, records: Sequence[RoleRecord]) -> dict[str, tuple[OtherWorker, ...]]:
+    """Workers of other datasets, by node."""
+    found: dict[str, tuple[OtherWorker, ...]] = {}
+    for record in records:
+        title = f"{record.order.namespace}/{record.order.dataset}"
+        if record.order.kind == "worker" and title != scene.title:
+            other = OtherWorker(title, title in scene.exclusive)
+            found[record.order.node] = (*found.get(record.order.node, ()), other)
+    return found
+
+
+def _operations(scene: Scene) -> dict[str, tuple[str, ...]]:
+    """The operations on the dataset that run now."""
+    found: dict[str, tuple[str, ...]] = {}
+    for record in scene.operations:
+        status = cast("Operation", record.thing()).status or OperationStatus()
+        if status.phase is OperationPhase.EXECUTING:
+            kind = record.reference.kind
+            found[kind] = (*found.get(kind, ()), record.reference.name)
+    return found

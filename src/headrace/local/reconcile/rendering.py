@@ -1,0 +1,143 @@
+"""A planned role as a process: its settings and secrets in files of its own, its folders, and its command."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.api.dataset import Dataset
+from headrace.control.tokens import create_token
+from headrace.errors import UnsupportedError
+from headrace.local.folders import Folders
+from headrace.local.nodes import VirtualNode
+from headrace.local.private_files import make_private_folder, write_private
+from headrace.local.reconcile.places import Addresses, DatasetPlaces, places_of
+from headrace.local.reconcile.scene import Scene
+from headrace.local.reconcile.secret_values import secret_content
+from headrace.local.roles import RoleOrder
+from headrace.plan.roles import MASTER_ID, Role, RoleKind
+from headrace.settings.roles import MemberSettings, OriginSettings
+
+# -P keeps the current folder off the path of modules.
+_PROGRAM = (sys.executable, "-P", "-m", "headrace.cli.main")
+_FOREGROUND = {RoleKind.MOUNT: ("--foreground",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a role is rendered with."""
+
+    places: DatasetPlaces
+    addresses: Addresses
+    folders: Folders
+    scene: Scene
+
+
+def render(role: Role, node: VirtualNode, means: Means) -> RoleOrder:
+    """Writes what the role reads, makes what it writes to, and says how it is started. Blocks.
+
+    Raises what a person has to put right: a folder that cannot be made, a Secret that lost a key.
+    """
+    if role.run_as is not None and (role.run_as.uid, role.run_as.gid) != (os.geteuid(), os.getegid()):
+        raise UnsupportedError.of(
+            f"the local backend runs processes as user {os.geteuid()} alone, and runAs asks for {role.run_as.uid}",
+            hint="leave runAs out, or call `headrace up` as that user",
+        )
+    places = means.places
+    make_private_folder(places.folder)
+    if role.kind is RoleKind.MASTER:
+        create_token(places.token)
+    settings = _settings(role, node, means)
+    write_private(places.settings(role.id), json.dumps(settings, indent=1).encode())
+    master = settings.get("master") or ""
+    return RoleOrder(
+        id=places.order_id(role.id),
+        namespace=places.key[0],
+        dataset=places.key[1],
+        kind=role.kind.value,
+        node=node.name,
+        command=(
+            *_PROGRAM,
+            role.kind.value,
+            "--config",
+            str(places.settings(role.id)),
+            *_FOREGROUND.get(role.kind, ()),
+        ),
+        log_file=str(places.log(node, role.id)),
+        version=f"{role.version}@{master}",
+    )
+
+
+def master_url(cluster: DatasetPlaces, addresses: Addresses) -> str | None:
+    """Where the master of a dataset answers, once it has a place."""
+    address = addresses.find(cluster.order_id(MASTER_ID))
+    return f"http://{address}" if address else None
+
+
+def cache_folders_of(settings_file: Path) -> list[Path]:
+    """The cache folders of a role that was rendered."""
+    try:
+        content = json.loads(settings_file.read_bytes())
+    except (OSError, ValueError):
+        return []
+    return [Path(word.rsplit(":", 3)[0]) for word in content.get("cache", ())]
+
+
+def _settings(role: Role, node: VirtualNode, means: Means) -> dict[str, Any]:
+    """The role's own settings, and what only this backend knows."""
+    cluster = places_of(means.places.places, role.cluster)
+    own: dict[str, Any] = {
+        "token_file": str(cluster.token),
+        "state_directory": str(means.places.state(role.id)),
+    }
+    if isinstance(role.settings, MemberSettings):
+        mountpoint = means.places.mountpoint(node)
+        mountpoint.mkdir(parents=True, exist_ok=True, mode=0o755)
+        # Other users' reading is for root to allow.
+        allowed = role.settings.allow_other and os.geteuid() == 0
+        own |= {"mountpoint": str(mountpoint), "allow_other": allowed}
+    else:
+        own |= {"listen": means.addresses.take(means.places.order_id(role.id), node)}
+        own |= {"origins": _origins(role, role.settings.origins, means)}
+    if role.kind is not RoleKind.MASTER:
+        own |= {"master": master_url(cluster, means.addresses)}
+    if role.kind is RoleKind.WORKER:
+        own |= {"cache": _cache(role, node, means.folders)}
+    return role.settings.model_dump(mode="json", exclude_unset=True, exclude_none=True) | own
+
+
+def _origins(role: Role, origins: tuple[OriginSettings, ...], means: Means) -> list[dict[str, Any]]:
+    """The origins, each with its secret file."""
+    files = {file.origin_path: file for file in role.secrets}
+    found = []
+    for number, origin in enumerate(origins):
+        content = origin.model_dump(mode="json", exclude_none=True)
+        if origin.path in files:
+            path = means.places.role(role.id) / "secrets" / f"{number}.json"
+            write_private(path, secret_content(files[origin.path], means.scene, _datasets(means.scene)))
+            content["secret_file"] = str(path)
+        found.append(content)
+    return found
+
+
+def _datasets(scene: Scene) -> Mapping[str, Dataset]:
+    """Whose plain options a role may need: the dataset's own, and those of what it refers to."""
+    declared = scene.declared
+    if declared is None:
+        return {}
+    own = {declared.key: declared.dataset} if declared.dataset else {}
+    return {**declared.references, **own}
+
+
+def _cache(role: Role, node: VirtualNode, folders: Folders) -> list[str]:
+    """The cache words. Nodes share this machine's disks, so each has a folder of its own below the named one."""
+    words = []
+    for each in role.cache:
+        folder = folders.make(Path(each.folder) / node.name)
+        words.append(each.word(str(folder)))
+    return words

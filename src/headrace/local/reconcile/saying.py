@@ -1,0 +1,97 @@
+"""What is said of a dataset, and its volume and finalizers: written together, so that nobody sees half of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from headrace.api.core import PersistentVolume, PersistentVolumeClaim
+from headrace.api.dataset import DatasetStatus
+from headrace.api.names import FINALIZERS
+from headrace.api.operations import OperationStatus
+from headrace.api.runtime_parts import RuntimeStatus
+from headrace.api.writing import content_of, part_content
+from headrace.local.reconcile.scene import Scene
+from headrace.local.records import Record, Reference
+from headrace.local.writing import Writer
+from headrace.plan.events import Event
+from headrace.plan.volume import DRIVER, Volume, persistent_volume, persistent_volume_claim
+
+Status = DatasetStatus | RuntimeStatus | OperationStatus
+
+
+def say(
+    writer: Writer, record: Record, status: Status | None, events: Iterable[Event], finalizers: Iterable[str]
+) -> None:
+    """Status, events and our finalizers of one object, which may be gone meanwhile."""
+    present = writer.get(record.reference)
+    if present is None or present.uid != record.uid:
+        return
+    for event in events:
+        if event.kind == record.reference.kind:
+            writer.note_event(present, event.type.value, event.reason, event.message)
+    if status is not None:
+        present = writer.set_status(present, part_content(status))
+    foreign = [each for each in present.finalizers if each not in FINALIZERS.values()]
+    writer.set_finalizers(present, (*foreign, *finalizers))
+
+
+def say_volume(writer: Writer, scene: Scene, volume: Volume | None) -> None:
+    """Makes the volume and its claim, or takes them away. What a person made under these names is left alone."""
+    if volume is None:
+        _take_away(writer, scene)
+        return
+    claim_at = Reference("PersistentVolumeClaim", volume.namespace, volume.claim)
+    volume_at = Reference("PersistentVolume", "", volume.name)
+    claim, present = writer.get(claim_at), writer.get(volume_at)
+    wanted = persistent_volume(volume)
+    if claim is not None and claim.content["spec"].get("volumeName") != volume.name:
+        return
+    if claim is None:
+        claim = writer.create(claim_at, _content(persistent_volume_claim(volume)))
+    if present is None:
+        writer.create(volume_at, _bound(_content(wanted), claim))
+    elif _is_ours(present) and _shows_otherwise(present, wanted):
+        writer.replace(volume_at, _bound(_content(wanted), claim))
+
+
+def _take_away(writer: Writer, scene: Scene) -> None:
+    namespace, name = scene.key
+    claim = writer.get(Reference("PersistentVolumeClaim", namespace, name))
+    own = name if namespace == "default" else f"{name}.{namespace}"
+    volume = writer.get(Reference("PersistentVolume", "", own))
+    if volume is None or not _is_ours(volume):
+        return
+    if claim is not None and claim.deleted is None and claim.content["spec"].get("volumeName") == own:
+        writer.delete(claim.reference)
+    if volume.deleted is None:
+        writer.delete(volume.reference)
+
+
+def _is_ours(volume: Record) -> bool:
+    return (volume.content["spec"].get("csi") or {}).get("driver") == DRIVER
+
+
+def _shows_otherwise(present: Record, wanted: PersistentVolume) -> bool:
+    """True when it shows other data, or has another size or other modes."""
+    before, after = present.content["spec"], _content(wanted)["spec"]
+    return any(before.get(key) != after.get(key) for key in ("csi", "capacity", "accessModes"))
+
+
+def _content(thing: PersistentVolume | PersistentVolumeClaim) -> dict[str, Any]:
+    content = content_of(thing)
+    for key in ("apiVersion", "kind", "metadata", "status"):
+        content.pop(key, None)
+    return content
+
+
+def _bound(content: dict[str, Any], claim: Record) -> dict[str, Any]:
+    """The volume as the binder wants it: with the identity of its claim."""
+    owner = {
+        "kind": "PersistentVolumeClaim",
+        "namespace": claim.reference.namespace,
+        "name": claim.reference.name,
+        "apiVersion": "v1",
+        "uid": claim.uid,
+    }
+    return {**content, "spec": {**content["spec"], "claimRef": owner}}

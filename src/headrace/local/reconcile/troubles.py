@@ -1,0 +1,105 @@
+"""Roles that failed: why, in words of their own, and when they are started anew; later each time."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from headrace.api.times import parse_time
+from headrace.errors import HeadraceError
+from headrace.exits import known_kinds
+from headrace.local.attention import pause_after
+from headrace.local.reconcile.standing import Trouble
+from headrace.local.roles import RoleRecord
+
+_TAIL_BYTES = 4096
+_STEADY = timedelta(minutes=5)
+
+
+@dataclass(slots=True)
+class _Failures:
+    trouble: Trouble
+    count: int = 1
+    end: RoleRecord | None = None
+
+
+class Troubles:
+    """The failures of all roles, by the ids of their orders. Forgotten with the supervisor: then they begin anew."""
+
+    def __init__(self) -> None:
+        self._failures: dict[str, _Failures] = {}
+
+    def note_start(
+        self, order_id: str, error: HeadraceError, version: str, node: str | None, now: datetime
+    ) -> None:
+        """A role could not be started."""
+        self._note(order_id, Trouble(error.kind, error.message, now, version, node))
+
+    def note_end(self, record: RoleRecord, now: datetime) -> None:
+        """A role ended by itself; the same end is counted once. After a long good time, counting begins anew."""
+        known = self._failures.get(record.order.id)
+        if known is not None and known.end is record:
+            return
+        if now - parse_time(record.since) > _STEADY:
+            self.forget(record.order.id)
+        self._note(record.order.id, why(record, now), record)
+
+    def find(self, order_id: str) -> Trouble | None:
+        """The last failure of a role."""
+        known = self._failures.get(order_id)
+        return known.trouble if known else None
+
+    def of_dataset(self, prefix: str) -> list[tuple[str, Trouble]]:
+        """Those of the orders whose ids begin so."""
+        return [
+            (each, failures.trouble) for each, failures in self._failures.items() if each.startswith(prefix)
+        ]
+
+    def left_s(self, order_id: str, now: datetime) -> float:
+        """Seconds until the role may be started; 0 when it may be now."""
+        known = self._failures.get(order_id)
+        if known is None:
+            return 0.0
+        return max(pause_after(known.count) - (now - known.trouble.since).total_seconds(), 0.0)
+
+    def forget(self, order_id: str) -> None:
+        """The role is well, or gone."""
+        self._failures.pop(order_id, None)
+
+    def _note(self, order_id: str, trouble: Trouble, end: RoleRecord | None = None) -> None:
+        known = self._failures.get(order_id)
+        if known is None:
+            self._failures[order_id] = _Failures(trouble, end=end)
+        else:
+            known.trouble, known.end, known.count = trouble, end, known.count + 1
+
+
+def why(record: RoleRecord, now: datetime) -> Trouble:
+    """Why a process ended: the last complaint of its log, which holds no secret, else its exit code."""
+    code = record.exit_code
+    message = _complaint(Path(record.order.log_file))
+    if not message and code is not None:
+        message = f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
+    version = record.order.version.partition("@")[0]
+    return Trouble(_kind_of(code), message or "it ended", now, version, record.order.node)
+
+
+def _kind_of(code: int | None) -> str:
+    """The kind of error that an exit code stands for, the most common one of several."""
+    return next(
+        (kind for kind, each in known_kinds().items() if code is not None and int(each) == code), "Unexpected"
+    )
+
+
+def _complaint(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(file.tell() - _TAIL_BYTES, 0))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    complaints = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return complaints[-1][:400] if complaints else ""
