@@ -1,0 +1,191 @@
+"""The seeds' YAML on the local backend: applied, Bound, read through the mounts of two virtual nodes, deleted."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.netns.namespaces import can_make_namespaces, namespaces
+from headrace.testing.buckets import put_object
+from headrace.testing.network import LoopbackLink
+from headrace.testing.s3_server import S3Server
+
+from .harness import Shell
+
+DEADLINE_S = 90.0
+FILES = {f"train/part-{number}.bin": os.urandom(3_000_000 + number) for number in range(4)}
+# Seed 000 with an S3 server of this machine instead of OSS, two workers instead of four.
+YAML = """apiVersion: v1
+kind: Secret
+metadata:
+  name: mysecret
+stringData:
+  aws.accessKeyId: {key}
+  aws.secretKey: {secret}
+---
+apiVersion: data.fluid.io/v1alpha1
+kind: Dataset
+metadata:
+  name: imagenet
+spec:
+  mounts:
+    - mountPoint: s3://data/train
+      options:
+        alluxio.underfs.s3.endpoint: {endpoint}
+        alluxio.underfs.s3.disable.dns.buckets: "true"
+        aws.region: us-east-1
+      name: imagenet
+      encryptOptions:
+        - name: aws.accessKeyId
+          valueFrom:
+            secretKeyRef:
+              name: mysecret
+              key: aws.accessKeyId
+        - name: aws.secretKey
+          valueFrom:
+            secretKeyRef:
+              name: mysecret
+              key: aws.secretKey
+---
+apiVersion: data.fluid.io/v1alpha1
+kind: JindoRuntime
+metadata:
+  name: imagenet
+spec:
+  replicas: 2
+  tieredstore:
+    levels:
+      - mediumtype: SSD
+        path: {cache}
+        quota: 64M
+        high: "0.99"
+        low: "0.8"
+"""
+LOAD = """apiVersion: data.fluid.io/v1alpha1
+kind: DataLoad
+metadata:
+  name: warm
+spec:
+  dataset: {name: imagenet, namespace: default}
+"""
+
+
+class HostLink(LoopbackLink):
+    """The server listens on this machine's own address on the switch of the virtual nodes."""
+
+    def __init__(self, address: str) -> None:
+        self.server_address = address
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[Shell]:
+    """`headrace up --nodes 2` in a state folder of its own."""
+    home = tmp_path / "home"
+    (home / "run").mkdir(parents=True, mode=0o700)
+    own = {"HEADRACE_STATE_DIR": str(tmp_path / "state"), "HEADRACE_RUNTIME_DIR": str(home / "run")}
+    shell = Shell(home, own)
+    shell.must("up", "--nodes", "2")
+    try:
+        yield shell
+    finally:
+        shell.must("down")
+
+
+@pytest.fixture
+def storage(backend: Shell, tmp_path: Path) -> Iterator[S3Server]:
+    """A bucket that the virtual nodes reach."""
+    subnet = json.loads(backend.must("status", "--local", "--json").stdout)["network"]
+    address = str(ipaddress.ip_network(subnet)[-2]) if can_make_namespaces() else "127.0.0.1"
+    with S3Server(tmp_path / "objects", state=tmp_path / "server", link=HostLink(address)) as server:
+        folder = server.bucket_folder("data")
+        for name, content in FILES.items():
+            put_object(folder, name, content)
+        yield server
+
+
+def tell(text: str) -> None:
+    """For whoever reads the test's output."""
+    sys.stdout.write(text)
+
+
+def eventually(what: Callable[[], bool], shell: Shell) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not what():
+        if time.monotonic() > deadline:
+            told = [
+                shell.run(*words.split()).talk for words in ("describe dataset imagenet", "logs imagenet")
+            ]
+            raise AssertionError("\n".join(told))
+        time.sleep(0.2)
+
+
+def apply(shell: Shell, text: str, tmp_path: Path) -> str:
+    file = tmp_path / "objects.yaml"
+    file.write_text(text)
+    return shell.must("apply", "-f", file).stdout
+
+
+def phase(shell: Shell) -> str:
+    words = shell.run("get", "dataset", "imagenet", "-o", "json").stdout
+    return str(json.loads(words).get("status", {}).get("phase", "")) if words else ""
+
+
+def mountpoints(tmp_path: Path) -> list[Path]:
+    nodes = tmp_path / "state" / "local" / "nodes"
+    return [nodes / f"node-{number}" / "mounts" / "default" / "imagenet" for number in (1, 2)]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+
+def test_a_dataset_is_bound_read_loaded_and_deleted(
+    backend: Shell, storage: S3Server, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    keys = storage.credentials
+    text = YAML.format(
+        key=keys.access_key_id, secret=keys.secret_access_key, endpoint=storage.endpoint, cache=cache
+    )
+    apply(backend, text, tmp_path)
+    eventually(lambda: phase(backend) == "Bound", backend)
+    tell(backend.must("get", "dataset").stdout)
+    eventually(lambda: all(folder.is_mount() for folder in mountpoints(tmp_path)), backend)
+
+    expected = {Path(name).name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
+    for mountpoint in mountpoints(tmp_path):
+        assert digests(mountpoint / "imagenet") == expected
+
+    apply(backend, LOAD, tmp_path)
+    backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "dataload/warm", "--timeout", "60s")
+    tell(backend.must("get", "dataload").stdout)
+    tell(backend.must("get", "pv,pvc").stdout)
+    tell(backend.must("events").stdout)
+    state = subprocess.run(
+        ["grep", "-rl", keys.secret_access_key, tmp_path / "state" / "local" / "nodes"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert state.stdout == ""
+
+    backend.must("delete", "dataload", "warm")
+    backend.must("delete", "dataset", "imagenet")
+    backend.must("delete", "jindoruntime", "imagenet")
+    assert not any(folder.exists() and folder.is_mount() for folder in mountpoints(tmp_path))
+    assert not cache.exists()
+    assert not (tmp_path / "state" / "local" / "datasets" / "default.imagenet").exists()
+    assert "imagenet" not in backend.must("get", "pv,pvc").talk
+    assert json.loads(backend.must("status", "--local", "--json").stdout)["roles"] == []
+    backend.must("down")
+    if can_make_namespaces():
+        assert not [name for name in namespaces() if name.startswith("headrace-local-")]

@@ -1,0 +1,201 @@
+"""What the store says of a dataset: whom a change matters to, claims, Secrets, and what is written of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.api.dataset import Dataset, DatasetPhase, DatasetStatus
+from headrace.api.names import FINALIZERS
+from headrace.api.reading import read_objects
+from headrace.local import intake
+from headrace.local.database import Database
+from headrace.local.events import Events
+from headrace.local.nodes import VirtualNode
+from headrace.local.reconcile.claims import claim_facts
+from headrace.local.reconcile.places import Addresses
+from headrace.local.reconcile.saying import say, say_volume
+from headrace.local.reconcile.scene import concerned, scene_of
+from headrace.local.reconcile.secret_values import digest_key, secret_content, secret_facts
+from headrace.local.records import Reference
+from headrace.local.store import Store
+from headrace.local.volumes import bind
+from headrace.plan.events import Event, EventType
+from headrace.plan.observed import ClaimState
+from headrace.plan.roles import SecretFile, SecretKey
+from headrace.plan.volume import volume_of
+
+YAML = """
+apiVersion: v1
+kind: Secret
+metadata: {name: keys}
+stringData: {id: one, key: two}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: nfs}
+spec:
+  capacity: {storage: 10Gi}
+  accessModes: [ReadWriteMany]
+  nfs: {server: 10.0.0.1, path: /imagenet}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: nfs-imagenet}
+spec:
+  accessModes: [ReadWriteMany]
+  resources: {requests: {storage: 1Gi}}
+---
+apiVersion: data.fluid.io/v1alpha1
+kind: Dataset
+metadata: {name: shop}
+spec: {mounts: [{mountPoint: "pvc://nfs-imagenet", name: images}]}
+---
+apiVersion: data.fluid.io/v1alpha1
+kind: Dataset
+metadata: {name: borrowed}
+spec: {mounts: [{mountPoint: "dataset://default/shop", name: images}]}
+---
+apiVersion: data.fluid.io/v1alpha1
+kind: JindoRuntime
+metadata: {name: shop}
+spec: {replicas: 1}
+---
+apiVersion: data.fluid.io/v1alpha1
+kind: DataLoad
+metadata: {name: warm}
+spec: {dataset: {name: shop, namespace: default}}
+"""
+SHOP, BORROWED = ("default", "shop"), ("default", "borrowed")
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    with store.changing() as writer:
+        for thing in read_objects(YAML, "test"):
+            intake.apply(writer, intake.wish_of(thing, "default"))
+    return store
+
+
+@pytest.mark.parametrize(
+    ("changed", "whom"),
+    [
+        (Reference("Dataset", "default", "shop"), {SHOP, BORROWED}),
+        (Reference("Dataset", "default", "borrowed"), {BORROWED}),
+        (Reference("JindoRuntime", "default", "shop"), {SHOP}),
+        (Reference("DataLoad", "default", "warm"), {SHOP}),
+        (Reference("Secret", "default", "keys"), {SHOP, BORROWED}),
+        (Reference("Secret", "other", "keys"), set()),
+        (Reference("PersistentVolume", "", "nfs"), {SHOP, BORROWED}),
+    ],
+)
+def test_whom_a_change_matters_to(filled: Store, changed: Reference, whom: set[Any]) -> None:
+    assert concerned(filled, changed) == whom
+
+
+def test_a_scene_knows_its_runtime_operations_and_referrers(filled: Store) -> None:
+    scene = scene_of(filled, SHOP)
+    assert scene.runtime is not None
+    assert scene.runtime.reference.kind == "JindoRuntime"
+    assert [each.reference.name for each in scene.operations] == ["warm"]
+    assert scene.referrers == ("default/borrowed",)
+    borrowed = scene_of(filled, BORROWED).declared
+    assert borrowed is not None
+    assert set(borrowed.references) == {"default/shop"}
+
+
+def test_nothing_declared_is_no_scene_to_plan(filled: Store) -> None:
+    assert scene_of(filled, ("default", "nobody")).declared is None
+
+
+def test_a_claim_waits_for_its_volume_and_then_has_its_address(filled: Store) -> None:
+    before = claim_facts(scene_of(filled, SHOP))["nfs-imagenet"]
+    bind(filled)
+    after = claim_facts(scene_of(filled, SHOP))["nfs-imagenet"]
+    assert (before.state, after.state) == (ClaimState.PENDING, ClaimState.PRESENT)
+    assert after.address == "nfs://10.0.0.1/imagenet"
+
+
+def test_facts_of_a_secret_change_with_its_values_and_hold_none(filled: Store, database: Database) -> None:
+    key = digest_key(database)
+    assert key == digest_key(database)
+    before = secret_facts(scene_of(filled, SHOP), key)["keys"]
+    (secret,) = read_objects(YAML.split("---", maxsplit=1)[0].replace("two", "three"), "test")
+    with filled.changing() as writer:
+        intake.apply(writer, intake.wish_of(secret, "default"))
+    scene = scene_of(filled, SHOP)
+    after = secret_facts(scene, key)["keys"]
+    assert before.keys == after.keys == {"id", "key"}
+    assert before.digest != after.digest
+    file = SecretFile("", {"aws.secretKey": SecretKey("keys", "key")})
+    assert secret_content(file, scene, {}) == b'{"aws.secretKey": "three"}'
+
+
+def test_status_event_finalizer_and_volume_are_written_together(filled: Store, database: Database) -> None:
+    scene = scene_of(filled, SHOP)
+    assert scene.dataset is not None
+    dataset = scene.dataset.thing()
+    assert isinstance(dataset, Dataset)
+    event = Event("Dataset", EventType.NORMAL, "Ready", "it can be read")
+    with filled.changing() as writer:
+        say_volume(writer, scene, volume_of(dataset))
+        say(
+            writer,
+            scene.dataset,
+            DatasetStatus(phase=DatasetPhase.BOUND),
+            [event],
+            ["fluid-dataset-controller-finalizer"],
+        )
+    bind(filled)
+    again = scene_of(filled, SHOP)
+    assert again.dataset is not None
+    assert (again.dataset.status or {})["phase"] == "Bound"
+    assert again.dataset.finalizers == (FINALIZERS["Dataset"],)
+    volume, claim = again.find("PersistentVolume", "shop", ""), again.find("PersistentVolumeClaim", "shop")
+    assert volume is not None and claim is not None
+    assert [(each.status or {})["phase"] for each in (volume, claim)] == ["Bound", "Bound"]
+    assert [each.reason for each in Events(database).select("default", scene.dataset.reference)] == ["Ready"]
+    with filled.changing() as writer:
+        say_volume(writer, again, None)
+    gone = scene_of(filled, SHOP)
+    assert gone.find("PersistentVolume", "shop", "") is None
+    assert gone.find("PersistentVolumeClaim", "shop") is None
+    assert gone.find("PersistentVolumeClaim", "nfs-imagenet") is not None
+
+
+def test_the_second_writing_of_the_same_changes_nothing(filled: Store) -> None:
+    for _ in range(2):
+        scene = scene_of(filled, SHOP)
+        assert scene.dataset is not None
+        dataset = scene.dataset.thing()
+        assert isinstance(dataset, Dataset)
+        with filled.changing() as writer:
+            say_volume(writer, scene, volume_of(dataset))
+            say(writer, scene.dataset, DatasetStatus(phase=DatasetPhase.BOUND), [], [FINALIZERS["Dataset"]])
+        bind(filled)
+        versions = [record.resource_version for record in scene.records]
+    assert [record.resource_version for record in scene_of(filled, SHOP).records] == versions
+
+
+def test_a_claim_of_a_person_under_the_name_of_a_dataset_stays(filled: Store) -> None:
+    dataset = Dataset.model_validate(
+        {"metadata": {"name": "nfs-imagenet", "namespace": "default"}, "spec": {}}
+    )
+    bind(filled)
+    scene = scene_of(filled, ("default", "nfs-imagenet"))
+    with filled.changing() as writer:
+        say_volume(writer, scene, volume_of(dataset))
+        say_volume(writer, scene, None)
+    assert scene_of(filled, SHOP).find("PersistentVolumeClaim", "nfs-imagenet") is not None
+
+
+def test_ports_are_kept_while_a_role_stays_on_its_node(database: Database, tmp_path: Any) -> None:
+    nodes = [VirtualNode(f"node-{n}", n, f"198.18.0.{n}", {}, tmp_path, namespace="there") for n in (1, 2)]
+    addresses = Addresses(database)
+    first, second = addresses.take("a", nodes[0]), addresses.take("b", nodes[0])
+    assert first != second
+    assert addresses.take("a", nodes[0]) == first == Addresses(database).find("a")
+    assert addresses.take("a", nodes[1]) == "198.18.0.2:8700"
+    addresses.give_back("b")
+    assert addresses.take("c", nodes[0]) == first
