@@ -1,4 +1,7 @@
-"""A local backend of a test: the real supervisor, in a state folder of its own, taken down however the test ends."""
+"""A local backend of a test: the real supervisor, in a state folder of its own, taken down however the test ends.
+
+It keeps what is declared and runs nothing for it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def backend(folder: Path, nodes: int = 1) -> Iterator[LocalClient]:
 
 
 def bring_up(places: Places, nodes: int = 1) -> None:
-    launch.bring_up(places, NodesWish(count=nodes), Environment.current(), release="test")
+    launch.bring_up(places, NodesWish(count=nodes), Environment.current(), release="test", idle=True)
 
 
 def take_down(places: Places) -> None:

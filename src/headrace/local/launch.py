@@ -25,8 +25,10 @@ _ANSWER_S = 5.0
 _LOOK_S = 0.05
 
 
-def bring_up(places: Places, wish: NodesWish, environment: Environment, *, release: str) -> BackendStatus:
-    """The backend with at least the wished nodes, started or already there.
+def bring_up(
+    places: Places, wish: NodesWish, environment: Environment, *, release: str, idle: bool = False
+) -> BackendStatus:
+    """The backend with at least the wished nodes, started or already there. An `idle` one keeps what is declared.
 
     Raises what kept it from starting.
     """
@@ -34,7 +36,8 @@ def bring_up(places: Places, wish: NodesWish, environment: Environment, *, relea
     if is_owned(places) and _answers_soon(places):
         return LocalClient(places).add_nodes(wish)
     try:
-        _start(places, SupervisorOrders(folder=places.folder, nodes=wish, release=release), environment)
+        orders = SupervisorOrders(folder=places.folder, nodes=wish, release=release, idle=idle)
+        _start(places, orders, environment)
     except BusyError:
         # Somebody else started one at the same time.
         if not _answers_soon(places):

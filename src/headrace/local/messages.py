@@ -179,3 +179,5 @@ class SupervisorOrders(Message):
     folder: Path
     nodes: NodesWish
     release: str
+    idle: bool = False
+    """Declarations are kept, and nothing is run for them."""

@@ -143,7 +143,11 @@ def _logs(world: World) -> list[Path]:
     return [world.places.log, *(Path(record.order.log_file) for record in world.roles.all())]
 
 
-def main(make: MakeReconciler = lambda _: Idle()) -> int:
+def _make_idle(_: World) -> Reconciler:
+    return Idle()
+
+
+def main(make: MakeReconciler) -> int:
     """Runs a supervisor: orders on standard input, the descriptor of the answer as the only argument."""
     answer = int(sys.argv[1])
     orders = SupervisorOrders.model_validate_json(sys.stdin.buffer.read())
@@ -157,7 +161,10 @@ def main(make: MakeReconciler = lambda _: Idle()) -> int:
             what.send(answer)
 
     async def run() -> None:
-        await Supervisor(orders, Environment.current(), make).run(lambda: tell(Answer(mode=str(os.getpid()))))
+        maker = _make_idle if orders.idle else make
+        await Supervisor(orders, Environment.current(), maker).run(
+            lambda: tell(Answer(mode=str(os.getpid())))
+        )
 
     try:
         with owning(Places(orders.folder), wait_s=_LOCK_S):

@@ -292,6 +292,7 @@ def test_origins_that_do_not_answer_at_the_start_are_asked_again(
         await until(lambda: master.cluster.shelf.refresh_error is not None)
         status = await client.status()
         assert status["refresh_error"] == "the bucket does not answer"
+        assert status["refresh_error_kind"] == "Unreachable"
         assert status["snapshot"] is None
         with pytest.raises(OriginUnreachableError, match="the bucket does not answer"):
             await client.refresh()

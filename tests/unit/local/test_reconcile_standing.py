@@ -12,7 +12,7 @@ import pytest
 from headrace.errors import ConfigError
 from headrace.local.reconcile.standing import Sight, Standings, failed_start
 from headrace.local.reconcile.troubles import Troubles
-from headrace.local.roles import RoleOrder, RoleRecord
+from headrace.local.roles import RoleKind, RoleOrder, RoleRecord
 from headrace.plan.observed import RoleState
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
@@ -20,11 +20,11 @@ STARTED = "2026-01-31T09:29:55Z"
 MASTER = "http://198.18.0.1:8700"
 
 
-def record(kind: str, **changes: Any) -> RoleRecord:
+def record(kind: RoleKind, **changes: Any) -> RoleRecord:
     role = "worker-0" if kind == "worker" else f"{kind}"
     order = RoleOrder(
         f"default.shop.{role}", "default", "shop", kind, "node-1", (), "/nowhere", f"a.b@{MASTER}"
-    )  # type: ignore[arg-type]
+    )
     return replace(RoleRecord(order, "running", 10, 1, STARTED, 1), **changes)
 
 
