@@ -25,24 +25,31 @@ def users_of(mountpoints: Mapping[str, str], own: frozenset[int]) -> tuple[UseFa
 
 def _used_by(process: Path, mountpoints: Mapping[str, str]) -> set[str]:
     """The nodes whose mounts it uses."""
+    targets, maps = list(_targets(process)), _maps(process)
     return {
         node
-        for target in _targets(process)
         for mountpoint, node in mountpoints.items()
-        if target == mountpoint or target.startswith(f"{mountpoint}/")
+        if f" {mountpoint}/" in maps
+        or any(target == mountpoint or target.startswith(f"{mountpoint}/") for target in targets)
     }
 
 
 def _targets(process: Path) -> Iterator[str]:
-    for place in (process / "cwd", process / "root", process / "exe"):
-        yield _target(place)
-    for folder in (process / "fd", process / "map_files"):
-        try:
-            links = list(folder.iterdir())
-        except OSError:
-            # It has ended meanwhile, or is another user's.
-            continue
-        yield from map(_target, links)
+    yield from (_target(process / "cwd"), _target(process / "root"))
+    try:
+        links = list((process / "fd").iterdir())
+    except OSError:
+        # It has ended meanwhile, or is another user's.
+        return
+    yield from map(_target, links)
+
+
+def _maps(process: Path) -> str:
+    """What it has mapped, its program among it. One read, which touches no file."""
+    try:
+        return (process / "maps").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
 
 
 def _target(link: Path) -> str:
