@@ -6,11 +6,13 @@ import hashlib
 import ipaddress
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,3 +191,46 @@ def test_a_dataset_is_bound_read_loaded_and_deleted(
     backend.must("down")
     if can_make_namespaces():
         assert not [name for name in namespaces() if name.startswith("headrace-local-")]
+
+
+def roles(shell: Shell) -> dict[str, dict[str, Any]]:
+    """What runs, by id."""
+    lines = json.loads(shell.must("status", "--local", "--json").stdout)["roles"]
+    return {line["id"]: line for line in lines if line["state"] == "running"}
+
+
+def test_kills_are_survived_and_a_used_mount_is_not_taken_away(
+    backend: Shell, storage: S3Server, tmp_path: Path
+) -> None:
+    keys = storage.credentials
+    names = {"key": keys.access_key_id, "secret": keys.secret_access_key, "endpoint": storage.endpoint}
+    apply(backend, YAML.format(cache=tmp_path / "cache", **names), tmp_path)
+    eventually(lambda: len(roles(backend)) == 5, backend)
+    mountpoint = mountpoints(tmp_path)[0]
+    eventually(mountpoint.is_mount, backend)
+    before = roles(backend)
+
+    os.kill(json.loads(backend.must("status", "--local", "--json").stdout)["pid"], signal.SIGKILL)
+    backend.must("up")
+    assert {name: line["pid"] for name, line in roles(backend).items()} == {
+        name: line["pid"] for name, line in before.items()
+    }
+
+    worker = before["default.imagenet.worker-0"]["pid"]
+    os.kill(worker, signal.SIGKILL)
+
+    def is_back() -> bool:
+        line = roles(backend).get("default.imagenet.worker-0")
+        return line is not None and line["pid"] != worker
+
+    eventually(is_back, backend)
+    expected = {Path(name).name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
+    assert digests(mountpoint / "imagenet") == expected
+
+    with (mountpoint / "imagenet" / "part-0.bin").open("rb") as used:
+        backend.must("delete", "dataset", "imagenet", "--no-wait")
+        eventually(lambda: "VolumeInUse" in backend.must("describe", "dataset", "imagenet").stdout, backend)
+        assert f"process {os.getpid()}" in backend.must("describe", "dataset", "imagenet").stdout
+        assert used.read(1) == FILES["train/part-0.bin"][:1]
+    backend.must("wait", "--for=delete", "dataset/imagenet", "--timeout", "60s")
+    assert not mountpoint.is_mount()

@@ -1,0 +1,131 @@
+"""A planned role on the disk: what its command reads is what the planner meant, and secrets are for their owner."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from planned import SEED, World
+
+from headrace.api.reading import read_objects
+from headrace.errors import ConfigError, UnsupportedError
+from headrace.local import intake
+from headrace.local.database import Database
+from headrace.local.folders import Folders
+from headrace.local.nodes import VirtualNode
+from headrace.local.places import Places
+from headrace.local.reconcile.places import Addresses, DatasetPlaces
+from headrace.local.reconcile.rendering import Means, cache_folders_of, render
+from headrace.local.reconcile.scene import scene_of
+from headrace.local.roles import RoleOrder
+from headrace.local.store import Store
+from headrace.plan.roles import Role
+from headrace.settings.environment import Environment
+from headrace.settings.reading import role_settings
+from headrace.settings.roles import MasterSettings, MemberSettings, WorkerSettings
+
+SECRET = """
+apiVersion: v1
+kind: Secret
+metadata: {name: mysecret}
+stringData: {fs.oss.accessKeyId: AKID, fs.oss.accessKeySecret: hunter2}
+---
+"""
+NOTHING = Environment({})
+
+
+@pytest.fixture
+def seed(tmp_path: Path) -> str:
+    return SEED.replace("/var/lib/docker/jindo", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def means(database: Database, store: Store, seed: str, tmp_path: Path) -> Means:
+    with store.changing() as writer:
+        for thing in read_objects(SECRET + seed, "test"):
+            intake.apply(writer, intake.wish_of(thing, "default"))
+    key = ("default", "imagenet")
+    places = DatasetPlaces(Places(tmp_path / "local"), key)
+    return Means(places, Addresses(database), Folders(database), scene_of(store, key))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> VirtualNode:
+    return VirtualNode("node-1", 0, "198.18.0.1", {}, tmp_path / "nodes" / "node-1", "ns", None, is_made=True)
+
+
+@pytest.fixture
+def planned(seed: str) -> dict[str, Role]:
+    return {role.id: role for role in World.of(seed).settle().roles}
+
+
+def settings_file(order: RoleOrder) -> Path:
+    return Path(order.command[order.command.index("--config") + 1])
+
+
+def test_master_worker_and_mount_read_what_was_planned(
+    means: Means, node: VirtualNode, planned: dict[str, Role], tmp_path: Path
+) -> None:
+    orders = [render(planned[name], node, means) for name in ("master", "worker-0", "mount-node-1")]
+    master, _ = role_settings(MasterSettings, settings_file(orders[0]), NOTHING)
+    worker, _ = role_settings(WorkerSettings, settings_file(orders[1]), NOTHING)
+    mount, _ = role_settings(MemberSettings, settings_file(orders[2]), NOTHING)
+    assert master.listen == "198.18.0.1:8700"
+    assert (worker.listen, worker.id, worker.node) == ("198.18.0.1:8701", "worker-0", "node-1")
+    assert worker.master == mount.master == f"http://{master.listen}"
+    assert master.token_file == worker.token_file == mount.token_file
+    assert mount.mountpoint == node.folder / "mounts" / "default" / "imagenet"
+    assert mount.mountpoint.is_dir()
+    (folder,) = cache_folders_of(settings_file(orders[1]))
+    assert folder == tmp_path / "cache" / "default" / "imagenet" / "node-1"
+    assert folder.is_dir()
+    assert [order.id for order in orders] == [
+        f"default.imagenet.{name}" for name in ("master", "worker-0", "mount-node-1")
+    ]
+
+
+def test_values_of_secrets_stand_in_private_files_alone(
+    means: Means, node: VirtualNode, planned: dict[str, Role], tmp_path: Path
+) -> None:
+    orders = [render(planned[name], node, means) for name in ("master", "worker-0", "mount-node-1")]
+    holding = [
+        path
+        for path in tmp_path.rglob("*")
+        if path.is_file() and "objects.db" not in path.name and b"hunter2" in path.read_bytes()
+    ]
+    assert len(holding) == 2
+    for path in holding:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert json.loads(path.read_text()) == {
+            "fs.oss.accessKeyId": "AKID",
+            "fs.oss.accessKeySecret": "hunter2",
+        }
+    assert "hunter2" not in repr(orders)
+
+
+def test_rendered_again_nothing_changes(means: Means, node: VirtualNode, planned: dict[str, Role]) -> None:
+    first = render(planned["worker-0"], node, means)
+    before = settings_file(first).stat().st_mtime_ns
+    assert render(planned["worker-0"], node, means) == first
+    assert settings_file(first).stat().st_mtime_ns == before
+
+
+def test_a_cache_folder_that_holds_something_else_is_refused(
+    means: Means, node: VirtualNode, planned: dict[str, Role], tmp_path: Path
+) -> None:
+    folder = tmp_path / "cache" / "default" / "imagenet" / "node-1"
+    folder.mkdir(parents=True)
+    (folder / "thesis.tex").write_text("mine")
+    with pytest.raises(ConfigError, match="is not empty"):
+        render(planned["worker-0"], node, means)
+    assert (folder / "thesis.tex").exists()
+
+
+def test_another_user_is_refused_in_words(means: Means, node: VirtualNode, seed: str) -> None:
+    other = seed.replace("  replicas: 4", "  replicas: 4\n  runAs: {uid: 1234, gid: 1234, user: a, group: a}")
+    role = next(role for role in World.of(other).settle().roles if role.id == "worker-0")
+    with pytest.raises(UnsupportedError, match="1234"):
+        render(role, node, means)
