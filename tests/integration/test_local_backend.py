@@ -234,3 +234,46 @@ def test_kills_are_survived_and_a_used_mount_is_not_taken_away(
         assert used.read(1) == FILES["train/part-0.bin"][:1]
     backend.must("wait", "--for=delete", "dataset/imagenet", "--timeout", "60s")
     assert not mountpoint.is_mount()
+
+
+def ready_reason(shell: Shell, name: str) -> str:
+    """Why a dataset is not ready, in a word."""
+    document = json.loads(shell.must("get", "dataset", name, "-o", "json").stdout)
+    conditions = document.get("status", {}).get("conditions", [])
+    return next((each["reason"] for each in conditions if each["type"] == "Ready"), "")
+
+
+def test_scaling_hands_over_and_one_datasets_fault_is_its_own(
+    backend: Shell, storage: S3Server, tmp_path: Path
+) -> None:
+    keys = storage.credentials
+    names = {"key": keys.access_key_id, "secret": keys.secret_access_key, "endpoint": storage.endpoint}
+    shared = YAML.replace("spec:\n  mounts", "spec:\n  placement: Shared\n  mounts")
+    text = shared.format(cache=tmp_path / "cache", **names)
+    broken = shared.format(cache=tmp_path / "other", **{**names, "secret": "wrong-" * 4})
+    broken = broken.replace("imagenet", "broken").replace("mysecret", "othersecret")
+    lacking = text.partition("---\n")[2].replace("imagenet", "lacking").replace("mysecret", "nobodys")
+    alone = YAML.format(cache=tmp_path / "alone", **names).replace("imagenet", "alone")
+    apply(backend, "---\n".join((text, broken, lacking, alone)), tmp_path)
+    eventually(lambda: phase(backend) == "Bound" and len(of(backend, "imagenet")) == 5, backend)
+    eventually(lambda: ready_reason(backend, "broken") == "AccessDenied", backend)
+    eventually(lambda: ready_reason(backend, "lacking") == "SecretMissing", backend)
+    eventually(lambda: ready_reason(backend, "alone") == "NodesTaken", backend)
+
+    apply(backend, LOAD, tmp_path)
+    backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "dataload/warm", "--timeout", "60s")
+    backend.must("scale", "--replicas=1", "jindoruntime/imagenet")
+    eventually(lambda: "default.imagenet.worker-1" not in of(backend, "imagenet"), backend)
+    storage.stop()
+    expected = {Path(name).name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
+    assert digests(mountpoints(tmp_path)[0] / "imagenet") == expected
+    for name in ("imagenet", "broken", "lacking", "alone"):
+        backend.must("delete", "dataset", name)
+        backend.must("delete", "jindoruntime", name)
+    assert roles(backend) == {}
+    tell(backend.must("events").stdout)
+
+
+def of(shell: Shell, dataset: str) -> dict[str, dict[str, Any]]:
+    """What runs for one dataset."""
+    return {name: line for name, line in roles(shell).items() if line["dataset"] == dataset}

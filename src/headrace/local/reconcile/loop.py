@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
@@ -20,6 +21,7 @@ from headrace.local.reconcile.observing import Eyes, observe
 from headrace.local.reconcile.operating import PlannedOperation, plan_operations
 from headrace.local.reconcile.places import Addresses, DatasetPlaces
 from headrace.local.reconcile.rendering import Means
+from headrace.local.reconcile.reserving import Reservations
 from headrace.local.reconcile.saying import say, say_volume
 from headrace.local.reconcile.scene import Scene, concerned, scene_of
 from headrace.local.reconcile.secret_values import digest_key
@@ -51,6 +53,7 @@ class DatasetReconciler:
         self._addresses = Addresses(world.database)
         self._troubles = Troubles()
         self._standings = Standings()
+        self._reservations = Reservations()
         self._digest_key = digest_key(world.database)
         self._jobs = Jobs(world.database, world.places, self._addresses)
         self._own = threading.local()
@@ -86,7 +89,10 @@ class DatasetReconciler:
         """Dataset and runtime a step further; seconds until the next."""
         if scene.declared is None:
             return await self._abandon(scene, observed, hands)
-        planned = plan(scene.declared, observed, now)
+        # Nothing is awaited between seeing what the others have and taking one's own.
+        others = self._reservations.others(scene.title, self._world.roles.all(), scene.exclusive)
+        planned = plan(scene.declared, replace(observed, others=others), now)
+        self._reservations.note(scene.title, planned)
         if not observed.roles and not planned.roles and not planned.holds and _leaves(planned):
             # Nothing of it is left but files, and those go before the last word is said.
             await hands.clear()
@@ -106,6 +112,7 @@ class DatasetReconciler:
 
     async def _abandon(self, scene: Scene, observed: Observed, hands: Hands) -> float | None:
         """What runs for a dataset that is not declared any more ends."""
+        self._reservations.forget(scene.title)
         if not observed.roles:
             await hands.clear()
             return None

@@ -25,7 +25,7 @@ from headrace.local.reconcile.standing import Sight, Standings, Trouble, failed_
 from headrace.local.reconcile.troubles import Troubles
 from headrace.local.reconcile.using import users_of
 from headrace.local.roles import RoleRecord
-from headrace.plan.observed import Observed, OtherWorker, RoleFacts, UseFacts
+from headrace.plan.observed import Observed, RoleFacts, UseFacts
 from headrace.roles.detaching import device_at
 
 _ANSWER_S = 3.0
@@ -45,7 +45,7 @@ class Eyes:
 async def observe(
     scene: Scene, eyes: Eyes, nodes: Sequence[VirtualNode], records: Sequence[RoleRecord], now: datetime
 ) -> Observed:
-    """Everything that is known at this moment."""
+    """Everything that is known at this moment, but for other datasets' workers."""
     own = [record for record in records if (record.order.namespace, record.order.dataset) == scene.key]
     own = [record for record in own if record.order.kind != "job"]
     mounts = {
@@ -58,7 +58,7 @@ async def observe(
         _answering(mounts),
         asyncio.to_thread(users_of, mounts, frozenset(record.pid for record in records)),
     )
-    seen = _Seen(status, mounted, users, tuple(own), tuple(records), now)
+    seen = _Seen(status, mounted, users, tuple(own), now)
     return await asyncio.to_thread(_observed, scene, eyes, nodes, seen)
 
 
@@ -70,7 +70,6 @@ class _Seen:
     mounted: frozenset[str]
     users: tuple[UseFacts, ...]
     own: tuple[RoleRecord, ...]
-    records: tuple[RoleRecord, ...]
     now: datetime
 
 
@@ -83,7 +82,6 @@ def _observed(scene: Scene, eyes: Eyes, nodes: Sequence[VirtualNode], seen: _See
         roles=_roles(eyes, seen),
         data=data_facts(seen.status) if seen.status is not None else None,
         users=seen.users,
-        others=_others(scene, seen.records),
         referrers=scene.referrers,
         operations=_operations(scene),
     )
@@ -143,17 +141,6 @@ async def _answers(mountpoint: str) -> bool:
     except (OSError, TimeoutError):
         return False
     return True
-
-
-def _others(scene: Scene, records: Sequence[RoleRecord]) -> dict[str, tuple[OtherWorker, ...]]:
-    """Workers of other datasets, by node."""
-    found: dict[str, tuple[OtherWorker, ...]] = {}
-    for record in records:
-        title = f"{record.order.namespace}/{record.order.dataset}"
-        if record.order.kind == "worker" and title != scene.title:
-            other = OtherWorker(title, title in scene.exclusive)
-            found[record.order.node] = (*found.get(record.order.node, ()), other)
-    return found
 
 
 def _operations(scene: Scene) -> dict[str, tuple[str, ...]]:
