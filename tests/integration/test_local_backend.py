@@ -6,6 +6,7 @@ import hashlib
 import ipaddress
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -78,6 +79,14 @@ metadata:
   name: warm
 spec:
   dataset: {name: imagenet, namespace: default}
+"""
+BACKUP = """apiVersion: data.fluid.io/v1alpha1
+kind: DataBackup
+metadata:
+  name: list
+spec:
+  dataset: imagenet
+  backupPath: local://{folder}
 """
 
 
@@ -277,3 +286,57 @@ def test_scaling_hands_over_and_one_datasets_fault_is_its_own(
 def of(shell: Shell, dataset: str) -> dict[str, dict[str, Any]]:
     """What runs for one dataset."""
     return {name: line for name, line in roles(shell).items() if line["dataset"] == dataset}
+
+
+def test_a_backup_starts_a_dataset_whose_storage_is_away(
+    backend: Shell, storage: S3Server, tmp_path: Path
+) -> None:
+    keys = storage.credentials
+    names = {"key": keys.access_key_id, "secret": keys.secret_access_key, "endpoint": storage.endpoint}
+    text = YAML.format(cache=tmp_path / "cache", **names)
+    apply(backend, text + "---\n" + BACKUP.format(folder=tmp_path / "backup"), tmp_path)
+    backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "databackup/list", "--timeout", "60s")
+    tell(backend.must("get", "databackup").stdout)
+    for words in ("databackup list", "dataset imagenet", "jindoruntime imagenet"):
+        backend.must("delete", *words.split())
+
+    storage.stop()
+    place = f"{{path: 'local://{tmp_path / 'backup'}', nodeName: node-1}}"
+    again = f"spec:\n  dataRestoreLocation: {place}\n  mounts"
+    apply(backend, text.replace("spec:\n  mounts", again), tmp_path)
+    eventually(lambda: phase(backend) == "Bound", backend)
+    document = json.loads(backend.must("get", "dataset", "imagenet", "-o", "json").stdout)
+    assert document["status"]["fileNum"] == str(len(FILES))
+    eventually(mountpoints(tmp_path)[0].is_mount, backend)
+    assert {path.name for path in (mountpoints(tmp_path)[0] / "imagenet").iterdir()} == {
+        Path(name).name for name in FILES
+    }
+
+
+def kill_supervisor(shell: Shell) -> None:
+    os.kill(json.loads(shell.must("status", "--local", "--json").stdout)["pid"], signal.SIGKILL)
+    shell.must("up")
+
+
+def test_a_supervisor_killed_again_and_again_gets_there(
+    backend: Shell, storage: S3Server, tmp_path: Path
+) -> None:
+    keys = storage.credentials
+    names = {"key": keys.access_key_id, "secret": keys.secret_access_key, "endpoint": storage.endpoint}
+    apply(backend, YAML.format(cache=tmp_path / "cache", **names), tmp_path)
+    for _ in range(4):
+        time.sleep(random.uniform(0, 1))
+        kill_supervisor(backend)
+    eventually(lambda: phase(backend) == "Bound" and len(roles(backend)) == 5, backend)
+    eventually(lambda: all(folder.is_mount() for folder in mountpoints(tmp_path)), backend)
+    assert len(digests(mountpoints(tmp_path)[1] / "imagenet")) == len(FILES)
+
+    backend.must("delete", "dataset", "imagenet", "--no-wait")
+    backend.must("delete", "jindoruntime", "imagenet", "--no-wait")
+    for _ in range(3):
+        time.sleep(random.uniform(0, 1))
+        kill_supervisor(backend)
+    eventually(lambda: "No resources" in backend.run("get", "dataset,jindoruntime").talk, backend)
+    eventually(lambda: roles(backend) == {}, backend)
+    assert not (tmp_path / "cache").exists()
+    assert not any(folder.is_mount() for folder in mountpoints(tmp_path))

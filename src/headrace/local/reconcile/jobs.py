@@ -1,4 +1,4 @@
-"""The work for operations: loads, ordered from the master of their dataset and followed by its reports.
+"""The work for operations: loads, ordered from the master of their dataset and followed by its reports; backups.
 
 What was ordered is written down by the operation's identity, so that the next supervisor goes on with it.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,10 +20,11 @@ from headrace.control.tokens import read_token
 from headrace.errors import HeadraceError, MissingFileError, UnsupportedError
 from headrace.local.database import Database
 from headrace.local.places import Places
+from headrace.local.reconcile.backups import back_up
 from headrace.local.reconcile.places import Addresses, places_of
 from headrace.local.reconcile.rendering import master_url
 from headrace.plan.operation_scene import JobFacts, JobState
-from headrace.plan.orders import Job, LoadJob
+from headrace.plan.orders import BackupJob, Job, LoadJob
 
 _PREFIX = "job:"
 
@@ -37,15 +38,26 @@ class _Note:
     cluster: str = ""
     loads: tuple[str, ...] = ()
     fault: str = ""
+    kept_bytes: int | None = None
+    ended: str = ""
+    node: str | None = None
 
 
 class Jobs:
     """The work for all operations. Used from one event loop."""
 
-    def __init__(self, database: Database, places: Places, addresses: Addresses) -> None:
+    def __init__(
+        self,
+        database: Database,
+        places: Places,
+        addresses: Addresses,
+        master_node: Callable[[str], str | None],
+    ) -> None:
+        """`master_node` says on which node the master of a dataset runs."""
         self._database = database
         self._places = places
         self._addresses = addresses
+        self._master_node = master_node
         self._starting: dict[str, asyncio.Task[None]] = {}
 
     async def facts(self, uid: str) -> JobFacts | None:
@@ -58,6 +70,8 @@ class Jobs:
             return JobFacts(note.run, JobState.FAILED, started, started, message=note.fault)
         if uid in self._starting:
             return JobFacts(note.run, JobState.STARTING, started)
+        if note.kept_bytes is not None:
+            return _kept(note, started)
         return await self._followed(note, started) if note.loads else None
 
     async def _followed(self, note: _Note, started: datetime) -> JobFacts | None:
@@ -73,16 +87,30 @@ class Jobs:
         """Orders the work of a run."""
         if uid in self._starting:
             return
-        started = format_time(datetime.now(UTC).replace(microsecond=0))
-        if not isinstance(job, LoadJob):
+        if isinstance(job, BackupJob):
+            self._begin(uid, _Note(run, _now(), job.cluster), lambda note: self._back_up(uid, note, job))
+        elif isinstance(job, LoadJob):
+            self._begin(uid, _Note(run, _now(), job.cluster), lambda note: self._load(uid, note, job))
+        else:
             message = "the local backend cannot do this kind of operation yet"
-            self._write(uid, _Note(run, started, fault=UnsupportedError.of(message).message))
-            return
-        note = _Note(run, started, job.cluster)
+            self._write(uid, _Note(run, _now(), fault=UnsupportedError.of(message).message))
+
+    def _begin(self, uid: str, note: _Note, work: Callable[[_Note], Coroutine[Any, Any, None]]) -> None:
         self._write(uid, note)
-        task = asyncio.create_task(self._start(uid, note, job))
+        task = asyncio.create_task(work(note))
         self._starting[uid] = task
         task.add_done_callback(lambda _: self._starting.pop(uid, None))
+
+    async def _back_up(self, uid: str, note: _Note, job: BackupJob) -> None:
+        try:
+            async with await self._client(job.cluster) as client:
+                kept = await back_up(client, job.cluster, job.address, job.run_as)
+        except HeadraceError as error:
+            self._write(uid, replace(note, fault=error.message))
+            return
+        self._write(
+            uid, replace(note, kept_bytes=kept.file_bytes, ended=_now(), node=self._master_node(job.cluster))
+        )
 
     async def cancel(self, uid: str) -> None:
         """Stops the work; what is cached stays."""
@@ -111,7 +139,7 @@ class Jobs:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _start(self, uid: str, note: _Note, job: LoadJob) -> None:
+    async def _load(self, uid: str, note: _Note, job: LoadJob) -> None:
         loads: list[str] = []
         try:
             async with await self._client(job.cluster) as client:
@@ -124,9 +152,9 @@ class Jobs:
                     )
                     loads.append(report.id)
         except HeadraceError as error:
-            self._write(uid, _Note(note.run, note.started, job.cluster, tuple(loads), error.message))
+            self._write(uid, replace(note, loads=tuple(loads), fault=error.message))
             return
-        self._write(uid, _Note(note.run, note.started, job.cluster, tuple(loads)))
+        self._write(uid, replace(note, loads=tuple(loads)))
 
     async def _reports(self, note: _Note) -> list[LoadReport]:
         async with await self._client(note.cluster) as client:
@@ -147,13 +175,7 @@ class Jobs:
         return _Note(**{**content, "loads": tuple(content["loads"])})
 
     def _write(self, uid: str, note: _Note) -> None:
-        content = {
-            "run": note.run,
-            "started": note.started,
-            "cluster": note.cluster,
-            "loads": note.loads,
-            "fault": note.fault,
-        }
+        content = asdict(note)
         self._database.note(f"{_PREFIX}{uid}", json.dumps(content))
 
 
@@ -174,6 +196,19 @@ def _facts(note: _Note, started: datetime, reports: Sequence[LoadReport]) -> Job
         faults=sum(len(each.errors) for each in reports),
         message=messages[0] if messages else "",
     )
+
+
+def _kept(note: _Note, started: datetime) -> JobFacts:
+    """A backup that is there."""
+    size = note.kept_bytes or 0
+    ended = parse_time(note.ended)
+    return JobFacts(
+        note.run, JobState.COMPLETE, started, ended, done_bytes=size, total_bytes=size, node=note.node
+    )
+
+
+def _now() -> str:
+    return format_time(datetime.now(UTC).replace(microsecond=0))
 
 
 def _state(reports: Sequence[LoadReport]) -> JobState:

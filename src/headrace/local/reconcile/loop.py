@@ -19,7 +19,7 @@ from headrace.local.reconcile import operating
 from headrace.local.reconcile.jobs import Jobs
 from headrace.local.reconcile.observing import Eyes, observe
 from headrace.local.reconcile.operating import PlannedOperation, plan_operations
-from headrace.local.reconcile.places import Addresses, DatasetPlaces
+from headrace.local.reconcile.places import Addresses, DatasetPlaces, places_of
 from headrace.local.reconcile.rendering import Means
 from headrace.local.reconcile.reserving import Reservations
 from headrace.local.reconcile.saying import say, say_volume
@@ -35,6 +35,7 @@ from headrace.local.writing import Writer
 from headrace.plan.observed import Observed, RoleState
 from headrace.plan.outcome import Plan
 from headrace.plan.plan import plan, plan_spare
+from headrace.plan.roles import MASTER_ID
 from headrace.plan.steps import teardown_steps
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class DatasetReconciler:
         self._standings = Standings()
         self._reservations = Reservations()
         self._digest_key = digest_key(world.database)
-        self._jobs = Jobs(world.database, world.places, self._addresses)
+        self._jobs = Jobs(world.database, world.places, self._addresses, self._master_node)
         self._own = threading.local()
 
     def concerned(self, changed: Reference) -> Iterable[Key]:
@@ -150,6 +151,10 @@ class DatasetReconciler:
                 yield writer
         finally:
             self._own.key = None
+
+    def _master_node(self, title: str) -> str | None:
+        record = self._world.roles.get(places_of(self._world.places, title).order_id(MASTER_ID))
+        return record.order.node if record else None
 
     def _note_ends(self, key: Key, now: datetime) -> None:
         for record in self._world.roles.all():

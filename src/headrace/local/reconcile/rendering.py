@@ -11,15 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from headrace.api.dataset import Dataset
+from headrace.api.mounts import scheme_of
 from headrace.control.tokens import create_token
-from headrace.errors import UnsupportedError
+from headrace.errors import MissingFileError, UnsupportedError
 from headrace.local.folders import Folders
 from headrace.local.nodes import VirtualNode
 from headrace.local.private_files import make_private_folder, write_private
+from headrace.local.reconcile.backups import restore
+from headrace.local.reconcile.claims import claim_facts
 from headrace.local.reconcile.places import Addresses, DatasetPlaces, places_of
 from headrace.local.reconcile.scene import Scene
 from headrace.local.reconcile.secret_values import secret_content
 from headrace.local.roles import RoleOrder
+from headrace.plan import addresses
 from headrace.plan.roles import MASTER_ID, Role, RoleKind
 from headrace.settings.roles import MemberSettings, OriginSettings
 
@@ -52,6 +56,8 @@ def render(role: Role, node: VirtualNode, means: Means) -> RoleOrder:
     make_private_folder(places.folder)
     if role.kind is RoleKind.MASTER:
         create_token(places.token)
+        if role.restore_from is not None:
+            _restore(role.restore_from, means)
     settings = _settings(role, node, means)
     write_private(places.settings(role.id), json.dumps(settings, indent=1).encode())
     master = settings.get("master") or ""
@@ -86,6 +92,18 @@ def cache_folders_of(settings_file: Path) -> list[Path]:
     except (OSError, ValueError):
         return []
     return [Path(word.rsplit(":", 3)[0]) for word in content.get("cache", ())]
+
+
+def _restore(place: str, means: Means) -> None:
+    """Gives a master that begins the list of files of a backup."""
+    address = place
+    if scheme_of(place) == addresses.CLAIM:
+        name, folder = addresses.claim_of(place)
+        claim = claim_facts(means.scene).get(name)
+        if claim is None or not claim.address:
+            raise MissingFileError.of(f"dataRestoreLocation names claim {name}, which has no volume")
+        address = addresses.below(claim.address, folder)
+    restore(means.scene.title, address, means.places.state(MASTER_ID) / "engine")
 
 
 def _settings(role: Role, node: VirtualNode, means: Means) -> dict[str, Any]:
