@@ -225,14 +225,10 @@ def test_kills_are_survived_and_a_used_mount_is_not_taken_away(
         name: line["pid"] for name, line in before.items()
     }
 
-    worker = before["default.imagenet.worker-0"]["pid"]
-    os.kill(worker, signal.SIGKILL)
-
-    def is_back() -> bool:
-        line = roles(backend).get("default.imagenet.worker-0")
-        return line is not None and line["pid"] != worker
-
-    eventually(is_back, backend)
+    for role in ("worker-0", "mount-node-1", "master"):
+        kill_role(backend, f"default.imagenet.{role}")
+    eventually(mountpoint.is_mount, backend)
+    eventually(lambda: ready_workers(backend) == 2, backend)
     expected = {Path(name).name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
     assert digests(mountpoint / "imagenet") == expected
 
@@ -243,6 +239,18 @@ def test_kills_are_survived_and_a_used_mount_is_not_taken_away(
         assert used.read(1) == FILES["train/part-0.bin"][:1]
     backend.must("wait", "--for=delete", "dataset/imagenet", "--timeout", "60s")
     assert not mountpoint.is_mount()
+
+
+def kill_role(shell: Shell, role: str) -> None:
+    """As `kill -9` does it; and waits until it runs again."""
+    before = roles(shell)[role]["pid"]
+    os.kill(before, signal.SIGKILL)
+    eventually(lambda: roles(shell).get(role, {"pid": before})["pid"] != before, shell)
+
+
+def ready_workers(shell: Shell) -> int:
+    document = json.loads(shell.must("get", "jindoruntime", "imagenet", "-o", "json").stdout)
+    return int(document["status"].get("workerNumberReady", 0))
 
 
 def ready_reason(shell: Shell, name: str) -> str:

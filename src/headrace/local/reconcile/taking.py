@@ -53,7 +53,9 @@ class Hands:
         await self._stop(role_ids, keep_cache=False)
 
     async def clear(self) -> None:
-        """Takes away the files of a dataset that has no roles any more."""
+        """Takes away the files of a dataset that has no roles any more, and what a stop that was cut off left."""
+        for settings in self.means.places.folder.glob("roles/*/settings.yaml"):
+            await self._drop(settings.parent.name)
         await asyncio.to_thread(remove_tree, self.means.places.folder)
 
     async def _start(self, role: Role, now: datetime) -> float | None:
@@ -68,8 +70,8 @@ class Hands:
                 raise MissingFileError.of(
                     f"there is no node {role.node or 'yet'}", hint="headrace up --nodes N"
                 )
-            order = await asyncio.to_thread(render, role, node, self.means)
             await self._clear_leftovers(record)
+            order = await asyncio.to_thread(render, role, node, self.means)
             self.roles.start(order, node.prefix)
         except HeadraceError as error:
             self._failed(role, error, now)
@@ -107,13 +109,17 @@ class Hands:
         record = self.roles.get(order_id)
         if record is not None:
             await self.roles.stop(order_id, grace_s=_GRACE_S)
-            self._take_off(record)
+            await asyncio.to_thread(self._take_off, record, last=not keep_cache)
         self.troubles.forget(order_id)
-        if keep_cache:
-            return
+        if not keep_cache:
+            await self._drop(role_id)
+
+    async def _drop(self, role_id: str) -> None:
+        """Takes away what a role had: its caches before the file that names them."""
+        places = self.means.places
         for folder in cache_folders_of(places.settings(role_id)):
             await asyncio.to_thread(self.means.folders.drop, folder)
-        self.means.addresses.give_back(order_id)
+        self.means.addresses.give_back(places.order_id(role_id))
         await asyncio.to_thread(remove_tree, places.role(role_id))
         await asyncio.to_thread(remove_tree, places.state(role_id))
 
@@ -138,7 +144,7 @@ class Hands:
         """What an ended role had started goes on without it, and its mount stays."""
         if record is not None:
             await asyncio.to_thread(end_all, self.instance, [record.order.id], grace_s=0.0)
-            self._take_off(record)
+            await asyncio.to_thread(self._take_off, record)
 
     def _ended(self, plan: Plan) -> list[RoleRecord]:
         """What ended by itself and no step of the plan is about."""
@@ -187,8 +193,8 @@ class Hands:
     def _node(self, name: str) -> VirtualNode | None:
         return next((node for node in self.nodes if node.name == name), None)
 
-    def _take_off(self, record: RoleRecord) -> None:
-        """What a mount left behind that could not end in order."""
+    def _take_off(self, record: RoleRecord, *, last: bool = False) -> None:
+        """What a mount left behind that could not end in order; its folder goes with the `last` one. Blocks."""
         node = self._node(record.order.node)
         if record.order.kind != "mount" or node is None:
             return
@@ -196,5 +202,5 @@ class Hands:
         device = device_at(str(mountpoint))
         if device is not None:
             detach(str(mountpoint), device)
-        if device_at(str(mountpoint)) is None and mountpoint.is_dir():
+        if last and device_at(str(mountpoint)) is None and mountpoint.is_dir():
             mountpoint.rmdir()
