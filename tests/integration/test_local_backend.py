@@ -88,6 +88,55 @@ spec:
   dataset: imagenet
   backupPath: local://{folder}
 """
+# Seed 003 with a folder of this machine in the place of the NFS server.
+CLAIM = """apiVersion: v1
+kind: PersistentVolume
+metadata:
+  name: nfs-imagenet
+spec:
+  capacity:
+    storage: 150Gi
+  accessModes:
+    - ReadWriteMany
+  hostPath:
+    path: {folder}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: nfs-imagenet
+spec:
+  accessModes:
+    - ReadWriteMany
+  resources:
+    requests:
+      storage: 150Gi
+---
+apiVersion: data.fluid.io/v1alpha1
+kind: Dataset
+metadata:
+  name: imagenet
+spec:
+  mounts:
+    - mountPoint: pvc://nfs-imagenet
+      name: nfs-imagenet
+---
+apiVersion: data.fluid.io/v1alpha1
+kind: AlluxioRuntime
+metadata:
+  name: imagenet
+spec:
+  replicas: 1
+  data:
+    replicas: 1
+  tieredstore:
+    levels:
+      - mediumtype: SSD
+        path: {cache}
+        quota: 64Mi
+        high: "0.99"
+        low: "0.8"
+"""
 
 
 class HostLink(LoopbackLink):
@@ -348,3 +397,22 @@ def test_a_supervisor_killed_again_and_again_gets_there(
     eventually(lambda: roles(backend) == {}, backend)
     assert not (tmp_path / "cache").exists()
     assert not any(folder.is_mount() for folder in mountpoints(tmp_path))
+
+
+def test_a_claim_is_accelerated(backend: Shell, tmp_path: Path) -> None:
+    folder = tmp_path / "exported"
+    folder.mkdir()
+    (folder / "picture.jpg").write_bytes(FILES["train/part-0.bin"])
+    apply(backend, CLAIM.format(folder=folder, cache=tmp_path / "cache"), tmp_path)
+    eventually(lambda: phase(backend) == "Bound", backend)
+    mountpoint = mountpoints(tmp_path)[0]
+    eventually(mountpoint.is_mount, backend)
+    assert (mountpoint / "nfs-imagenet" / "picture.jpg").read_bytes() == FILES["train/part-0.bin"]
+    tell(backend.must("get", "pv,pvc").stdout)
+
+    backend.must("delete", "alluxioruntime", "imagenet")
+    eventually(lambda: phase(backend) == "NotBound", backend)
+    assert not mountpoint.is_mount()
+    backend.must("delete", "dataset", "imagenet")
+    claims = backend.must("get", "pvc").stdout.splitlines()
+    assert [line.split()[:2] for line in claims[1:]] == [["nfs-imagenet", "Bound"]]
