@@ -416,3 +416,23 @@ def test_a_claim_is_accelerated(backend: Shell, tmp_path: Path) -> None:
     backend.must("delete", "dataset", "imagenet")
     claims = backend.must("get", "pvc").stdout.splitlines()
     assert [line.split()[:2] for line in claims[1:]] == [["nfs-imagenet", "Bound"]]
+
+
+def test_a_changed_secret_restarts_master_and_workers_and_no_mount(
+    backend: Shell, storage: S3Server, tmp_path: Path
+) -> None:
+    keys = storage.credentials
+    names = {"key": keys.access_key_id, "secret": keys.secret_access_key, "endpoint": storage.endpoint}
+    text = YAML.format(cache=tmp_path / "cache", **names)
+    apply(backend, text, tmp_path)
+    eventually(lambda: phase(backend) == "Bound" and len(roles(backend)) == 5, backend)
+    before = {name: line["pid"] for name, line in roles(backend).items()}
+    apply(backend, text.replace("stringData:\n", "stringData:\n  comment: rotated\n"), tmp_path)
+
+    def changed() -> set[str]:
+        return {name for name, line in roles(backend).items() if before[name] != line["pid"]}
+
+    served = {f"default.imagenet.{role}" for role in ("master", "worker-0", "worker-1")}
+    eventually(lambda: changed() == served and ready_workers(backend) == 2, backend)
+    assert phase(backend) == "Bound"
+    assert len(digests(mountpoints(tmp_path)[1] / "imagenet")) == len(FILES)

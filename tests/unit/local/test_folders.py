@@ -56,3 +56,20 @@ def test_a_tree_goes_but_for_what_is_kept(tmp_path) -> None:
     assert (tree / "a" / "cache").is_dir()
     assert [path.name for path in tree.iterdir()] == ["a"]
     assert (outside / "theirs").is_dir()
+
+
+def test_one_folder_goes_alone_with_what_is_empty_above_it(database, tmp_path) -> None:
+    folders = Folders(database)
+    first, second = (folders.make(tmp_path / "disk" / "cache" / f"node-{number}") for number in (1, 2))
+    (first / "block").write_bytes(b"x")
+    folders.drop(first)
+    assert (first.exists(), second.exists()) == (False, True)
+    folders.drop(second)
+    assert not (tmp_path / "disk").exists()
+    assert folders.caches() == []
+
+
+def test_a_folder_that_is_not_ours_is_not_dropped(database, tmp_path) -> None:
+    (tmp_path / "photos").mkdir()
+    Folders(database).drop(tmp_path / "photos")
+    assert (tmp_path / "photos").exists()
