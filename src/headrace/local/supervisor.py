@@ -47,6 +47,7 @@ class World:
     """What a reconciler works with: what is declared, and the means to change what runs."""
 
     def __init__(self, database: Database, places: Places, environment: Environment) -> None:
+        self.database = database
         self.places = places
         self.environment = environment
         self.store = Store(database)
