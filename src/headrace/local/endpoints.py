@@ -65,6 +65,7 @@ class Endpoints:
             Endpoint("GET", "/v1/objects", self.objects),
             Endpoint("POST", "/v1/delete", self.delete),
             Endpoint("POST", "/v1/scale", self.scale),
+            Endpoint("POST", "/v1/patch", self.patch),
             Endpoint("GET", "/v1/watch", stream=self.watch),
             Endpoint("GET", "/v1/events", self.events),
             Endpoint("GET", "/v1/logs", stream=self.logs),
@@ -115,6 +116,17 @@ class Endpoints:
             return Outcome(object=named, deed=intake.Deed.SCALED, document=shown(record))
 
         return await asyncio.to_thread(self._each, [asked.object], scale)
+
+    async def patch(self, call: Call) -> BaseModel:
+        """Changes an object by a JSON merge patch."""
+        asked = call.parse(messages.Patch)
+
+        def patch(writer: Writer, named: Named) -> Outcome:
+            record = intake.patch(writer, _reference(named), asked.patch)
+            document = shown(record) if record is not None else None
+            return Outcome(object=named, deed=intake.Deed.PATCHED, document=document)
+
+        return await asyncio.to_thread(self._each, [asked.object], patch)
 
     async def objects(self, call: Call) -> BaseModel:
         """Objects at one moment. One that is named and absent is an error."""

@@ -78,6 +78,13 @@ class Scaling(Message):
     current: int | None = None
 
 
+class Patch(Message):
+    """A JSON merge patch of one object."""
+
+    object: Named
+    patch: dict[str, Any]
+
+
 class Outcome(Message):
     """What became of one object: the deed, or the fault."""
 

@@ -369,3 +369,12 @@ def test_the_nfs_volume_of_the_seeds_is_bound_as_printed_there(headrace, namespa
     assert claim.splitlines()[1].split()[:-1] == [
         "persistentvolumeclaim/nfs-imagenet", "Bound", "nfs-imagenet", "150Gi", "ROX", "nfs",
     ]  # fmt: skip
+
+
+def test_objects_are_patched(headrace, tmp_path) -> None:
+    headrace("apply", "-f", write(tmp_path, DATASET.replace("NAME", "shop").replace("FINALIZER", "stuck")))
+    headrace("delete", "dataset", "shop", "--no-wait")
+    said = headrace("patch", "dataset", "shop", "-p", '{"metadata":{"finalizers": []}}', "--type=merge")
+    assert said == (0, "dataset.data.fluid.io/shop patched\n", "")
+    assert headrace("get", "dataset", "shop")[0] == ExitCode.NOT_FOUND
+    assert headrace("patch", "dataset", "shop", "-p", "[1]")[0] == ExitCode.CONFIG
