@@ -178,6 +178,7 @@ class NodesWish(Message):
     labels: dict[str, str] = {}
     labels_of: dict[str, dict[str, str]] = {}
     link_bits_per_s: int | None = None
+    plain: bool = False
 
 
 class SupervisorOrders(Message):

@@ -98,13 +98,13 @@ class Nodes:
         """
         try:
             with self._making:
-                network = self._made_network(self.network() or self._new_network())
+                network = self._made_network(self.network() or self._new_network(wish))
                 for node in list(self._wished(wish, network)):
                     self._make_node(node, network)
         except (CommandError, RuntimeError) as error:
             raise UnsupportedError.of(
                 f"the virtual nodes cannot be made: {error}",
-                hint="headrace down takes away what was made; as an ordinary user nodes are plain processes",
+                hint="headrace down takes away what was made; headrace up --plain needs no namespaces",
             ) from None
         return self.all()
 
@@ -121,9 +121,9 @@ class Nodes:
             connection.execute("DELETE FROM nodes")
             connection.execute("DELETE FROM facts WHERE name = ?", (_NETWORK,))
 
-    def _new_network(self) -> Network:
+    def _new_network(self, wish: NodesWish) -> Network:
         instance = self._database.instance
-        if not can_make_namespaces():
+        if wish.plain or not can_make_namespaces():
             return Network(subnet=f"127.18.{int(instance[:4], 16) % 256}.0/{PREFIX_LENGTH}", is_made=True)
         subnet = free_subnet(PREFIX_LENGTH, start=int(instance, 16))
         # A device has at most 15 letters.

@@ -378,3 +378,19 @@ def test_objects_are_patched(headrace, tmp_path) -> None:
     assert said == (0, "dataset.data.fluid.io/shop patched\n", "")
     assert headrace("get", "dataset", "shop")[0] == ExitCode.NOT_FOUND
     assert headrace("patch", "dataset", "shop", "-p", "[1]")[0] == ExitCode.CONFIG
+
+
+def test_values_of_secrets_are_in_no_file_but_the_database(headrace, folder, tmp_path) -> None:
+    headrace("apply", "-f", write(tmp_path, SECRET))
+    headrace("apply", "-f", write(tmp_path, SECRET.replace("topsecret", "plantedvalue")))
+    headrace("create", "-f", write(tmp_path, SECRET))
+    headrace("describe", "secret", "mysecret")
+    headrace("get", "secret", "mysecret", "-o", "yaml", "--reveal-secrets")
+    pid = LocalClient(Places(folder / "local")).hello().pid
+    places = [
+        path for path in (folder / "local").rglob("*") if path.is_file() and "objects.db" not in path.name
+    ]
+    places += [Path(f"/proc/{pid}/{name}") for name in ("cmdline", "environ")]
+    told = b"".join(path.read_bytes() for path in places)
+    for value in (b"topsecret", b"dG9wc2VjcmV0", b"plantedvalue", b"cGxhbnRlZHZhbHVl"):
+        assert value not in told

@@ -327,3 +327,13 @@ def test_a_supervisor_that_hangs_is_ended_by_down(places: Places, monkeypatch) -
     os.kill(LocalClient(places).hello().pid, signal.SIGSTOP)
     launch.stop(places, wait_s=1)
     assert not is_owned(places)
+
+
+def test_root_may_have_plain_processes_too(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path))
+    assert main(["up", "--nodes", "2", "--plain"]) == 0
+    assert "2 nodes (node-1 … node-2), plain processes on 127.18." in capsys.readouterr().err
+    nodes = LocalClient(Places(tmp_path / "local")).status().nodes
+    assert [(node.namespace, node.address.split(".")[3]) for node in nodes] == [(None, "1"), (None, "2")]
+    assert main(["down"]) == 0
+    assert main(["up", "--plain", "--link", "1Gbit"]) == 3
