@@ -337,3 +337,19 @@ def test_root_may_have_plain_processes_too(tmp_path: Path, monkeypatch, capsys) 
     assert [(node.namespace, node.address.split(".")[3]) for node in nodes] == [(None, "1"), (None, "2")]
     assert main(["down"]) == 0
     assert main(["up", "--plain", "--link", "1Gbit"]) == 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.root
+def test_down_takes_off_what_is_mounted_on_nodes(places: Places) -> None:
+    backends.bring_up(places)
+    outer = places.nodes / "node-1" / "a mount"
+    outer.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(outer)], check=True)
+    (outer / "inner").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(outer / "inner")], check=True)
+    held = (outer / "inner" / "held").open("w")
+    backends.take_down(places)
+    held.close()
+    assert str(outer.parent) not in Path("/proc/self/mountinfo").read_text()
+    assert not places.folder.exists()
