@@ -9,7 +9,7 @@ import ipaddress
 import json
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -196,9 +196,3 @@ class Nodes:
     def _node(self, content: dict[str, object]) -> VirtualNode:
         folder = Path(str(content.pop("folder")))
         return VirtualNode(**content, folder=folder)  # type: ignore[arg-type]
-
-
-def names_of(nodes: Iterable[VirtualNode]) -> str:
-    """`node-1`, or `node-1 … node-4`."""
-    names = [node.name for node in nodes]
-    return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
