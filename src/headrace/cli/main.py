@@ -41,6 +41,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "delete": ("delete", "run"),
     "wait": ("wait", "run"),
     "scale": ("scale", "run"),
+    "patch": ("patch", "run"),
     "events": ("events", "run"),
     "logs": ("logs", "run"),
     "version": ("version", "run"),

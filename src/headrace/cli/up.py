@@ -39,12 +39,18 @@ def run(
         str | None,
         typer.Option(metavar="RATE", help="Limit of each new node's link, both ways: 10Gbit. Needs root."),
     ] = None,
+    plain: Annotated[
+        bool,
+        typer.Option("--plain", help="Plain processes as nodes, as root too; for a backend that is new."),
+    ] = False,
 ) -> None:
     """Start the local backend: virtual nodes on this machine, for datasets that are applied to it."""
     environment = Environment.current()
+    if plain and link:
+        raise ConfigError.of("plain processes have no link to limit", hint="leave --plain or --link out")
     rate = parse_rate(link) if link else None
     shared, of_nodes = _labels(node_label or [])
-    wish = NodesWish(count=nodes, labels=shared, labels_of=of_nodes, link_bits_per_s=rate)
+    wish = NodesWish(count=nodes, labels=shared, labels_of=of_nodes, link_bits_per_s=rate, plain=plain)
     status = launch.bring_up(backend.places(), wish, environment, release=metadata.version("headrace"))
     if rate and not status.nodes[-1].namespace:
         printer.warn("the links are not limited: without root nodes are plain processes")
@@ -86,4 +92,5 @@ def _tell(status: BackendStatus) -> None:
     rate = status.nodes[-1].link_bits_per_s
     limit = f", links of {format_rate(rate)}" if rate else ""
     kind = "network namespaces" if status.nodes[-1].namespace else "plain processes"
-    printer.say(f"the local backend is up: {len(names)} nodes ({shown}), {kind} on {status.network}{limit}")
+    count = f"{len(names)} node{'s' if len(names) > 1 else ''}"
+    printer.say(f"the local backend is up: {count} ({shown}), {kind} on {status.network}{limit}")

@@ -61,6 +61,10 @@ class LocalClient:
         """Changes the replicas of a runtime."""
         return self._ask("POST", "/v1/scale", messages.Outcomes, scaling).outcomes[0]
 
+    def patch(self, patch: messages.Patch) -> messages.Outcome:
+        """Changes an object by a JSON merge patch."""
+        return self._ask("POST", "/v1/patch", messages.Outcomes, patch).outcomes[0]
+
     def objects(
         self,
         kinds: Sequence[str],

@@ -166,7 +166,11 @@ class Database:
         for statement in _TABLES.split(";"):
             if statement.strip():
                 connection.execute(statement)
-        made = (("instance", secrets.token_hex(6)), ("resource_version", "0"))
+        made = (
+            ("instance", secrets.token_hex(6)),
+            ("digest_key", secrets.token_hex(32)),
+            ("resource_version", "0"),
+        )
         connection.executemany("INSERT INTO facts VALUES (?, ?)", made)
 
 

@@ -15,16 +15,17 @@ from headrace.api.reading import object_of
 from headrace.api.times import format_time
 from headrace.errors import ConfigError, HeadraceError, MissingFileError
 from headrace.local import intake, messages
-from headrace.local.events import Event, Events
+from headrace.local.events import Event
 from headrace.local.messages import Fault, Named, Outcome, Outcomes
 from headrace.local.nodes import Nodes
 from headrace.local.records import Reference, missing
-from headrace.local.roles import RoleRecord, Roles
+from headrace.local.roles import RoleRecord
 from headrace.local.server import Call, Endpoint
 from headrace.local.showing import shown
-from headrace.local.store import Selection, Store
+from headrace.local.store import Selection
 from headrace.local.tailing import tail
 from headrace.local.watching import Watchers
+from headrace.local.world import World
 from headrace.local.writing import Writer
 
 # So that a watcher with a deadline sees it pass.
@@ -34,25 +35,14 @@ _HEARTBEAT_S = 1.0
 class Endpoints:
     """The answers of one supervisor."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        events: Events,
-        nodes: Nodes,
-        roles: Roles,
-        watchers: Watchers,
-        instance: str,
-        folder: str,
-        release: str,
-    ) -> None:
-        self._store = store
-        self._events = events
-        self._nodes = nodes
-        self._roles = roles
+    def __init__(self, world: World, watchers: Watchers, release: str) -> None:
+        self._store = world.store
+        self._events = world.events
+        self._nodes = world.nodes
+        self._roles = world.roles
         self._watchers = watchers
-        self._instance = instance
-        self._folder = folder
+        self._instance = world.database.instance
+        self._folder = str(world.places.folder)
         self._release = release
         self._since = format_time(datetime.now(UTC).replace(microsecond=0))
 
@@ -65,6 +55,7 @@ class Endpoints:
             Endpoint("GET", "/v1/objects", self.objects),
             Endpoint("POST", "/v1/delete", self.delete),
             Endpoint("POST", "/v1/scale", self.scale),
+            Endpoint("POST", "/v1/patch", self.patch),
             Endpoint("GET", "/v1/watch", stream=self.watch),
             Endpoint("GET", "/v1/events", self.events),
             Endpoint("GET", "/v1/logs", stream=self.logs),
@@ -115,6 +106,17 @@ class Endpoints:
             return Outcome(object=named, deed=intake.Deed.SCALED, document=shown(record))
 
         return await asyncio.to_thread(self._each, [asked.object], scale)
+
+    async def patch(self, call: Call) -> BaseModel:
+        """Changes an object by a JSON merge patch."""
+        asked = call.parse(messages.Patch)
+
+        def patch(writer: Writer, named: Named) -> Outcome:
+            record = intake.patch(writer, _reference(named), asked.patch)
+            document = shown(record) if record is not None else None
+            return Outcome(object=named, deed=intake.Deed.PATCHED, document=document)
+
+        return await asyncio.to_thread(self._each, [asked.object], patch)
 
     async def objects(self, call: Call) -> BaseModel:
         """Objects at one moment. One that is named and absent is an error."""

@@ -17,7 +17,7 @@ from headrace.api.kinds import Object, kind_of
 from headrace.api.reading import object_of
 from headrace.api.writing import content_of
 from headrace.errors import BusyError, ConfigError
-from headrace.local.merge import merge
+from headrace.local.merge import merge, patched
 from headrace.local.records import KEPT_METADATA, Content, Record, Reference
 from headrace.local.writing import Writer
 
@@ -37,6 +37,7 @@ class Deed(StrEnum):
     UNCHANGED = "unchanged"
     DELETED = "deleted"
     SCALED = "scaled"
+    PATCHED = "patched"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,28 @@ def scale(writer: Writer, reference: Reference, replicas: int, *, current: int |
     changed = {**present.content, "spec": spec}
     _check(present, changed)
     return writer.replace(reference, changed)
+
+
+def patch(writer: Writer, reference: Reference, change: Mapping[str, Any]) -> Record | None:
+    """Changes an object by a JSON merge patch; `None` when that was the end of its deletion.
+
+    Raises `ConfigError` for what may not be changed or makes no valid object.
+    """
+    present = writer.need(reference)
+    document = present.document()
+    wanted = patched(document, change)
+    for field in ("apiVersion", "kind", "status"):
+        if wanted.get(field) != document.get(field):
+            raise ConfigError.of(f"{reference}: {field} is not changed by a patch")
+    metadata = wanted.get("metadata")
+    if not isinstance(metadata, Mapping) or metadata.get("name") != reference.name:
+        raise ConfigError.of(f"{reference}: metadata.name is not changed by a patch")
+    wish = wish_of(object_of(wanted, str(reference)), reference.namespace)
+    if wish.content != present.content:
+        _check_not_leaving(present)
+        _check(present, wish.content)
+        present = writer.replace(reference, wish.content)
+    return writer.set_finalizers(present, wish.finalizers)
 
 
 def _check(present: Record, content: Content) -> None:

@@ -20,6 +20,19 @@ def merge(live: Values, last: Values, wanted: Values) -> dict[str, Any]:
     return merged
 
 
+def patched(live: Values, patch: Values) -> dict[str, Any]:
+    """What a JSON merge patch (RFC 7386) makes of `live`: `null` takes a value away."""
+    result = dict(live)
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping):
+            result[key] = patched(_values(live.get(key)), value)
+        else:
+            result[key] = value
+    return result
+
+
 def _merged(live: Any, last: Any, wanted: Any) -> Any:
     if not isinstance(wanted, Mapping):
         return wanted

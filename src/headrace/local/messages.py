@@ -78,6 +78,13 @@ class Scaling(Message):
     current: int | None = None
 
 
+class Patch(Message):
+    """A JSON merge patch of one object."""
+
+    object: Named
+    patch: dict[str, Any]
+
+
 class Outcome(Message):
     """What became of one object: the deed, or the fault."""
 
@@ -171,6 +178,7 @@ class NodesWish(Message):
     labels: dict[str, str] = {}
     labels_of: dict[str, dict[str, str]] = {}
     link_bits_per_s: int | None = None
+    plain: bool = False
 
 
 class SupervisorOrders(Message):

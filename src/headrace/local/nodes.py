@@ -9,7 +9,7 @@ import ipaddress
 import json
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -98,13 +98,13 @@ class Nodes:
         """
         try:
             with self._making:
-                network = self._made_network(self.network() or self._new_network())
+                network = self._made_network(self.network() or self._new_network(wish))
                 for node in list(self._wished(wish, network)):
                     self._make_node(node, network)
         except (CommandError, RuntimeError) as error:
             raise UnsupportedError.of(
                 f"the virtual nodes cannot be made: {error}",
-                hint="headrace down takes away what was made; as an ordinary user nodes are plain processes",
+                hint="headrace down takes away what was made; headrace up --plain needs no namespaces",
             ) from None
         return self.all()
 
@@ -121,9 +121,9 @@ class Nodes:
             connection.execute("DELETE FROM nodes")
             connection.execute("DELETE FROM facts WHERE name = ?", (_NETWORK,))
 
-    def _new_network(self) -> Network:
+    def _new_network(self, wish: NodesWish) -> Network:
         instance = self._database.instance
-        if not can_make_namespaces():
+        if wish.plain or not can_make_namespaces():
             return Network(subnet=f"127.18.{int(instance[:4], 16) % 256}.0/{PREFIX_LENGTH}", is_made=True)
         subnet = free_subnet(PREFIX_LENGTH, start=int(instance, 16))
         # A device has at most 15 letters.
@@ -196,9 +196,3 @@ class Nodes:
     def _node(self, content: dict[str, object]) -> VirtualNode:
         folder = Path(str(content.pop("folder")))
         return VirtualNode(**content, folder=folder)  # type: ignore[arg-type]
-
-
-def names_of(nodes: Iterable[VirtualNode]) -> str:
-    """`node-1`, or `node-1 … node-4`."""
-    names = [node.name for node in nodes]
-    return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"

@@ -19,21 +19,18 @@ from headrace.errors import HeadraceError
 from headrace.local.attention import Attention
 from headrace.local.database import Database
 from headrace.local.endpoints import Endpoints
-from headrace.local.events import Events
-from headrace.local.folders import Folders
 from headrace.local.messages import SupervisorOrders
-from headrace.local.nodes import Nodes
 from headrace.local.ownership import owning
 from headrace.local.places import Places
 from headrace.local.reconciler import Idle, Reconciler
 from headrace.local.records import Reference
-from headrace.local.roles import RoleRecord, Roles
 from headrace.local.server import Server
-from headrace.local.store import Selection, Store
+from headrace.local.store import Selection
 from headrace.local.trimming import keep_trimmed
 from headrace.local.volumes import KINDS as VOLUME_KINDS
 from headrace.local.volumes import Binder
 from headrace.local.watching import Watchers
+from headrace.local.world import World
 from headrace.roles.logs import start_python_log
 from headrace.roles.messages import Answer
 from headrace.settings.environment import Environment
@@ -41,25 +38,6 @@ from headrace.settings.environment import Environment
 _log = logging.getLogger("headrace.local")
 
 _LOCK_S = 1.0
-
-
-class World:
-    """What a reconciler works with: what is declared, and the means to change what runs."""
-
-    def __init__(self, database: Database, places: Places, environment: Environment) -> None:
-        self.places = places
-        self.database = database
-        self.environment = environment
-        self.store = Store(database)
-        self.events = Events(database)
-        self.nodes = Nodes(database, places.nodes)
-        self.folders = Folders(database)
-        self.roles = Roles(database, environment, self._role_ended)
-        self.on_role_end: Callable[[RoleRecord], None] = lambda _: None
-        """Called in the event loop when a role has ended, by itself or stopped."""
-
-    def _role_ended(self, record: RoleRecord) -> None:
-        self.on_role_end(record)
 
 
 MakeReconciler = Callable[[World], Reconciler]
@@ -79,28 +57,18 @@ class Supervisor:
         places = Places(self._orders.folder)
         database = Database(places.database)
         try:
-            await self._serve(World(database, places, self._environment), database, ready)
+            await self._serve(World(database, places, self._environment), ready)
         finally:
             database.close()
 
-    async def _serve(self, world: World, database: Database, ready: Callable[[], None]) -> None:
+    async def _serve(self, world: World, ready: Callable[[], None]) -> None:
         self._listen_to_signals()
         await asyncio.to_thread(world.nodes.make, self._orders.nodes)
         world.roles.recover()
         attention, watchers = Attention(self._make(world)), Watchers()
         binder = Binder(world.store)
         self._connect(world, attention, watchers, binder)
-        endpoints = Endpoints(
-            store=world.store,
-            events=world.events,
-            nodes=world.nodes,
-            roles=world.roles,
-            watchers=watchers,
-            instance=database.instance,
-            folder=str(world.places.folder),
-            release=self._orders.release,
-        )
-        server = Server(endpoints.all())
+        server = Server(Endpoints(world, watchers, self._orders.release).all())
         await server.start(world.places)
         chores = [
             asyncio.create_task(keep_trimmed(lambda: _logs(world))),

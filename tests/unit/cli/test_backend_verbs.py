@@ -369,3 +369,28 @@ def test_the_nfs_volume_of_the_seeds_is_bound_as_printed_there(headrace, namespa
     assert claim.splitlines()[1].split()[:-1] == [
         "persistentvolumeclaim/nfs-imagenet", "Bound", "nfs-imagenet", "150Gi", "ROX", "nfs",
     ]  # fmt: skip
+
+
+def test_objects_are_patched(headrace, tmp_path) -> None:
+    headrace("apply", "-f", write(tmp_path, DATASET.replace("NAME", "shop").replace("FINALIZER", "stuck")))
+    headrace("delete", "dataset", "shop", "--no-wait")
+    said = headrace("patch", "dataset", "shop", "-p", '{"metadata":{"finalizers": []}}', "--type=merge")
+    assert said == (0, "dataset.data.fluid.io/shop patched\n", "")
+    assert headrace("get", "dataset", "shop")[0] == ExitCode.NOT_FOUND
+    assert headrace("patch", "dataset", "shop", "-p", "[1]")[0] == ExitCode.CONFIG
+
+
+def test_values_of_secrets_are_in_no_file_but_the_database(headrace, folder, tmp_path) -> None:
+    headrace("apply", "-f", write(tmp_path, SECRET))
+    headrace("apply", "-f", write(tmp_path, SECRET.replace("topsecret", "plantedvalue")))
+    headrace("create", "-f", write(tmp_path, SECRET))
+    headrace("describe", "secret", "mysecret")
+    headrace("get", "secret", "mysecret", "-o", "yaml", "--reveal-secrets")
+    pid = LocalClient(Places(folder / "local")).hello().pid
+    places = [
+        path for path in (folder / "local").rglob("*") if path.is_file() and "objects.db" not in path.name
+    ]
+    places += [Path(f"/proc/{pid}/{name}") for name in ("cmdline", "environ")]
+    told = b"".join(path.read_bytes() for path in places)
+    for value in (b"topsecret", b"dG9wc2VjcmV0", b"plantedvalue", b"cGxhbnRlZHZhbHVl"):
+        assert value not in told

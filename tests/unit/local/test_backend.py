@@ -327,3 +327,29 @@ def test_a_supervisor_that_hangs_is_ended_by_down(places: Places, monkeypatch) -
     os.kill(LocalClient(places).hello().pid, signal.SIGSTOP)
     launch.stop(places, wait_s=1)
     assert not is_owned(places)
+
+
+def test_root_may_have_plain_processes_too(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path))
+    assert main(["up", "--nodes", "2", "--plain"]) == 0
+    assert "2 nodes (node-1 … node-2), plain processes on 127.18." in capsys.readouterr().err
+    nodes = LocalClient(Places(tmp_path / "local")).status().nodes
+    assert [(node.namespace, node.address.split(".")[3]) for node in nodes] == [(None, "1"), (None, "2")]
+    assert main(["down"]) == 0
+    assert main(["up", "--plain", "--link", "1Gbit"]) == 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.root
+def test_down_takes_off_what_is_mounted_on_nodes(places: Places) -> None:
+    backends.bring_up(places)
+    outer = places.nodes / "node-1" / "a mount"
+    outer.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(outer)], check=True)
+    (outer / "inner").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(outer / "inner")], check=True)
+    held = (outer / "inner" / "held").open("w")
+    backends.take_down(places)
+    held.close()
+    assert str(outer.parent) not in Path("/proc/self/mountinfo").read_text()
+    assert not places.folder.exists()

@@ -160,3 +160,38 @@ def test_a_merge_that_is_no_valid_object_is_refused(store) -> None:
         writer.replace(IMAGENET, {**before.content, "metadata": {}})
         intake.apply(writer, wish)
     assert store.need(IMAGENET) == before
+
+
+def test_a_patch_changes_single_fields(store) -> None:
+    apply(store, DATASET)
+    with store.changing() as writer:
+        change = {"spec": {"placement": "Shared"}, "metadata": {"labels": {"team": None, "tier": "b"}}}
+        record = intake.patch(writer, IMAGENET, change)
+    assert record.content["spec"]["placement"] == "Shared"
+    assert record.content["spec"]["mounts"][0]["name"] == "images"
+    assert record.content["metadata"]["labels"] == {"tier": "b"}
+    assert record.generation == 2
+
+
+def test_a_patch_takes_finalizers_away_from_what_is_being_deleted(store) -> None:
+    apply(store, DATASET)
+    store.set_finalizers(store.need(IMAGENET), ["planner"])
+    with store.changing() as writer:
+        writer.delete(IMAGENET)
+        with pytest.raises(BusyError, match="is being deleted"):
+            intake.patch(writer, IMAGENET, {"spec": {"placement": "Shared"}})
+        assert intake.patch(writer, IMAGENET, {"metadata": {"finalizers": []}}) is None
+    assert store.get(IMAGENET) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"kind": "Secret"}, {"status": {"phase": "Bound"}}, {"metadata": {"name": "other"}}, {"metadata": None},
+     {"spec": {"mount": []}}, {"spec": {"mounts": [{"name": "x"}]}}],
+)  # fmt: skip
+def test_a_patch_that_may_not_be_is_refused(store, change) -> None:
+    apply(store, DATASET)
+    before = store.need(IMAGENET)
+    with pytest.raises(ConfigError), store.changing() as writer:
+        intake.patch(writer, IMAGENET, change)
+    assert store.need(IMAGENET) == before

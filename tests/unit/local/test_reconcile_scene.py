@@ -17,8 +17,9 @@ from headrace.local.reconcile.claims import claim_facts
 from headrace.local.reconcile.places import Addresses
 from headrace.local.reconcile.saying import say, say_volume
 from headrace.local.reconcile.scene import concerned, scene_of
-from headrace.local.reconcile.secret_values import digest_key, secret_content, secret_facts
+from headrace.local.reconcile.secret_values import secret_content, secret_facts
 from headrace.local.records import Reference
+from headrace.local.secret_values import digest_key
 from headrace.local.store import Store
 from headrace.local.volumes import bind
 from headrace.plan.events import Event, EventType

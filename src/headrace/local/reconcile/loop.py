@@ -24,13 +24,13 @@ from headrace.local.reconcile.rendering import Means
 from headrace.local.reconcile.reserving import Reservations
 from headrace.local.reconcile.saying import say, say_volume
 from headrace.local.reconcile.scene import Scene, concerned, scene_of
-from headrace.local.reconcile.secret_values import digest_key
 from headrace.local.reconcile.standing import Standings
 from headrace.local.reconcile.taking import Hands
 from headrace.local.reconcile.troubles import Troubles
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.reconciler import NextLook
 from headrace.local.records import Reference
+from headrace.local.secret_values import digest_key
 from headrace.local.writing import Writer
 from headrace.plan.observed import Observed, RoleState
 from headrace.plan.outcome import Plan
@@ -39,7 +39,7 @@ from headrace.plan.roles import MASTER_ID
 from headrace.plan.steps import teardown_steps
 
 if TYPE_CHECKING:
-    from headrace.local.supervisor import World
+    from headrace.local.world import World
 
 _log = logging.getLogger("headrace.local")
 

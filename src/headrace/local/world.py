@@ -1,0 +1,33 @@
+"""What a reconciler works with: what is declared, and the means to change what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.local.database import Database
+from headrace.local.events import Events
+from headrace.local.folders import Folders
+from headrace.local.nodes import Nodes
+from headrace.local.places import Places
+from headrace.local.roles import RoleRecord, Roles
+from headrace.local.store import Store
+from headrace.settings.environment import Environment
+
+
+class World:
+    """One backend. Store, events, nodes and folders may be used from any thread, roles from the event loop alone."""
+
+    def __init__(self, database: Database, places: Places, environment: Environment) -> None:
+        self.database = database
+        self.places = places
+        self.environment = environment
+        self.store = Store(database)
+        self.events = Events(database)
+        self.nodes = Nodes(database, places.nodes)
+        self.folders = Folders(database)
+        self.roles = Roles(database, environment, self._role_ended)
+        self.on_role_end: Callable[[RoleRecord], None] = lambda _: None
+        """Called in the event loop when a role has ended, by itself or stopped."""
+
+    def _role_ended(self, record: RoleRecord) -> None:
+        self.on_role_end(record)

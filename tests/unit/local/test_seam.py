@@ -1,0 +1,98 @@
+"""From a declaration to a process and back, through the whole backend, with a reconciler that is as small as can be."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import backends
+import pytest
+
+from headrace.cli.main import main
+from headrace.engine.registry import started_ticks
+from headrace.local import launch
+from headrace.local.client import LocalClient
+from headrace.local.messages import RoleLine
+from headrace.local.places import Places
+
+DATASET = """apiVersion: data.fluid.io/v1alpha1
+kind: Dataset
+metadata: {name: shop}
+spec: {mounts: [{mountPoint: "s3://bucket", name: images}]}
+"""
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    toy = Path(backends.__file__).with_name("toy_supervisor.py")
+    monkeypatch.setattr(launch, "_PROGRAM", (sys.executable, "-P", str(toy)))
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path))
+    (tmp_path / "dataset.yaml").write_text(DATASET)
+    places = Places(tmp_path / "local")
+    yield places
+    backends.take_down(places)
+
+
+def worker(places: Places) -> RoleLine:
+    (role,) = LocalClient(places).status().roles
+    return role
+
+
+def applied(places: Places, tmp_path: Path) -> RoleLine:
+    assert main(["up"]) == 0
+    assert main(["apply", "-f", str(tmp_path / "dataset.yaml")]) == 0
+    assert main(["wait", "--for=condition=Ready", "dataset/shop"]) == 0
+    return worker(places)
+
+
+def test_a_dataset_is_served_watched_and_taken_away(places: Places, tmp_path: Path, capsys) -> None:
+    role = applied(places, tmp_path)
+    assert (role.state, role.role, role.node) == ("running", "worker", "node-1")
+    capsys.readouterr()
+    while not (text := (main(["logs", "shop"]), capsys.readouterr().out)[1]):
+        time.sleep(0.05)
+    assert text == f"serving as {role.pid}\n"
+    assert main(["events"]) == 0
+    assert "Started   dataset/shop   worker-0 runs on node-1" in capsys.readouterr().out
+    assert main(["delete", "-f", str(tmp_path / "dataset.yaml")]) == 0
+    assert started_ticks(role.pid) is None
+    assert LocalClient(places).status().roles == ()
+
+
+def test_a_role_outlives_the_supervisor_and_is_taken_over(places: Places, tmp_path: Path) -> None:
+    role = applied(places, tmp_path)
+    backends.kill(LocalClient(places))
+    assert main(["up"]) == 0
+    assert worker(places) == role
+    assert main(["delete", "dataset", "shop"]) == 0
+    assert started_ticks(role.pid) is None
+
+
+def test_a_role_that_dies_is_started_again(places: Places, tmp_path: Path) -> None:
+    role = applied(places, tmp_path)
+    os.kill(role.pid, signal.SIGKILL)
+    while (again := worker(places)).pid in (None, role.pid):
+        time.sleep(0.05)
+    assert (again.state, again.restarts) == ("running", 1)
+
+
+def test_what_was_declared_while_the_supervisor_died_is_done_by_the_next(
+    places: Places, tmp_path: Path
+) -> None:
+    applied(places, tmp_path)
+    client = LocalClient(places)
+    assert main(["delete", "dataset", "shop", "--no-wait"]) == 0
+    backends.kill(client)
+    assert main(["up"]) == 0
+    assert main(["wait", "--for=delete", "dataset/shop"]) == 0
+    assert client.status().roles == ()
+
+
+def test_down_ends_what_serves(places: Places, tmp_path: Path) -> None:
+    role = applied(places, tmp_path)
+    assert main(["down"]) == 0
+    assert started_ticks(role.pid) is None
+    assert not places.folder.exists()
