@@ -16,7 +16,6 @@ NFS_CORE_PARAM {
     MNT_Port = 20048;
     Enable_NLM = false;
     Enable_RQUOTA = false;
-    allow_set_io_flusher_fail = true;
 }
 NFSv4 { Graceless = true; }
 MDCACHE { Dir_Chunk = 0; }
