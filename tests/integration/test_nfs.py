@@ -42,6 +42,8 @@ def test_a_folder_is_mounted_as_the_server_has_it(shell: Shell, nfs: NfsServer, 
     (nfs.export / "set" / "large").write_bytes(content["large"])
     content["ünï\nnew line"] = b"odd"
     (nfs.export / "set" / "ünï\nnew line").write_bytes(b"odd")
+    content["not-utf8-\udcff"] = b"names are bytes"
+    (nfs.export / "set" / "not-utf8-\udcff").write_bytes(b"names are bytes")
     (nfs.export / "set" / "link").symlink_to("d0")
     (nfs.export / "set" / "empty").mkdir()
     os.mkfifo(nfs.export / "set" / "pipe")

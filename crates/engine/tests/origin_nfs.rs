@@ -290,6 +290,18 @@ async fn a_missing_folder_a_file_and_a_foreign_export_are_told_apart() {
     assert!(error.message().contains("does not export nfs://127.0.0.1"), "{error:?}");
 }
 
+/// Ports that nobody knows are asked for at the server's port mapper, which this machine does not run or which knows none.
+#[tokio::test]
+async fn without_a_port_mapper_mount_is_asked_for_where_nfs_is() {
+    let fixture = fixture(Protocol::Nfs).await;
+    fixture.put("x", b"x");
+    let mut config = config(server(&fixture).address.port(), "/export/data");
+    if let OriginConfig::Nfs { mount_port, .. } = &mut config {
+        *mount_port = None;
+    }
+    open(&config, &settings(), &Metrics::new()).unwrap().check().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_folder_with_dots_is_a_mistake() {
     let error = open(&config(1, "/a/../b"), &settings(), &Metrics::new()).err().unwrap();
