@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 from headrace.testing import nfs_server
 from headrace.testing.nfs_server import NfsServer
 
-from .harness import Shell, tree_of
+from .harness import HEADRACE, Shell, tree_of
 
 LACKING = nfs_server.lacking()
 pytestmark = pytest.mark.skipif(bool(LACKING), reason=LACKING)
@@ -97,6 +98,18 @@ def test_a_server_that_is_gone_is_told_in_words(shell: Shell, nfs: NfsServer, tm
     assert outcome.code != 0
     assert f"{nfs.address}:2049" in outcome.stderr
     assert "hint:" in outcome.stderr
+
+
+def test_an_ordinary_port_is_refused_with_a_hint(shell: Shell, nfs: NfsServer, tmp_path: Path) -> None:
+    fill(nfs.export, 2, 10)
+    mount = ["mount", nfs.uri, str(tmp_path / "mnt"), "--cache", f"{tmp_path}/c:1Gi"]
+    (tmp_path / "mnt").mkdir()
+    without = ["setpriv", "--bounding-set", "-net_bind_service", "--inh-caps", "-net_bind_service", HEADRACE]
+    done = subprocess.run(
+        [*without, *mount], env=shell.full_environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "below 1024" in done.stderr
 
 
 def test_what_the_server_denies_to_a_user_is_told_with_the_user(

@@ -40,6 +40,7 @@ EXPORT {{
     Access_Type = RO;
     Squash = {squash};
     SecType = sys;
+    PrivilegedPort = true;
     Attr_Expiration_Time = 0;
     FSAL {{ Name = VFS; }}
 }}

@@ -28,6 +28,7 @@ EXPORT {
     Access_Type = RO;
     Squash = no_root_squash;
     SecType = sys;
+    PrivilegedPort = true;
     Attr_Expiration_Time = 0;
     FSAL { Name = VFS; }
 }
