@@ -146,6 +146,7 @@ def options_page() -> str:
         "oss": "Alibaba Cloud OSS: `oss://bucket/prefix`, `oss://bucket.ENDPOINT/prefix`",
         "webhdfs": "HDFS: `hdfs://namenode/path`, `webhdfs://host:port/path`, `swebhdfs://host:port/path`",
         "http": "Web servers with an index page: `https://host/path/`",
+        "nfs": "NFS servers, version 3: `nfs://server/export/path`, `nfs://server:port/export/path`",
         "local": "Folders: `/path`, `./path`, `local:///path`, `file:///path`",
     }
     parts = [

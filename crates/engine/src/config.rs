@@ -158,6 +158,17 @@ pub enum OriginConfig {
     },
     /// HDFS through WebHDFS or HttpFS.
     Webhdfs { endpoint: String, directory: String, user: Option<String>, delegation_token: Option<Secret> },
+    /// A folder of an NFS server, by version 3 of the protocol.
+    Nfs {
+        server: String,
+        /// `None`: as the server's port mapper says, else the usual ones.
+        port: Option<u16>,
+        mount_port: Option<u16>,
+        directory: String,
+        /// Who asks, as the server sees it; `None`: this process's own.
+        uid: Option<u32>,
+        gid: Option<u32>,
+    },
     /// The workers of a cluster, who read from the origin of this canonical name.
     Cluster { name: String },
     /// A web server whose folders answer with an index page.

@@ -153,6 +153,8 @@ async fn the_name_tells_the_place_and_no_secret(fixture: Fixture) {
         Protocol::Oss => "oss://bucket/data@127.0.0.1:",
         Protocol::Webhdfs => "webhdfs://127.0.0.1:",
         Protocol::Http => "http://127.0.0.1:",
+        Protocol::Nfs => "nfs://127.0.0.1:",
+        Protocol::Ganesha => "nfs://198.19.",
     };
     assert!(name.starts_with(scheme), "{name}");
     assert!(!name.contains("hunter2"));
@@ -165,12 +167,17 @@ macro_rules! contract {
         contract!(@protocol oss, Protocol::Oss, $($test),*);
         contract!(@protocol webhdfs, Protocol::Webhdfs, $($test),*);
         contract!(@protocol http, Protocol::Http, $($test),*);
+        contract!(@protocol nfs, Protocol::Nfs, $($test),*);
+        contract!(@protocol ganesha, Protocol::Ganesha, $($test),*);
     };
     (@protocol $module:ident, $protocol:expr, $($test:ident),*) => {
         mod $module {
             use super::*;
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
+                if $protocol == Protocol::Ganesha && origin_servers::ganesha::ganesha().is_none() {
+                    return;
+                }
                 super::$test(fixture($protocol).await).await;
             })*
         }

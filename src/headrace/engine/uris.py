@@ -125,6 +125,18 @@ def _http(scheme: str, rest: str) -> Address:
     )
 
 
+def _nfs(scheme: str, rest: str) -> Address:
+    host, port, path = _authority(scheme, rest)
+    names = [name for name in path.split("/") if name not in ("", ".")]
+    if ".." in names:
+        raise ConfigError.of(
+            f"'{scheme}://{rest}' has a .. in its path", hint="write the path from the export on"
+        )
+    directory = "/" + "/".join(names)
+    fields = {"server": host, "directory": directory} | ({"port": str(port)} if port else {})
+    return Address("nfs", fields, names[-1] if names else host)
+
+
 def _local(scheme: str, rest: str) -> Address:
     if not rest.startswith("/"):
         raise ConfigError.of(
@@ -216,6 +228,7 @@ _PARSERS: Mapping[str, Callable[[str, str], Address]] = {
     "swebhdfs": _hdfs,
     "http": _http,
     "https": _http,
+    "nfs": _nfs,
     "local": _local,
     "file": _local,
 }

@@ -158,11 +158,31 @@ HTTP_OPTIONS = (
     Option("token", "Bearer token", ("token",), secret=True),
 )
 
+NFS_OPTIONS = (
+    Option(
+        "uid",
+        "Number of the user who asks, as the server sees it; without it, this process's own",
+        ("nfs.uid", "uid"),
+    ),
+    Option("gid", "Number of the group who asks; without it, this process's own", ("nfs.gid", "gid")),
+    Option(
+        "port",
+        "Port of NFS; it may also stand in the URL; without it, as the server's port mapper says, else 2049",
+        ("nfs.port", "port"),
+    ),
+    Option(
+        "mount_port",
+        "Port of MOUNT; without it, as the server's port mapper says, else that of NFS",
+        ("nfs.mountport", "mountport"),
+    ),
+)
+
 OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "s3": S3_OPTIONS,
     "oss": OSS_OPTIONS,
     "webhdfs": HDFS_OPTIONS,
     "http": HTTP_OPTIONS,
+    "nfs": NFS_OPTIONS,
     "local": (),
 }
 """By kind of origin."""

@@ -12,6 +12,9 @@ from pydantic import Field, SecretStr
 
 from headrace.settings.model import Model
 
+Port = Annotated[int, Field(ge=1, le=65535)]
+UserNumber = Annotated[int, Field(ge=0, le=2**32 - 1)]
+
 
 class LocalOrigin(Model):
     """A folder of this machine, or of anything that the kernel has mounted."""
@@ -95,6 +98,23 @@ class HttpOrigin(Model):
         return f"{self.endpoint}{self.directory}"
 
 
+class NfsOrigin(Model):
+    """A folder of an NFS server, by version 3 of the protocol and without mounting it."""
+
+    kind: Literal["nfs"] = "nfs"
+    server: str
+    port: Port | None = None
+    mount_port: Port | None = None
+    directory: str
+    uid: UserNumber | None = None
+    gid: UserNumber | None = None
+
+    @property
+    def label(self) -> str:
+        """The origin in one word, for people."""
+        return f"nfs://{self.server}{self.directory}"
+
+
 class ClusterOrigin(Model):
     """The workers of a cluster, who read from the origin of this canonical name."""
 
@@ -107,7 +127,7 @@ class ClusterOrigin(Model):
         return self.name
 
 
-Origin = LocalOrigin | S3Origin | OssOrigin | WebhdfsOrigin | HttpOrigin | ClusterOrigin
+Origin = LocalOrigin | S3Origin | OssOrigin | WebhdfsOrigin | HttpOrigin | NfsOrigin | ClusterOrigin
 OriginConfig = Annotated[Origin, Field(discriminator="kind")]
 
 

@@ -73,10 +73,13 @@ def test_every_spelling_sets_its_field(kind: str) -> None:
         "oss": "oss://bucket.endpoint.com",
         "webhdfs": "hdfs://h/d",
         "http": "http://h/d",
+        "nfs": "nfs://h/d",
     }[kind]
     for option in OPTIONS[kind]:
         for spelling in option.spellings:
             value = "true" if option.flag else "https://value" if option.field == "endpoint" else "value"
+            if kind == "nfs":
+                value = "1234"
             options = {spelling: value}
             if option.field in ("access_key_id", "secret_access_key", "access_key_secret"):
                 for other in OPTIONS[kind]:
@@ -86,7 +89,19 @@ def test_every_spelling_sets_its_field(kind: str) -> None:
                         "access_key_secret",
                     ):
                         options[other.spellings[0]] = "other"
-            assert fields(word, options)[option.field] == (True if option.flag else value), spelling
+            expected = True if option.flag else 1234 if kind == "nfs" else value
+            assert fields(word, options)[option.field] == expected, spelling
+
+
+def test_the_port_of_an_nfs_address_yields_to_the_option() -> None:
+    assert fields("nfs://filer:20490/a") == {"server": "filer", "port": 20490, "directory": "/a"}
+    assert fields("nfs://filer:20490/a", {"nfs.port": "2049"})["port"] == 2049
+
+
+@pytest.mark.parametrize("value", ["root", "-1", "4294967296", ""])
+def test_a_user_that_is_no_number_is_refused(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"nfs\.uid"):
+        fields("nfs://filer/a", {"nfs.uid": value})
 
 
 def test_environment_of_the_cloud_is_used_and_options_win() -> None:

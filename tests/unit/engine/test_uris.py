@@ -43,6 +43,15 @@ HERE = Path("/work-folder")
         ("swebhdfs://nn:9871/x", "webhdfs", {"endpoint": "https://nn:9871", "directory": "/x"}, "x"),
         ("https://host/a%20b/", "http", {"endpoint": "https://host", "directory": "/a%20b/"}, "a b"),
         ("http://[::1]:8080", "http", {"endpoint": "http://[::1]:8080", "directory": "/"}, "[::1]"),
+        ("nfs://filer/export/a/", "nfs", {"server": "filer", "directory": "/export/a"}, "a"),
+        (
+            "nfs://filer:20490/./a//b c",
+            "nfs",
+            {"server": "filer", "directory": "/a/b c", "port": "20490"},
+            "b c",
+        ),
+        ("nfs://[fd00::1]/a", "nfs", {"server": "[fd00::1]", "directory": "/a"}, "a"),
+        ("nfs://filer", "nfs", {"server": "filer", "directory": "/"}, "filer"),
         ("local:///data/x", "local", {"directory": "/data/x"}, "x"),
         ("file:///data/x/", "local", {"directory": "/data/x"}, "x"),
         ("/data/../y//z", "local", {"directory": "/y/z"}, "z"),
@@ -73,6 +82,8 @@ def test_address_is_taken_apart(text: str, kind: str, fields: dict[str, str], na
         ("http://host:99999/", "names no server", "http://host"),
         ("https://host/x?y=1", "no query", "https://host/path/"),
         ("hdfs://", "names no server", "hdfs://host"),
+        ("nfs:///export", "names no server", "nfs://host"),
+        ("nfs://filer/a/../b", "has a ..", "from the export on"),
         ("", "is not an address", ""),
     ],
 )
@@ -93,7 +104,15 @@ def test_credentials_in_an_address_are_refused_and_not_repeated(scheme: str) -> 
 
 @given(st.text(max_size=30))
 def test_any_text_gives_an_address_or_a_config_error(text: str) -> None:
-    for candidate in (text, f"s3://{text}", f"oss://{text}", f"https://{text}", f"hdfs://{text}", f"/{text}"):
+    for candidate in (
+        text,
+        f"s3://{text}",
+        f"oss://{text}",
+        f"https://{text}",
+        f"hdfs://{text}",
+        f"nfs://{text}",
+        f"/{text}",
+    ):
         try:
             parse_address(candidate, working_directory=HERE)
         except ConfigError as error:

@@ -31,6 +31,7 @@ VARIANTS: dict[str, type[Model]] = {
     "Oss": origins.OssOrigin,
     "Webhdfs": origins.WebhdfsOrigin,
     "Http": origins.HttpOrigin,
+    "Nfs": origins.NfsOrigin,
     "Cluster": origins.ClusterOrigin,
 }
 

@@ -9,6 +9,7 @@ mod http;
 mod layers;
 mod listing;
 mod local;
+mod nfs;
 mod open;
 mod oss;
 mod pace;

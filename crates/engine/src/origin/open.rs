@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
 use crate::origin::pace::Pace;
 use crate::origin::place::Place;
-use crate::origin::{ListedObject, Origin, http, layers, local, oss, s3, webhdfs};
+use crate::origin::{ListedObject, Origin, http, layers, local, nfs, oss, s3, webhdfs};
 use crate::secret::Secret;
 
 /// A check that has no answer by then has failed.
@@ -27,6 +27,7 @@ pub fn open(config: &OriginConfig, settings: &TransferConfig, metrics: &Metrics)
         OriginConfig::Oss { .. } => Arc::new(oss::build(config, pace.clone())?),
         OriginConfig::Webhdfs { .. } => Arc::new(webhdfs::build(config, pace.clone())?),
         OriginConfig::Http { .. } => Arc::new(http::build(config, pace.clone())?),
+        OriginConfig::Nfs { .. } => Arc::new(nfs::build(config, pace.clone())?),
         OriginConfig::Cluster { name } => {
             let message = format!("{name} is to be read from workers, but no cluster is configured");
             return Err(Error::config(message));

@@ -12,7 +12,7 @@ use headrace_engine::origin::{ListedObject, ObjectKind, ObjectVersion, Origin, o
 use headrace_engine::secret::Secret;
 
 use super::wire::{Handler, Server, serve};
-use super::{ACCESS_KEY, BUCKET, SECRET_KEY, World, hdfs, oss, s3, web};
+use super::{ACCESS_KEY, BUCKET, SECRET_KEY, World, ganesha, hdfs, nfs, oss, s3, web};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
@@ -21,6 +21,9 @@ pub enum Protocol {
     Oss,
     Webhdfs,
     Http,
+    Nfs,
+    /// The same over a real server, which not every machine has.
+    Ganesha,
 }
 
 pub struct Fixture {
@@ -30,6 +33,7 @@ pub struct Fixture {
     pub world: Arc<World>,
     pub folder: Option<tempfile::TempDir>,
     pub server: Option<Server>,
+    pub nfs: Option<nfs::NfsServer>,
 }
 
 pub fn settings() -> TransferConfig {
@@ -43,6 +47,8 @@ pub async fn fixture(protocol: Protocol) -> Fixture {
 pub async fn fixture_with(protocol: Protocol, prefix: &str, settings: TransferConfig) -> Fixture {
     let handler: Handler = match protocol {
         Protocol::Local => return local(settings),
+        Protocol::Nfs => return over_nfs(prefix, settings).await,
+        Protocol::Ganesha => return over_ganesha(settings),
         Protocol::S3 => s3::handle,
         Protocol::Oss => oss::handle,
         Protocol::Webhdfs => hdfs::handle,
@@ -57,7 +63,7 @@ pub async fn served(protocol: Protocol, handler: Handler, prefix: &str, settings
     let config = config(protocol, &server.address, prefix);
     let metrics = Metrics::new();
     let origin = open(&config, &settings, &metrics).unwrap();
-    Fixture { protocol, origin, metrics, world, folder: None, server: Some(server) }
+    Fixture { protocol, origin, metrics, world, folder: None, server: Some(server), nfs: None }
 }
 
 fn local(settings: TransferConfig) -> Fixture {
@@ -65,14 +71,40 @@ fn local(settings: TransferConfig) -> Fixture {
     let config = OriginConfig::Local { directory: folder.path().to_owned() };
     let metrics = Metrics::new();
     let origin = open(&config, &settings, &metrics).unwrap();
-    Fixture { protocol: Protocol::Local, origin, metrics, world: World::new(), folder: Some(folder), server: None }
+    let world = World::new();
+    Fixture { protocol: Protocol::Local, origin, metrics, world, folder: Some(folder), server: None, nfs: None }
+}
+
+async fn over_nfs(prefix: &str, settings: TransferConfig) -> Fixture {
+    let world = World::new();
+    let server = nfs::serve(world.clone()).await;
+    let config = config(Protocol::Nfs, &server.address.to_string(), prefix);
+    let metrics = Metrics::new();
+    let origin = open(&config, &settings, &metrics).unwrap();
+    Fixture { protocol: Protocol::Nfs, origin, metrics, world, folder: None, server: None, nfs: Some(server) }
+}
+
+fn over_ganesha(settings: TransferConfig) -> Fixture {
+    let server = ganesha::ganesha().unwrap();
+    let folder = tempfile::tempdir_in(&server.export).unwrap();
+    let config = OriginConfig::Nfs {
+        server: server.address.clone(),
+        port: None,
+        mount_port: None,
+        directory: folder.path().to_str().unwrap().to_owned(),
+        uid: None,
+        gid: None,
+    };
+    let (metrics, world) = (Metrics::new(), World::new());
+    let origin = open(&config, &settings, &metrics).unwrap();
+    Fixture { protocol: Protocol::Ganesha, origin, metrics, world, folder: Some(folder), server: None, nfs: None }
 }
 
 pub fn config(protocol: Protocol, address: &str, prefix: &str) -> OriginConfig {
     let (key, secret) = (Some(Secret::new(ACCESS_KEY)), Some(Secret::new(SECRET_KEY)));
     let (bucket, prefix, endpoint) = (BUCKET.to_owned(), prefix.to_owned(), address.to_owned());
     match protocol {
-        Protocol::Local => OriginConfig::Local { directory: PathBuf::from(prefix) },
+        Protocol::Local | Protocol::Ganesha => OriginConfig::Local { directory: PathBuf::from(prefix) },
         Protocol::S3 => OriginConfig::S3 {
             bucket,
             prefix,
@@ -107,6 +139,12 @@ pub fn config(protocol: Protocol, address: &str, prefix: &str) -> OriginConfig {
             password: None,
             token: Some(Secret::new("hunter2")),
         },
+        Protocol::Nfs => {
+            let (host, port) = address.rsplit_once(':').unwrap();
+            let port = Some(port.parse().unwrap());
+            let directory = format!("{}/{prefix}", nfs::EXPORT);
+            OriginConfig::Nfs { server: host.to_owned(), port, mount_port: port, directory, uid: None, gid: None }
+        }
     }
 }
 

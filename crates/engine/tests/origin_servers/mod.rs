@@ -1,9 +1,11 @@
-//! Small servers for the tests of origins, inside the test process: they speak S3, OSS, WebHDFS and plain HTTP, check
-//! signatures, and lie when a test tells them to.
+//! Small servers for the tests of origins, inside the test process: they speak S3, OSS, WebHDFS, plain HTTP and NFS,
+//! check signatures, and lie when a test tells them to.
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub mod fixture;
+pub mod ganesha;
 pub mod hdfs;
+pub mod nfs;
 pub mod oss;
 pub mod s3;
 pub mod web;

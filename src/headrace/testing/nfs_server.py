@@ -1,0 +1,123 @@
+"""A real NFS server for tests: nfs-ganesha (version 3 alone) over a folder, on a machine of its own.
+
+The machine is a network namespace, so that the server has the usual ports and its own port mapper, and several
+run side by side. It needs root, and the Debian packages nfs-ganesha, nfs-ganesha-vfs and rpcbind.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from headrace.testing.namespaces import can_make_namespaces
+from headrace.testing.network import NamespaceLink
+from headrace.testing.processes import ServerProcess
+
+SCRIPT = Path(__file__).with_name("ganesha.sh")
+NFS_PORT = 2049
+MOUNT_PORT = 20048
+# The server keeps attributes and names for a minute by default; tests change files behind its back.
+CONFIGURATION = """
+NFS_CORE_PARAM {{
+    Protocols = 3;
+    NFS_Port = {nfs_port};
+    MNT_Port = {mount_port};
+    Enable_NLM = false;
+    Enable_RQUOTA = false;
+}}
+NFSv4 {{ Graceless = true; }}
+MDCACHE {{ Dir_Chunk = 0; }}
+EXPORT {{
+    Export_Id = 1;
+    Path = "{export}";
+    Pseudo = "{export}";
+    Protocols = 3;
+    Transports = TCP;
+    Access_Type = RO;
+    Squash = {squash};
+    SecType = sys;
+    PrivilegedPort = true;
+    Attr_Expiration_Time = 0;
+    FSAL {{ Name = VFS; }}
+}}
+"""
+
+
+def lacking() -> str:
+    """Why no server can run here, for `skipif`; empty when one can."""
+    if not can_make_namespaces():
+        return "a namespace for the NFS server needs root"
+    missing = [name for name in ("ganesha.nfsd", "rpcbind") if shutil.which(name, path=_path()) is None]
+    return f"not installed: {', '.join(missing)}" if missing else ""
+
+
+class NfsServer:
+    """A running server; leaving the `with` block ends it. What lies in `export` is served, at once, read-only."""
+
+    def __init__(self, export: Path, *, state: Path, squash: str = "no_root_squash") -> None:
+        """Starts and waits until it answers. `state` (a folder outside `export`) takes configuration and logs."""
+        self.export = export.resolve()
+        self._state = state
+        self._link = NamespaceLink(None)
+        self.address = self._link.server_address
+        for folder in (export, state):
+            folder.mkdir(parents=True, exist_ok=True)
+        (state / "ganesha.conf").write_text(
+            CONFIGURATION.format(nfs_port=NFS_PORT, mount_port=MOUNT_PORT, export=self.export, squash=squash)
+        )
+        try:
+            self.start()
+        except BaseException:
+            self._link.close()
+            raise
+
+    @property
+    def uri(self) -> str:
+        """The address of the exported folder."""
+        return f"nfs://{self.address}{self.export}"
+
+    def start(self) -> None:
+        """Starts it, again if it was killed, under the same address."""
+        command = ["sh", str(SCRIPT), str(self._state / "ganesha.conf"), str(self._state)]
+        self.process = ServerProcess(
+            command,
+            log_path=self._state / "server.log",
+            prefix=self._link.command_prefix,
+            environment={"PATH": _path()},
+        )
+        self.process.wait_until(self._answers)
+
+    def kill(self) -> None:
+        """Ends it at once, as a crash would."""
+        self.process.kill()
+
+    def stop(self) -> None:
+        self.process.stop()
+        self._link.close()
+
+    def _answers(self) -> bool:
+        return all(_listens(self.address, port) for port in (NFS_PORT, MOUNT_PORT))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _path() -> str:
+    return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+
+
+def _listens(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
