@@ -75,7 +75,7 @@ CLUSTER_COLD = Row(
 )
 CLUSTER_COLD_FAST = Row(
     "cluster-cold-fast",
-    "the same on a link that is as fast as this machine's processors",
+    "time of a cold epoch of 4 nodes / time of the data on the link, a link as fast as this machine's processors",
     "×",
     Better.LOWER,
     LIMITED,

@@ -105,14 +105,29 @@ async fn connection(mut socket: TcpStream, world: Arc<World>, handler: Handler) 
     loop {
         let Some(request) = next_request(&mut socket, &mut buffer).await else { return };
         world.requests.fetch_add(1, Ordering::SeqCst);
-        let now = world.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
-        world.most_in_flight.fetch_max(now, Ordering::SeqCst);
+        let in_flight = InFlight::new(&world);
         let reply = world.tampered(&request, handler(&world, &request));
-        let outcome = send(&mut socket, &request, reply).await;
-        world.in_flight.fetch_sub(1, Ordering::SeqCst);
-        if !outcome {
+        if !send(&mut socket, &request, reply, in_flight).await {
             return;
         }
+    }
+}
+
+/// A request until just before the last byte of its answer is sent: whoever has that may ask again at once, on another
+/// connection, and must not be counted twice.
+struct InFlight<'a>(&'a World);
+
+impl<'a> InFlight<'a> {
+    fn new(world: &'a World) -> Self {
+        let now = world.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+        world.most_in_flight.fetch_max(now, Ordering::SeqCst);
+        InFlight(world)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -141,26 +156,33 @@ async fn next_request(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Re
 }
 
 /// False when the connection is to end.
-async fn send(socket: &mut TcpStream, request: &Request, reply: Reply) -> bool {
+async fn send(socket: &mut TcpStream, request: &Request, reply: Reply, in_flight: InFlight<'_>) -> bool {
     tokio::time::sleep(reply.delay).await;
     let mut head = format!("HTTP/1.1 {} X\r\n", reply.status);
     for (key, value) in &reply.headers {
         head += &format!("{key}: {value}\r\n");
     }
     head += &format!("content-length: {}\r\n\r\n", reply.declared_length.unwrap_or(reply.body.len()));
+    let whole = reply.cut_at.unwrap_or(reply.body.len()).min(reply.body.len());
+    let is_all = request.method == "HEAD" || whole == 0;
+    let in_flight = (!is_all).then_some(in_flight);
     if socket.write_all(head.as_bytes()).await.is_err() {
         return false;
     }
     if request.method == "HEAD" {
         return true;
     }
-    let whole = reply.cut_at.unwrap_or(reply.body.len()).min(reply.body.len());
     let (piece, pause) = reply.drip.unwrap_or((usize::MAX, Duration::ZERO));
-    for piece in reply.body[..whole].chunks(piece.min(whole.max(1))) {
+    let (most, last) = reply.body[..whole].split_at(whole.saturating_sub(1));
+    for piece in most.chunks(piece.min(whole.max(1))) {
         tokio::time::sleep(pause).await;
         if socket.write_all(piece).await.is_err() {
             return false;
         }
+    }
+    drop(in_flight);
+    if socket.write_all(last).await.is_err() {
+        return false;
     }
     reply.cut_at.is_none() && reply.declared_length.is_none()
 }
