@@ -320,8 +320,10 @@ def test_scaling_hands_over_and_one_datasets_fault_is_its_own(
     broken = broken.replace("imagenet", "broken").replace("mysecret", "othersecret")
     lacking = text.partition("---\n")[2].replace("imagenet", "lacking").replace("mysecret", "nobodys")
     alone = YAML.format(cache=tmp_path / "alone", **names).replace("imagenet", "alone")
-    apply(backend, "---\n".join((text, broken, lacking, alone)), tmp_path)
+    apply(backend, "---\n".join((text, broken, lacking)), tmp_path)
     eventually(lambda: phase(backend) == "Bound" and len(of(backend, "imagenet")) == 5, backend)
+    # Only now: of two that are declared at once, the exclusive one may be the first to be given nodes.
+    apply(backend, alone, tmp_path)
     eventually(lambda: ready_reason(backend, "broken") == "AccessDenied", backend)
     eventually(lambda: ready_reason(backend, "lacking") == "SecretMissing", backend)
     eventually(lambda: ready_reason(backend, "alone") == "NodesTaken", backend)
