@@ -303,6 +303,18 @@ class ClusterBed:
 
         self.wait_for(f"the workers {sorted(names)}", have_joined)
 
+    def wait_for_serving(self, node: Node) -> None:
+        """Until a worker answers its peers, by its own word: for a cluster whose master cannot say."""
+
+        def serves() -> bool:
+            try:
+                return bool(self.worker_metrics(node))
+            except OSError:
+                return False
+
+        # A worker's page comes up after its peers' port, and went down with the process before it.
+        self.workers[node.name].wait_until(serves, timeout_s=START_TIMEOUT_S)
+
     def wait_for_mount(self, node: Node) -> None:
         process = self.mounts[node.name]
         process.wait_until(lambda: self.is_mounted(node), timeout_s=START_TIMEOUT_S)
