@@ -254,12 +254,12 @@ def conditions_page() -> str:
     """What each condition says."""
     parts = [
         "# Conditions",
-        "What is true of an object now stands in `status.conditions`, one condition a type. A condition appears once it "
+        "What is true of an object now stands in `status.conditions`, one condition a type. One appears once it "
         "was so for the first time; `lastTransitionTime` says since when it is as it is. Reasons of waits: "
         "[reasons.md](reasons.md).",
     ]
     for kinds, meanings in said.MEANINGS.items():
-        rows = [(f"`{each.value}`", meaning) for each, meaning in meanings.items()]
+        rows = [(f"`{each}`", meaning) for each, meaning in meanings.items()]
         parts += [f"## {kinds}", table(("type", "True says"), rows)]
     return page(parts)
 

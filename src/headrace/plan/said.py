@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 
 from headrace.api.conditions import DatasetConditionType as OfDataset
 from headrace.api.conditions import OperationConditionType as OfOperation
 from headrace.api.conditions import RuntimeConditionType as OfRuntime
 
-DATASET: Mapping[OfDataset, str] = {
+DATASET: Mapping[str, str] = {
     OfDataset.READY: "Programs can read it. False: `reason` is what it waits for",
     OfDataset.UPDATING: "Its mounts were changed, and not all that serves it reads the new ones yet",
     OfDataset.DEGRADED: "It can be read, and something is wrong: a change cannot be followed, or a part of it failed",
@@ -17,7 +16,7 @@ DATASET: Mapping[OfDataset, str] = {
     OfDataset.FIELDS_IGNORED: "The message names fields that were accepted and mean nothing to this engine",
 }
 
-RUNTIME: Mapping[OfRuntime, str] = {
+RUNTIME: Mapping[str, str] = {
     OfRuntime.MASTER_INITIALIZED: "The master was started",
     OfRuntime.MASTER_READY: "The master answers",
     OfRuntime.WORKERS_INITIALIZED: "Workers were started",
@@ -30,16 +29,16 @@ RUNTIME: Mapping[OfRuntime, str] = {
     OfRuntime.FIELDS_IGNORED: "The message names fields that were accepted and mean nothing to this engine",
 }
 
-OPERATION: Mapping[OfOperation, str] = {
+OPERATION: Mapping[str, str] = {
     OfOperation.WAITING: "It has not begun: `reason` is what it waits for",
     OfOperation.COMPLETE: "It ended well, and what it did was verified",
     OfOperation.FAILED: "It ended otherwise, or can never begin: `reason` and message say why",
     OfOperation.FIELDS_IGNORED: "The message names fields that were accepted and mean nothing to this engine",
 }
 
-MEANINGS: Mapping[str, Mapping[StrEnum, str]] = {
-    "Dataset": {**DATASET},
-    "AlluxioRuntime, JindoRuntime": {**RUNTIME},
-    "DataLoad, DataMigrate, DataProcess, DataBackup": {**OPERATION},
+MEANINGS: Mapping[str, Mapping[str, str]] = {
+    "Dataset": DATASET,
+    "AlluxioRuntime, JindoRuntime": RUNTIME,
+    "DataLoad, DataMigrate, DataProcess, DataBackup": OPERATION,
 }
 """The conditions of each kind, in the order in which they are read."""
