@@ -36,10 +36,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class SecretFacts:
-    """A Secret without its values: its keys, and a keyed digest that changes with any value and tells nothing."""
+    """A Secret without its values: its keys, each with a keyed digest that changes with its value and tells nothing."""
 
-    keys: frozenset[str]
-    digest: str
+    digests: Mapping[str, str]
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys that it has."""
+        return frozenset(self.digests)
 
 
 class ClaimState(StrEnum):

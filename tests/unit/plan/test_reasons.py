@@ -108,7 +108,7 @@ NOT_READY: list[tuple[Reason, str, Prepare]] = [
     (
         Reason.SECRET_KEY_MISSING,
         "fs.oss.accessKeySecret",
-        see(secrets={"mysecret": SecretFacts(frozenset({"fs.oss.accessKeyId"}), "d")}),
+        see(secrets={"mysecret": SecretFacts({"fs.oss.accessKeyId": "d"})}),
     ),
     (Reason.CLAIM_MISSING, "claim data", mounts({"mountPoint": "pvc://data", "name": "a"})),
     (Reason.CLAIM_PENDING, "no volume fits", lambda world: claim(world, ClaimState.PENDING)),
