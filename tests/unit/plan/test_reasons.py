@@ -133,11 +133,6 @@ NOT_READY: list[tuple[Reason, str, Prepare]] = [
         "node-1",
         see(others={f"node-{n}": (OtherWorker("default/cifar", is_exclusive=True),) for n in range(1, 5)}),
     ),
-    (
-        Reason.QUOTA_LARGER_THAN_DISK,
-        "node-1",
-        see(nodes=tuple(Node(f"node-{n}", GPU, free_bytes={"/var": 10**9}) for n in range(1, 5))),
-    ),
     (Reason.WORKERS_DISABLED, "0 workers", runtime(replicas=0)),
     (Reason.MASTER_FAILED, "on fire", breaks("master", "Unexpected", "on fire")),
     (Reason.FILES_LISTING, "being listed", no_listing_yet),
