@@ -32,7 +32,7 @@ from headrace.local.reconciler import NextLook
 from headrace.local.records import Reference
 from headrace.local.secret_values import digest_key
 from headrace.local.writing import Writer
-from headrace.plan.observed import Observed, RoleState
+from headrace.plan.observed import Observed, RoleFacts, RoleState
 from headrace.plan.outcome import Plan
 from headrace.plan.plan import plan, plan_spare
 from headrace.plan.roles import MASTER_ID
@@ -75,6 +75,7 @@ class DatasetReconciler:
         self._note_ends(key, now)
         eyes = Eyes(places, self._addresses, self._troubles, self._standings, self._digest_key)
         observed = await observe(scene, eyes, nodes, self._world.roles.all(), now)
+        self._remember(places, observed.roles)
         hands = self._hands(scene, places, nodes)
         looks = [await self._serve(scene, observed, hands, now), await self._operate(scene, observed, now)]
         if any(facts.state is RoleState.STARTING for facts in observed.roles):
@@ -151,6 +152,13 @@ class DatasetReconciler:
                 yield writer
         finally:
             self._own.key = None
+
+    def _remember(self, places: DatasetPlaces, roles: Iterable[RoleFacts]) -> None:
+        """For who asks how it is."""
+        seen, prefix = self._world.seen_roles, places.order_id("")
+        for order_id in [each for each in seen if each.startswith(prefix)]:
+            del seen[order_id]
+        seen |= {places.order_id(facts.id): facts for facts in roles}
 
     def _master_node(self, title: str) -> str | None:
         record = self._world.roles.get(places_of(self._world.places, title).order_id(MASTER_ID))
