@@ -52,7 +52,7 @@ class DatasetReconciler:
     def __init__(self, world: World) -> None:
         self._world = world
         self._addresses = Addresses(world.database)
-        self._troubles = Troubles()
+        self._troubles = Troubles(world.database)
         self._standings = Standings()
         self._reservations = Reservations()
         self._digest_key = digest_key(world.database)
