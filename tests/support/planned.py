@@ -47,7 +47,15 @@ spec:
       - {mediumtype: SSD, path: /var/lib/docker/jindo, quota: 180G, high: "0.99", low: "0.8"}
 """
 
-MYSECRET = SecretFacts(frozenset({"fs.oss.accessKeyId", "fs.oss.accessKeySecret"}), "d1")
+MYSECRET = SecretFacts({"fs.oss.accessKeyId": "i1", "fs.oss.accessKeySecret": "s1"})
+
+
+def mysecret(**digests: str) -> SecretFacts:
+    """The seeds' Secret with other values: `id`, `secret`, or keys that nobody uses."""
+    names = {"id": "fs.oss.accessKeyId", "secret": "fs.oss.accessKeySecret"}
+    return SecretFacts(
+        {**MYSECRET.digests, **{names.get(key, key): digest for key, digest in digests.items()}}
+    )
 
 
 def objects(text: str) -> tuple[Any, ...]:

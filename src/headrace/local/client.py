@@ -113,6 +113,10 @@ class LocalClient:
         """More nodes, if there are fewer."""
         return self._ask("POST", "/v1/nodes", messages.BackendStatus, wish)
 
+    def change_node(self, change: messages.NodeChange) -> messages.NodeLine:
+        """Gives a node other labels, annotations or taints. Raises `MissingFileError` when it is not there."""
+        return self._ask("POST", "/v1/node", messages.NodeLine, change)
+
     def _ask(self, method: str, path: str, answer: type[_M], message: BaseModel | None = None) -> _M:
         connection = _Connection(self._places, _TIMEOUT_S)
         try:

@@ -17,7 +17,7 @@ from headrace.errors import ConfigError, HeadraceError, MissingFileError
 from headrace.local import intake, messages
 from headrace.local.events import Event
 from headrace.local.messages import Fault, Named, Outcome, Outcomes
-from headrace.local.nodes import Nodes
+from headrace.local.nodes import VirtualNode
 from headrace.local.records import Reference, missing
 from headrace.local.roles import RoleRecord
 from headrace.local.server import Call, Endpoint
@@ -36,6 +36,7 @@ class Endpoints:
     """The answers of one supervisor."""
 
     def __init__(self, world: World, watchers: Watchers, release: str) -> None:
+        self._world = world
         self._store = world.store
         self._events = world.events
         self._nodes = world.nodes
@@ -60,6 +61,7 @@ class Endpoints:
             Endpoint("GET", "/v1/events", self.events),
             Endpoint("GET", "/v1/logs", stream=self.logs),
             Endpoint("POST", "/v1/nodes", self.add_nodes),
+            Endpoint("POST", "/v1/node", self.change_node),
         ]
 
     async def hello(self, _: Call) -> BaseModel:
@@ -76,7 +78,7 @@ class Endpoints:
             since=self._since,
             folder=self._folder,
             network=network.subnet if network else "",
-            nodes=tuple(_node_lines(self._nodes)),
+            nodes=tuple(map(_node_line, self._nodes.all())),
             roles=tuple(_role_line(record) for record in self._roles.all()),
             objects=dict(Counter(record.reference.kind for record in records)),
         )
@@ -172,7 +174,14 @@ class Endpoints:
     async def add_nodes(self, call: Call) -> BaseModel:
         """More nodes, if there are fewer than asked for."""
         await asyncio.to_thread(self._nodes.make, call.parse(messages.NodesWish))
+        await asyncio.to_thread(self._world.on_nodes_change)
         return await self.status(call)
+
+    async def change_node(self, call: Call) -> BaseModel:
+        """Other labels, annotations or taints for one node."""
+        node = await asyncio.to_thread(self._nodes.change, call.parse(messages.NodeChange))
+        await asyncio.to_thread(self._world.on_nodes_change)
+        return _node_line(node)
 
     def _declare(self, asked: messages.Declaration) -> Outcomes:
         outcomes = []
@@ -232,16 +241,19 @@ def _kind(call: Call) -> str:
     return _selection(Call({"kinds": call.query.get("kind", "")}, b"")).kinds[0]
 
 
-def _node_lines(nodes: Nodes) -> Iterable[messages.NodeLine]:
-    for node in nodes.all():
-        yield messages.NodeLine(
-            name=node.name,
-            address=node.address,
-            labels=dict(node.labels),
-            namespace=node.namespace,
-            link_bits_per_s=node.link_bits_per_s,
-            state="Ready" if node.is_made else "NotReady",
-        )
+def _node_line(node: VirtualNode) -> messages.NodeLine:
+    taints = (messages.TaintLine(key=each.key, value=each.value, effect=each.effect) for each in node.taints)
+    return messages.NodeLine(
+        name=node.name,
+        address=node.address,
+        labels=dict(node.labels),
+        annotations=dict(node.annotations),
+        taints=tuple(taints),
+        created=node.created,
+        namespace=node.namespace,
+        link_bits_per_s=node.link_bits_per_s,
+        state="Ready" if node.is_made else "NotReady",
+    )
 
 
 def _role_line(record: RoleRecord) -> messages.RoleLine:

@@ -13,6 +13,7 @@ MAGIC = "headrace-local"
 VERSION = 1
 MOST_OBJECTS = 20_000
 MOST_NODES = 250
+MOST_TAINTS = 100
 
 
 class Message(BaseModel):
@@ -133,12 +134,23 @@ class EventLines(Message):
     events: tuple[EventLine, ...]
 
 
+class TaintLine(Message):
+    """A taint of a node. To take one away, no effect means all of the key."""
+
+    key: str = Field(max_length=317)
+    value: str = Field(default="", max_length=63)
+    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+
+
 class NodeLine(Message):
     """A virtual node."""
 
     name: str
     address: str
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    taints: tuple[TaintLine, ...] = ()
+    created: str = ""
     namespace: str | None = None
     link_bits_per_s: int | None = None
     state: str = ""
@@ -177,8 +189,20 @@ class NodesWish(Message):
     count: int = Field(default=1, ge=1, le=MOST_NODES)
     labels: dict[str, str] = {}
     labels_of: dict[str, dict[str, str]] = {}
+    taints: tuple[TaintLine, ...] = Field(default=(), max_length=MOST_TAINTS)
+    taints_of: dict[str, tuple[TaintLine, ...]] = {}
     link_bits_per_s: int | None = None
     plain: bool = False
+
+
+class NodeChange(Message):
+    """What shall be different of one node. A label or annotation of `None` is taken away."""
+
+    name: str = Field(max_length=253)
+    labels: dict[str, str | None] = {}
+    annotations: dict[str, str | None] = {}
+    taints: tuple[TaintLine, ...] = Field(default=(), max_length=MOST_TAINTS)
+    untaints: tuple[TaintLine, ...] = Field(default=(), max_length=MOST_TAINTS)
 
 
 class SupervisorOrders(Message):

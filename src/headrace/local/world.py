@@ -28,6 +28,8 @@ class World:
         self.roles = Roles(database, environment, self._role_ended)
         self.on_role_end: Callable[[RoleRecord], None] = lambda _: None
         """Called in the event loop when a role has ended, by itself or stopped."""
+        self.on_nodes_change: Callable[[], None] = lambda: None
+        """May be called from any thread, after there are more nodes, or one is another."""
 
     def _role_ended(self, record: RoleRecord) -> None:
         self.on_role_end(record)

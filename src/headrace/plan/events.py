@@ -46,11 +46,13 @@ _TOLD = (
     DatasetConditionType.TERMINATING,
     DatasetConditionType.UPDATING,
     DatasetConditionType.FIELDS_IGNORED,
+    DatasetConditionType.CACHE_OVERCOMMITTED,
 )
 _BAD_WHEN_TRUE = {
     DatasetConditionType.DEGRADED,
     DatasetConditionType.TERMINATING,
     DatasetConditionType.FIELDS_IGNORED,
+    DatasetConditionType.CACHE_OVERCOMMITTED,
 }
 
 

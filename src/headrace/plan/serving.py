@@ -19,6 +19,7 @@ from headrace.plan.outcome import Decision, Plan, outcome
 from headrace.plan.placement import Placed, WorkerRules, natural_order, place_workers
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import MASTER_ID, Role, RoleKind, tree_version
+from headrace.plan.room import overcommitted, said_before
 from headrace.plan.runtime_status import Workforce
 from headrace.plan.runtimes import Wanted, wanted_of
 from headrace.plan.selectors import fits_labels, is_tolerated
@@ -75,6 +76,8 @@ def _held(service: Service, blocking: Wait, now: datetime) -> Plan:
         health = Health(health_of(situation).waiting, degraded_of(situation, blocking))
     mounted = service.declared.dataset_status.mounts
     findings = _findings(service, health, Tree((), (), mounted), updating=False)
+    said = service.declared.dataset_status.conditions
+    findings = dataclasses.replace(findings, overcommitted=said_before(said))
     return _decided(service, findings, running, now, roles=(), steps=NO_STEPS, holds=True)
 
 
@@ -92,6 +95,8 @@ def _followed(service: Service, blueprint: Blueprint, now: datetime) -> Plan:
     situation = dataclasses.replace(_situation(service, wanted, placed, mounted), updating=updating)
     steps = next_steps(Progress(roles, service.observed, situation.is_listed), now)
     findings = _findings(service, health_of(situation), blueprint.tree, updating=updating)
+    said = service.declared.dataset_status.conditions
+    findings = dataclasses.replace(findings, overcommitted=overcommitted(roles, service.observed, said))
     return _decided(service, findings, wanted, now, roles=roles, steps=steps)
 
 
