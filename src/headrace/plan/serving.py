@@ -103,10 +103,10 @@ def _followed(service: Service, blueprint: Blueprint, now: datetime) -> Plan:
 
 
 def _with_quotas(observed: Observed, cache: tuple[CacheFolder, ...]) -> Observed:
-    """The capacity by the quotas, also where a worker was given less: that disks are smaller has a condition of its own."""
-    ready = sum(each.role == RoleKind.WORKER and each.state is RoleState.READY for each in observed.roles)
+    """The capacity by the quotas, also where a worker was given less: that a disk is smaller has its own condition."""
     if observed.data is None:
         return observed
+    ready = sum(each.role == RoleKind.WORKER and each.state is RoleState.READY for each in observed.roles)
     data = dataclasses.replace(observed.data, capacity_bytes=ready * capacity_bytes(cache))
     return dataclasses.replace(observed, data=data)
 
