@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.errors import HeadraceError
+from headrace.local.reconcile.masters import Masters
 from headrace.local.reconcile.work.backups import BackupWork
 from headrace.local.reconcile.work.copies import CopyWork
 from headrace.local.reconcile.work.desk import Note, Notes, Task, Work, moment
 from headrace.local.reconcile.work.loads import LoadWork
-from headrace.local.reconcile.work.masters import Masters
 from headrace.local.reconcile.work.processes import ProcessWork
 from headrace.local.world import World
 from headrace.plan.operation_scene import JobFacts, JobState

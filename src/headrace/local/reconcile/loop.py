@@ -17,6 +17,7 @@ from headrace.api.kinds import Runtime
 from headrace.local.nodes import VirtualNode
 from headrace.local.reconcile import operating
 from headrace.local.reconcile.jobs import Jobs
+from headrace.local.reconcile.masters import Masters
 from headrace.local.reconcile.observing import Eyes, observe
 from headrace.local.reconcile.operating import PlannedOperation, plan_operations
 from headrace.local.reconcile.places import Addresses, DatasetPlaces
@@ -27,7 +28,6 @@ from headrace.local.reconcile.scene import Scene, concerned, scene_of
 from headrace.local.reconcile.standing import Standings
 from headrace.local.reconcile.taking import Hands
 from headrace.local.reconcile.troubles import Troubles
-from headrace.local.reconcile.work.masters import Masters
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.reconciler import NextLook
 from headrace.local.records import Reference
@@ -73,7 +73,8 @@ class DatasetReconciler:
         )
         now = datetime.now(UTC).replace(microsecond=0)
         self._note_ends(key, now)
-        eyes = Eyes(places, self._addresses, self._troubles, self._standings, self._digest_key)
+        uses = tuple(self._world.uses.of(key))
+        eyes = Eyes(places, self._addresses, self._troubles, self._standings, self._digest_key, uses)
         observed = await observe(scene, eyes, nodes, self._world.roles.all(), now)
         hands = self._hands(scene, places, nodes)
         looks = [await self._serve(scene, observed, hands, now), await self._operate(scene, observed, now)]

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from headrace.control.messages import LoadOrder, LoadReport, LoadState, encode_paths
 from headrace.errors import HeadraceError, MissingFileError
+from headrace.local.reconcile.masters import Masters
 from headrace.local.reconcile.work.desk import Note, Task
-from headrace.local.reconcile.work.masters import Masters
 from headrace.plan.operation_scene import JobFacts, JobState
 from headrace.plan.orders import LoadJob
 
