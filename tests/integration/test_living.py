@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.testing.buckets import put_object
+from headrace.testing.s3_client import Credentials
 from headrace.testing.s3_server import S3Server
 
 from .living import Backend, backend, bucket, declared, level
@@ -115,3 +116,24 @@ def test_mounts_come_and_go(made: Backend, server: S3Server, living: Path) -> No
     assert {name: line.pid for name, line in now.items() if name.startswith("mount")} == {
         name: line.pid for name, line in before.items() if name.startswith("mount")
     }
+
+
+def test_rotated_keys_take_effect(made: Backend, server: S3Server, living: Path) -> None:
+    source = server.bucket_folder("data")
+    assert same(living / "a", source / "a")
+    text = declared(server, made.folder / "cache", mounts=f"[{A}]")
+    old = server.credentials
+    with readers(living / "a", source / "a", 2):
+        server.give_keys(Credentials("rotated-key", "rotated-secret-0123456789"))
+        before = made.roles("living")
+        made.apply(text.replace(old.secret_access_key, "wrong-" * 4))
+        made.eventually(lambda: made.condition("living", "Degraded").get("reason") == "AccessDenied", "living")
+        made.eventually(partial(replaced, made, before, "worker-0", "worker-1"), "living")
+        before = made.roles("living")
+        made.apply(declared(server, made.folder / "cache", mounts=f"[{A}]"))
+        made.eventually(partial(replaced, made, before, "master", "worker-0", "worker-1"), "living")
+        made.eventually(lambda: made.is_bound("living", 2), "living")
+        made.eventually(lambda: made.condition("living", "Degraded").get("status") != "True", "living")
+    # What nobody has cached comes with the new keys.
+    made.apply(declared(server, made.folder / "cache", mounts="[{mountPoint: 's3://data/cold', name: a}]"))
+    made.eventually(lambda: same(living / "a", source / "cold"), "living")
