@@ -34,3 +34,12 @@ def test_what_runs_and_was_planned_counts_once(reservations: Reservations) -> No
 def test_a_dataset_that_is_gone_holds_nothing(reservations: Reservations) -> None:
     reservations.forget(IMAGENET)
     assert reservations.others(OTHER, [], frozenset()) == {}
+
+
+def test_a_dataset_that_cannot_go_on_keeps_no_node_from_others(reservations: Reservations) -> None:
+    world = World.of(SEED)
+    world.see(secrets={})
+    held = world.plan()
+    assert held.holds
+    reservations.note(IMAGENET, held)
+    assert reservations.others(OTHER, [], frozenset()) == {}

@@ -20,9 +20,7 @@ class Reservations:
         self._nodes: dict[str, frozenset[str]] = {}
 
     def note(self, title: str, planned: Plan) -> None:
-        """What was planned for a dataset. A plan that holds changes nothing."""
-        if planned.holds:
-            return
+        """What was planned for a dataset. One that holds starts nothing: it has the nodes on which its workers run."""
         workers = [role for role in planned.roles if role.kind is RoleKind.WORKER]
         self._nodes[title] = frozenset(role.node for role in workers if role.node)
         if not workers:
