@@ -193,7 +193,7 @@ def storage(shell: Shell, tmp_path: Path) -> Iterator[Storage]:
         )
 
 
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(240 + 60 * BURSTS)
 def test_whatever_is_declared_and_whatever_dies_the_world_is_as_declared_once_it_is_quiet(
     shell: Shell, storage: Storage, tmp_path: Path
 ) -> None:

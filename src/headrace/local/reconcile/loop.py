@@ -20,6 +20,7 @@ from headrace.local.reconcile.jobs import Jobs
 from headrace.local.reconcile.observing import Eyes, observe
 from headrace.local.reconcile.operating import PlannedOperation, plan_operations
 from headrace.local.reconcile.places import Addresses, DatasetPlaces, places_of
+from headrace.local.reconcile.relations import Relations
 from headrace.local.reconcile.rendering import Means
 from headrace.local.reconcile.reserving import Reservations
 from headrace.local.reconcile.saying import say, say_volume
@@ -52,6 +53,8 @@ class DatasetReconciler:
     def __init__(self, world: World) -> None:
         self._world = world
         self._addresses = Addresses(world.database)
+        self._relations = Relations(world.store)
+        self._relations.read_all()
         self._troubles = Troubles()
         self._standings = Standings()
         self._reservations = Reservations()
@@ -61,7 +64,7 @@ class DatasetReconciler:
 
     def concerned(self, changed: Reference) -> Iterable[Key]:
         """Everybody whom a change matters to, but for the one who is just saying it."""
-        found = concerned(self._world.store, changed)
+        found = concerned(self._relations, changed)
         return found - {getattr(self._own, "key", None)}
 
     async def reconcile(self, namespace: str, name: str) -> NextLook:
@@ -69,7 +72,8 @@ class DatasetReconciler:
         key = (namespace, name)
         places = DatasetPlaces(self._world.places, key)
         scene, nodes = await asyncio.gather(
-            asyncio.to_thread(scene_of, self._world.store, key), asyncio.to_thread(self._world.nodes.all)
+            asyncio.to_thread(scene_of, self._world.store, self._relations, key),
+            asyncio.to_thread(self._world.nodes.all),
         )
         now = datetime.now(UTC).replace(microsecond=0)
         self._note_ends(key, now)

@@ -10,8 +10,9 @@ from typing import cast
 from headrace.api.dataset import Dataset
 from headrace.api.kinds import Operation, Runtime
 from headrace.local.reconcile.jobs import Jobs
+from headrace.local.reconcile.relations import RUNTIMES
 from headrace.local.reconcile.saying import say
-from headrace.local.reconcile.scene import RUNTIMES, Scene, title_of
+from headrace.local.reconcile.scene import Scene, title_of
 from headrace.local.records import Record
 from headrace.local.writing import Writer
 from headrace.plan.observed import Observed
