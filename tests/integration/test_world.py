@@ -122,8 +122,11 @@ class Walk:
 
     def quiet(self, when: str) -> None:
         """Waits until the world is as declared, and sees that it stays so."""
-        deadline = time.monotonic() + QUIET_S
+        deadline, told = time.monotonic() + QUIET_S, ""
         while faults := self._faults():
+            if faults[0] != told:
+                told = faults[0]
+                say(f"  {time.monotonic() - self.start:6.1f} s    {told}")
             if time.monotonic() > deadline:
                 raise AssertionError(f"{when}, not as declared:\n" + "\n".join(faults) + self._told())
             time.sleep(0.3)

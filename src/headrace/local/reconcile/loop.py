@@ -26,7 +26,7 @@ from headrace.local.reconcile.reserving import Reservations
 from headrace.local.reconcile.saying import say, say_volume
 from headrace.local.reconcile.scene import Scene, concerned, scene_of
 from headrace.local.reconcile.standing import Standings
-from headrace.local.reconcile.taking import Hands
+from headrace.local.reconcile.taking import STARTING_S, Hands
 from headrace.local.reconcile.troubles import Troubles
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.reconciler import NextLook
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from headrace.local.world import World
 
 _log = logging.getLogger("headrace.local")
-
-_STARTING_S = 0.5
 
 
 class DatasetReconciler:
@@ -82,7 +80,7 @@ class DatasetReconciler:
         hands = self._hands(scene, places, nodes)
         looks = [await self._serve(scene, observed, hands, now), await self._operate(scene, observed, now)]
         if any(facts.state is RoleState.STARTING for facts in observed.roles):
-            looks.append(_STARTING_S)
+            looks.append(STARTING_S)
         wanted = [look for look in looks if look is not None]
         return NextLook(min(wanted) if wanted else None)
 
@@ -98,7 +96,7 @@ class DatasetReconciler:
         others = self._reservations.others(scene.title, self._world.roles.all(), scene.exclusive)
         planned = plan(scene.declared, replace(observed, others=others), now)
         self._reservations.note(scene.title, planned)
-        if not observed.roles and not planned.roles and not planned.holds and _leaves(planned):
+        if not observed.roles and not planned.roles and not planned.holds:
             # Nothing of it is left but files, and those go before the last word is said.
             await hands.clear()
         await asyncio.to_thread(self._say, scene, planned, now)
@@ -168,8 +166,3 @@ class DatasetReconciler:
     def _hands(self, scene: Scene, places: DatasetPlaces, nodes: Sequence[VirtualNode]) -> Hands:
         means = Means(places, self._addresses, self._world.folders, scene)
         return Hands(self._world.database.instance, means, self._world.roles, nodes, self._troubles)
-
-
-def _leaves(planned: Plan) -> bool:
-    """True when somebody's last finalizer is about to go."""
-    return not planned.finalizers.dataset and not planned.finalizers.runtime
