@@ -148,12 +148,12 @@ class HostLink(LoopbackLink):
 
 @pytest.fixture
 def backend(tmp_path: Path) -> Iterator[Shell]:
-    """`headrace up --nodes 2` in a state folder of its own; as root with a network of its own."""
+    """`headrace up --nodes 2` in a state folder of its own."""
     home = tmp_path / "home"
     (home / "run").mkdir(parents=True, mode=0o700)
     own = {"HEADRACE_STATE_DIR": str(tmp_path / "state"), "HEADRACE_RUNTIME_DIR": str(home / "run")}
     shell = Shell(home, own)
-    shell.must("up", "--nodes", "2", *(["--isolated"] if can_make_namespaces() else []))
+    shell.must("up", "--nodes", "2")
     try:
         yield shell
     finally:
