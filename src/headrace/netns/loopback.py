@@ -1,7 +1,7 @@
 """Lends ports of this machine's loopback to a node: what it calls `127.0.0.1:PORT` is this machine's server there.
 
-Servers of people who try things listen on loopback. A node has a loopback of its own for its programs, so only the ports
-that are lent lead to this machine: by a routing rule for each, no relay, and over the node's link like all else.
+Servers of people who try things listen on loopback. A node has a loopback of its own for its programs, so only the
+ports that are lent lead to this machine: by a routing rule for each, no relay, and over the node's link like all else.
 """
 
 from __future__ import annotations

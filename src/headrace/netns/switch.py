@@ -35,7 +35,7 @@ def unplug_host(device: str) -> None:
 
 
 def plug_node(switch: str, namespace: str, *, port: str, interface: str, gateway: str | None = None) -> None:
-    """A cable from a node's namespace to the switch, with an address at the node's end, and a way to everywhere else."""
+    """A cable from a node's namespace to the switch, with an address at the node's end; `gateway` leads on."""
     run_command(
         *("ip", "-n", switch, "link", "add", "name", port, "type", "veth"),
         *("peer", "name", DEVICE, "netns", namespace),
