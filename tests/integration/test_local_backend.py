@@ -148,12 +148,12 @@ class HostLink(LoopbackLink):
 
 @pytest.fixture
 def backend(tmp_path: Path) -> Iterator[Shell]:
-    """`headrace up --nodes 2` in a state folder of its own."""
+    """`headrace up --nodes 2` in a state folder of its own; as root with a network of its own."""
     home = tmp_path / "home"
     (home / "run").mkdir(parents=True, mode=0o700)
     own = {"HEADRACE_STATE_DIR": str(tmp_path / "state"), "HEADRACE_RUNTIME_DIR": str(home / "run")}
     shell = Shell(home, own)
-    shell.must("up", "--nodes", "2")
+    shell.must("up", "--nodes", "2", *(["--isolated"] if can_make_namespaces() else []))
     try:
         yield shell
     finally:
@@ -424,6 +424,7 @@ def test_a_claim_is_accelerated(backend: Shell, tmp_path: Path) -> None:
     backend.must("delete", "alluxioruntime", "imagenet")
     eventually(lambda: phase(backend) == "NotBound", backend)
     assert not mountpoint.is_mount()
+    eventually(lambda: not (tmp_path / "state" / "local" / "datasets" / "default.imagenet").exists(), backend)
     backend.must("delete", "dataset", "imagenet")
     claims = backend.must("get", "pvc").stdout.splitlines()
     assert [line.split()[:2] for line in claims[1:]] == [["nfs-imagenet", "Bound"]]

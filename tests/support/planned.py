@@ -94,6 +94,7 @@ class World:
         self.seen = Observed(nodes=nodes or gpu_nodes(4), secrets={"mysecret": MYSECRET})
         self.now = START
         self.data = DataFacts(files=1281167, size_bytes=154_264_490_567, snapshot_version=1)
+        self.largest_quota_bytes = 1 << 60
         self.broken: dict[str, tuple[str, str]] = {}
         self.settings: dict[str, Role] = {}
         self.plans: list[Plan] = []
@@ -163,7 +164,8 @@ class World:
             for facts in self.seen.roles
             if facts.role == "worker" and facts.id in self.settings
         ]
-        capacity = sum(folder.quota_bytes for role in ready for folder in role.cache)
+        quotas = (folder.quota_bytes for role in ready for folder in role.cache)
+        capacity = sum(min(quota, self.largest_quota_bytes) for quota in quotas)
         return dataclasses.replace(self.seen, data=dataclasses.replace(self.data, capacity_bytes=capacity))
 
     def _write(self, made: Plan) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from headrace.api.go_durations import parse_duration
-from headrace.api.kinds import KINDS
+from headrace.api.kinds import KINDS, kinds_called
 from headrace.api.selecting import Selector, parse_selector
 from headrace.cli import backend, printer
 from headrace.cli.selecting import Fields, Labels, selected
@@ -43,6 +44,7 @@ def run(
     ] = "0s",
 ) -> None:
     """Delete declared objects, and what runs for them."""
+    resources, filename = _as_meant(resources, filename)
     limit_s = parse_duration(timeout) or _FOREVER_S
     client = backend.client()
     chosen = _Chosen(resources, filename, namespace, everything, parse_selector(labels, fields))
@@ -59,6 +61,20 @@ def run(
             wait_for(client, outcome.object, _is_gone(outcome.document["metadata"]["uid"]), deadline)
     if failed:
         raise typer.Exit(failed[0])
+
+
+def _as_meant(words: list[str] | None, files: list[str] | None) -> tuple[list[str] | None, list[str] | None]:
+    """Takes `-f KIND NAME` for `KIND NAME` when there is no such file: it is how documents of JindoFS print it."""
+    if not words or len(files or ()) != 1 or not files or Path(files[0]).exists():
+        return words, files
+    try:
+        kinds_called(files[0])
+    except ConfigError:
+        return words, files
+    printer.warn(
+        f"there is no file {files[0]}, so this is taken for: headrace delete {files[0]} {' '.join(words)}"
+    )
+    return [files[0], *words], None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,10 @@ def run(
 def _events(client: LocalClient, document: dict[str, Any]) -> list[EventRow]:
     metadata = document["metadata"]
     about = Named(kind=document["kind"], namespace=metadata.get("namespace", ""), name=metadata["name"])
-    return [_row(line) for line in client.events(about=about)]
+    # What happened before it was made happened to another object of its name.
+    since = parse_time(metadata["creationTimestamp"]) if "creationTimestamp" in metadata else None
+    rows = [_row(line) for line in client.events(about=about)]
+    return [row for row in rows if since is None or row.last >= since]
 
 
 def _row(line: EventLine) -> EventRow:

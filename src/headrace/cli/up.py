@@ -42,14 +42,18 @@ def run(
         str | None,
         typer.Option(metavar="RATE", help="Limit of each new node's link, both ways: 10Gbit. Needs root."),
     ] = None,
-    plain: Annotated[
-        bool,
-        typer.Option("--plain", help="Plain processes as nodes, as root too; for a backend that is new."),
-    ] = False,
+    isolated: Annotated[
+        bool | None,
+        typer.Option(
+            "--isolated/--plain",
+            help="Nodes of a new backend are network namespaces that reach each other and this machine alone (needs "
+            "root), or plain processes, which reach whatever this machine does: that is the default without --link.",
+        ),
+    ] = None,
 ) -> None:
     """Start the local backend: virtual nodes on this machine, for datasets that are applied to it."""
     environment = Environment.current()
-    if plain and link:
+    if link and isolated is False:
         raise ConfigError.of("plain processes have no link to limit", hint="leave --plain or --link out")
     rate = parse_rate(link) if link else None
     labels, labels_of = parse_labels(node_label or [])
@@ -61,11 +65,12 @@ def run(
         taints=taints,
         taints_of=taints_of,
         link_bits_per_s=rate,
-        plain=plain,
+        plain=not (isolated or link),
     )
     status = launch.bring_up(backend.places(), wish, environment, release=metadata.version("headrace"))
-    if rate and not status.nodes[-1].namespace:
-        printer.warn("the links are not limited: without root nodes are plain processes")
+    if (isolated or rate) and not status.nodes[-1].namespace:
+        lacking = "links are not limited" if rate else "nodes are not isolated"
+        printer.warn(f"the {lacking}: without root, or beside plain ones, nodes are plain processes")
     _tell(status)
 
 

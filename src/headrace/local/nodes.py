@@ -1,4 +1,4 @@
-"""Virtual nodes: as root a network namespace each, plugged to one switch; otherwise an address of loopback each.
+"""Virtual nodes: an address of loopback each, or, isolated, a network namespace each, plugged to one switch.
 
 What is made is written down first, so that whoever comes after a kill finds it, and takes it over or away.
 """
@@ -110,7 +110,7 @@ class Nodes:
         except (CommandError, RuntimeError) as error:
             raise UnsupportedError.of(
                 f"the virtual nodes cannot be made: {error}",
-                hint="headrace down takes away what was made; headrace up --plain needs no namespaces",
+                hint="headrace down takes away what was made; without --isolated and --link no namespaces are needed",
             ) from None
         return self.all()
 

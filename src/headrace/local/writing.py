@@ -6,16 +6,17 @@ import json
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from headrace.api.times import format_time
+from headrace.api.times import format_time, parse_time
 from headrace.errors import ConfigError
 from headrace.local.events import note_event
 from headrace.local.records import Content, Record, Reference, already_there, conflict, missing
 
 KEPT_CHANGES = 10_000
 LARGEST_OBJECT_BYTES = 1_500_000
+_A_MOMENT = timedelta(minutes=10)
 _SEALED = "**********"
 
 Find = Callable[[sqlite3.Connection, Reference], Record | None]
@@ -109,6 +110,17 @@ class Writer:
         if record.deleted is None:
             self._update(record, "deleted = ?, generation = generation + 1", format_time(self._now))
         return self.need(reference)
+
+    def went_along(self, reference: Reference) -> bool:
+        """True when there was such an object a moment ago, and it has gone with what owned it."""
+        row = self._connection.execute(
+            "SELECT last FROM changes WHERE kind = ? AND namespace = ? AND name = ? "
+            "ORDER BY resource_version DESC LIMIT 1",
+            _key(reference),
+        ).fetchone()
+        metadata = json.loads(row[0])["metadata"] if row and row[0] else {}
+        gone = metadata.get("deletionTimestamp") if metadata.get("ownerReferences") else None
+        return gone is not None and self._now - parse_time(gone) < _A_MOMENT
 
     def orphan(self, owner: Record) -> None:
         """Lets what an object owns outlive it."""

@@ -175,6 +175,34 @@ def test_values_of_secrets_show_only_when_asked_for(headrace, tmp_path) -> None:
     assert "is not base64" in err
 
 
+def test_describe_shows_no_events_of_an_earlier_object_of_the_name(
+    headrace, folder, namespace, tmp_path
+) -> None:
+    file = write(tmp_path, DATASET.replace("NAME", "again").replace(", finalizers: [FINALIZER]", ""))
+    headrace("apply", "-f", file)
+    database = Database(folder / "local" / "objects.db")
+    record = Store(database).need(Reference("Dataset", namespace, "again"))
+    Events(database).add(record, "Warning", "SecretMissing", "Secret keys is not there")
+    database.close()
+    assert "SecretMissing" in headrace("describe", "dataset", "again")[1]
+    headrace("delete", "-f", file)
+    # Times of objects and events are whole seconds.
+    time.sleep(1.1)
+    headrace("apply", "-f", file)
+    assert headrace("describe", "dataset", "again")[1].splitlines()[-1].split() == ["Events:", "<none>"]
+
+
+def test_delete_takes_the_words_of_a_document_that_says_f_for_a_kind(headrace, namespace, tmp_path) -> None:
+    file = write(tmp_path, DATASET.replace("NAME", "printed").replace(", finalizers: [FINALIZER]", ""))
+    headrace("apply", "-f", file)
+    code, out, err = headrace("delete", "-f", "dataset", "printed")
+    assert (code, out) == (0, 'dataset.data.fluid.io "printed" deleted\n')
+    assert "there is no file dataset" in err
+    assert "headrace delete dataset printed" in err
+    assert headrace("delete", "-f", "nosuch.yaml", "printed")[0] == ExitCode.NOT_FOUND
+    assert headrace("delete", "-f", "dataset")[0] == ExitCode.NOT_FOUND
+
+
 def test_describe_has_every_field_and_the_events(headrace, folder, namespace, tmp_path) -> None:
     headrace(
         "apply",

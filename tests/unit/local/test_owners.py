@@ -83,6 +83,28 @@ def test_orphans_stay_and_say_so(store: Store) -> None:
     assert "ownerReferences" not in store.need(secret("child")).document()["metadata"]
 
 
+def test_what_has_gone_with_its_owner_is_known_for_a_moment(store: Store, clock) -> None:
+    """So that who deletes both, one after the other, is told no error."""
+
+    def went(name: str) -> bool:
+        with store.changing() as writer:
+            return writer.went_along(secret(name))
+
+    owner = make(store, "owner")
+    make(store, "child", owner, finalizers=("mine",))
+    make(store, "alone", finalizers=("mine",))
+    delete(store, "owner")
+    delete(store, "alone")
+    assert not went("child"), "it is still there"
+    for name in ("child", "alone"):
+        store.set_finalizers(store.need(secret(name)), ())
+    assert (went("child"), went("alone"), went("owner"), went("nobody")) == (True, False, False, False)
+    clock.move(3600)
+    assert not went("child")
+    make(store, "child")
+    assert not went("child")
+
+
 @pytest.mark.parametrize("uid", ["", "nobody"])
 def test_a_reference_to_what_never_was_here_does_nothing(store: Store, uid: str) -> None:
     owner = make(store, "owner")

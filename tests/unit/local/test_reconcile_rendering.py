@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from headrace.local.folders import Folders
 from headrace.local.nodes import VirtualNode
 from headrace.local.places import Places
 from headrace.local.reconcile.places import Addresses, DatasetPlaces
+from headrace.local.reconcile.relations import Relations
 from headrace.local.reconcile.rendering import Means, cache_folders_of, fitted, render
 from headrace.local.reconcile.scene import scene_of
 from headrace.local.roles import RoleOrder
@@ -49,7 +51,9 @@ def means(database: Database, store: Store, seed: str, tmp_path: Path) -> Means:
             intake.apply(writer, intake.wish_of(thing, "default"))
     key = ("default", "imagenet")
     places = DatasetPlaces(Places(tmp_path / "local"), key)
-    return Means(places, Addresses(database), Folders(database), scene_of(store, key))
+    relations = Relations(store)
+    relations.read_all()
+    return Means(places, Addresses(database), Folders(database), scene_of(store, relations, key))
 
 
 @pytest.fixture
@@ -112,6 +116,20 @@ def test_rendered_again_nothing_changes(means: Means, node: VirtualNode, planned
     before = settings_file(first).stat().st_mtime_ns
     assert render(planned["worker-0"], node, means) == first
     assert settings_file(first).stat().st_mtime_ns == before
+
+
+def test_a_cache_that_moves_leaves_nothing_at_its_old_place(
+    means: Means, node: VirtualNode, planned: dict[str, Role], tmp_path: Path
+) -> None:
+    worker = planned["worker-0"]
+    (before,) = cache_folders_of(settings_file(render(worker, node, means)))
+    (level,) = worker.cache
+    moved = replace(worker, cache=(replace(level, folder=str(tmp_path / "other")),))
+    (after,) = cache_folders_of(settings_file(render(moved, node, means)))
+    assert after.is_relative_to(tmp_path / "other")
+    assert after.is_dir()
+    assert not before.exists()
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_cache_folder_that_holds_something_else_is_refused(

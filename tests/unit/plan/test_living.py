@@ -9,7 +9,7 @@ from planned import GPU, MYSECRET, SEED, World, changed, gpu_nodes, leaving, mys
 
 from headrace.api.dataset import DatasetPhase
 from headrace.plan.conditions import condition_of
-from headrace.plan.observed import Node, OtherWorker, RoleState, SecretFacts
+from headrace.plan.observed import Node, OtherWorker, RoleState, Room, SecretFacts
 from headrace.plan.outcome import Plan
 
 
@@ -73,6 +73,19 @@ def test_each_change_is_told_once() -> None:
         world.settle()
     told = [event.reason for plan in world.plans for event in plan.events]
     assert sorted(told) == ["WorkersReady", "WorkersReady", "WorkersScaledIn", "WorkersScaledOut"]
+
+
+def test_what_was_wrong_with_a_dataset_that_goes_is_no_good_news() -> None:
+    world = World.of()
+    world.see(nodes=tuple(dataclasses.replace(n, disks={"/": Room("sda", 1)}) for n in gpu_nodes(4)))
+    world.settle()
+    world.set_state("worker-2", RoleState.FAILED, "", "killed")
+    world.look()
+    before = len(world.plans)
+    world.dataset, world.runtime = leaving(world.dataset), leaving(world.runtime)
+    for _ in range(8):
+        world.look()
+    assert [event for plan in world.plans[before:] for event in plan.events if event.kind == "Dataset"] == []
 
 
 def test_last_worker_has_nobody_to_hand_over_to() -> None:

@@ -113,3 +113,13 @@ def test_nodes_with_room_come_first() -> None:
     world = World.of(SEED.replace("replicas: 4", "replicas: 3"), each)
     world.settle()
     assert world.workers() == {"worker-0": "node-3", "worker-1": "node-4", "worker-2": "node-1"}
+
+
+def test_the_capacity_is_what_the_quotas_say_also_where_workers_were_given_less() -> None:
+    world = World.of(SEED, nodes(disk(100 * GIB)))
+    world.largest_quota_bytes = 90 * GIB
+    made = world.settle()
+    assert made.dataset_status is not None
+    assert made.runtime_status is not None
+    assert made.dataset_status.cache_states["cacheCapacity"] == "648.00GiB"
+    assert made.runtime_status.cache_states["cacheCapacity"] == "648.00GiB"
