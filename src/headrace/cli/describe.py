@@ -7,7 +7,8 @@ from typing import Any
 
 from headrace.api.describing import EventRow, describe_text
 from headrace.api.times import parse_time
-from headrace.cli import backend, printer
+from headrace.cli import backend, printer, undeclared
+from headrace.cli.selecting import Fields, Labels, names_in, selector_of
 from headrace.local.client import LocalClient
 from headrace.local.messages import EventLine, Named
 
@@ -16,14 +17,25 @@ def run(
     resources: backend.Resources = None,
     namespace: backend.Namespace = None,
     all_namespaces: backend.AllNamespaces = False,
+    labels: Labels = None,
+    fields: Fields = None,
 ) -> None:
-    """Show everything about declared objects, with their events."""
+    """Show everything about declared objects, with their events; or about nodes."""
     where = None if all_namespaces else namespace or backend.DEFAULT_NAMESPACE
     client = backend.client()
+    if (others := undeclared.asked_for(resources)) is not None:
+        kind, names = others
+        selector = selector_of(labels, fields, names)
+        things = undeclared.documents_of(kind, names, client.status(), where, selector)
+        printer.data("\n\n\n".join(describe_text(each, [], datetime.now(UTC)) for each in things))
+        return
+    asked = backend.asked_for(resources, command="describe")
+    selector = selector_of(labels, fields, names_in(asked))
     documents = [
         document
-        for asked in backend.asked_for(resources, command="describe")
-        for document in client.objects(asked.kind_names, namespace=where, names=asked.names).items
+        for each in asked
+        for document in client.objects(each.kind_names, namespace=where, names=each.names).items
+        if selector.fits(document)
     ]
     if not documents:
         printer.say("No resources found" + ("" if where is None else f" in {where} namespace."))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
 from pydantic import BaseModel
@@ -16,10 +16,9 @@ from headrace.api.times import format_time
 from headrace.errors import ConfigError, HeadraceError, MissingFileError
 from headrace.local import intake, messages
 from headrace.local.events import Event
+from headrace.local.lines import node_line, role_line, trouble_lines, unstarted_line
 from headrace.local.messages import Fault, Named, Outcome, Outcomes
-from headrace.local.nodes import VirtualNode
 from headrace.local.records import Reference, missing
-from headrace.local.roles import RoleRecord
 from headrace.local.server import Call, Endpoint
 from headrace.local.showing import shown
 from headrace.local.store import Selection
@@ -27,6 +26,7 @@ from headrace.local.tailing import tail
 from headrace.local.watching import Watchers
 from headrace.local.world import World
 from headrace.local.writing import Writer
+from headrace.plan.observed import RoleState
 
 # So that a watcher with a deadline sees it pass.
 _HEARTBEAT_S = 1.0
@@ -78,9 +78,11 @@ class Endpoints:
             since=self._since,
             folder=self._folder,
             network=network.subnet if network else "",
-            nodes=tuple(map(_node_line, self._nodes.all())),
-            roles=tuple(_role_line(record) for record in self._roles.all()),
+            nodes=tuple(map(node_line, self._nodes.all())),
+            roles=tuple(self._role_lines()),
             objects=dict(Counter(record.reference.kind for record in records)),
+            troubles=tuple(trouble_lines(records)),
+            release=self._release,
         )
 
     async def declare(self, call: Call) -> BaseModel:
@@ -181,7 +183,15 @@ class Endpoints:
         """Other labels, annotations or taints for one node."""
         node = await asyncio.to_thread(self._nodes.change, call.parse(messages.NodeChange))
         await asyncio.to_thread(self._world.on_nodes_change)
-        return _node_line(node)
+        return node_line(node)
+
+    def _role_lines(self) -> Iterator[messages.RoleLine]:
+        seen = self._world.seen_roles
+        for record in self._roles.all():
+            yield role_line(record, seen.get(record.order.id))
+        for order_id, facts in sorted(seen.items()):
+            if self._roles.get(order_id) is None and facts.state is RoleState.FAILED:
+                yield unstarted_line(order_id, facts)
 
     def _declare(self, asked: messages.Declaration) -> Outcomes:
         outcomes = []
@@ -239,36 +249,6 @@ def _selection(call: Call) -> Selection:
 
 def _kind(call: Call) -> str:
     return _selection(Call({"kinds": call.query.get("kind", "")}, b"")).kinds[0]
-
-
-def _node_line(node: VirtualNode) -> messages.NodeLine:
-    taints = (messages.TaintLine(key=each.key, value=each.value, effect=each.effect) for each in node.taints)
-    return messages.NodeLine(
-        name=node.name,
-        address=node.address,
-        labels=dict(node.labels),
-        annotations=dict(node.annotations),
-        taints=tuple(taints),
-        created=node.created,
-        namespace=node.namespace,
-        link_bits_per_s=node.link_bits_per_s,
-        state="Ready" if node.is_made else "NotReady",
-    )
-
-
-def _role_line(record: RoleRecord) -> messages.RoleLine:
-    order = record.order
-    return messages.RoleLine(
-        id=order.id,
-        namespace=order.namespace,
-        dataset=order.dataset,
-        role=order.kind,
-        node=order.node,
-        state=record.state,
-        pid=record.pid or None,
-        since=record.since,
-        restarts=max(record.starts - 1, 0),
-    )
 
 
 def _event_line(event: Event) -> messages.EventLine:

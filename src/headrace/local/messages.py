@@ -165,13 +165,25 @@ class RoleLine(Message):
     role: str
     node: str
     state: str
+    health: str = ""
+    message: str = ""
     pid: int | None = None
     since: str = ""
     restarts: int = 0
 
 
+class TroubleLine(Message):
+    """A condition of an object that is not as it should be."""
+
+    object: Named
+    condition: str
+    reason: str = ""
+    message: str = ""
+    since: str = ""
+
+
 class BackendStatus(Message):
-    """How the local backend does."""
+    """How the local backend does. A `pid` of 0: its supervisor does not run, and this is what its files tell."""
 
     pid: int
     instance: str
@@ -181,6 +193,8 @@ class BackendStatus(Message):
     nodes: tuple[NodeLine, ...]
     roles: tuple[RoleLine, ...]
     objects: dict[str, int]
+    troubles: tuple[TroubleLine, ...] = ()
+    release: str = ""
 
 
 class NodesWish(Message):

@@ -97,6 +97,7 @@ class Supervisor:
                 loop.call_soon_threadsafe(binder.look)
 
         world.store.on_change(changed)
+        world.look_at = attention.look_at
         world.on_role_end = lambda record: attention.look_at([(record.order.namespace, record.order.dataset)])
 
         def nodes_changed() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from headrace.local.database import Database
 from headrace.local.events import Events
@@ -11,6 +11,7 @@ from headrace.local.nodes import Nodes
 from headrace.local.places import Places
 from headrace.local.roles import RoleRecord, Roles
 from headrace.local.store import Store
+from headrace.plan.observed import RoleFacts
 from headrace.settings.environment import Environment
 
 
@@ -28,6 +29,10 @@ class World:
         self.roles = Roles(database, environment, self._role_ended)
         self.on_role_end: Callable[[RoleRecord], None] = lambda _: None
         """Called in the event loop when a role has ended, by itself or stopped."""
+        self.look_at: Callable[[Iterable[tuple[str, str]]], None] = lambda _: None
+        """Has datasets (namespace, name) looked at soon. Of the event loop alone."""
+        self.seen_roles: dict[str, RoleFacts] = {}
+        """How each role was when its dataset was looked at last, by the id of its order. Of the event loop alone."""
         self.on_nodes_change: Callable[[], None] = lambda: None
         """May be called from any thread, after there are more nodes, or one is another."""
 
