@@ -220,9 +220,10 @@ def test_000_oss_with_a_secret_and_a_jindo_runtime(desk: Desk, oss: OssServer) -
     check(claims, claim("imagenet"))
     desk.read("imagenet", "imagenet")
 
-    # Not as anybody would write it, and as the document does.
+    # Not as anybody would write it, and as the document does. The runtime goes with its dataset, as in Fluid.
     desk.kubectl("delete -f dataset imagenet")
-    desk.kubectl("delete -f jindoruntime imagenet")
+    desk.shell.run("delete", "-f", "jindoruntime", "imagenet")
+    assert "No resources" in desk.shell.run("get", "dataset,jindoruntime,pv,pvc").talk
     assert not any(mountpoint.is_mount() for mountpoint in desk.mountpoints("imagenet"))
 
 

@@ -95,7 +95,10 @@ class Endpoints:
         asked = call.parse(messages.Deletion)
 
         def delete(writer: Writer, named: Named) -> Outcome:
-            record = writer.delete(_reference(named))
+            reference = _reference(named)
+            if asked.cascade == "orphan":
+                writer.orphan(writer.need(reference))
+            record = writer.delete(reference)
             document = shown(record) if record is not None else None
             return Outcome(object=named, deed=intake.Deed.DELETED, document=document)
 

@@ -22,7 +22,7 @@ from headrace.local.reconcile.operating import PlannedOperation, plan_operations
 from headrace.local.reconcile.places import Addresses, DatasetPlaces, places_of
 from headrace.local.reconcile.rendering import Means
 from headrace.local.reconcile.reserving import Reservations
-from headrace.local.reconcile.saying import say, say_volume
+from headrace.local.reconcile.saying import belong, say, say_volume
 from headrace.local.reconcile.scene import Scene, concerned, scene_of
 from headrace.local.reconcile.standing import Standings
 from headrace.local.reconcile.taking import Hands
@@ -103,6 +103,9 @@ class DatasetReconciler:
             # Nothing of it is left but files, and those go before the last word is said.
             await hands.clear()
         await asyncio.to_thread(self._say, scene, planned, now)
+        if scene.dataset is not None and scene.dataset.deleted and not planned.finalizers.dataset:
+            # What it owned is asked to go with it, and that is not told to the one who did it.
+            return 0.0
         wait_s = await hands.take(planned, now)
         return min(planned.next_look_s, wait_s) if wait_s is not None else planned.next_look_s
 
@@ -129,6 +132,8 @@ class DatasetReconciler:
     def _say(self, scene: Scene, planned: Plan, now: datetime) -> None:
         with self._saying(scene) as writer:
             say_volume(writer, scene, planned.volume)
+            if scene.dataset is not None and scene.runtime is not None:
+                belong(writer, scene.runtime, scene.dataset)
             if scene.dataset is not None:
                 say(writer, scene.dataset, planned.dataset_status, planned.events, planned.finalizers.dataset)
             if scene.runtime is not None:
@@ -145,6 +150,8 @@ class DatasetReconciler:
     def _say_operations(self, scene: Scene, planned: Sequence[PlannedOperation]) -> None:
         with self._saying(scene) as writer:
             for each in planned:
+                if scene.dataset is not None:
+                    belong(writer, each.record, scene.dataset)
                 each.say(writer)
 
     @contextmanager
