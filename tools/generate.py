@@ -19,6 +19,7 @@ from headrace.cli.main import application
 from headrace.control.metrics import FAMILIES, Family
 from headrace.engine import native
 from headrace.exits import ExitCode, known_kinds
+from headrace.plan import said
 from headrace.plan.reasons import MEANINGS, Meaning, Reason
 from headrace.settings import origin_options as options
 from headrace.settings.environment import HEADRACE_VARIABLES
@@ -250,6 +251,20 @@ def reasons_page() -> str:
     return page(parts)
 
 
+def conditions_page() -> str:
+    """What each condition says."""
+    parts = [
+        "# Conditions",
+        "What is true of an object now stands in `status.conditions`, one condition a type. One appears once it "
+        "was so for the first time; `lastTransitionTime` says since when it is as it is. Reasons of waits: "
+        "[reasons.md](reasons.md).",
+    ]
+    for kinds, meanings in said.MEANINGS.items():
+        rows = [(f"`{each}`", meaning) for each, meaning in meanings.items()]
+        parts += [f"## {kinds}", table(("type", "True says"), rows)]
+    return page(parts)
+
+
 def waits_text(meaning: Meaning) -> str:
     """How long a wait may last."""
     if meaning.deadline_s is None:
@@ -279,6 +294,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "exit-codes.md": exit_codes_page,
     "metrics.md": metrics_page,
     "reasons.md": reasons_page,
+    "conditions.md": conditions_page,
     "api.md": lambda: page(api_pages.reference()),
 }
 

@@ -77,6 +77,10 @@ def _print(status: BackendStatus, fault: str) -> None:
     if status.troubles:
         printer.data("")
         printer.data(align([["TROUBLE", "CONDITION", "REASON", "SINCE", "MESSAGE"], *_troubles(status, now)]))
+    if status.uses:
+        printer.data("")
+        rows = [[use.user, use.node, ",".join(use.datasets)] for use in status.uses]
+        printer.data(align([["USER", "NODE", "DATASETS"], *rows]))
 
 
 def _facts(status: BackendStatus, fault: str, now: datetime) -> Iterator[tuple[str, str]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, get_args
 
 import typer
 
+from headrace.api.kinds import Operation, kinds_called
 from headrace.api.selecting import parse_selector
 from headrace.cli import backend, printer
 from headrace.cli.undeclared import process_labels, process_name
@@ -20,7 +22,8 @@ def run(
     dataset: Annotated[
         str | None,
         typer.Argument(
-            metavar="DATASET", help="`imagenet`, `dataset/imagenet`, or a process: `imagenet-worker-0`."
+            metavar="DATASET",
+            help="`imagenet`, `dataset/imagenet`, `dataprocess/NAME`, or a process: `imagenet-worker-0`.",
         ),
     ] = None,
     namespace: backend.Namespace = None,
@@ -39,13 +42,18 @@ def run(
     tail: Annotated[int | None, typer.Option(metavar="COUNT", min=0, help="Only so many last lines.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written.")] = False,
 ) -> None:
-    """Show the logs of a dataset's master, workers and mounts."""
+    """Show the logs of a dataset's master, workers and mounts, or of an operation's process."""
     client, where = backend.client(), namespace or backend.DEFAULT_NAMESPACE
-    # One that never started has no log.
-    roles = [each for each in client.status().roles if each.namespace == where and each.since]
     if dataset and labels:
         raise ConfigError.of("a dataset is named, or selected, not both", hint="leave the name or -l out")
-    found = _selected(client, where, roles, labels) if labels else _named(roles, dataset)
+    kind, name = _meant(dataset or "")
+    roles = list(client.status().roles)
+    if kind != "dataset":
+        _copy(client, _of_operation(kind, name, where, roles), tail, follow, prefix="")
+        return
+    # One that never started has no log.
+    roles = [each for each in roles if each.namespace == where and each.since and each.role != "job"]
+    found = _selected(client, where, roles, labels) if labels else _named(roles, name)
     wanted = [each for each in found if role is None or role in (each.role, each.id)]
     if not wanted:
         what = f"selector {labels}" if labels else f"dataset {(dataset or '').rpartition('/')[2]}"
@@ -56,13 +64,30 @@ def run(
     _copy_all(client, wanted, tail, follow)
 
 
-def _named(roles: list[RoleLine], dataset: str | None) -> list[RoleLine]:
+def _named(roles: list[RoleLine], name: str) -> list[RoleLine]:
     """The processes of a dataset, or one of them."""
-    name = (dataset or "").rpartition("/")[2]
     if not name:
         raise ConfigError.of("whose logs?", hint="headrace logs imagenet, or -l role=worker")
     of_dataset = [each for each in roles if each.dataset == name]
     return of_dataset or [each for each in roles if process_name(each) == name]
+
+
+def _meant(word: str) -> tuple[str, str]:
+    """The kind of an operation in the singular, or `dataset`, and the name."""
+    kind, slash, name = word.rpartition("/")
+    found = kinds_called(kind) if slash else ()
+    operations = [each for each in found if issubclass(each.model, get_args(Operation))]
+    return operations[0].singular if operations else "dataset", name
+
+
+def _of_operation(kind: str, name: str, namespace: str, roles: Iterable[RoleLine]) -> RoleLine:
+    wanted = f"operation.{namespace}.{kind}.{name}"
+    for each in roles:
+        if each.id == wanted:
+            return each
+    raise MissingFileError.of(
+        f"{kind} {name} in namespace {namespace} has no process", hint=f"headrace describe {kind} {name}"
+    )
 
 
 def _selected(client: LocalClient, where: str, roles: list[RoleLine], labels: str) -> list[RoleLine]:

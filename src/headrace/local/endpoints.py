@@ -19,10 +19,12 @@ from headrace.local.events import Event
 from headrace.local.lines import node_line, role_line, trouble_lines, unstarted_line
 from headrace.local.messages import Fault, Named, Outcome, Outcomes
 from headrace.local.records import Reference, missing
+from headrace.local.runs import Runs
 from headrace.local.server import Call, Endpoint
 from headrace.local.showing import shown
 from headrace.local.store import Selection
 from headrace.local.tailing import tail
+from headrace.local.uses import Use
 from headrace.local.watching import Watchers
 from headrace.local.world import World
 from headrace.local.writing import Writer
@@ -41,6 +43,8 @@ class Endpoints:
         self._events = world.events
         self._nodes = world.nodes
         self._roles = world.roles
+        self._uses = world.uses
+        self._runs = Runs(world)
         self._watchers = watchers
         self._instance = world.database.instance
         self._folder = str(world.places.folder)
@@ -62,6 +66,9 @@ class Endpoints:
             Endpoint("GET", "/v1/logs", stream=self.logs),
             Endpoint("POST", "/v1/nodes", self.add_nodes),
             Endpoint("POST", "/v1/node", self.change_node),
+            Endpoint("POST", "/v1/runs", self.begin_run),
+            Endpoint("GET", "/v1/runs", self.run),
+            Endpoint("POST", "/v1/runs/end", self.end_run),
         ]
 
     async def hello(self, _: Call) -> BaseModel:
@@ -83,6 +90,7 @@ class Endpoints:
             objects=dict(Counter(record.reference.kind for record in records)),
             troubles=tuple(trouble_lines(records)),
             release=self._release,
+            uses=tuple(_use_line(use) for use in self._uses.all()),
         )
 
     async def declare(self, call: Call) -> BaseModel:
@@ -196,6 +204,20 @@ class Endpoints:
             if self._roles.get(order_id) is None and facts.state is RoleState.FAILED:
                 yield unstarted_line(order_id, facts)
 
+    async def begin_run(self, call: Call) -> BaseModel:
+        """A program is about to use datasets."""
+        return await self._runs.begin(call.parse(messages.RunWish))
+
+    async def run(self, call: Call) -> BaseModel:
+        """How far it is."""
+        return await self._runs.state(call.query.get("id", ""))
+
+    async def end_run(self, call: Call) -> BaseModel:
+        """It will not begin."""
+        ended = call.parse(messages.RunEnd)
+        self._runs.end(ended.id)
+        return ended
+
     def _declare(self, asked: messages.Declaration) -> Outcomes:
         outcomes = []
         with self._store.changing() as writer:
@@ -252,6 +274,12 @@ def _selection(call: Call) -> Selection:
 
 def _kind(call: Call) -> str:
     return _selection(Call({"kinds": call.query.get("kind", "")}, b"")).kinds[0]
+
+
+def _use_line(use: Use) -> messages.UseLine:
+    return messages.UseLine(
+        user=use.user, node=use.node, datasets=tuple("/".join(each) for each in use.datasets)
+    )
 
 
 def _event_line(event: Event) -> messages.EventLine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,20 @@ def test_rendered_again_nothing_changes(means: Means, node: VirtualNode, planned
     before = settings_file(first).stat().st_mtime_ns
     assert render(planned["worker-0"], node, means) == first
     assert settings_file(first).stat().st_mtime_ns == before
+
+
+def test_a_cache_that_moves_leaves_nothing_at_its_old_place(
+    means: Means, node: VirtualNode, planned: dict[str, Role], tmp_path: Path
+) -> None:
+    worker = planned["worker-0"]
+    (before,) = cache_folders_of(settings_file(render(worker, node, means)))
+    (level,) = worker.cache
+    moved = replace(worker, cache=(replace(level, folder=str(tmp_path / "other")),))
+    (after,) = cache_folders_of(settings_file(render(moved, node, means)))
+    assert after.is_relative_to(tmp_path / "other")
+    assert after.is_dir()
+    assert not before.exists()
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_cache_folder_that_holds_something_else_is_refused(

@@ -60,6 +60,7 @@ def render(role: Role, node: VirtualNode, means: Means) -> RoleOrder:
         if role.restore_from is not None:
             _restore(role.restore_from, means)
     settings = _settings(role, node, means)
+    _drop_other_caches(places.settings(role.id), settings, means.folders)
     write_private(places.settings(role.id), json.dumps(settings, indent=1).encode())
     master = settings.get("master") or ""
     return RoleOrder(
@@ -89,10 +90,21 @@ def master_url(cluster: DatasetPlaces, addresses: Addresses) -> str | None:
 def cache_folders_of(settings_file: Path) -> list[Path]:
     """The cache folders of a role that was rendered."""
     try:
-        content = json.loads(settings_file.read_bytes())
+        return _cache_folders(json.loads(settings_file.read_bytes()))
     except (OSError, ValueError):
         return []
-    return [Path(word.rsplit(":", 3)[0]) for word in content.get("cache", ())]
+
+
+def _cache_folders(settings: Mapping[str, Any]) -> list[Path]:
+    return [Path(word.rsplit(":", 3)[0]) for word in settings.get("cache", ())]
+
+
+def _drop_other_caches(settings_file: Path, settings: Mapping[str, Any], folders: Folders) -> None:
+    """Caches at places where the role has none any more; before the file that names them is written over."""
+    kept = _cache_folders(settings)
+    for folder in cache_folders_of(settings_file):
+        if folder not in kept:
+            folders.drop(folder)
 
 
 def _restore(place: str, means: Means) -> None:

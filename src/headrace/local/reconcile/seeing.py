@@ -80,6 +80,14 @@ def rooms_of(runtime: Runtime | None, key: str, status: Mapping[str, Any] | None
     }
 
 
+def cached_by_node(status: Mapping[str, Any] | None) -> dict[str, int]:
+    """What the workers on each node hold."""
+    found: dict[str, int] = {}
+    for row in (status or {}).get("workers", ()):
+        found[row["node"]] = found.get(row["node"], 0) + row["cached_bytes"]
+    return found
+
+
 def _held_bytes(status: Mapping[str, Any] | None) -> dict[str, int]:
     """What all workers hold, by the medium of the level."""
     found: dict[str, int] = {}
