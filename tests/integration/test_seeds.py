@@ -27,7 +27,7 @@ from .harness import Shell, tree_of
 
 PRINTED = Path(__file__).parent.parent / "unit" / "api" / "seeds"
 NODES = 4
-DEADLINE_S = 90.0
+DEADLINE_S = 180.0
 LACKING = nfs_server.lacking()
 FILES = {
     f"train/n{number:08}/part-{number}.bin": random.Random(number).randbytes(300_000 + number)
@@ -109,7 +109,7 @@ class Desk:
 
     def wait_until_ready(self, kind: str, name: str) -> None:
         """As a person who looks again and again."""
-        self.kubectl(f"wait --for=jsonpath={{.status.phase}}=Bound dataset/{name} --timeout 90s")
+        self.kubectl(f"wait --for=jsonpath={{.status.phase}}=Bound dataset/{name} --timeout 180s")
         deadline = time.monotonic() + DEADLINE_S
         while self.tables(f"get {kind} {name}")[0][0]["FUSE PHASE"] != "Ready":
             assert time.monotonic() < deadline, self.kubectl(f"describe {kind} {name}")
