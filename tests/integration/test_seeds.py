@@ -101,7 +101,7 @@ class Desk:
     def kubectl(self, line: str) -> str:
         """What a command of a document prints, with `headrace` in the place of `kubectl`."""
         words = [str(self.folder / word) if word.endswith(".yaml") else word for word in shlex.split(line)]
-        return self.shell.must(*words).stdout
+        return self.shell.must(*words, deadline_s=2 * DEADLINE_S).stdout
 
     def tables(self, line: str) -> list[list[dict[str, str]]]:
         """The tables that a command prints."""
