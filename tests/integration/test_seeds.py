@@ -153,7 +153,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     own = {"HEADRACE_STATE_DIR": str(folder / "state"), "HEADRACE_RUNTIME_DIR": str(folder / "run")}
     shell = Shell(folder, own)
     label = "aliyun.accelerator/nvidia_name=Tesla-V100-SXM2-16GB"
-    shell.must("up", "--nodes", str(NODES), "--node-label", label)
+    # Plain nodes have the network of this machine, where the servers are.
+    shell.must("up", "--plain", "--nodes", str(NODES), "--node-label", label)
     try:
         yield Desk(shell, folder, folder / "state")
     finally:

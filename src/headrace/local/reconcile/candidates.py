@@ -10,7 +10,7 @@ from typing import Any, cast
 from headrace.api.kinds import Runtime
 from headrace.errors import HeadraceError
 from headrace.local.reconcile.masters import Masters
-from headrace.local.reconcile.scene import RUNTIMES
+from headrace.local.reconcile.relations import RUNTIMES
 from headrace.local.reconcile.seeing import cached_by_node, node_facts
 from headrace.local.reconciler import Dataset
 from headrace.local.store import Selection
