@@ -12,6 +12,7 @@ from headrace.api.runtime_parts import RuntimeStatus
 from headrace.plan.dataset_status import Findings, dataset_status, waited_s
 from headrace.plan.declared import Declared
 from headrace.plan.events import Event, dataset_events, runtime_events
+from headrace.plan.observed import DataFacts
 from headrace.plan.reasons import Reason, deadline_s
 from headrace.plan.roles import Role
 from headrace.plan.runtime_status import Workforce, runtime_status
@@ -22,6 +23,7 @@ _AT_ONCE_S = 1.0
 _MACHINE_S = 3.0
 _PERSON_S = 30.0
 _QUIET_S = 30.0
+_BUSY_S = 5.0
 _IN_USE_S = 10.0
 _BY_ITSELF = {
     Reason.MASTER_STARTING,
@@ -127,8 +129,13 @@ def _next_look_s(decision: Decision, now: datetime) -> float:
     if findings.updating:
         looks.append(_MACHINE_S)
     if findings.waiting is None:
-        return min([*looks, _QUIET_S])
+        # Who reads looks at the numbers, too.
+        return min([*looks, _BUSY_S if _is_read(findings.observed.data) else _QUIET_S])
     looks.append(_MACHINE_S if findings.waiting.reason in _BY_ITSELF else _PERSON_S)
     limit = deadline_s(findings.waiting.reason)
     left = (limit or 0.0) - waited_s(findings, now)
     return min([*looks, left] if left > 0 else looks)
+
+
+def _is_read(data: DataFacts | None) -> bool:
+    return data is not None and data.local_bytes + data.peer_bytes + data.origin_bytes > 0

@@ -484,3 +484,10 @@ def test_numbers_of_the_cache_are_those_of_all_copies_and_of_all_reads() -> None
         "localThroughputRatio": "50.0%",
         "remoteThroughputRatio": "30.0%",
     }
+
+
+def test_a_dataset_that_is_read_is_looked_at_more_often() -> None:
+    world = bound()
+    quiet = world.plan().next_look_s
+    world.data = dataclasses.replace(world.data, peer_bytes=1)
+    assert world.plan().next_look_s < quiet / 4
