@@ -113,17 +113,19 @@ class Attendant:
 
 def _become(program: ProgramRun) -> NoReturn:
     """In the child: is the program from here on, or says why not."""
+    what = program.folder
     try:
         for number in (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         enter(None, [Bind(each.source, each.target, each.part, each.read_only) for each in program.places])
         os.chdir(program.folder)
+        what = program.command[0]
         _take_identity(program)
         os.execvpe(program.command[0], list(program.command), _marked(program))  # noqa: S606
     except HeadraceError as error:
         _tell(f"{program.name} cannot begin: {error.message}")
     except OSError as error:
-        _tell(f"{program.name} cannot begin: {error.filename or program.command[0]}: {error.strerror}")
+        _tell(f"{program.name} cannot begin: {what}: {error.strerror}")
     finally:
         os._exit(_CANNOT_BEGIN)
 
