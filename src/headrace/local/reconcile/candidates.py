@@ -49,7 +49,7 @@ class Candidates:
                 cached_share=shares.get(fact.name, 0.0),
                 users=users.count(fact.name),
             )
-            for fact in node_facts(self.world.nodes.all(), (), {})
+            for fact in node_facts(self.world.nodes.all(), {})
         ]
 
     def _wanted(self, keys: Sequence[Dataset]) -> list[Wanted]:

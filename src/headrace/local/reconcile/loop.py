@@ -33,9 +33,10 @@ from headrace.local.reconciler import NextLook
 from headrace.local.records import Reference
 from headrace.local.secret_values import digest_key
 from headrace.local.writing import Writer
-from headrace.plan.observed import Observed, RoleState
+from headrace.plan.observed import Observed, RoleFacts, RoleState
 from headrace.plan.outcome import Plan
 from headrace.plan.plan import plan, plan_spare
+from headrace.plan.runtimes import wanted_of
 from headrace.plan.steps import teardown_steps
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class DatasetReconciler:
     def __init__(self, world: World) -> None:
         self._world = world
         self._addresses = Addresses(world.database)
-        self._troubles = Troubles()
+        self._troubles = Troubles(world.database)
         self._standings = Standings()
         self._reservations = Reservations()
         self._digest_key = digest_key(world.database)
@@ -76,10 +77,13 @@ class DatasetReconciler:
         uses = tuple(self._world.uses.of(key))
         eyes = Eyes(places, self._addresses, self._troubles, self._standings, self._digest_key, uses)
         observed = await observe(scene, eyes, nodes, self._world.roles.all(), now)
+        self._remember(places, observed.roles)
+        self._reservations.see(scene.title, self._world.roles.all())
         hands = self._hands(scene, places, nodes)
         looks = [await self._serve(scene, observed, hands, now), await self._operate(scene, observed, now)]
         if any(facts.state is RoleState.STARTING for facts in observed.roles):
             looks.append(_STARTING_S)
+        self._wake_others(scene)
         wanted = [look for look in looks if look is not None]
         return NextLook(min(wanted) if wanted else None)
 
@@ -94,7 +98,8 @@ class DatasetReconciler:
         # Nothing is awaited between seeing what the others have and taking one's own.
         others = self._reservations.others(scene.title, self._world.roles.all(), scene.exclusive)
         planned = plan(scene.declared, replace(observed, others=others), now)
-        self._reservations.note(scene.title, planned)
+        runtime = scene.declared.runtime
+        self._reservations.note(scene.title, planned, wanted_of(runtime).workers if runtime else 0)
         if not observed.roles and not planned.roles and not planned.holds and _leaves(planned):
             # Nothing of it is left but files, and those go before the last word is said.
             await hands.clear()
@@ -152,6 +157,21 @@ class DatasetReconciler:
                 yield writer
         finally:
             self._own.key = None
+
+    def _wake_others(self, scene: Scene) -> None:
+        """A node that was given up may be what others wait for."""
+        if self._reservations.gave_up(scene.title, self._world.roles.all()):
+            lacking = sorted(self._reservations.lacking(scene.title))
+            self._world.look_at(
+                [(namespace, name) for namespace, _, name in (each.partition("/") for each in lacking)]
+            )
+
+    def _remember(self, places: DatasetPlaces, roles: Iterable[RoleFacts]) -> None:
+        """For who asks how it is."""
+        seen, prefix = self._world.seen_roles, places.order_id("")
+        for order_id in [each for each in seen if each.startswith(prefix)]:
+            del seen[order_id]
+        seen |= {places.order_id(facts.id): facts for facts in roles}
 
     def _note_ends(self, key: Key, now: datetime) -> None:
         for record in self._world.roles.all():
