@@ -127,7 +127,9 @@ def test_rotated_keys_take_effect(made: Backend, server: S3Server, living: Path)
         server.give_keys(Credentials("rotated-key", "rotated-secret-0123456789"))
         before = made.roles("living")
         made.apply(text.replace(old.secret_access_key, "wrong-" * 4))
-        made.eventually(lambda: made.condition("living", "Degraded").get("reason") == "AccessDenied", "living")
+        made.eventually(
+            lambda: made.condition("living", "Degraded").get("reason") == "AccessDenied", "living"
+        )
         made.eventually(partial(replaced, made, before, "worker-0", "worker-1"), "living")
         before = made.roles("living")
         made.apply(declared(server, made.folder / "cache", mounts=f"[{A}]"))

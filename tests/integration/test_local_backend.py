@@ -422,6 +422,7 @@ def test_a_claim_is_accelerated(backend: Shell, tmp_path: Path) -> None:
     backend.must("delete", "alluxioruntime", "imagenet")
     eventually(lambda: phase(backend) == "NotBound", backend)
     assert not mountpoint.is_mount()
+    eventually(lambda: not (tmp_path / "state" / "local" / "datasets" / "default.imagenet").exists(), backend)
     backend.must("delete", "dataset", "imagenet")
     claims = backend.must("get", "pvc").stdout.splitlines()
     assert [line.split()[:2] for line in claims[1:]] == [["nfs-imagenet", "Bound"]]

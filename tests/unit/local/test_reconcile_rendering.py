@@ -19,6 +19,7 @@ from headrace.local.folders import Folders
 from headrace.local.nodes import VirtualNode
 from headrace.local.places import Places
 from headrace.local.reconcile.places import Addresses, DatasetPlaces
+from headrace.local.reconcile.relations import Relations
 from headrace.local.reconcile.rendering import Means, cache_folders_of, fitted, render
 from headrace.local.reconcile.scene import scene_of
 from headrace.local.roles import RoleOrder
@@ -50,7 +51,9 @@ def means(database: Database, store: Store, seed: str, tmp_path: Path) -> Means:
             intake.apply(writer, intake.wish_of(thing, "default"))
     key = ("default", "imagenet")
     places = DatasetPlaces(Places(tmp_path / "local"), key)
-    return Means(places, Addresses(database), Folders(database), scene_of(store, key))
+    relations = Relations(store)
+    relations.read_all()
+    return Means(places, Addresses(database), Folders(database), scene_of(store, relations, key))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from headrace.api.kinds import Runtime
 from headrace.api.scheduling import Toleration
 from headrace.errors import HeadraceError
 from headrace.local.reconcile.masters import Masters
-from headrace.local.reconcile.scene import RUNTIMES
+from headrace.local.reconcile.relations import RUNTIMES
 from headrace.local.reconcile.seeing import cached_by_node, node_facts
 from headrace.local.reconciler import Dataset
 from headrace.local.store import Selection

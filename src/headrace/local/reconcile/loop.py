@@ -21,12 +21,13 @@ from headrace.local.reconcile.masters import Masters
 from headrace.local.reconcile.observing import Eyes, observe
 from headrace.local.reconcile.operating import PlannedOperation, plan_operations
 from headrace.local.reconcile.places import Addresses, DatasetPlaces
+from headrace.local.reconcile.relations import Relations
 from headrace.local.reconcile.rendering import Means
 from headrace.local.reconcile.reserving import Reservations
 from headrace.local.reconcile.saying import say, say_volume
 from headrace.local.reconcile.scene import Scene, concerned, scene_of
 from headrace.local.reconcile.standing import Standings
-from headrace.local.reconcile.taking import Hands
+from headrace.local.reconcile.taking import STARTING_S, Hands
 from headrace.local.reconcile.troubles import Troubles
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.reconciler import NextLook
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("headrace.local")
 
-_STARTING_S = 0.5
-
 
 class DatasetReconciler:
     """Brings datasets in line with their declarations. Used from one event loop; `concerned` from any thread."""
@@ -53,6 +52,8 @@ class DatasetReconciler:
     def __init__(self, world: World) -> None:
         self._world = world
         self._addresses = Addresses(world.database)
+        self._relations = Relations(world.store)
+        self._relations.read_all()
         self._troubles = Troubles(world.database)
         self._standings = Standings()
         self._reservations = Reservations()
@@ -62,7 +63,7 @@ class DatasetReconciler:
 
     def concerned(self, changed: Reference) -> Iterable[Key]:
         """Everybody whom a change matters to, but for the one who is just saying it."""
-        found = concerned(self._world.store, changed)
+        found = concerned(self._relations, changed)
         return found - {getattr(self._own, "key", None)}
 
     async def reconcile(self, namespace: str, name: str) -> NextLook:
@@ -70,7 +71,8 @@ class DatasetReconciler:
         key = (namespace, name)
         places = DatasetPlaces(self._world.places, key)
         scene, nodes = await asyncio.gather(
-            asyncio.to_thread(scene_of, self._world.store, key), asyncio.to_thread(self._world.nodes.all)
+            asyncio.to_thread(scene_of, self._world.store, self._relations, key),
+            asyncio.to_thread(self._world.nodes.all),
         )
         now = datetime.now(UTC).replace(microsecond=0)
         self._note_ends(key, now)
@@ -82,7 +84,7 @@ class DatasetReconciler:
         hands = self._hands(scene, places, nodes)
         looks = [await self._serve(scene, observed, hands, now), await self._operate(scene, observed, now)]
         if any(facts.state is RoleState.STARTING for facts in observed.roles):
-            looks.append(_STARTING_S)
+            looks.append(STARTING_S)
         self._wake_others(scene)
         wanted = [look for look in looks if look is not None]
         return NextLook(min(wanted) if wanted else None)
@@ -100,7 +102,7 @@ class DatasetReconciler:
         planned = plan(scene.declared, replace(observed, others=others), now)
         runtime = scene.declared.runtime
         self._reservations.note(scene.title, planned, wanted_of(runtime).workers if runtime else 0)
-        if not observed.roles and not planned.roles and not planned.holds and _leaves(planned):
+        if not observed.roles and not planned.roles and not planned.holds:
             # Nothing of it is left but files, and those go before the last word is said.
             await hands.clear()
         await asyncio.to_thread(self._say, scene, planned, now)
@@ -182,8 +184,3 @@ class DatasetReconciler:
     def _hands(self, scene: Scene, places: DatasetPlaces, nodes: Sequence[VirtualNode]) -> Hands:
         means = Means(places, self._addresses, self._world.folders, scene)
         return Hands(self._world.database.instance, means, self._world.roles, nodes, self._troubles)
-
-
-def _leaves(planned: Plan) -> bool:
-    """True when somebody's last finalizer is about to go."""
-    return not planned.finalizers.dataset and not planned.finalizers.runtime

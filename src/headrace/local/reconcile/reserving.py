@@ -22,14 +22,15 @@ class Reservations:
         self._lacking: set[str] = set()
 
     def note(self, title: str, planned: Plan, wanted: int = 0) -> None:
-        """What was planned for a dataset that wants so many workers. A plan that holds changes nothing."""
-        if planned.holds:
-            return
+        """What was planned for a dataset that wants so many workers.
+
+        One that holds starts nothing: it has the nodes on which its workers run, and lacks none.
+        """
         workers = [role for role in planned.roles if role.kind is RoleKind.WORKER]
         self._nodes[title] = frozenset(role.node for role in workers if role.node)
         if not workers:
             self.forget(title)
-        if len(workers) < wanted:
+        if len(workers) < wanted and not planned.holds:
             self._lacking.add(title)
         else:
             self._lacking.discard(title)
