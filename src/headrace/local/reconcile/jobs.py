@@ -13,7 +13,7 @@ from typing import Any
 from headrace.errors import HeadraceError
 from headrace.local.reconcile.candidates import Candidates
 from headrace.local.reconcile.masters import Masters
-from headrace.local.reconcile.scene import OPERATIONS
+from headrace.local.reconcile.relations import OPERATIONS
 from headrace.local.reconcile.work.backups import BackupWork
 from headrace.local.reconcile.work.copies import CopyWork
 from headrace.local.reconcile.work.desk import Note, Notes, Task, Work, moment
