@@ -94,6 +94,17 @@ class HostLink(LoopbackLink):
         self.server_address = address
 
 
+def same(folder: Path, source: Path) -> bool:
+    """True when a folder of a mount holds what the bucket does. What does not yet, may fail to be read."""
+    names = sorted(os.listdir(source))
+    try:
+        return sorted(os.listdir(folder)) == names and all(
+            (folder / name).read_bytes() == (source / name).read_bytes() for name in names
+        )
+    except OSError:
+        return False
+
+
 @dataclass
 class Backend:
     """A local backend, a bucket that its nodes reach, and the words to drive them."""
@@ -158,13 +169,13 @@ class Backend:
 
 
 @contextmanager
-def backend(folder: Path, nodes: int = 3) -> Iterator[Backend]:
+def backend(folder: Path, nodes: int = 3, *, plain: bool = False) -> Iterator[Backend]:
     """`headrace up` in a state folder of its own, and `down` however it ends."""
     home = folder / "home"
     (home / "run").mkdir(parents=True, mode=0o700)
     own = {"HEADRACE_STATE_DIR": str(folder / "state"), "HEADRACE_RUNTIME_DIR": str(home / "run")}
     shell = Shell(home, own)
-    shell.must("up", "--nodes", str(nodes))
+    shell.must("up", "--nodes", str(nodes), *(["--plain"] if plain else []))
     try:
         yield Backend(folder, shell, LocalClient(Places(folder / "state" / "local")))
     finally:
