@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,3 +189,9 @@ def bucket(made: Backend) -> Iterator[S3Server]:
     address = str(ipaddress.ip_network(subnet)[-2]) if can_make_namespaces() else "127.0.0.1"
     with S3Server(made.folder / "objects", state=made.folder / "server", link=HostLink(address)) as server:
         yield server
+
+
+def replaced(made: Backend, before: Mapping[str, RoleLine], *names: str) -> bool:
+    """True when other processes run as these roles, or all, of the dataset `living` than before."""
+    now = made.roles("living")
+    return all(name in now and now[name].pid != before[name].pid for name in names or before)

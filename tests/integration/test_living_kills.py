@@ -20,11 +20,12 @@ import pytest
 from headrace.local.marks import marked_processes
 from headrace.local.messages import Named
 from headrace.local.places import Places
+from headrace.plan.dataset_status import READY_MESSAGE
 from headrace.testing.buckets import put_object
 from headrace.testing.s3_server import S3Server
 
 from .harness import HEADRACE
-from .living import DEADLINE_S, Backend, backend, bucket, declared, same
+from .living import DEADLINE_S, Backend, backend, bucket, declared, replaced, same
 
 A = "{mountPoint: 's3://data/a', name: a}"
 QUIET_S = 6.0
@@ -148,18 +149,16 @@ def test_killed_processes_come_back_and_lost_workers_are_told(made: Backend, ser
     mounted = made.mountpoint("living") / "a"
     made.eventually(partial(same, mounted, source), "living")
 
-    before, unready = made.roles("living"), times_unready(made)
+    before, ready = made.roles("living"), times_ready(made)
     for line in before.values():
         os.kill(line.pid or 0, signal.SIGKILL)
-    made.eventually(
-        lambda: all(each.pid != before[name].pid for name, each in made.roles("living").items()), "living"
-    )
-    assert times_unready(made) > unready
+    made.eventually(partial(replaced, made, before), "living")
     made.eventually(lambda: made.is_bound("living", 2) and len(made.roles("living")) == 5, "living")
     made.eventually(partial(same, mounted, source), "living")
+    assert times_ready(made) > ready
 
 
-def times_unready(made: Backend) -> int:
-    """How often it was said that no worker is there."""
+def times_ready(made: Backend) -> int:
+    """How often it was said that the dataset is ready, each time after it was not."""
     said = made.client.events(about=Named(kind="Dataset", namespace="default", name="living"))
-    return sum(each.count for each in said if each.reason in {"WorkersGone", "WorkersStarting"})
+    return sum(each.count for each in said if each.reason == "DatasetReady" and each.message == READY_MESSAGE)
