@@ -15,6 +15,7 @@ from headrace.local.nodes import VirtualNode
 from headrace.local.places import Places
 from headrace.local.reconcile.observing import Eyes, observe
 from headrace.local.reconcile.places import Addresses, DatasetPlaces
+from headrace.local.reconcile.relations import Relations
 from headrace.local.reconcile.scene import scene_of
 from headrace.local.reconcile.standing import Standings
 from headrace.local.reconcile.troubles import Troubles
@@ -43,12 +44,17 @@ def seen(store: Store, database: Database, folder: Path, *records: RoleRecord) -
     with store.changing() as writer:
         for thing in read_objects(SEED + VIEW, "test"):
             intake.apply(writer, intake.wish_of(thing, "default"))
-    key = ("team", "view")
+    relations, key = Relations(store), ("team", "view")
+    relations.read_all()
     eyes = Eyes(
-        DatasetPlaces(Places(folder), key), Addresses(database), Troubles(), Standings(), b"0123456789abcdef"
+        DatasetPlaces(Places(folder), key),
+        Addresses(database),
+        Troubles(database),
+        Standings(),
+        b"0123456789abcdef",
     )
     nodes = [node(folder, number) for number in (1, 2)]
-    return asyncio.run(observe(scene_of(store, key), eyes, nodes, records, NOW))
+    return asyncio.run(observe(scene_of(store, relations, key), eyes, nodes, records, NOW))
 
 
 def node(folder: Path, number: int) -> VirtualNode:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planned import MYSECRET, SEED, World, changed, gpu_nodes, objects
+from planned import MYSECRET, SEED, World, changed, gpu_nodes, mysecret, objects
 
 from headrace.plan.conditions import condition_of
 from headrace.plan.observed import ClaimFacts, ClaimState, Node, OtherWorker, RoleState
@@ -179,7 +179,9 @@ CHAOS: dict[str, Callable[[World, Any], None]] = {
         world, "runtime", changed(world.runtime, replicas=draw(st.integers(0, 5)))
     ),
     "rotate": lambda world, draw: world.see(
-        secrets={"mysecret": dataclasses.replace(MYSECRET, digest=draw(st.sampled_from("abc")))}
+        secrets={
+            "mysecret": mysecret(secret=draw(st.sampled_from("abc")), other=draw(st.sampled_from("abc")))
+        }
     ),
     "forget": lambda world, draw: world.see(secrets={}),
     "remember": lambda world, draw: world.see(secrets={"mysecret": MYSECRET}),
