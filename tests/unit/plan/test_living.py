@@ -321,7 +321,7 @@ spec:
 def test_keys_that_the_storage_refuses_stay_with_the_master() -> None:
     world = bound()
     before = dict(world.workers())
-    world.see(secrets={"mysecret": SecretFacts(MYSECRET.keys, "wrong")})
+    world.see(secrets={"mysecret": SecretFacts(dict.fromkeys(MYSECRET.digests, "wrong"))})
     data = world.data
     world.data = dataclasses.replace(data, is_listing=True)
     world.settle()
@@ -336,7 +336,7 @@ def test_keys_that_the_storage_refuses_stay_with_the_master() -> None:
 
     world.plans.clear()
     world.data = data
-    world.see(secrets={"mysecret": SecretFacts(MYSECRET.keys, "right")})
+    world.see(secrets={"mysecret": SecretFacts(dict.fromkeys(MYSECRET.digests, "right"))})
     world.settle()
     replaced = [each for made in world.plans for each in made.steps.replace]
     assert replaced == ["master", "worker-0", "worker-1", "worker-2", "worker-3"]
