@@ -126,7 +126,8 @@ def _next_look_s(decision: Decision, now: datetime) -> float:
         return _PERSON_S
     in_use = findings.terminating or (decision.workforce and decision.workforce.terminating)
     looks = [_IN_USE_S] if in_use else []
-    if findings.updating:
+    data = findings.observed.data
+    if findings.updating or (data is not None and data.is_listing):
         looks.append(_MACHINE_S)
     if findings.waiting is None:
         # Who reads looks at the numbers, too.
