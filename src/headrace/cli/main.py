@@ -42,8 +42,12 @@ VERBS: dict[str, tuple[str, str]] = {
     "wait": ("wait", "run"),
     "scale": ("scale", "run"),
     "patch": ("patch", "run"),
+    "label": ("label", "run"),
+    "annotate": ("label", "annotate"),
+    "taint": ("label", "taint"),
     "events": ("events", "run"),
     "logs": ("logs", "run"),
+    "run": ("run", "run"),
     "version": ("version", "run"),
 }
 """In the order of the help: the module below `headrace.cli`, and its function."""
@@ -62,7 +66,8 @@ def application(verbs: Iterable[str] = tuple(VERBS)) -> typer.Typer:
     app.callback()(_every_command)
     for verb in verbs:
         module, function = VERBS[verb]
-        app.command(verb)(getattr(importlib.import_module(f"headrace.cli.{module}"), function))
+        loaded = importlib.import_module(f"headrace.cli.{module}")
+        app.command(verb, context_settings=getattr(loaded, "CONTEXT", None))(getattr(loaded, function))
     return app
 
 

@@ -64,7 +64,7 @@ class Supervisor:
     async def _serve(self, world: World, ready: Callable[[], None]) -> None:
         self._listen_to_signals()
         await asyncio.to_thread(world.nodes.make, self._orders.nodes)
-        world.roles.recover()
+        world.roles.recover(known={use.id for use in world.uses.all()})
         attention, watchers = Attention(self._make(world)), Watchers()
         binder = Binder(world.store)
         self._connect(world, attention, watchers, binder)
@@ -73,6 +73,7 @@ class Supervisor:
         chores = [
             asyncio.create_task(keep_trimmed(lambda: _logs(world))),
             asyncio.create_task(binder.run()),
+            asyncio.create_task(world.uses.follow()),
         ]
         try:
             ready()
@@ -97,7 +98,13 @@ class Supervisor:
                 loop.call_soon_threadsafe(binder.look)
 
         world.store.on_change(changed)
+        world.look_at = attention.look_at
         world.on_role_end = lambda record: attention.look_at([(record.order.namespace, record.order.dataset)])
+
+        def nodes_changed() -> None:
+            loop.call_soon_threadsafe(attention.look_at, _datasets(world))
+
+        world.on_nodes_change = nodes_changed
         records, _ = world.store.select(Selection(tuple(KINDS)))
         changed(tuple(record.reference for record in records))
 
@@ -109,6 +116,11 @@ class Supervisor:
 
 def _logs(world: World) -> list[Path]:
     return [world.places.log, *(Path(record.order.log_file) for record in world.roles.all())]
+
+
+def _datasets(world: World) -> list[tuple[str, str]]:
+    records, _ = world.store.select(Selection(("Dataset",)))
+    return [(record.reference.namespace, record.reference.name) for record in records]
 
 
 def _make_idle(_: World) -> Reconciler:

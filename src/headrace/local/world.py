@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from headrace.local.database import Database
 from headrace.local.events import Events
 from headrace.local.folders import Folders
 from headrace.local.nodes import Nodes
 from headrace.local.places import Places
+from headrace.local.reconciler import Dataset
 from headrace.local.roles import RoleRecord, Roles
 from headrace.local.store import Store
+from headrace.local.uses import Uses
+from headrace.plan.observed import RoleFacts
 from headrace.settings.environment import Environment
 
 
 class World:
-    """One backend. Store, events, nodes and folders may be used from any thread, roles from the event loop alone."""
+    """One backend. Store, events, nodes and folders may be used from any thread, roles and uses from the
+    event loop alone."""
 
     def __init__(self, database: Database, places: Places, environment: Environment) -> None:
         self.database = database
@@ -28,6 +32,16 @@ class World:
         self.roles = Roles(database, environment, self._role_ended)
         self.on_role_end: Callable[[RoleRecord], None] = lambda _: None
         """Called in the event loop when a role has ended, by itself or stopped."""
+        self.look_at: Callable[[Iterable[Dataset]], None] = lambda _: None
+        """Has datasets (namespace, name) looked at soon. Of the event loop alone."""
+        self.seen_roles: dict[str, RoleFacts] = {}
+        """How each role was when its dataset was looked at last, by the id of its order. Of the event loop alone."""
+        self.on_nodes_change: Callable[[], None] = lambda: None
+        """May be called from any thread, after there are more nodes, or one is another."""
+        self.uses = Uses(database, self.folders, self._use_changed)
 
     def _role_ended(self, record: RoleRecord) -> None:
         self.on_role_end(record)
+
+    def _use_changed(self, datasets: Iterable[Dataset]) -> None:
+        self.look_at(datasets)

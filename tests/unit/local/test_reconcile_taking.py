@@ -45,7 +45,7 @@ def held() -> Plan:
 def hands_of(database: Database, node: VirtualNode, roles: Roles, tmp_path: Path) -> Hands:
     places = DatasetPlaces(Places(tmp_path / "local"), KEY)
     means = Means(places, Addresses(database), Folders(database), Scene(KEY, ()))
-    return Hands(database.instance, means, roles, [node], Troubles())
+    return Hands(database.instance, means, roles, [node], Troubles(database))
 
 
 def ended_role(node: VirtualNode, tmp_path: Path) -> RoleRecord:

@@ -17,9 +17,10 @@ from headrace.api.kinds import Runtime
 from headrace.local.nodes import VirtualNode
 from headrace.local.reconcile import operating
 from headrace.local.reconcile.jobs import Jobs
+from headrace.local.reconcile.masters import Masters
 from headrace.local.reconcile.observing import Eyes, observe
 from headrace.local.reconcile.operating import PlannedOperation, plan_operations
-from headrace.local.reconcile.places import Addresses, DatasetPlaces, places_of
+from headrace.local.reconcile.places import Addresses, DatasetPlaces
 from headrace.local.reconcile.relations import Relations
 from headrace.local.reconcile.rendering import Means
 from headrace.local.reconcile.reserving import Reservations
@@ -33,10 +34,10 @@ from headrace.local.reconciler import NextLook
 from headrace.local.records import Reference
 from headrace.local.secret_values import digest_key
 from headrace.local.writing import Writer
-from headrace.plan.observed import Observed, RoleState
+from headrace.plan.observed import Observed, RoleFacts, RoleState
 from headrace.plan.outcome import Plan
 from headrace.plan.plan import plan, plan_spare
-from headrace.plan.roles import MASTER_ID
+from headrace.plan.runtimes import wanted_of
 from headrace.plan.steps import teardown_steps
 
 if TYPE_CHECKING:
@@ -53,11 +54,11 @@ class DatasetReconciler:
         self._addresses = Addresses(world.database)
         self._relations = Relations(world.store)
         self._relations.read_all()
-        self._troubles = Troubles()
+        self._troubles = Troubles(world.database)
         self._standings = Standings()
         self._reservations = Reservations()
         self._digest_key = digest_key(world.database)
-        self._jobs = Jobs(world.database, world.places, self._addresses, self._master_node)
+        self._jobs = Jobs(world, Masters(world.places, self._addresses, world.roles))
         self._own = threading.local()
 
     def concerned(self, changed: Reference) -> Iterable[Key]:
@@ -75,12 +76,16 @@ class DatasetReconciler:
         )
         now = datetime.now(UTC).replace(microsecond=0)
         self._note_ends(key, now)
-        eyes = Eyes(places, self._addresses, self._troubles, self._standings, self._digest_key)
+        uses = tuple(self._world.uses.of(key))
+        eyes = Eyes(places, self._addresses, self._troubles, self._standings, self._digest_key, uses)
         observed = await observe(scene, eyes, nodes, self._world.roles.all(), now)
+        self._remember(places, observed.roles)
+        self._reservations.see(scene.title, self._world.roles.all())
         hands = self._hands(scene, places, nodes)
         looks = [await self._serve(scene, observed, hands, now), await self._operate(scene, observed, now)]
         if any(facts.state is RoleState.STARTING for facts in observed.roles):
             looks.append(STARTING_S)
+        self._wake_others(scene)
         wanted = [look for look in looks if look is not None]
         return NextLook(min(wanted) if wanted else None)
 
@@ -95,7 +100,8 @@ class DatasetReconciler:
         # Nothing is awaited between seeing what the others have and taking one's own.
         others = self._reservations.others(scene.title, self._world.roles.all(), scene.exclusive)
         planned = plan(scene.declared, replace(observed, others=others), now)
-        self._reservations.note(scene.title, planned)
+        runtime = scene.declared.runtime
+        self._reservations.note(scene.title, planned, wanted_of(runtime).workers if runtime else 0)
         if not observed.roles and not planned.roles and not planned.holds:
             # Nothing of it is left but files, and those go before the last word is said.
             await hands.clear()
@@ -109,7 +115,7 @@ class DatasetReconciler:
             return None
         await asyncio.to_thread(self._say_operations, scene, planned)
         for each in planned:
-            await operating.take(each, self._jobs)
+            await operating.take(each, scene, self._jobs)
         # What was just ordered is soon under way.
         return min(0.5 if each.plan.start else each.plan.next_look_s for each in planned)
 
@@ -154,13 +160,25 @@ class DatasetReconciler:
         finally:
             self._own.key = None
 
-    def _master_node(self, title: str) -> str | None:
-        record = self._world.roles.get(places_of(self._world.places, title).order_id(MASTER_ID))
-        return record.order.node if record else None
+    def _wake_others(self, scene: Scene) -> None:
+        """A node that was given up may be what others wait for."""
+        if self._reservations.gave_up(scene.title, self._world.roles.all()):
+            lacking = sorted(self._reservations.lacking(scene.title))
+            self._world.look_at(
+                [(namespace, name) for namespace, _, name in (each.partition("/") for each in lacking)]
+            )
+
+    def _remember(self, places: DatasetPlaces, roles: Iterable[RoleFacts]) -> None:
+        """For who asks how it is."""
+        seen, prefix = self._world.seen_roles, places.order_id("")
+        for order_id in [each for each in seen if each.startswith(prefix)]:
+            del seen[order_id]
+        seen |= {places.order_id(facts.id): facts for facts in roles}
 
     def _note_ends(self, key: Key, now: datetime) -> None:
         for record in self._world.roles.all():
-            if (record.order.namespace, record.order.dataset) == key and record.state == "ended":
+            is_own = (record.order.namespace, record.order.dataset) == key and record.order.kind != "job"
+            if is_own and record.state == "ended":
                 self._troubles.note_end(record, now)
 
     def _hands(self, scene: Scene, places: DatasetPlaces, nodes: Sequence[VirtualNode]) -> Hands:

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
+from headrace.api.dataprocess import DataProcess
 from headrace.api.dataset import Dataset
+from headrace.api.ignored import IgnoredField
 from headrace.api.kinds import Operation, Runtime
 from headrace.local.reconcile.jobs import Jobs
 from headrace.local.reconcile.relations import RUNTIMES
 from headrace.local.reconcile.saying import say
 from headrace.local.reconcile.scene import Scene, title_of
+from headrace.local.reconcile.work.containers import ignored_here
+from headrace.local.reconcile.work.desk import Task
 from headrace.local.records import Record
 from headrace.local.writing import Writer
 from headrace.plan.observed import Observed
@@ -48,20 +52,27 @@ async def plan_operations(
         operation = cast("Operation", record.thing())
         job = await jobs.facts(record.uid)
         predecessor = _predecessor(operation, scene)
-        plan = plan_operation(OperationScene(operation, surroundings, predecessor, job), now)
+        plan = plan_operation(
+            OperationScene(operation, surroundings, predecessor, job, _ignored(operation)), now
+        )
         planned.append(PlannedOperation(record, plan))
     return planned
 
 
-async def take(planned: PlannedOperation, jobs: Jobs) -> None:
+async def take(planned: PlannedOperation, scene: Scene, jobs: Jobs) -> None:
     """Orders or cancels the work."""
     uid = planned.record.uid
     if planned.plan.cancel:
         await jobs.cancel(uid)
     elif planned.plan.start is not None:
-        jobs.start(uid, planned.plan.run, planned.plan.start)
+        jobs.start(Task(planned.record, scene, planned.plan.run), planned.plan.start)
     elif not planned.plan.finalizers:
-        jobs.forget(uid)
+        await jobs.forget(uid)
+
+
+def _ignored(operation: Operation) -> tuple[IgnoredField, ...]:
+    """What this backend cannot follow, beside what no backend does."""
+    return ignored_here(operation) if isinstance(operation, DataProcess) else ()
 
 
 def _surroundings(scene: Scene, observed: Observed) -> Surroundings:

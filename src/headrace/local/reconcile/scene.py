@@ -127,7 +127,8 @@ def _read(store: Store, relations: Relations, key: Key) -> dict[Reference, Recor
     found += [*operations, *(each for op in operations if (each := relations.links(op).after))]
     records = {each: record for each in found if (record := store.get(each))}
     if any(operation.kind in NAMES_SHARED for operation in operations):
-        shared, _ = store.select(Selection(SHARED, key[0]))
+        namespaces = {key[0], *(each.namespace for each in operations)}
+        shared = [each for where in sorted(namespaces) for each in store.select(Selection(SHARED, where))[0]]
     else:
         shared = _named_by(store, relations, key, {each for each in records if each.kind != "Secret"})
     return records | {record.reference: record for record in shared}
