@@ -25,7 +25,7 @@ NODES = tuple(
 )
 KEYS: tuple[Key, ...] = (("default", "imagenet"), ("default", "corpus"), ("team", "imagenet"))
 SECRETS = ("mysecret", "other")
-SECRET_KEYS = frozenset({"fs.oss.accessKeyId"})
+SECRET_KEY = "fs.oss.accessKeyId"
 ON_SSD = {
     "required": {
         "nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}]
@@ -34,7 +34,7 @@ ON_SSD = {
 
 
 def _mount(name: str, secret: str) -> dict[str, Any]:
-    reference = {"secretKeyRef": {"name": secret, "key": "fs.oss.accessKeyId"}}
+    reference = {"secretKeyRef": {"name": secret, "key": SECRET_KEY}}
     return {
         "mountPoint": f"oss://bucket/{name}",
         "name": name,
@@ -73,7 +73,7 @@ class WorldBesideDeclarations(RuleBasedStateMachine):
     def begin(self) -> None:
         self.backend = SimulatedBackend(NODES)
         for namespace in ("default", "team"):
-            self.backend.secrets[namespace] = {name: SecretFacts(SECRET_KEYS, "1") for name in SECRETS}
+            self.backend.secrets[namespace] = {name: SecretFacts({SECRET_KEY: "1"}) for name in SECRETS}
         for key in KEYS[:2]:
             dataset = _named(DATASET, key, mounts=[_mount("train", "mysecret")], nodeAffinity=None)
             self.backend.declare(key, dataset, _named(RUNTIME, key, replicas=2))
@@ -119,7 +119,7 @@ class WorldBesideDeclarations(RuleBasedStateMachine):
         if digest == "0":
             secrets.pop(name, None)
         else:
-            secrets[name] = SecretFacts(SECRET_KEYS, digest)
+            secrets[name] = SecretFacts({SECRET_KEY: digest})
 
     @rule(key=keys, random=draws, how=st.sampled_from(("kill", "freeze", "thaw", "lose")))
     def hit_a_role(self, key, random, how) -> None:
