@@ -38,6 +38,12 @@ class Scene:
         """`namespace/name`."""
         return "/".join(self.key)
 
+    @property
+    def is_leaving(self) -> bool:
+        """True when its dataset or its runtime is to be deleted, or both are gone."""
+        there = [record for record in (self.dataset, self.runtime) if record is not None]
+        return not there or any(record.deleted is not None for record in there)
+
     def of(self, *kinds: str) -> Iterator[Record]:
         """The objects of these kinds in the namespace, or in none."""
         for record in self.records:
