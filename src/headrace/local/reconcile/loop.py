@@ -38,6 +38,7 @@ from headrace.local.writing import Writer
 from headrace.plan.observed import Observed, RoleFacts, RoleState
 from headrace.plan.outcome import Plan
 from headrace.plan.plan import plan, plan_spare
+from headrace.plan.roles import RoleKind
 from headrace.plan.runtimes import wanted_of
 from headrace.plan.steps import teardown_steps
 
@@ -84,7 +85,7 @@ class DatasetReconciler:
             places, self._addresses, self._troubles, self._standings, self._digest_key, self._users, uses
         )
         observed = await observe(scene, eyes, nodes, self._world.roles.all(), now)
-        if scene.declared is not None and self._plan(scene, observed, now).steps.ends_mounts:
+        if self._may_end_mounts(scene, observed, now):
             # Nobody shall lose a mount that was not yet used when it was looked at.
             users = await users_now(scene, eyes, nodes, self._world.roles.all())
             observed = replace(observed, users=users)
@@ -116,6 +117,12 @@ class DatasetReconciler:
         await asyncio.to_thread(self._say, scene, planned, now)
         wait_s = await hands.take(planned, now)
         return min(planned.next_look_s, wait_s) if wait_s is not None else planned.next_look_s
+
+    def _may_end_mounts(self, scene: Scene, observed: Observed, now: datetime) -> bool:
+        has_mounts = any(facts.role == RoleKind.MOUNT for facts in observed.roles)
+        return (
+            scene.declared is not None and has_mounts and self._plan(scene, observed, now).steps.ends_mounts
+        )
 
     def _plan(self, scene: Scene, observed: Observed, now: datetime) -> Plan:
         others = self._reservations.others(scene.title, self._world.roles.all(), scene.exclusive)
