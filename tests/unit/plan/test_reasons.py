@@ -414,3 +414,15 @@ def test_a_dataset_that_runs_is_looked_at_often_whatever_it_waits_for() -> None:
     world.settle()
     world.see(secrets={})
     assert world.plan().next_look_s <= 30
+
+
+def test_workers_that_no_node_fits_any_more_are_gone_for_a_reason() -> None:
+    world = World.of()
+    world.settle()
+    world.see(nodes=(Node("node-1"), Node("node-2")))
+    made = world.settle()
+    assert made.dataset_status is not None
+    ready = condition_of(made.dataset_status.conditions, "Ready")
+    assert ready is not None
+    assert ready.reason == Reason.WORKERS_GONE
+    assert "4 of 4 workers have no node, too few nodes match" in (ready.message or "")

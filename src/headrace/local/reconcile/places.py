@@ -90,6 +90,8 @@ class Addresses:
 
     def give_back(self, role: str) -> None:
         """The role is no more."""
+        if self.find(role) is None:
+            return
         with self._lock, self._database.transaction() as connection:
             connection.execute("DELETE FROM facts WHERE name = ?", (f"{_PREFIX}{role}",))
 
