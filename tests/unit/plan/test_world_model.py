@@ -303,4 +303,4 @@ def _check_said(there: SimulatedDataset) -> None:
 
 
 TestWorldBesideDeclarations = WorldBesideDeclarations.TestCase
-TestWorldBesideDeclarations.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestWorldBesideDeclarations.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
