@@ -21,7 +21,7 @@ from headrace.plan.volume import Volume
 _AT_ONCE_S = 1.0
 _MACHINE_S = 3.0
 _PERSON_S = 30.0
-_DECLARATION_S = 300.0
+_DECLARATION_S = 1800.0
 _QUIET_S = 30.0
 _IN_USE_S = 10.0
 _BY_ITSELF = {
