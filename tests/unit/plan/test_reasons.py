@@ -404,7 +404,7 @@ def test_a_wait_for_a_declaration_is_left_alone_until_its_deadline_and_longer_lo
     world.look()
     first = world.plan()
     assert first.dataset_status is not None
-    assert first.next_look_s == 600.0
+    assert first.next_look_s == 599.0
     world.now += timedelta(hours=1)
     assert world.look().next_look_s == 1800.0
 
