@@ -95,6 +95,7 @@ PROMISES = (
     _at_least("and as much as sendfile without a limit", rows.PEER_SHARE, 0.90),
     _at_most("4 nodes join 4: bytes from the storage, MiB", rows.SCALE_BYTES, 0.0),
     _at_most("a worker is killed: failed reads", rows.KILL_ERRORS, 0.0),
+    _at_most("a thousand datasets that wait: the supervisor's processor, %", rows.declared_idle(1000), 1.0),
 )
 
 

@@ -193,3 +193,79 @@ def heap_per_file(entries: int) -> Row:
 def snapshot_per_file(entries: int) -> Row:
     title = f"snapshot bytes per file besides its name, {entries:,} files"
     return Row(f"snapshot-{entries}", title, "bytes/file", Better.LOWER, compare=False)
+
+
+IDLE = "nothing changes"
+
+
+def _of_backend(key: str, title: str, unit: str, cache: str = "") -> Row:
+    return Row(key, title, unit, Better.LOWER, cache, compare=False)
+
+
+def declared_answer(count: int) -> Row:
+    return _of_backend(
+        f"declared-answer-{count}", f"{count:,} datasets applied: until that is acknowledged", "s"
+    )
+
+
+def declared_told(count: int) -> Row:
+    return _of_backend(
+        f"declared-told-{count}", f"{count:,} datasets applied: until every status is true", "s"
+    )
+
+
+def declared_idle(count: int) -> Row:
+    title = f"{count:,} datasets that wait: the supervisor's processor"
+    return _of_backend(f"declared-idle-{count}", title, "% of one", IDLE)
+
+
+def declared_memory(count: int) -> Row:
+    return _of_backend(f"declared-memory-{count}", f"{count:,} datasets: the supervisor's memory", "MiB")
+
+
+def declared_change(count: int) -> Row:
+    title = f"one change among {count:,} datasets, until the status tells"
+    return _of_backend(f"declared-change-{count}", title, "ms")
+
+
+def declared_get(count: int) -> Row:
+    return _of_backend(f"declared-get-{count}", f"headrace get dataset -A, of {count:,}", "s")
+
+
+def declared_gone(count: int) -> Row:
+    return _of_backend(f"declared-gone-{count}", f"{count:,} datasets deleted at once", "s")
+
+
+def declared_rows(count: int) -> tuple[Row, ...]:
+    """All rows about datasets that wait."""
+    made = (declared_answer, declared_told, declared_idle, declared_memory)
+    return tuple(row(count) for row in (*made, declared_change, declared_get, declared_gone))
+
+
+def served_mounted(count: int) -> Row:
+    return _of_backend(f"served-mounted-{count}", f"{count} datasets applied: until all are mounted", "s")
+
+
+def served_memory(count: int, role: str) -> Row:
+    return _of_backend(f"served-{role}-{count}", f"{count} datasets served: memory of a {role}", "MiB", IDLE)
+
+
+def served_supervisor(count: int) -> Row:
+    title = f"{count} datasets served: the supervisor's processor"
+    return _of_backend(f"served-supervisor-{count}", title, "% of one", IDLE)
+
+
+def served_roles(count: int) -> Row:
+    title = f"{count} datasets served: processor of one's master, worker and mount"
+    return _of_backend(f"served-roles-{count}", title, "% of one", IDLE)
+
+
+def served_gone(count: int) -> Row:
+    return _of_backend(f"served-gone-{count}", f"{count} datasets deleted at once while they are served", "s")
+
+
+def served_rows(count: int) -> tuple[Row, ...]:
+    """All rows about datasets that are served."""
+    memory = tuple(served_memory(count, role) for role in ("master", "worker", "mount"))
+    others = (served_mounted, served_supervisor, served_roles, served_gone)
+    return (*memory, *(row(count) for row in others))

@@ -39,6 +39,10 @@ class Scale:
     cluster_files: int
     """Files that each node of the cluster reads: enough that each worker has about its share of them."""
     cluster_file_bytes: int
+    declared_datasets: int
+    served_datasets: tuple[int, ...]
+    idle_s: float
+    """How long processes that do nothing are watched."""
     minutes: float
     """What the suites aim to take together: when time runs out there are fewer repetitions, never fewer rows."""
 
@@ -72,7 +76,10 @@ DEFAULT = Scale(
     cluster_link_bits_per_s=250_000_000,
     cluster_files=96,
     cluster_file_bytes=4 * MEBIBYTE,
-    minutes=17.0,
+    declared_datasets=1000,
+    served_datasets=(10, 30),
+    idle_s=30.0,
+    minutes=20.0,
 )
 
 QUICK = Scale(
@@ -95,5 +102,8 @@ QUICK = Scale(
     cluster_link_bits_per_s=250_000_000,
     cluster_files=32,
     cluster_file_bytes=4 * MEBIBYTE,
-    minutes=4.0,
+    declared_datasets=200,
+    served_datasets=(3,),
+    idle_s=5.0,
+    minutes=4.5,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from benchmarks.session import Session
-from benchmarks.suites import cluster, directories, epochs, link, listing, sdk, warm
+from benchmarks.suites import cluster, datasets, directories, epochs, link, listing, sdk, warm
 
 Suite = Callable[[Session], None]
 
@@ -17,16 +17,18 @@ SUITES: Mapping[str, Suite] = {
     "epochs": epochs.run,
     "sdk": sdk.run,
     "cluster": cluster.run,
+    "datasets": datasets.run,
 }
 SHARES: Mapping[str, float] = {
-    "warm": 0.37,
-    "directories": 0.21,
-    "listing": 0.04,
-    "link": 0.10,
-    "epochs": 0.07,
-    "sdk": 0.03,
-    "cluster": 0.18,
+    "warm": 0.32,
+    "directories": 0.18,
+    "listing": 0.03,
+    "link": 0.09,
+    "epochs": 0.06,
+    "sdk": 0.02,
+    "cluster": 0.15,
+    "datasets": 0.15,
 }
 """Of the run's time."""
-NEED_NO_DATA = frozenset({"directories", "cluster"})
+NEED_NO_DATA = frozenset({"directories", "cluster", "datasets"})
 """Suites that bring their own bucket."""

@@ -151,7 +151,7 @@ def _workers(situation: Situation) -> Wait | None:
         return None
     starting = any(facts.state is RoleState.STARTING for facts in workers)
     if situation.was_bound and not starting and (workers or not situation.is_placed):
-        return wait(Reason.WORKERS_GONE, _gone_text(workers))
+        return wait(Reason.WORKERS_GONE, _gone_text(workers, situation.lacking))
     failed = [facts for facts in workers if facts.state in {RoleState.FAILED, RoleState.ENDED}]
     if failed and not starting:
         reason = _WORKER_FAULTS.get(failed[0].reason, Reason.WORKERS_FAILED)
@@ -159,9 +159,10 @@ def _workers(situation: Situation) -> Wait | None:
     return wait(Reason.WORKERS_STARTING, f"none of {situation.workers} workers is ready yet")
 
 
-def _gone_text(workers: Iterable[RoleFacts]) -> str:
+def _gone_text(workers: Iterable[RoleFacts], lacking: Wait | None) -> str:
     names = [facts.node or facts.id for facts in workers]
-    return "all workers are gone" + (f", last from {shown_names(names)}" if names else "")
+    why = f"; {lacking.message}" if lacking and not names else ""
+    return "all workers are gone" + (f", last from {shown_names(names)}" if names else why)
 
 
 def _some_workers(situation: Situation) -> Wait | None:

@@ -22,6 +22,7 @@ from headrace.plan.volume import Volume
 _AT_ONCE_S = 1.0
 _MACHINE_S = 3.0
 _PERSON_S = 30.0
+_DECLARATION_S = 1800.0
 _QUIET_S = 30.0
 _BUSY_S = 5.0
 _IN_USE_S = 10.0
@@ -32,6 +33,26 @@ _BY_ITSELF = {
     Reason.DELETING,
     Reason.DATASET_REFERENCE_NOT_READY,
 }
+_BY_DECLARATION = {
+    Reason.RUNTIME_MISSING,
+    Reason.DATASET_MISSING,
+    Reason.DATASET_TAKEN,
+    Reason.MOUNTS_MISSING,
+    Reason.MOUNTS_OVERLAP,
+    Reason.SCHEME_NOT_SUPPORTED,
+    Reason.ADDRESS_REFUSED,
+    Reason.OPTION_MISSING,
+    Reason.DATASET_REFERENCE_MISSING,
+    Reason.DATASET_REFERENCE_REFUSED,
+    Reason.SECRET_MISSING,
+    Reason.SECRET_KEY_MISSING,
+    Reason.CLAIM_MISSING,
+    Reason.CLAIM_PENDING,
+    Reason.QUOTA_MISSING,
+    Reason.NO_NODE_MATCHES,
+    Reason.NODES_TAINTED,
+}
+"""Waits that end when an object or a node changes, which a backend is told of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +138,14 @@ def _finalizers(decision: Decision) -> Finalizers:
     return Finalizers(of_dataset, of_runtime)
 
 
+def _patience_s(findings: Findings) -> float:
+    """How long a wait is left alone. Where nothing runs, there is nothing to see but what is declared."""
+    reason = findings.waiting.reason if findings.waiting else None
+    if reason in _BY_ITSELF:
+        return _MACHINE_S
+    return _DECLARATION_S if reason in _BY_DECLARATION and not findings.observed.roles else _PERSON_S
+
+
 def _next_look_s(decision: Decision, now: datetime) -> float:
     """When to look again if nobody reports a change before."""
     if decision.steps:
@@ -132,7 +161,7 @@ def _next_look_s(decision: Decision, now: datetime) -> float:
     if findings.waiting is None:
         # Who reads looks at the numbers, too.
         return min([*looks, _BUSY_S if _is_read(findings.observed.data) else _QUIET_S])
-    looks.append(_MACHINE_S if findings.waiting.reason in _BY_ITSELF else _PERSON_S)
+    looks.append(_patience_s(findings))
     limit = deadline_s(findings.waiting.reason)
     left = (limit or 0.0) - waited_s(findings, now)
     return min([*looks, left] if left > 0 else looks)

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from headrace.plan.mounting import used_nodes
 from headrace.plan.observed import DataFacts, Observed, RoleFacts, RoleState
-from headrace.plan.roles import MASTER_ID, Role, RoleKind, tree_version, worker_index
+from headrace.plan.roles import MASTER_ID, MOUNT_PREFIX, Role, RoleKind, tree_version, worker_index
 
 DRAIN_DEADLINE = timedelta(minutes=10)
 _ORDER = (RoleKind.MOUNT, RoleKind.WORKER, RoleKind.MASTER)
@@ -31,6 +31,11 @@ class Steps:
 
     def __bool__(self) -> bool:
         return bool(self.start or self.replace or self.drain or self.stop)
+
+    @property
+    def ends_mounts(self) -> bool:
+        """True when a mount is to be ended, or to be started anew."""
+        return any(role_id.startswith(MOUNT_PREFIX) for role_id in (*self.stop, *self.replace))
 
 
 NO_STEPS = Steps()

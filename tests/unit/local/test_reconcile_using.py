@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.reconcile.using import users_of
+from headrace.local.reconcile.using import Users, processes_below, users_of
 
 PROGRAMS = {
     "open": "import sys; file = open(sys.argv[1])",
@@ -40,14 +41,30 @@ def test_users_are_named(program: str, tmp_path: Path) -> None:
     file.parent.mkdir()
     file.write_bytes(b"x" * 4096)
     with running(program, file) as pid:
-        (use,) = users_of({str(file.parent): "node-1"}, frozenset())
+        found = processes_below(str(tmp_path), 1)
+        (use,) = users_of({str(file.parent): "node-1"}, frozenset(), found)
         assert (use.user.split(" (")[0], use.node) == (f"process {pid}", "node-1")
-        assert users_of({str(file.parent): "node-1"}, frozenset({pid})) == ()
-        assert users_of({f"{file.parent}-2": "node-1"}, frozenset()) == ()
+        assert users_of({str(file.parent): "node-1"}, frozenset({pid}), found) == ()
+        assert users_of({f"{file.parent}-2": "node-1"}, frozenset(), found) == ()
 
 
 def test_a_process_elsewhere_is_no_user(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"x")
     with running("none", file):
-        assert users_of({str(tmp_path): "node-1"}, frozenset()) == ()
+        assert processes_below(str(tmp_path), 1) == ()
+
+
+def test_who_comes_later_is_seen_by_who_asks_from_now_on_alone(tmp_path: Path) -> None:
+    file = tmp_path / "mount" / "file"
+    file.parent.mkdir()
+    file.write_bytes(b"x" * 4096)
+
+    async def ask() -> tuple[bool, bool, bool]:
+        users = Users(tmp_path, depth=1)
+        first = await users.seen(3600)
+        with running("open", file):
+            old, (new, _) = await users.seen(3600), await asyncio.gather(users.seen(0), users.seen(0))
+        return bool(first), bool(old), bool(new)
+
+    assert asyncio.run(ask()) == (False, False, True)

@@ -396,3 +396,33 @@ def test_users_of_one_volume_are_named_once_each() -> None:
     terminating = condition_of(made.dataset_status.conditions, "Terminating")
     assert terminating is not None
     assert (terminating.message or "").count("pod default/train") == 1
+
+
+def test_a_wait_for_a_declaration_is_left_alone_until_its_deadline_and_longer_looks_after() -> None:
+    world = World.of()
+    world.see(secrets={})
+    world.look()
+    first = world.plan()
+    assert first.dataset_status is not None
+    assert first.next_look_s == 599.0
+    world.now += timedelta(hours=1)
+    assert world.look().next_look_s == 1800.0
+
+
+def test_a_dataset_that_runs_is_looked_at_often_whatever_it_waits_for() -> None:
+    world = World.of()
+    world.settle()
+    world.see(secrets={})
+    assert world.plan().next_look_s <= 30
+
+
+def test_workers_that_no_node_fits_any_more_are_gone_for_a_reason() -> None:
+    world = World.of()
+    world.settle()
+    world.see(nodes=(Node("node-1"), Node("node-2")))
+    made = world.settle()
+    assert made.dataset_status is not None
+    ready = condition_of(made.dataset_status.conditions, "Ready")
+    assert ready is not None
+    assert ready.reason == Reason.WORKERS_GONE
+    assert "4 of 4 workers have no node, too few nodes match" in (ready.message or "")

@@ -18,7 +18,7 @@ from headrace.local.nodes import VirtualNode
 from headrace.local.reconcile import operating
 from headrace.local.reconcile.jobs import Jobs
 from headrace.local.reconcile.masters import Masters
-from headrace.local.reconcile.observing import Eyes, observe
+from headrace.local.reconcile.observing import Eyes, observe, users_now
 from headrace.local.reconcile.operating import PlannedOperation, plan_operations
 from headrace.local.reconcile.places import Addresses, DatasetPlaces
 from headrace.local.reconcile.relations import Relations
@@ -29,6 +29,7 @@ from headrace.local.reconcile.scene import Scene, concerned, scene_of
 from headrace.local.reconcile.standing import Standings
 from headrace.local.reconcile.taking import STARTING_S, Hands
 from headrace.local.reconcile.troubles import Troubles
+from headrace.local.reconcile.using import Users
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.reconciler import NextLook
 from headrace.local.records import Reference
@@ -37,11 +38,13 @@ from headrace.local.writing import Writer
 from headrace.plan.observed import Observed, RoleFacts, RoleState
 from headrace.plan.outcome import Plan
 from headrace.plan.plan import plan, plan_spare
+from headrace.plan.roles import RoleKind
 from headrace.plan.runtimes import wanted_of
 from headrace.plan.steps import teardown_steps
 
 if TYPE_CHECKING:
     from headrace.local.world import World
+    from headrace.plan.declared import Declared
 
 _log = logging.getLogger("headrace.local")
 
@@ -56,6 +59,7 @@ class DatasetReconciler:
         self._relations.read_all()
         self._troubles = Troubles(world.database)
         self._standings = Standings()
+        self._users = Users(world.places.nodes)
         self._reservations = Reservations()
         self._digest_key = digest_key(world.database)
         self._jobs = Jobs(world, Masters(world.places, self._addresses, world.roles))
@@ -77,8 +81,14 @@ class DatasetReconciler:
         now = datetime.now(UTC).replace(microsecond=0)
         self._note_ends(key, now)
         uses = tuple(self._world.uses.of(key))
-        eyes = Eyes(places, self._addresses, self._troubles, self._standings, self._digest_key, uses)
+        eyes = Eyes(
+            places, self._addresses, self._troubles, self._standings, self._digest_key, self._users, uses
+        )
         observed = await observe(scene, eyes, nodes, self._world.roles.all(), now)
+        if self._may_end_mounts(scene, observed, now):
+            # Nobody shall lose a mount that was not yet used when it was looked at.
+            users = await users_now(scene, eyes, nodes, self._world.roles.all())
+            observed = replace(observed, users=users)
         self._remember(places, observed.roles)
         self._reservations.see(scene.title, self._world.roles.all())
         hands = self._hands(scene, places, nodes)
@@ -98,8 +108,7 @@ class DatasetReconciler:
         if scene.declared is None:
             return await self._abandon(scene, observed, hands)
         # Nothing is awaited between seeing what the others have and taking one's own.
-        others = self._reservations.others(scene.title, self._world.roles.all(), scene.exclusive)
-        planned = plan(scene.declared, replace(observed, others=others), now)
+        planned = self._plan(scene, observed, now)
         runtime = scene.declared.runtime
         self._reservations.note(scene.title, planned, wanted_of(runtime).workers if runtime else 0)
         if not observed.roles and not planned.roles and not planned.holds:
@@ -111,6 +120,16 @@ class DatasetReconciler:
             return 0.0
         wait_s = await hands.take(planned, now)
         return min(planned.next_look_s, wait_s) if wait_s is not None else planned.next_look_s
+
+    def _may_end_mounts(self, scene: Scene, observed: Observed, now: datetime) -> bool:
+        has_mounts = any(facts.role == RoleKind.MOUNT for facts in observed.roles)
+        return (
+            scene.declared is not None and has_mounts and self._plan(scene, observed, now).steps.ends_mounts
+        )
+
+    def _plan(self, scene: Scene, observed: Observed, now: datetime) -> Plan:
+        others = self._reservations.others(scene.title, self._world.roles.all(), scene.exclusive)
+        return plan(cast("Declared", scene.declared), replace(observed, others=others), now)
 
     async def _operate(self, scene: Scene, observed: Observed, now: datetime) -> float | None:
         planned = await plan_operations(scene, observed, self._jobs, now)

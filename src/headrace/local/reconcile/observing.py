@@ -22,13 +22,15 @@ from headrace.local.reconcile.secret_values import secret_facts
 from headrace.local.reconcile.seeing import data_facts, node_facts, rooms_of
 from headrace.local.reconcile.standing import Sight, Standings, Trouble, failed_start
 from headrace.local.reconcile.troubles import Troubles
-from headrace.local.reconcile.using import users_of
+from headrace.local.reconcile.using import Users, users_of
 from headrace.local.roles import RoleRecord
 from headrace.local.uses import Use
 from headrace.plan.observed import Observed, RoleFacts, UseFacts
 from headrace.plan.referring import referred
 
 _ANSWER_S = 3.0
+_USERS_S = 10.0
+"""How old it may be what is known of users while nothing is about to be taken away from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Eyes:
     troubles: Troubles
     standings: Standings
     digest_key: bytes
+    users: Users
     uses: tuple[Use, ...] = ()
 
 
@@ -53,18 +56,34 @@ async def observe(
     """Everything that is known at this moment, but for other datasets' workers."""
     own = [record for record in records if (record.order.namespace, record.order.dataset) == scene.key]
     own = [record for record in own if record.order.kind != "job"]
-    mounts = {
-        str(eyes.places.mountpoint(node)): node.name
-        for node in nodes
-        if any(record.order.kind == "mount" and record.order.node == node.name for record in own)
-    }
+    newest_s = 0.0 if scene.is_leaving else _USERS_S
     status, mounted, users = await asyncio.gather(
         _status(eyes, own),
-        _answering(mounts),
-        asyncio.to_thread(users_of, mounts, _own_processes(records, eyes.uses)),
+        _answering(_mounts(eyes, nodes, own)),
+        users_now(scene, eyes, nodes, records, newest_s),
     )
-    seen = _Seen(status, mounted, (*_known_users(eyes.uses), *users), tuple(own), _hosts(scene, records), now)
+    seen = _Seen(status, mounted, users, tuple(own), _hosts(scene, records), now)
     return await asyncio.to_thread(_observed, scene, eyes, nodes, seen)
+
+
+async def users_now(
+    scene: Scene,
+    eyes: Eyes,
+    nodes: Sequence[VirtualNode],
+    records: Sequence[RoleRecord],
+    newest_s: float = 0.0,
+) -> tuple[UseFacts, ...]:
+    """Who uses the dataset, seen at most so many seconds ago."""
+    own = [record for record in records if (record.order.namespace, record.order.dataset) == scene.key]
+    mounts = _mounts(eyes, nodes, own)
+    found = await eyes.users.seen(newest_s) if mounts else ()
+    return *_known_users(eyes.uses), *users_of(mounts, _own_processes(records, eyes.uses), found)
+
+
+def _mounts(eyes: Eyes, nodes: Sequence[VirtualNode], own: Sequence[RoleRecord]) -> dict[str, str]:
+    """The nodes that have a mount, by its place."""
+    mounted = {record.order.node for record in own if record.order.kind == "mount"}
+    return {str(eyes.places.mountpoint(node)): node.name for node in nodes if node.name in mounted}
 
 
 @dataclass(frozen=True, slots=True)

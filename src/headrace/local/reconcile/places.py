@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from headrace.local.places import Places
 from headrace.local.reconciler import Dataset as Key
 from headrace.settings.addresses import format_address
 
-_PORTS = "ports"
+_PREFIX = "address:"
 _FIRST_PORT = 8700
 _LAST_PORT = 29_999
 
@@ -77,30 +76,31 @@ class Addresses:
 
     def find(self, role: str) -> str | None:
         """`HOST:PORT` of a role that has one."""
-        address: str | None = self._all().get(role)
-        return address
+        return self._database.fact(f"{_PREFIX}{role}") or None
 
     def take(self, role: str, node: VirtualNode) -> str:
         """`HOST:PORT` on a node. Raises `BusyError` when none is left there."""
         with self._lock:
-            known = self._all()
-            if role in known and known[role].rpartition(":")[0] == node.address:
-                return known[role]
-            taken = {address for other, address in known.items() if other != role}
-            address = _free(node, taken)
-            self._database.note(_PORTS, json.dumps({**known, role: address}))
+            known = self.find(role)
+            if known and known.rpartition(":")[0] == node.address:
+                return known
+            address = _free(node, self._taken())
+            self._database.note(f"{_PREFIX}{role}", address)
             return address
 
     def give_back(self, role: str) -> None:
         """The role is no more."""
-        with self._lock:
-            known = self._all()
-            if known.pop(role, None) is not None:
-                self._database.note(_PORTS, json.dumps(known))
+        if self.find(role) is None:
+            return
+        with self._lock, self._database.transaction() as connection:
+            connection.execute("DELETE FROM facts WHERE name = ?", (f"{_PREFIX}{role}",))
 
-    def _all(self) -> dict[str, str]:
-        found: dict[str, str] = json.loads(self._database.fact(_PORTS) or "{}")
-        return found
+    def _taken(self) -> set[str]:
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                "SELECT value FROM facts WHERE name GLOB ?", (f"{_PREFIX}*",)
+            ).fetchall()
+        return {address for (address,) in rows}
 
 
 def _free(node: VirtualNode, taken: set[str]) -> str:

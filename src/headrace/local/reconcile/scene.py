@@ -38,6 +38,12 @@ class Scene:
         """`namespace/name`."""
         return "/".join(self.key)
 
+    @property
+    def is_leaving(self) -> bool:
+        """True when its dataset or its runtime is to be deleted, or both are gone."""
+        there = [record for record in (self.dataset, self.runtime) if record is not None]
+        return not there or any(record.deleted is not None for record in there)
+
     def of(self, *kinds: str) -> Iterator[Record]:
         """The objects of these kinds in the namespace, or in none."""
         for record in self.records:
@@ -127,7 +133,8 @@ def _read(store: Store, relations: Relations, key: Key) -> dict[Reference, Recor
     found += [*operations, *(each for op in operations if (each := relations.links(op).after))]
     records = {each: record for each in found if (record := store.get(each))}
     if any(operation.kind in NAMES_SHARED for operation in operations):
-        shared, _ = store.select(Selection(SHARED, key[0]))
+        namespaces = {key[0], *(each.namespace for each in operations)}
+        shared = [each for where in sorted(namespaces) for each in store.select(Selection(SHARED, where))[0]]
     else:
         shared = _named_by(store, relations, key, {each for each in records if each.kind != "Secret"})
     return records | {record.reference: record for record in shared}

@@ -1,66 +1,115 @@
-"""Who uses a mount now: processes with a file open, mapped or executed below it, or with their folder there."""
+"""Who uses a mount now: processes with a file open, mapped or executed below it, or with their folder there.
+
+To know that of one mount means to look at every process of the machine, so one such look answers for all mounts.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import math
 import os
-from collections.abc import Iterator, Mapping
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.plan.observed import UseFacts
 
-
-def users_of(mountpoints: Mapping[str, str], own: frozenset[int]) -> tuple[UseFacts, ...]:
-    """The users of mountpoints, which are given with their nodes. `own` are processes that do not count. Blocks."""
-    if not mountpoints:
-        return ()
-    found: dict[tuple[str, str], UseFacts] = {}
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit() or int(process.name) in own or int(process.name) == os.getpid():
-            continue
-        for node in _used_by(process, mountpoints):
-            name = f"process {process.name} ({_name(process)})"
-            found[name, node] = UseFacts(name, node)
-    return tuple(found[each] for each in sorted(found))
+# NODE/mounts/NAMESPACE/NAME below the folder of the nodes.
+_DEPTH = 4
 
 
-def _used_by(process: Path, mountpoints: Mapping[str, str]) -> set[str]:
-    """The nodes whose mounts it uses."""
-    targets, maps = list(_targets(process)), _maps(process)
-    return {
-        node
-        for mountpoint, node in mountpoints.items()
-        if f" {mountpoint}/" in maps
-        or any(target == mountpoint or target.startswith(f"{mountpoint}/") for target in targets)
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A process with something below a folder: at or below `path`."""
+
+    pid: int
+    name: str
+    path: str
+
+
+class Users:
+    """What all processes have below one folder, seen together for all who ask. Used from one event loop."""
+
+    def __init__(self, folder: Path, depth: int = _DEPTH) -> None:
+        self._folder = str(folder)
+        self._depth = depth
+        self._found: tuple[Found, ...] = ()
+        self._begun_s = -math.inf
+        self._looking: asyncio.Task[None] | None = None
+
+    async def seen(self, newest_s: float) -> tuple[Found, ...]:
+        """What was seen at most so many seconds ago; with 0, from now on."""
+        wanted_s = time.monotonic() - newest_s
+        while self._begun_s < wanted_s:
+            if self._looking is None:
+                self._looking = asyncio.create_task(self._look())
+            await asyncio.shield(self._looking)
+        return self._found
+
+    async def _look(self) -> None:
+        begun_s = time.monotonic()
+        try:
+            self._found = await asyncio.to_thread(processes_below, self._folder, self._depth)
+            self._begun_s = begun_s
+        finally:
+            self._looking = None
+
+
+def users_of(
+    mountpoints: Mapping[str, str], own: frozenset[int], found: Iterable[Found]
+) -> tuple[UseFacts, ...]:
+    """The users of mountpoints, which are given with their nodes. `own` are processes that do not count."""
+    uses = {
+        (f"process {each.pid} ({each.name})", mountpoints[each.path])
+        for each in found
+        if each.path in mountpoints and each.pid not in own
     }
+    return tuple(UseFacts(*use) for use in sorted(uses))
 
 
-def _targets(process: Path) -> Iterator[str]:
-    yield from (_target(process / "cwd"), _target(process / "root"))
-    try:
-        links = list((process / "fd").iterdir())
-    except OSError:
-        # It has ended meanwhile, or is another user's.
-        return
-    yield from map(_target, links)
+def processes_below(folder: str, depth: int) -> tuple[Found, ...]:
+    """What processes but this one have below a folder, each path cut after so many names below it. Blocks."""
+    top, mapped = f"{folder}/", re.compile(rf" ({re.escape(folder)}/.*)")
+    found: list[Found] = []
+    for process in os.listdir("/proc"):  # noqa: PTH208
+        if not process.isdigit() or int(process) == os.getpid():
+            continue
+        paths = {path for path in _targets(f"/proc/{process}") if path.startswith(top)}
+        maps = _maps(process)
+        paths |= set(mapped.findall(maps)) if top in maps else set()
+        if paths:
+            name = _name(process)
+            found += [Found(int(process), name, path) for path in {_cut(path, top, depth) for path in paths}]
+    return tuple(found)
 
 
-def _maps(process: Path) -> str:
+def _cut(path: str, top: str, depth: int) -> str:
+    return top + "/".join(path.removeprefix(top).split("/", depth)[:depth])
+
+
+def _targets(process: str) -> Iterator[str]:
+    # Thousands of links in a look: without the comfort of Path, which costs more than the kernel does.
+    with contextlib.suppress(OSError):  # It has ended meanwhile, or is another user's.
+        links = [f"{process}/cwd", f"{process}/root"]
+        links += [f"{process}/fd/{number}" for number in os.listdir(f"{process}/fd")]  # noqa: PTH208
+        for link in links:
+            with contextlib.suppress(OSError):
+                yield os.readlink(link)  # noqa: PTH115
+
+
+def _maps(process: str) -> str:
     """What it has mapped, its program among it. One read, which touches no file."""
     try:
-        return (process / "maps").read_text(encoding="utf-8", errors="surrogateescape")
+        return Path(f"/proc/{process}/maps").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return ""
 
 
-def _target(link: Path) -> str:
+def _name(process: str) -> str:
     try:
-        return str(link.readlink())
-    except OSError:
-        return ""
-
-
-def _name(process: Path) -> str:
-    try:
-        return (process / "comm").read_text(encoding="utf-8", errors="replace").strip()
+        return Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return "ended"
