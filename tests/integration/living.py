@@ -175,7 +175,7 @@ def backend(folder: Path, nodes: int = 3, *, plain: bool = False) -> Iterator[Ba
     (home / "run").mkdir(parents=True, mode=0o700)
     own = {"HEADRACE_STATE_DIR": str(folder / "state"), "HEADRACE_RUNTIME_DIR": str(home / "run")}
     shell = Shell(home, own)
-    shell.must("up", "--nodes", str(nodes), "--plain" if plain else "--isolated")
+    shell.must("up", "--nodes", str(nodes), *(["--plain"] if plain else []))
     try:
         yield Backend(folder, shell, LocalClient(Places(folder / "state" / "local")))
     finally:

@@ -142,7 +142,7 @@ def backend() -> Iterator[Backend]:
         "HEADRACE_RUNTIME_DIR": str(folder / "home" / "run"),
     }
     shell = Shell(folder / "home", own)
-    shell.must("up", "--nodes", "2", "--isolated", "--node-taint", "node-2:only=named:NoSchedule")
+    shell.must("up", "--nodes", "2", "--node-taint", "node-2:only=named:NoSchedule")
     try:
         found = Backend(shell, folder)
         found.declare("imagenet")

@@ -154,7 +154,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     shell = Shell(folder, own)
     label = "aliyun.accelerator/nvidia_name=Tesla-V100-SXM2-16GB"
     # Plain nodes have the network of this machine, where the servers are.
-    shell.must("up", "--plain", "--nodes", str(NODES), "--node-label", label)
+    shell.must("up", "--nodes", str(NODES), "--node-label", label)
     try:
         yield Desk(shell, folder, folder / "state")
     finally:
