@@ -243,8 +243,8 @@ def reasons_page() -> str:
         "Whatever a Dataset, a runtime or an operation waits for has exactly one reason. It stands in the condition "
         "`Ready` (status False) of a dataset that cannot be read, in `Degraded` of one that can be read although "
         "something is wrong, in `Terminating` of one that cannot be deleted yet, and in `Waiting` or `Failed` of an "
-        "operation; the message says on what, and events carry the same words. `CacheOvercommitted` is a warning beside "
-        "them, of quotas for which there is no room. A dataset that waits for longer than "
+        "operation; the message says on what, and events carry the same words. `CacheOvercommitted` is a warning "
+        "beside them, of quotas for which there is no room. A dataset that waits for longer than "
         "the reason allows is Failed, and recovers by itself once the cause is gone.",
         table(("reason", "meaning", "what to do", "fails after"), rows),
     ]

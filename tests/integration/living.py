@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +94,17 @@ class HostLink(LoopbackLink):
         self.server_address = address
 
 
+def same(folder: Path, source: Path) -> bool:
+    """True when a folder of a mount holds what the bucket does. What does not yet, may fail to be read."""
+    names = sorted(os.listdir(source))
+    try:
+        return sorted(os.listdir(folder)) == names and all(
+            (folder / name).read_bytes() == (source / name).read_bytes() for name in names
+        )
+    except OSError:
+        return False
+
+
 @dataclass
 class Backend:
     """A local backend, a bucket that its nodes reach, and the words to drive them."""
@@ -158,13 +169,13 @@ class Backend:
 
 
 @contextmanager
-def backend(folder: Path, nodes: int = 3) -> Iterator[Backend]:
+def backend(folder: Path, nodes: int = 3, *, plain: bool = False) -> Iterator[Backend]:
     """`headrace up` in a state folder of its own, and `down` however it ends."""
     home = folder / "home"
     (home / "run").mkdir(parents=True, mode=0o700)
     own = {"HEADRACE_STATE_DIR": str(folder / "state"), "HEADRACE_RUNTIME_DIR": str(home / "run")}
     shell = Shell(home, own)
-    shell.must("up", "--nodes", str(nodes))
+    shell.must("up", "--nodes", str(nodes), "--plain" if plain else "--isolated")
     try:
         yield Backend(folder, shell, LocalClient(Places(folder / "state" / "local")))
     finally:
@@ -178,3 +189,9 @@ def bucket(made: Backend) -> Iterator[S3Server]:
     address = str(ipaddress.ip_network(subnet)[-2]) if can_make_namespaces() else "127.0.0.1"
     with S3Server(made.folder / "objects", state=made.folder / "server", link=HostLink(address)) as server:
         yield server
+
+
+def replaced(made: Backend, before: Mapping[str, RoleLine], *names: str) -> bool:
+    """True when other processes run as these roles, or all, of the dataset `living` than before."""
+    now = made.roles("living")
+    return all(name in now and now[name].pid != before[name].pid for name in names or before)

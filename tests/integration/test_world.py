@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from headrace.local.marks import marked_processes
+from headrace.netns.gateway import can_lead_out
 from headrace.netns.namespaces import can_make_namespaces, namespaces
 from headrace.roles.detaching import mountpoints_below
 from headrace.testing.buckets import put_object
@@ -228,4 +229,7 @@ def left_behind(world: RealWorld, tmp_path: Path) -> list[str]:
         found += [name for name in namespaces() if world.instance in name]
         devices = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
         found += [line for line in devices.splitlines() if world.instance in line]
+    if can_make_namespaces() and can_lead_out():
+        tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True).stdout
+        found += [line for line in tables.splitlines() if world.instance in line]
     return found

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from headrace.api.formats import format_age
+from headrace.settings.origin_options import is_secret
 
 _HIDDEN_METADATA = ("managedFields", "name", "namespace", "labels", "annotations")
 _HIDDEN_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration",)
@@ -17,6 +18,8 @@ _ACRONYMS = ("API", "URL", "UID", "OSB", "GUID")
 _PLAIN_WORD = re.compile(r"[A-Za-z-]+")
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]*|[a-z]+|-+")
 _GAP = 2
+_OPTIONS = ("options", "sharedOptions")
+_STARS = "**********"
 
 Line = tuple[str, str | None]
 """What stands left of the colon, with its indent and the colon, and the value; `None` for a heading."""
@@ -78,12 +81,15 @@ def _body(document: Mapping[str, Any]) -> Iterator[Line]:
     yield from _fields({**document, "metadata": metadata}, "")
 
 
-def _fields(content: Mapping[str, Any], indent: str) -> Iterator[Line]:
+def _fields(content: Mapping[str, Any], indent: str, *, are_options: bool = False) -> Iterator[Line]:
     for field in sorted(content):
         label, value = f"{indent}{label_for(field)}:", content[field]
         if isinstance(value, Mapping):
             yield label, None
-            yield from _fields(value, f"{indent}  ")
+            yield from _fields(value, f"{indent}  ", are_options=field in _OPTIONS)
+        elif are_options and is_secret(field):
+            # Some write keys in clear; what describe prints ends up in issues and chats.
+            yield label, _STARS
         elif isinstance(value, list | tuple):
             yield label, None
             yield from _items(value, f"{indent}  ")

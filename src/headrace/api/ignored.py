@@ -22,12 +22,18 @@ _HADOOP = "HDFS is reached by WebHDFS: give endpoint and user in the options of 
 _INIT_USERS = "users need not exist on the nodes"
 _GATEWAY = "the master's own API is always there"
 _LOG = "the log is set up for all of Headrace"
+_AFFINITY = "spec.runAfter.affinityStrategy"
+_PLACED = "what an operation reads is cached where the workers are, wherever an earlier one ran"
+_POD_FIELDS = tuple(
+    f"spec.{field}"
+    for field in ("podMetadata", "affinity", "tolerations", "nodeSelector", "schedulerName", "resources")
+)
 _FUSE_ARGS = "the mount chooses what the kernel can do best"
 
 IGNORED: Mapping[str, Mapping[str, str]] = {
     "Dataset": {
         "spec.runtimes": "a runtime binds to the dataset of its own name",
-        "spec.owner": "files belong to the user that the mount runs as",
+        "spec.owner": "files belong to the user that the mount runs as, and all may read them",
         "spec.mounts[].shared": "all users of a node share one mount of the dataset",
     },
     "AlluxioRuntime": {
@@ -65,6 +71,8 @@ IGNORED: Mapping[str, Mapping[str, str]] = {
     },
     "DataLoad": {
         "spec.options": _PROPERTIES,
+        **dict.fromkeys(_POD_FIELDS, "loads run in the workers, and have no pod"),
+        _AFFINITY: _PLACED,
     },
     "DataMigrate": {
         **{f"spec.{field}": _IMAGE for field in ("image", "imageTag", "imagePullPolicy")},
@@ -72,9 +80,10 @@ IGNORED: Mapping[str, Mapping[str, str]] = {
         "spec.runtimeType": "there is one engine",
         "spec.options": _PROPERTIES,
         "spec.parallelOptions": "processes know each other through the master, not by ssh",
+        _AFFINITY: _PLACED,
     },
-    "DataProcess": {},
-    "DataBackup": {},
+    "DataProcess": {_AFFINITY: _PLACED},
+    "DataBackup": {_AFFINITY: _PLACED},
 }
 """By kind: the path of the field, and why it has no effect."""
 

@@ -38,6 +38,8 @@ def check_address(address: str) -> str:
         raise ValueError("is not an address: write it like oss://bucket/prefix, s3://bucket or pvc://claim")
     scheme, rest = match["scheme"].lower(), match["rest"]
     if scheme not in SCHEMES:
+        if scheme == "minio":
+            raise ValueError("has the unknown scheme 'minio': MinIO speaks S3, so write s3://BUCKET")
         nearest = difflib.get_close_matches(scheme, SCHEMES, n=1, cutoff=0.6)
         hint = f"did you mean {nearest[0]}://?" if nearest else f"known are {', '.join(SCHEMES)}"
         raise ValueError(f"has the unknown scheme '{scheme[:32]}': {hint}")
@@ -57,7 +59,7 @@ def _problem_of(scheme: str, rest: str) -> str | None:
         return "may not hold '..'"
     if scheme == "dataset" and (len(parts) < 2 or not parts[0] or not parts[1]):
         return "names no dataset: write dataset://NAMESPACE/NAME or dataset://NAMESPACE/NAME/SUB"
-    if not rest.strip("/") and scheme not in {"local", "file", "hdfs"}:
+    if not rest.strip("/") and scheme not in {"local", "file", "hdfs", "juicefs"}:
         return f"names nothing: {scheme}://NAME is expected"
     return None
 

@@ -24,6 +24,12 @@ FINALIZERS = {
 }
 """Who must be asked before an object of the kind goes."""
 
+OTHER_RUNTIMES = (
+    *("ThinRuntime", "ThinRuntimeProfile", "JuiceFSRuntime", "EFCRuntime", "VineyardRuntime"),
+    *("CacheRuntime", "CacheRuntimeClass"),
+)
+"""Kinds of the same group that bring an engine of their own along."""
+
 LABEL_PATTERN = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 """A DNS-1035 label: Datasets and runtimes, since Services are named after them."""
 

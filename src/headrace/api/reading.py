@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from headrace.api.base import Place
 from headrace.api.explaining import explain, nearest, path_text
 from headrace.api.kinds import KINDS, Kind, Object, kind_of
+from headrace.api.names import OTHER_RUNTIMES
 from headrace.errors import ConfigError
 from headrace.settings.yaml_streams import StreamDocument, read_stream
 
@@ -165,6 +166,11 @@ def _kind(document: StreamDocument, source: str, faults: list[Fault]) -> Kind | 
 def _kind_problem(name: Any) -> str:
     if name is None:
         return f"is missing; allowed: {', '.join(KINDS)}"
+    if name in OTHER_RUNTIMES:
+        return (
+            f"{name} is for an engine of another project, and Headrace has one of its own: "
+            "write AlluxioRuntime or JindoRuntime"
+        )
     near = nearest(str(name), KINDS)
     hint = f"did you mean {near}?" if near else f"allowed: {', '.join(KINDS)}"
     return f"'{str(name)[:64]}' is not known here; {hint}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -35,6 +35,9 @@ def run(
     ] = False,
     labels: Labels = None,
     fields: Fields = None,
+    cascade: Annotated[
+        str, typer.Option(metavar="HOW", help="What objects own goes too (background), or stays (orphan).")
+    ] = "background",
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the objects are gone.")] = True,
     timeout: Annotated[
         str, typer.Option(metavar="DURATION", help="How long to wait: 30s, 5m; 0s for as long as it takes.")
@@ -49,7 +52,7 @@ def run(
     if not meant:
         printer.say("No resources found")
         return
-    outcomes = client.delete(meant)
+    outcomes = client.delete(meant, cascade=_cascade(cascade))
     failed = [code for outcome in outcomes if (code := _tell(outcome, ignore_not_found))]
     printer.flush()
     deadline = time.monotonic() + limit_s
@@ -111,6 +114,14 @@ def _meant(client: LocalClient, chosen: _Chosen) -> list[Named]:
             names = asked.names or [item["metadata"]["name"] for item in listed]
             found += [Named(kind=kind.name, namespace=inside, name=name) for name in names]
     return found
+
+
+def _cascade(word: str) -> Literal["background", "orphan"]:
+    if word == "orphan":
+        return "orphan"
+    if word != "background":
+        raise ConfigError.of(f"'{word[:32]}' is no way to delete", hint="--cascade=background or orphan")
+    return "background"
 
 
 def _is_gone(uid: str) -> Test:

@@ -42,6 +42,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "wait": ("wait", "run"),
     "scale": ("scale", "run"),
     "patch": ("patch", "run"),
+    "edit": ("edit", "run"),
     "label": ("label", "run"),
     "annotate": ("label", "annotate"),
     "taint": ("label", "taint"),

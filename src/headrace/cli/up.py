@@ -13,6 +13,7 @@ from headrace.errors import ConfigError
 from headrace.local import launch
 from headrace.local.messages import MOST_NODES, BackendStatus, NodesWish
 from headrace.local.teardown import tear_down
+from headrace.netns.gateway import can_lead_out
 from headrace.netns.rates import format_rate, parse_rate
 from headrace.settings.environment import Environment
 
@@ -42,18 +43,16 @@ def run(
         str | None,
         typer.Option(metavar="RATE", help="Limit of each new node's link, both ways: 10Gbit. Needs root."),
     ] = None,
-    isolated: Annotated[
-        bool | None,
+    plain: Annotated[
+        bool,
         typer.Option(
-            "--isolated/--plain",
-            help="Nodes of a new backend are network namespaces that reach each other and this machine alone (needs "
-            "root), or plain processes, which reach whatever this machine does: that is the default without --link.",
+            "--plain", help="Nodes are plain processes, as they are without root: no namespaces, no links."
         ),
-    ] = None,
+    ] = False,
 ) -> None:
     """Start the local backend: virtual nodes on this machine, for datasets that are applied to it."""
     environment = Environment.current()
-    if link and isolated is False:
+    if link and plain:
         raise ConfigError.of("plain processes have no link to limit", hint="leave --plain or --link out")
     rate = parse_rate(link) if link else None
     labels, labels_of = parse_labels(node_label or [])
@@ -65,13 +64,24 @@ def run(
         taints=taints,
         taints_of=taints_of,
         link_bits_per_s=rate,
-        plain=not (isolated or link),
+        plain=plain,
     )
     status = launch.bring_up(backend.places(), wish, environment, release=metadata.version("headrace"))
-    if (isolated or rate) and not status.nodes[-1].namespace:
-        lacking = "links are not limited" if rate else "nodes are not isolated"
-        printer.warn(f"the {lacking}: without root, or beside plain ones, nodes are plain processes")
+    _warn(status, limited=rate is not None)
     _tell(status)
+
+
+def _warn(status: BackendStatus, *, limited: bool) -> None:
+    """Tells what a person may miss."""
+    is_plain = not status.nodes[-1].namespace
+    if limited and is_plain:
+        printer.warn(
+            "the links are not limited: without root, or beside plain ones, nodes are plain processes"
+        )
+    if not is_plain and not can_lead_out():
+        printer.warn(
+            "the nodes reach this machine and nothing beyond it: nft is not installed (Debian: nftables)"
+        )
 
 
 def down(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -53,3 +54,12 @@ def config_by(outlook: Outlook | None, config: EngineConfig) -> EngineConfig:
 def origins_of(dataset: DatasetNote) -> tuple[OriginMount, ...]:
     """The origins of a dataset, as a member reads them: through the workers."""
     return tuple(OriginMount(path=path, origin=ClusterOrigin(name=name)) for path, name in dataset.origins)
+
+
+def with_earlier(dataset: DatasetNote, before: Sequence[tuple[str, str]]) -> DatasetNote:
+    """The dataset, and behind its origins those that a mount had there before.
+
+    Snapshots know origins by their number, and files may be open of an earlier snapshot that had more of them.
+    """
+    origins = dataset.origins
+    return dataset.model_copy(update={"origins": (*origins, *before[len(origins) :])})

@@ -57,6 +57,8 @@ class Shelf:
         self._lock = asyncio.Lock()
         self.refresh_error: str | None = None
         self.refresh_error_kind: str | None = None
+        self.has_tried = False
+        """True once a first attempt at a list has ended, well or not."""
 
     @property
     def newest(self) -> Held | None:
@@ -93,6 +95,8 @@ class Shelf:
             except HeadraceError as error:
                 self.refresh_error, self.refresh_error_kind = error.message, error.kind
                 raise
+            finally:
+                self.has_tried = True
             self.refresh_error = self.refresh_error_kind = None
             self._held[held.note.version] = held
             for version in sorted(self._held)[:-KEPT]:

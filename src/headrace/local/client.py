@@ -7,7 +7,7 @@ from __future__ import annotations
 import http.client
 import socket
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, ValidationError
@@ -52,9 +52,11 @@ class LocalClient:
         """Applies or creates objects."""
         return self._ask("POST", "/v1/declare", messages.Outcomes, declaration).outcomes
 
-    def delete(self, objects: Iterable[Named]) -> tuple[messages.Outcome, ...]:
+    def delete(
+        self, objects: Iterable[Named], *, cascade: Literal["background", "orphan"] = "background"
+    ) -> tuple[messages.Outcome, ...]:
         """Asks for deletions. An object whose outcome has a document is still there, until its finalizers are gone."""
-        deletion = messages.Deletion(objects=tuple(objects))
+        deletion = messages.Deletion(objects=tuple(objects), cascade=cascade)
         return self._ask("POST", "/v1/delete", messages.Outcomes, deletion).outcomes
 
     def scale(self, scaling: messages.Scaling) -> messages.Outcome:

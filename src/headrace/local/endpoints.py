@@ -103,7 +103,13 @@ class Endpoints:
         asked = call.parse(messages.Deletion)
 
         def delete(writer: Writer, named: Named) -> Outcome:
-            record = writer.delete(_reference(named))
+            reference = _reference(named)
+            if writer.get(reference) is None and writer.went_along(reference):
+                # Documents of Fluid delete a dataset, and then the runtime that has gone with it.
+                return Outcome(object=named, deed=intake.Deed.DELETED)
+            if asked.cascade == "orphan":
+                writer.orphan(writer.need(reference))
+            record = writer.delete(reference)
             document = shown(record) if record is not None else None
             return Outcome(object=named, deed=intake.Deed.DELETED, document=document)
 

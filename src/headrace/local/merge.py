@@ -33,6 +33,19 @@ def patched(live: Values, patch: Values) -> dict[str, Any]:
     return result
 
 
+def difference(before: Values, after: Values) -> dict[str, Any]:
+    """The JSON merge patch that makes `after` of `before`. Neither may hold a `null`."""
+    patch: dict[str, Any] = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            if inner := difference(old, value):
+                patch[key] = inner
+        elif key not in before or old != value:
+            patch[key] = value
+    return patch
+
+
 def _merged(live: Any, last: Any, wanted: Any) -> Any:
     if not isinstance(wanted, Mapping):
         return wanted

@@ -66,8 +66,9 @@ class Declaration(Message):
 
 
 class Deletion(Message):
-    """Objects that shall go."""
+    """Objects that shall go, and with them what they own, unless that is to be left as orphans."""
 
+    cascade: Literal["background", "orphan"] = "background"
     objects: tuple[Named, ...] = Field(max_length=MOST_OBJECTS)
 
 

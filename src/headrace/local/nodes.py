@@ -1,4 +1,4 @@
-"""Virtual nodes: an address of loopback each, or, isolated, a network namespace each, plugged to one switch.
+"""Virtual nodes: as root a network namespace each, plugged to one switch; otherwise an address of loopback each.
 
 What is made is written down first, so that whoever comes after a kill finds it, and takes it over or away.
 """
@@ -9,7 +9,7 @@ import ipaddress
 import json
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,15 @@ from headrace.local.database import Database
 from headrace.local.messages import NodeChange, NodesWish, TaintLine
 from headrace.netns.addresses import free_subnet
 from headrace.netns.commands import CommandError
+from headrace.netns.gateway import (
+    TABLE_PREFIX,
+    Gateway,
+    can_lead_out,
+    close_way,
+    devices_to_switch,
+    open_way,
+)
+from headrace.netns.loopback import lend_ports, open_loopback
 from headrace.netns.namespaces import (
     can_make_namespaces,
     enter_prefix,
@@ -39,12 +48,17 @@ _NETWORK = "network"
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What the nodes of one backend are plugged to. Without a switch they are addresses of loopback."""
+    """What the nodes of one backend are plugged to. Without a switch they are addresses of loopback.
+
+    `table` has the rules of their way out; `forwarding` are the devices that forward for them alone.
+    """
 
     subnet: str
     switch: str | None = None
     device: str | None = None
     is_made: bool = False
+    table: str | None = None
+    forwarding: tuple[str, ...] = ()
 
     def address_of(self, place: int) -> str:
         """The address of the node at a place, from 0."""
@@ -77,6 +91,16 @@ class VirtualNode:
         """What stands before a command that shall run on this node."""
         return enter_prefix(self.namespace) if self.namespace else ()
 
+    def lend(self, ports: Iterable[int]) -> None:
+        """Has this machine's servers on loopback answer the node, too. Blocks. Raises `UnsupportedError`."""
+        if self.namespace is None:
+            return
+        gateway = str(ipaddress.ip_network(f"{self.address}/{PREFIX_LENGTH}", strict=False)[-2])
+        try:
+            lend_ports(self.namespace, gateway, self.address, ports)
+        except CommandError as error:
+            raise UnsupportedError.of(f"{self.name} cannot be given a way to this machine: {error}") from None
+
 
 class Nodes:
     """The nodes of one backend. Its methods block for as long as `ip` takes."""
@@ -95,7 +119,10 @@ class Nodes:
     def network(self) -> Network | None:
         """What they are plugged to; `None` before there are any."""
         text = self._database.fact(_NETWORK)
-        return Network(**json.loads(text)) if text else None
+        if not text:
+            return None
+        content = json.loads(text)
+        return Network(**{**content, "forwarding": tuple(content.get("forwarding", ()))})
 
     def make(self, wish: NodesWish) -> list[VirtualNode]:
         """All nodes, after what is lacking was made: the wished ones, and those that are written down.
@@ -110,7 +137,7 @@ class Nodes:
         except (CommandError, RuntimeError) as error:
             raise UnsupportedError.of(
                 f"the virtual nodes cannot be made: {error}",
-                hint="headrace down takes away what was made; without --isolated and --link no namespaces are needed",
+                hint="headrace down takes away what was made; headrace up --plain needs no namespaces",
             ) from None
         return self.all()
 
@@ -138,6 +165,8 @@ class Nodes:
         if network and network.switch:
             remove_namespace(network.switch)
             unplug_host(network.device or "")
+            if network.table:
+                close_way(network.table, network.forwarding)
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM nodes")
             connection.execute("DELETE FROM facts WHERE name = ?", (_NETWORK,))
@@ -148,7 +177,12 @@ class Nodes:
             return Network(subnet=f"127.18.{int(instance[:4], 16) % 256}.0/{PREFIX_LENGTH}", is_made=True)
         subnet = free_subnet(PREFIX_LENGTH, start=int(instance, 16))
         # A device has at most 15 letters.
-        network = Network(str(subnet), switch=f"headrace-local-{instance}-switch", device=f"hrl{instance}")
+        network = Network(
+            str(subnet),
+            switch=f"headrace-local-{instance}-switch",
+            device=f"hrl{instance}",
+            table=f"{TABLE_PREFIX}{instance}" if can_lead_out() else None,
+        )
         self._write_network(network)
         return network
 
@@ -158,7 +192,7 @@ class Nodes:
             self._write_network(network)
             return network
         if network.is_made and network.switch in namespaces():
-            return network
+            return self._opened_network(network)
         for node in self.all():
             self._write_node(replace(node, is_made=False))
         self._write_network(replace(network, is_made=False))
@@ -166,9 +200,20 @@ class Nodes:
         unplug_host(network.device or "")
         make_switch(network.switch)
         plug_host(network.switch, network.device or "", f"{network.host_address}/{PREFIX_LENGTH}")
-        made = replace(network, is_made=True)
+        open_loopback(network.device or "")
+        made = replace(self._opened_network(network), is_made=True)
         self._write_network(made)
         return made
+
+    def _opened_network(self, network: Network) -> Network:
+        """The network with its way out; again each time, since this machine may have come to another network."""
+        if network.table is None or network.device is None:
+            return network
+        devices = {*devices_to_switch(network.device), *network.forwarding}
+        opened = replace(network, forwarding=tuple(sorted(devices)))
+        self._write_network(opened)
+        open_way(Gateway(network.table, network.device, network.subnet), opened.forwarding)
+        return opened
 
     def _wished(self, wish: NodesWish, network: Network) -> Iterator[VirtualNode]:
         """The nodes that there shall be. Labels and links of those that are there stay."""
@@ -201,7 +246,11 @@ class Nodes:
             remove_namespace(node.namespace)
             make_namespace(node.namespace)
             plug_node(
-                network.switch, node.namespace, port=node.name, interface=f"{node.address}/{PREFIX_LENGTH}"
+                network.switch,
+                node.namespace,
+                port=node.name,
+                interface=f"{node.address}/{PREFIX_LENGTH}",
+                gateway=network.host_address,
             )
             rate = node.link_bits_per_s
             limit_link(network.switch, node.namespace, port=node.name, sent=rate, received=rate)

@@ -6,16 +6,17 @@ import json
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from headrace.api.times import format_time
+from headrace.api.times import format_time, parse_time
 from headrace.errors import ConfigError
 from headrace.local.events import note_event
 from headrace.local.records import Content, Record, Reference, already_there, conflict, missing
 
 KEPT_CHANGES = 10_000
 LARGEST_OBJECT_BYTES = 1_500_000
+_A_MOMENT = timedelta(minutes=10)
 _SEALED = "**********"
 
 Find = Callable[[sqlite3.Connection, Reference], Record | None]
@@ -99,7 +100,8 @@ class Writer:
     def delete(self, reference: Reference, *, expected: int | None = None) -> Record | None:
         """Asks for an object's deletion: it is gone now (`None`), or when its finalizers are.
 
-        Raises `MissingFileError`, and `BusyError` for another version than `expected`.
+        What it owned goes as well once it is gone, in the same transaction. Raises `MissingFileError`, and `BusyError`
+        for another version than `expected`.
         """
         record = self._expect(reference, expected)
         if not record.finalizers:
@@ -108,6 +110,22 @@ class Writer:
         if record.deleted is None:
             self._update(record, "deleted = ?, generation = generation + 1", format_time(self._now))
         return self.need(reference)
+
+    def went_along(self, reference: Reference) -> bool:
+        """True when there was such an object a moment ago, and it has gone with what owned it."""
+        row = self._connection.execute(
+            "SELECT last FROM changes WHERE kind = ? AND namespace = ? AND name = ? "
+            "ORDER BY resource_version DESC LIMIT 1",
+            _key(reference),
+        ).fetchone()
+        metadata = json.loads(row[0])["metadata"] if row and row[0] else {}
+        gone = metadata.get("deletionTimestamp") if metadata.get("ownerReferences") else None
+        return gone is not None and self._now - parse_time(gone) < _A_MOMENT
+
+    def orphan(self, owner: Record) -> None:
+        """Lets what an object owns outlive it."""
+        for record in self._owned(owner):
+            self._disown(record, owner)
 
     def note_event(self, record: Record, kind_of_event: str, reason: str, message: str) -> None:
         """Tells people of something that happened to the object. `message` holds no secret."""
@@ -134,6 +152,25 @@ class Writer:
     def _remove(self, record: Record) -> None:
         self._connection.execute("DELETE FROM objects WHERE uid = ?", (record.uid,))
         self._note("DELETED", record.reference, _sealed(record.document()))
+        for owned in self._owned(record):
+            if len(owners_of(owned)) > 1:
+                self._disown(owned, record)
+            elif owned.deleted is None:
+                self.delete(owned.reference)
+
+    def _owned(self, owner: Record) -> list[Record]:
+        """The objects that say this one owns them. A reference to what never was here does nothing."""
+        rows = self._connection.execute(
+            "SELECT kind, namespace, name FROM objects WHERE instr(content, ?) > 0", (owner.uid,)
+        ).fetchall()
+        found = [self.need(Reference(*row)) for row in rows]
+        return [record for record in found if owner.uid in owners_of(record)]
+
+    def _disown(self, record: Record, owner: Record) -> None:
+        metadata = dict(record.content["metadata"])
+        kept = [each for each in metadata.pop("ownerReferences") if each["uid"] != owner.uid]
+        metadata |= {"ownerReferences": kept} if kept else {}
+        self.replace(record.reference, {**record.content, "metadata": metadata})
 
     def _note(self, kind_of_change: str, reference: Reference, last: dict[str, Any] | None = None) -> int:
         """The version of a change, which is written down for those who watch."""
@@ -156,6 +193,12 @@ class Writer:
 def present_version(connection: sqlite3.Connection) -> int:
     """The store's version as the transaction sees it."""
     return int(connection.execute("SELECT value FROM facts WHERE name = 'resource_version'").fetchone()[0])
+
+
+def owners_of(record: Record) -> tuple[str, ...]:
+    """The identities of an object's owners."""
+    references = record.content.get("metadata", {}).get("ownerReferences") or ()
+    return tuple(str(each.get("uid")) for each in references)
 
 
 def _key(reference: Reference) -> tuple[str, str, str]:

@@ -34,8 +34,8 @@ def unplug_host(device: str) -> None:
     try_command("ip", "link", "delete", device)
 
 
-def plug_node(switch: str, namespace: str, *, port: str, interface: str) -> None:
-    """A cable from a node's namespace to the switch, with an address at the node's end."""
+def plug_node(switch: str, namespace: str, *, port: str, interface: str, gateway: str | None = None) -> None:
+    """A cable from a node's namespace to the switch, with an address at the node's end; `gateway` leads on."""
     run_command(
         *("ip", "-n", switch, "link", "add", "name", port, "type", "veth"),
         *("peer", "name", DEVICE, "netns", namespace),
@@ -45,6 +45,8 @@ def plug_node(switch: str, namespace: str, *, port: str, interface: str) -> None
     run_command("ip", "-n", namespace, "address", "add", interface, "dev", DEVICE)
     run_command("ip", "-n", namespace, "link", "set", DEVICE, "up")
     _plug_in(switch, port)
+    if gateway:
+        run_command("ip", "-n", namespace, "route", "add", "default", "via", gateway)
 
 
 def limit_link(switch: str, namespace: str, *, port: str, sent: int | None, received: int | None) -> None:

@@ -24,6 +24,10 @@ from headrace.plan.trees import Tree
 from headrace.settings.roles import MasterSettings, MemberSettings, WorkerSettings
 
 _LONGEST_NAME = 63
+# About two minutes of pauses: a server of NFS that is started anew lets nobody in for up to 90 seconds, and a program
+# that waits is better off than one that is told EIO. Two workers that try one after the other stay below the read
+# deadline of mounts (five minutes), so that what is told in the end is the origin's own fault.
+_ORIGIN_RETRIES = 54
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class Blueprint:
             origins=self.tree.origins,
             high=self.cache[0].high,
             low=self.cache[0].low,
+            retries=_ORIGIN_RETRIES,
         )
         return self._role(worker_id(index), RoleKind.WORKER, node, settings)
 

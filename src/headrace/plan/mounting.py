@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.plan.observed import Node, Observed, RoleFacts, RoleState
+from headrace.plan.placement import shown_names
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import RoleKind
 from headrace.plan.runtimes import Wanted
@@ -33,9 +34,9 @@ def place_mounts(wanted: Wanted, workers: frozenset[str], observed: Observed) ->
 
 
 def place_users_mounts(observed: Observed) -> Mounted:
-    """Where mounts of a dataset are to be that only refers to another: where it is used."""
+    """Where a dataset is mounted that only refers to another: where it is used, and where that one is at home."""
     names = {node.name for node in observed.nodes}
-    return Mounted(frozenset(used_nodes(observed) & names))
+    return Mounted(frozenset((used_nodes(observed) | observed.hosts) & names))
 
 
 def used_nodes(observed: Observed) -> frozenset[str]:
@@ -44,8 +45,11 @@ def used_nodes(observed: Observed) -> frozenset[str]:
 
 
 def users_text(observed: Observed) -> str:
-    """Who uses the volume, for people."""
-    users = sorted({use.user for use in observed.users})
+    """Who uses the volume and where, for people."""
+    nodes = {
+        use.user: {each.node for each in observed.users if each.user == use.user} for use in observed.users
+    }
+    users = [f"{user} on {shown_names(nodes[user])}" for user in sorted(nodes)]
     more = f" and {len(users) - 5} more" if len(users) > 5 else ""
     return ", ".join(users[:5]) + more
 

@@ -106,7 +106,8 @@ class RoleFacts:
 class DataFacts:
     """What the master says of the data. Bytes by source are those of the last minute, of all mounts.
 
-    `fault_kind` is the kind of error of the last listing that failed; empty when the last one went well.
+    `fault_kind` is the kind of error of the last listing that failed; empty when the last one went well. `is_listing`
+    until the first listing of this master's life has ended, well or not.
     """
 
     files: int = 0
@@ -119,6 +120,7 @@ class DataFacts:
     snapshot_version: int = 0
     fault_kind: str = ""
     fault_message: str = ""
+    is_listing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,8 @@ class Observed:
     """All of it. `data` is `None` while no master answers; `referrers` are datasets that refer to this one.
 
     `secrets` and `claims` hold what the declared objects name; `None`, or an absent name, is a missing one.
-    `operations` are those that run now: kind → names.
+    `operations` are those that run now: kind → names. `hosts` are nodes where the dataset that this one refers to is at
+    home, for a backend that mounts a reference there before anybody uses it.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -154,3 +157,4 @@ class Observed:
     others: Mapping[str, tuple[OtherWorker, ...]] = field(default_factory=dict)
     referrers: tuple[str, ...] = ()
     operations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    hosts: frozenset[str] = frozenset()

@@ -12,6 +12,7 @@ from headrace.api.runtime_parts import RuntimeStatus
 from headrace.plan.dataset_status import Findings, dataset_status, waited_s
 from headrace.plan.declared import Declared
 from headrace.plan.events import Event, dataset_events, runtime_events
+from headrace.plan.observed import DataFacts
 from headrace.plan.reasons import Reason, deadline_s
 from headrace.plan.roles import Role
 from headrace.plan.runtime_status import Workforce, runtime_status
@@ -23,6 +24,7 @@ _MACHINE_S = 3.0
 _PERSON_S = 30.0
 _DECLARATION_S = 1800.0
 _QUIET_S = 30.0
+_BUSY_S = 5.0
 _IN_USE_S = 10.0
 _BY_ITSELF = {
     Reason.MASTER_STARTING,
@@ -153,11 +155,17 @@ def _next_look_s(decision: Decision, now: datetime) -> float:
         return _PERSON_S
     in_use = findings.terminating or (decision.workforce and decision.workforce.terminating)
     looks = [_IN_USE_S] if in_use else []
-    if findings.updating:
+    data = findings.observed.data
+    if findings.updating or (data is not None and data.is_listing):
         looks.append(_MACHINE_S)
     if findings.waiting is None:
-        return min([*looks, _QUIET_S])
+        # Who reads looks at the numbers, too.
+        return min([*looks, _BUSY_S if _is_read(findings.observed.data) else _QUIET_S])
     looks.append(_patience_s(findings))
     limit = deadline_s(findings.waiting.reason)
     left = (limit or 0.0) - waited_s(findings, now)
     return min([*looks, left] if left > 0 else looks)
+
+
+def _is_read(data: DataFacts | None) -> bool:
+    return data is not None and data.local_bytes + data.peer_bytes + data.origin_bytes > 0

@@ -28,6 +28,14 @@ def refers_only(declared: Declared) -> bool:
     return declared.runtime is None and declared.dataset is not None and _is_reference(declared.dataset)
 
 
+def referred(declared: Declared) -> str | None:
+    """The dataset ("namespace/name") whose cluster it is read through, when that is another one's."""
+    if declared.dataset is None or not refers_only(declared):
+        return None
+    (mount,) = declared.dataset.spec.mounts or ()
+    return addresses.dataset_of(mount.mount_point)[0]
+
+
 def plan_reference(
     declared: Declared, dataset: Dataset, observed: Observed, now: datetime, terminating: Wait | None = None
 ) -> Plan:

@@ -14,6 +14,8 @@ DATASET: Mapping[str, str] = {
     OfDataset.DEGRADED: "It can be read, and something is wrong: a change cannot be followed, or a part of it failed",
     OfDataset.TERMINATING: "It is to be deleted and cannot be yet, since somebody uses it or refers to it",
     OfDataset.FIELDS_IGNORED: "The message names fields that were accepted and mean nothing to this engine",
+    OfDataset.CACHE_OVERCOMMITTED: "The quotas are larger than the disk or memory of their nodes: the cache holds what "
+    "fits, and reads of the rest go to the storage",
 }
 
 RUNTIME: Mapping[str, str] = {

@@ -1,7 +1,8 @@
 """What a backend may do now to get from what runs to what is to run: a few steps at a time, so that reads go on.
 
-Starting: master, workers, mounts. Replacing: the master, then one worker after the other, all others being ready; after
-a change of the origins all workers at once, since old and new ones do not understand each other. Ending: mounts,
+Starting: master, workers, mounts. Replacing: the master, then one worker after the other, all others being ready, once
+the storage lets the master in; after a change of the origins all workers at once, since old and new ones do not
+understand each other. Ending: mounts,
 workers, master. A worker that is not wanted hands its blocks over first.
 """
 
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from headrace.plan.mounting import used_nodes
-from headrace.plan.observed import Observed, RoleFacts, RoleState
+from headrace.plan.observed import DataFacts, Observed, RoleFacts, RoleState
 from headrace.plan.roles import MASTER_ID, MOUNT_PREFIX, Role, RoleKind, tree_version, worker_index
 
 DRAIN_DEADLINE = timedelta(minutes=10)
@@ -120,10 +121,19 @@ def _workers_to_replace(old: list[Role], progress: Progress) -> tuple[str, ...]:
     broken = [role.id for role in old if facts[role.id].state is not RoleState.READY]
     if broken:
         return tuple(broken)
+    if _is_refused(progress.observed.data):
+        return ()
     # A worker whose machine is away holds nobody up; one that does not come back on a sound machine does.
     sound = {node.name for node in progress.observed.nodes if node.is_ready}
     rest = [role for role in progress.of(RoleKind.WORKER) if role not in old and role.node in sound]
     return (old[0].id,) if old and all(map(progress.is_ready, rest)) else ()
+
+
+def _is_refused(data: DataFacts | None) -> bool:
+    """True when the storage refuses the master with what is declared now, or has not been asked yet: workers that read
+    with what was declared before go on with it.
+    """
+    return data is not None and (data.is_listing or data.fault_kind == "PermissionDenied")
 
 
 def _mounts_to_replace(old: list[Role], progress: Progress) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from headrace.control.client import ControlClient
 from headrace.control.fetching import fetch_snapshot, has_snapshot
 from headrace.control.messages import MountHeartbeat, Outlook, SnapshotNote, Traffic
-from headrace.control.outlooks import last_outlook, origins_of, save_outlook
+from headrace.control.outlooks import last_outlook, save_outlook, with_earlier
 from headrace.engine.handles import Engine
 from headrace.errors import (
     BusyError,
@@ -106,7 +106,8 @@ class Follower:
             raise ValueError("only a member of a cluster follows one")
         self._engine, self._orders, self._token = engine, orders, config.cluster.token
         self._node, self._mountpoint = config.cluster.node, mountpoint
-        self._origins, self._succeed = config.origins, succeed
+        self._origins = tuple((mount.path, mount.label) for mount in config.origins)
+        self._succeed = succeed
         self._folder = engine.state_directory
         self._instance = secrets.token_hex(8)
         self._reachability = Reachability(_log, f"mount/{mountpoint}", orders.master)
@@ -175,7 +176,8 @@ class Follower:
             await asyncio.sleep(_RETRY_S)
             return
         self._snapshot = note
-        if outlook.dataset.origins and origins_of(outlook.dataset) != self._origins:
+        origins = outlook.dataset.origins
+        if origins != self._origins[: len(origins)]:
             self._end_as(outlook)
             return
         version = await asyncio.to_thread(self._engine.adopt_snapshot)
@@ -190,7 +192,8 @@ class Follower:
     def _keep(self, outlook: Outlook) -> None:
         """For a start without the master: with the view and the snapshot that are here, whichever of them is new."""
         view = outlook.view or (self._known and self._known.view)
-        here = {"view": view, "epoch": self._epoch, "snapshot": self._snapshot}
+        dataset = with_earlier(outlook.dataset, self._origins)
+        here = {"view": view, "epoch": self._epoch, "snapshot": self._snapshot, "dataset": dataset}
         known = outlook.model_copy(update=here)
         if view is None or known == self._known:
             return

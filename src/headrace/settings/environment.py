@@ -64,6 +64,11 @@ class Environment:
         return self.get("HEADRACE_DEBUG") not in (None, "0")
 
     @property
+    def editor(self) -> str:
+        """The command of the user's editor."""
+        return self.first(("KUBE_EDITOR", "EDITOR")) or "vi"
+
+    @property
     def home(self) -> Path:
         """The user's home folder."""
         home = self.get("HOME")

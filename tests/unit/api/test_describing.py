@@ -134,3 +134,18 @@ def test_labels_and_lists_stand_below_each_other() -> None:
         "  Read Only:  true",
         "Events:       <none>",
     ]
+
+
+def test_keys_that_stand_in_clear_among_options_are_not_printed() -> None:
+    options = {
+        "fs.oss.accessKeyId": "id",
+        "fs.oss.accessKeySecret": "hunter2",
+        "fs.oss.endpoint": "oss.example",
+    }
+    spec = {
+        "mounts": [{"mountPoint": "oss://a", "options": options}],
+        "sharedOptions": {"aws.secretKey": "hunter2"},
+    }
+    text = describe_text({**DATASET, "spec": spec, "status": {}}, [], NOW)
+    assert "hunter2" not in text
+    assert "      fs.oss.accessKeySecret:  **********\n      fs.oss.endpoint:         oss.example" in text

@@ -32,6 +32,46 @@ spec: {mounts: [{mountPoint: "s3://a", name: a}, {mountPoint: "s3://b", name: b,
     assert [field.path for field in ignored_fields(dataset)] == ["spec.mounts[1].shared"]
 
 
+LOAD = """
+apiVersion: data.fluid.io/v1alpha1
+kind: KIND
+metadata: {name: second}
+spec:
+  SPEC
+  runAfter:
+    kind: DataLoad
+    name: first
+    affinityStrategy: {policy: Require, requires: [{name: kubernetes.io/hostname}]}
+"""
+OPERATIONS = {
+    "DataLoad": "dataset: {name: d, namespace: default}",
+    "DataBackup": "dataset: d\n  backupPath: local:///b",
+}
+
+
+@pytest.mark.parametrize("kind", ["DataLoad", "DataBackup"])
+def test_an_operation_that_wants_the_nodes_of_another_is_told(kind: str) -> None:
+    (thing,) = read_objects(LOAD.replace("KIND", kind).replace("SPEC", OPERATIONS[kind]), "d")
+    assert [field.path for field in ignored_fields(thing)] == ["spec.runAfter.affinityStrategy"]
+
+
+def test_the_owner_of_a_dataset_and_the_pod_of_a_load_are_named() -> None:
+    text = """
+apiVersion: data.fluid.io/v1alpha1
+kind: Dataset
+metadata: {name: d}
+spec: {owner: {uid: 5, gid: 5, user: u, group: g}, mounts: [{mountPoint: "s3://a", name: a}]}
+---
+apiVersion: data.fluid.io/v1alpha1
+kind: DataLoad
+metadata: {name: l}
+spec: {dataset: {name: d, namespace: default}, nodeSelector: {disk: ssd}, schedulerName: s}
+"""
+    dataset, load = read_objects(text, "d")
+    assert [field.path for field in ignored_fields(dataset)] == ["spec.owner"]
+    assert [field.path for field in ignored_fields(load)] == ["spec.nodeSelector", "spec.schedulerName"]
+
+
 @pytest.mark.parametrize("file", sorted((HERE / "seeds").glob("*.yaml")), ids=lambda file: file.stem)
 def test_the_seeds_set_nothing_in_vain(file: Path) -> None:
     for thing in read_objects(file.read_text(encoding="utf-8"), file.name):

@@ -459,3 +459,95 @@ def test_values_of_secrets_are_in_no_file_but_the_database(headrace, folder, tmp
     told = b"".join(path.read_bytes() for path in places)
     for value in (b"topsecret", b"dG9wc2VjcmV0", b"plantedvalue", b"cGxhbnRlZHZhbHVl"):
         assert value not in told
+
+
+def test_secrets_and_config_maps_are_made_of_words(headrace, folder, namespace, tmp_path) -> None:
+    (tmp_path / "key").write_bytes(b"from a file\n")
+    words = (
+        "create",
+        "secret",
+        "generic",
+        "keys",
+        "--from-literal",
+        "id=a=b",
+        "--from-file",
+        f"secret={tmp_path}/key",
+    )
+    assert headrace(*words)[:2] == (0, "secret/keys created\n")
+    thing = world(folder).need(Reference("Secret", namespace, "keys")).thing()
+    assert thing.values() == {"id": b"a=b", "secret": b"from a file\n"}
+    code, _, err = headrace(*words)
+    assert code != 0
+    assert "already exists" in err
+    assert (
+        headrace("create", "configmap", "site", f"--from-file={tmp_path}/key")[1]
+        == "configmap/site created\n"
+    )
+    thing = world(folder).need(Reference("ConfigMap", namespace, "site")).thing()
+    assert thing.data == {"key": "from a file\n"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "what shall be made?"),
+        (("dataset", "imagenet"), "this cannot be made from words"),
+        (("secret", "generic"), "this cannot be made from words"),
+        (("secret", "generic", "keys", "--from-literal", "hunter2"), "--from-literal is not KEY=VALUE"),
+        (("secret", "generic", "keys", "--from-file", "/nowhere/key"), "/nowhere/key is not there"),
+        (("secret", "generic", "Keys"), "is not a name"),
+    ],
+)
+def test_words_that_make_nothing_are_refused(headrace, words: tuple[str, ...], said: str) -> None:
+    code, out, err = headrace("create", *words)
+    assert code in (ExitCode.CONFIG, ExitCode.NOT_FOUND)
+    assert out == ""
+    assert said in err
+    assert "hunter2" not in err
+
+
+def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """An editor that does one thing to its file."""
+    program = tmp_path / "editor"
+    program.write_text(f"#!/bin/sh\n{command}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(program))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+def test_an_object_is_edited(headrace, folder, namespace, tmp_path, monkeypatch) -> None:
+    headrace("apply", "-f", write(tmp_path, DATASET.replace("NAME", "shop").replace("FINALIZER", "a/b")))
+    editor(tmp_path, monkeypatch, 'cp "$1" "$0.seen"; sed -i "s|s3://bucket|s3://other|" "$1"')
+    assert headrace("edit", "dataset", "shop")[:2] == (0, "dataset.data.fluid.io/shop edited\n")
+    record = world(folder).need(Reference("Dataset", namespace, "shop"))
+    assert record.thing().spec.mounts[0].mount_point == "s3://other"
+    assert record.thing().metadata.finalizers == ("a/b",)
+    shown = (tmp_path / "editor.seen").read_text()
+    assert "status" not in shown
+    assert "resourceVersion" not in shown
+    assert not list(tmp_path.glob("headrace-*"))
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("true", 0, "nothing was changed"),
+        (': > "$1"', 0, "nothing was changed"),
+        ("exit 3", ExitCode.CONFIG, "ended with 3"),
+        ('sed -i "s|mountPoint|mountpint|" "$1"', ExitCode.CONFIG, "did you mean 'mountPoint'"),
+        ('sed -i "s|name: shop|name: other|" "$1"', ExitCode.CONFIG, "keeps its kind and its name"),
+    ],
+)
+def test_an_edit_that_changes_nothing_or_is_wrong(
+    headrace, tmp_path, monkeypatch, command: str, code: int, said: str
+) -> None:
+    headrace("apply", "-f", write(tmp_path, DATASET.replace("NAME", "shop").replace("FINALIZER", "a/b")))
+    editor(tmp_path, monkeypatch, command)
+    outcome = headrace("edit", "dataset", "shop")
+    assert (outcome[0], outcome[1]) == (code, "")
+    assert said in outcome[2]
+
+
+def test_secrets_are_not_edited(headrace, tmp_path) -> None:
+    headrace("apply", "-f", write(tmp_path, SECRET))
+    assert "cannot be edited" in headrace("edit", "secret", "mysecret")[2]

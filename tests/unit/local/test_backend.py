@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import backends
@@ -27,6 +28,7 @@ from headrace.local.places import Places
 from headrace.local.roles import RoleOrder, Roles
 from headrace.local.teardown import tear_down
 from headrace.netns.namespaces import can_make_namespaces, namespaces
+from headrace.netns.rates import MINIMUM_BURST_BYTES
 from headrace.settings.environment import Environment
 
 needs_root = pytest.mark.skipif(not can_make_namespaces(), reason="network namespaces need root")
@@ -181,6 +183,60 @@ def test_links_are_limited(places: Places) -> None:
     assert node.labels == {"kubernetes.io/hostname": "node-1", "disk": "ssd", "gpu": "v100"}
 
 
+RATE_BITS_PER_S = 10**8
+SENT_BYTES = 6_000_000
+# Takes so many bytes from the address, and says so; or sends them.
+TAKE = """import socket, sys
+with socket.create_connection(({address!r}, {port})) as link:
+    left = {count}
+    while left and (piece := link.recv(min(left, 1 << 20))):
+        left -= len(piece)
+    link.sendall(b"." if not left else b"!")
+"""
+SEND = """import socket
+with socket.create_connection(({address!r}, {port})) as link:
+    link.sendall(bytes({count}))
+    link.recv(1)
+"""
+
+
+@needs_root
+@pytest.mark.parametrize("program", [TAKE, SEND], ids=["received", "sent"])
+def test_what_a_node_moves_takes_as_long_as_its_link_says(places: Places, program: str) -> None:
+    from headrace.local import launch
+
+    wish = NodesWish(count=1, link_bits_per_s=RATE_BITS_PER_S)
+    (line,) = launch.bring_up(places, wish, Environment.current(), release="test", idle=True).nodes
+    database = Database(places.database)
+    nodes = Nodes(database, places.nodes)
+    (node,), address = nodes.all(), nodes.network().host_address
+    database.close()
+    with socket.create_server((address, 0)) as here:
+        text = program.format(address=address, port=here.getsockname()[1], count=SENT_BYTES)
+        with subprocess.Popen([*node.prefix, sys.executable, "-c", text]) as process:
+            link, _ = here.accept()
+            began = time.monotonic()
+            with link:
+                assert _moved(link, sends=program is TAKE)
+            took_s = time.monotonic() - began
+            assert process.wait(timeout=60) == 0
+    # A bucket that is full at the start lets that much through at once.
+    at_least_s = (SENT_BYTES - 2 * MINIMUM_BURST_BYTES) * 8 / RATE_BITS_PER_S
+    assert took_s >= 0.9 * at_least_s, line
+
+
+def _moved(link: socket.socket, *, sends: bool) -> bool:
+    """Sends or takes all, and waits until the other side has it; true when all has arrived."""
+    if sends:
+        link.sendall(bytes(SENT_BYTES))
+        return link.recv(1) == b"."
+    left = SENT_BYTES
+    while left and (piece := link.recv(1 << 20)):
+        left -= len(piece)
+    link.sendall(b".")
+    return left == 0
+
+
 def test_an_ordinary_user_has_nodes_on_loopback(tmp_path: Path) -> None:
     """A user namespace without rights: what the kernel allows there, it allows any user."""
     become = ["unshare", "--user"] if os.geteuid() == 0 else []
@@ -330,18 +386,16 @@ def test_a_supervisor_that_hangs_is_ended_by_down(places: Places, monkeypatch) -
 
 
 @needs_root
-def test_isolated_nodes_are_namespaces(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_nodes_are_namespaces_with_a_way_out(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path))
-    assert main(["up", "--nodes", "2", "--isolated"]) == 0
+    assert main(["up", "--nodes", "2"]) == 0
     assert "2 nodes (node-1 … node-2), network namespaces on 198.1" in capsys.readouterr().err
     assert main(["down"]) == 0
 
 
-def test_nodes_reach_what_the_machine_reaches_unless_they_are_to_be_isolated(
-    tmp_path: Path, monkeypatch, capsys
-) -> None:
+def test_plain_nodes_are_processes(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path))
-    assert main(["up", "--nodes", "2"]) == 0
+    assert main(["up", "--nodes", "2", "--plain"]) == 0
     assert "2 nodes (node-1 … node-2), plain processes on 127.18." in capsys.readouterr().err
     nodes = LocalClient(Places(tmp_path / "local")).status().nodes
     assert [(node.namespace, node.address.split(".")[3]) for node in nodes] == [(None, "1"), (None, "2")]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.local.merge import merge
+from headrace.local.merge import difference, merge, patched
 
 values = st.recursive(
     st.integers(0, 3) | st.lists(st.integers(0, 2), max_size=2),
@@ -68,3 +68,9 @@ def test_all_that_the_file_says_is_in_the_object(live, last, wanted) -> None:
         )
 
     assert holds(merge(live, last, wanted), wanted)
+
+
+@given(trees, trees)
+def test_what_differs_makes_the_one_of_the_other(before: dict[str, object], after: dict[str, object]) -> None:
+    assert patched(before, difference(before, after)) == after
+    assert difference(after, after) == {}

@@ -36,15 +36,6 @@ def test_a_dataset_that_is_gone_holds_nothing(reservations: Reservations) -> Non
     assert reservations.others(OTHER, [], frozenset()) == {}
 
 
-def test_a_dataset_that_cannot_go_on_keeps_no_node_from_others(reservations: Reservations) -> None:
-    world = World.of(SEED)
-    world.see(secrets={})
-    held = world.plan()
-    assert held.holds
-    reservations.note(IMAGENET, held)
-    assert reservations.others(OTHER, [], frozenset()) == {}
-
-
 def worker(node: str, dataset: str = "imagenet") -> RoleRecord:
     order = RoleOrder(f"default.{dataset}.worker-{node}", "default", dataset, "worker", node, (), "log")
     return RoleRecord(order, state="running")
@@ -73,3 +64,12 @@ def test_datasets_with_too_few_workers_lack_nodes_until_they_have_them(reservati
     reservations.note(OTHER, few, 4)
     reservations.forget(OTHER)
     assert reservations.lacking(IMAGENET) == frozenset()
+
+
+def test_a_dataset_that_cannot_go_on_keeps_no_node_from_others(reservations: Reservations) -> None:
+    world = World.of(SEED)
+    world.see(secrets={})
+    held = world.plan()
+    assert held.holds
+    reservations.note(IMAGENET, held)
+    assert reservations.others(OTHER, [], frozenset()) == {}

@@ -16,7 +16,7 @@ from headrace.local.nodes import VirtualNode
 from headrace.local.reconcile.claims import claim_facts
 from headrace.local.reconcile.places import Addresses
 from headrace.local.reconcile.relations import Relations
-from headrace.local.reconcile.saying import say, say_volume
+from headrace.local.reconcile.saying import belong, say, say_volume
 from headrace.local.reconcile.scene import Scene, concerned, scene_of
 from headrace.local.reconcile.secret_values import secret_content, secret_facts
 from headrace.local.records import Reference
@@ -245,3 +245,20 @@ def test_ports_are_kept_while_a_role_stays_on_its_node(database: Database, tmp_p
     assert addresses.take("a", nodes[1]) == "198.18.0.2:8700"
     addresses.give_back("b")
     assert addresses.take("c", nodes[0]) == first
+
+
+def test_a_dataset_owns_its_runtime_and_its_operations_until_it_leaves(filled: Store) -> None:
+    scene = seen(filled, SHOP)
+    assert scene.dataset is not None
+    assert scene.runtime is not None
+    for _ in range(2):
+        with filled.changing() as writer:
+            belong(writer, scene.runtime, scene.dataset)
+    (owner,) = filled.need(scene.runtime.reference).document()["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Dataset", "shop", scene.dataset.uid)
+    (thing,) = (each for each in read_objects(YAML, "test") if each.kind == scene.runtime.reference.kind)
+    with filled.changing() as writer:
+        assert intake.apply(writer, intake.wish_of(thing, "default"))[1] == "unchanged"
+        writer.delete(scene.dataset.reference)
+    left = filled.get(scene.runtime.reference)
+    assert left is None or left.deleted is not None

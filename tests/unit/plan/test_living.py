@@ -318,6 +318,30 @@ spec:
 """
 
 
+def test_keys_that_the_storage_refuses_stay_with_the_master() -> None:
+    world = bound()
+    before = dict(world.workers())
+    world.see(secrets={"mysecret": SecretFacts(dict.fromkeys(MYSECRET.digests, "wrong"))})
+    data = world.data
+    world.data = dataclasses.replace(data, is_listing=True)
+    world.settle()
+    assert {each for made in world.plans for each in made.steps.replace} == {"master"}
+    world.data = dataclasses.replace(data, fault_kind="PermissionDenied", fault_message="403")
+    made = world.settle()
+    assert world.workers() == before
+    assert made.dataset_status is not None
+    degraded = condition_of(made.dataset_status.conditions, "Degraded")
+    assert degraded is not None
+    assert (degraded.status, degraded.reason) == ("True", "AccessDenied")
+
+    world.plans.clear()
+    world.data = data
+    world.see(secrets={"mysecret": SecretFacts(dict.fromkeys(MYSECRET.digests, "right"))})
+    world.settle()
+    replaced = [each for made in world.plans for each in made.steps.replace]
+    assert replaced == ["master", "worker-0", "worker-1", "worker-2", "worker-3"]
+
+
 def test_dataset_that_refers_to_another_is_read_through_its_cluster() -> None:
     other = bound()
     world = World.of(REFERENCE)
@@ -484,3 +508,10 @@ def test_numbers_of_the_cache_are_those_of_all_copies_and_of_all_reads() -> None
         "localThroughputRatio": "50.0%",
         "remoteThroughputRatio": "30.0%",
     }
+
+
+def test_a_dataset_that_is_read_is_looked_at_more_often() -> None:
+    world = bound()
+    quiet = world.plan().next_look_s
+    world.data = dataclasses.replace(world.data, peer_bytes=1)
+    assert world.plan().next_look_s < quiet / 4

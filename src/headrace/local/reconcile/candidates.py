@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from headrace.api.kinds import Runtime
+from headrace.api.scheduling import Toleration
 from headrace.errors import HeadraceError
 from headrace.local.reconcile.masters import Masters
 from headrace.local.reconcile.relations import RUNTIMES
@@ -17,10 +18,20 @@ from headrace.local.store import Selection
 from headrace.local.world import World
 from headrace.plan.choosing import Candidate
 from headrace.plan.mounting import may_mount
+from headrace.plan.observed import Node
 from headrace.plan.runtimes import Wanted, wanted_of
-from headrace.plan.selectors import fits_labels
+from headrace.plan.selectors import fits_labels, is_tolerated
 
 _ANSWER_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWish:
+    """What a program asks of its node. One that is named may have any taints, as in Kubernetes."""
+
+    name: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +41,8 @@ class Candidates:
     world: World
     masters: Masters
 
-    async def all(self, keys: Sequence[Dataset], labels: Mapping[str, str] | None = None) -> list[Candidate]:
-        """All nodes, for a program that reads these datasets and wants nodes with these labels."""
+    async def all(self, keys: Sequence[Dataset], wish: NodeWish) -> list[Candidate]:
+        """All nodes, for a program that reads these datasets."""
         wanted = await asyncio.to_thread(self._wanted, keys)
         shares = await self._shares(keys)
         workers = [
@@ -44,7 +55,7 @@ class Candidates:
             Candidate(
                 fact.name,
                 is_ready=fact.is_ready,
-                is_allowed=fits_labels(fact, labels or {}) and all(may_mount(fact, each) for each in wanted),
+                is_allowed=_is_wished(fact, wish) and all(may_mount(fact, each) for each in wanted),
                 workers=workers.count(fact.name),
                 cached_share=shares.get(fact.name, 0.0),
                 users=users.count(fact.name),
@@ -77,3 +88,9 @@ class Candidates:
                 return await client.status()
         except (HeadraceError, TimeoutError, OSError):
             return None
+
+
+def _is_wished(node: Node, wish: NodeWish) -> bool:
+    if wish.name is not None and node.name != wish.name:
+        return False
+    return fits_labels(node, wish.labels) and (wish.name is not None or is_tolerated(node, wish.tolerations))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 from headrace.api.core import PersistentVolume, PersistentVolumeClaim
@@ -25,16 +26,26 @@ def _facts(claim: PersistentVolumeClaim, scene: Scene) -> ClaimFacts:
     record = scene.find("PersistentVolume", name, "")
     if record is None:
         return ClaimFacts(ClaimState.PENDING, message=f"PersistentVolume {name} does not exist")
-    address = _address(cast("PersistentVolume", record.thing()))
+    address = address_of(cast("PersistentVolume", record.thing()))
     if not address:
         message = f"PersistentVolume {name} is none of nfs, hostPath and local"
         return ClaimFacts(ClaimState.PENDING, message=message)
     return ClaimFacts(ClaimState.PRESENT, address)
 
 
-def _address(volume: PersistentVolume) -> str:
+def address_of(volume: PersistentVolume) -> str:
+    """Where the files of a volume are, as an address of an origin; empty for a kind that cannot be read.
+
+    Of the options of an NFS mount the port counts; all others are for the kernel's client, which is not used.
+    """
     spec = volume.spec
     if spec.nfs is not None:
-        return f"nfs://{spec.nfs.server}/{spec.nfs.path.strip('/')}"
+        server = f"[{spec.nfs.server}]" if ":" in spec.nfs.server else spec.nfs.server
+        return f"nfs://{server}{_port(spec.mount_options)}/{spec.nfs.path.strip('/')}"
     folder = spec.host_path or spec.local
     return f"local:///{folder.path.strip('/')}" if folder is not None else ""
+
+
+def _port(options: Iterable[str]) -> str:
+    ports = [option.removeprefix("port=") for option in options if option.startswith("port=")]
+    return f":{ports[-1]}" if ports and ports[-1].isdecimal() else ""

@@ -24,7 +24,7 @@ from headrace.local.reconcile.places import Addresses, DatasetPlaces
 from headrace.local.reconcile.relations import Relations
 from headrace.local.reconcile.rendering import Means
 from headrace.local.reconcile.reserving import Reservations
-from headrace.local.reconcile.saying import say, say_volume
+from headrace.local.reconcile.saying import belong, say, say_volume
 from headrace.local.reconcile.scene import Scene, concerned, scene_of
 from headrace.local.reconcile.standing import Standings
 from headrace.local.reconcile.taking import STARTING_S, Hands
@@ -115,6 +115,9 @@ class DatasetReconciler:
             # Nothing of it is left but files, and those go before the last word is said.
             await hands.clear()
         await asyncio.to_thread(self._say, scene, planned, now)
+        if scene.dataset is not None and scene.dataset.deleted and not planned.finalizers.dataset:
+            # What it owned is asked to go with it, and that is not told to the one who did it.
+            return 0.0
         wait_s = await hands.take(planned, now)
         return min(planned.next_look_s, wait_s) if wait_s is not None else planned.next_look_s
 
@@ -151,6 +154,8 @@ class DatasetReconciler:
     def _say(self, scene: Scene, planned: Plan, now: datetime) -> None:
         with self._saying(scene) as writer:
             say_volume(writer, scene, planned.volume)
+            if scene.dataset is not None and scene.runtime is not None:
+                belong(writer, scene.runtime, scene.dataset)
             if scene.dataset is not None:
                 say(writer, scene.dataset, planned.dataset_status, planned.events, planned.finalizers.dataset)
             if scene.runtime is not None:
@@ -167,6 +172,8 @@ class DatasetReconciler:
     def _say_operations(self, scene: Scene, planned: Sequence[PlannedOperation]) -> None:
         with self._saying(scene) as writer:
             for each in planned:
+                if scene.dataset is not None:
+                    belong(writer, each.record, scene.dataset)
                 each.say(writer)
 
     @contextmanager

@@ -15,7 +15,7 @@ from headrace.errors import HeadraceError
 from headrace.local.nodes import VirtualNode
 from headrace.local.reconcile.claims import claim_facts
 from headrace.local.reconcile.mounted import answers
-from headrace.local.reconcile.places import Addresses, DatasetPlaces
+from headrace.local.reconcile.places import Addresses, DatasetPlaces, places_of
 from headrace.local.reconcile.rendering import master_url
 from headrace.local.reconcile.scene import Scene
 from headrace.local.reconcile.secret_values import secret_facts
@@ -26,6 +26,7 @@ from headrace.local.reconcile.using import Users, users_of
 from headrace.local.roles import RoleRecord
 from headrace.local.uses import Use
 from headrace.plan.observed import Observed, RoleFacts, UseFacts
+from headrace.plan.referring import referred
 
 _ANSWER_S = 3.0
 _USERS_S = 10.0
@@ -61,7 +62,7 @@ async def observe(
         _answering(_mounts(eyes, nodes, own)),
         users_now(scene, eyes, nodes, records, newest_s),
     )
-    seen = _Seen(status, mounted, users, tuple(own), now)
+    seen = _Seen(status, mounted, users, tuple(own), _hosts(scene, records), now)
     return await asyncio.to_thread(_observed, scene, eyes, nodes, seen)
 
 
@@ -93,6 +94,7 @@ class _Seen:
     mounted: frozenset[str]
     users: tuple[UseFacts, ...]
     own: tuple[RoleRecord, ...]
+    hosts: frozenset[str]
     now: datetime
 
 
@@ -102,11 +104,12 @@ def _observed(scene: Scene, eyes: Eyes, nodes: Sequence[VirtualNode], seen: _See
         nodes=node_facts(nodes, rooms_of(runtime, scene.title, seen.status)),
         secrets=secret_facts(scene, eyes.digest_key),
         claims=claim_facts(scene),
-        roles=_roles(eyes, seen),
+        roles=_roles(eyes, _master(scene, eyes), seen),
         data=data_facts(seen.status) if seen.status is not None else None,
         users=seen.users,
         referrers=scene.referrers,
         operations=_operations(scene),
+        hosts=seen.hosts,
     )
 
 
@@ -120,25 +123,36 @@ def _known_users(uses: Iterable[Use]) -> tuple[UseFacts, ...]:
     return tuple(UseFacts(use.user, use.node) for use in uses)
 
 
-def _roles(eyes: Eyes, seen: _Seen) -> tuple[RoleFacts, ...]:
+def _hosts(scene: Scene, records: Sequence[RoleRecord]) -> frozenset[str]:
+    """The nodes of the workers that a dataset is read through which only refers to another."""
+    home = scene.declared and referred(scene.declared)
+    return frozenset(
+        record.order.node
+        for record in records
+        if record.order.kind == "worker" and f"{record.order.namespace}/{record.order.dataset}" == home
+    )
+
+
+def _master(scene: Scene, eyes: Eyes) -> str | None:
+    """The master of the cluster that the dataset is read through: its own, or that of the one it refers to."""
+    home = scene.declared and referred(scene.declared)
+    places = places_of(eyes.places.places, home) if home else eyes.places
+    return master_url(places, eyes.addresses)
+
+
+def _roles(eyes: Eyes, master: str | None, seen: _Seen) -> tuple[RoleFacts, ...]:
     prefix = eyes.places.order_id("")
-    master = master_url(eyes.places, eyes.addresses)
     found: list[RoleFacts] = []
     for record in seen.own:
         role_id = record.order.id.removeprefix(prefix)
         troubles = _troubles(eyes, record.order.id, role_id)
-        sight = Sight(seen.status, seen.mounted, troubles, _master_of(record, master), seen.now)
+        sight = Sight(seen.status, seen.mounted, troubles, master, seen.now)
         found.append(eyes.standings.facts_of(record, role_id, sight))
     started = {facts.id for facts in found}
     for order_id, trouble in eyes.troubles.of_dataset(prefix):
         if (role_id := order_id.removeprefix(prefix)) not in started:
             found.append(failed_start(role_id, trouble))
     return tuple(found)
-
-
-def _master_of(record: RoleRecord, master: str | None) -> str | None:
-    """A mount of another dataset's cluster is not asked for this one's address."""
-    return master if record.order.kind in ("worker", "mount") else None
 
 
 def _troubles(eyes: Eyes, order_id: str, role_id: str) -> dict[str, Trouble]:

@@ -23,6 +23,7 @@ from headrace.local.reconcile.places import Addresses, DatasetPlaces, places_of
 from headrace.local.reconcile.scene import Scene
 from headrace.local.reconcile.secret_values import secret_content
 from headrace.local.roles import RoleOrder
+from headrace.netns.loopback import loopback_ports
 from headrace.plan import addresses
 from headrace.plan.roles import MASTER_ID, CacheFolder, Role, RoleKind
 from headrace.settings.roles import MemberSettings, OriginSettings
@@ -59,6 +60,7 @@ def render(role: Role, node: VirtualNode, means: Means) -> RoleOrder:
         create_token(places.token)
         if role.restore_from is not None:
             _restore(role.restore_from, means)
+    node.lend(loopback_ports(_words_of(role)))
     settings = _settings(role, node, means)
     _drop_other_caches(places.settings(role.id), settings, means.folders)
     write_private(places.settings(role.id), json.dumps(settings, indent=1).encode())
@@ -105,6 +107,12 @@ def _drop_other_caches(settings_file: Path, settings: Mapping[str, Any], folders
     for folder in cache_folders_of(settings_file):
         if folder not in kept:
             folders.drop(folder)
+
+
+def _words_of(role: Role) -> list[str]:
+    """What names hosts among the settings of a role: addresses of origins, and options such as endpoints."""
+    origins = () if isinstance(role.settings, MemberSettings) else role.settings.origins
+    return [word for origin in origins for word in (origin.origin, *origin.options.values())]
 
 
 def _restore(place: str, means: Means) -> None:

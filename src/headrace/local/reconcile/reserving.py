@@ -24,7 +24,7 @@ class Reservations:
     def note(self, title: str, planned: Plan, wanted: int = 0) -> None:
         """What was planned for a dataset that wants so many workers.
 
-        One that holds starts nothing, and waits for no node: it has those on which its workers run.
+        One that holds starts nothing: it has the nodes on which its workers run, and lacks none.
         """
         workers = [role for role in planned.roles if role.kind is RoleKind.WORKER]
         self._nodes[title] = frozenset(role.node for role in workers if role.node)

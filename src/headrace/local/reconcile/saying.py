@@ -13,7 +13,7 @@ from headrace.api.runtime_parts import RuntimeStatus
 from headrace.api.writing import content_of, part_content
 from headrace.local.reconcile.scene import Scene
 from headrace.local.records import Record, Reference
-from headrace.local.writing import Writer
+from headrace.local.writing import Writer, owners_of
 from headrace.plan.events import Event
 from headrace.plan.volume import DRIVER, Volume, persistent_volume, persistent_volume_claim
 
@@ -34,6 +34,31 @@ def say(
         present = writer.set_status(present, part_content(status))
     foreign = [each for each in present.finalizers if each not in FINALIZERS.values()]
     writer.set_finalizers(present, (*foreign, *finalizers))
+
+
+def belong(writer: Writer, record: Record, owner: Record) -> None:
+    """Has an object go with its owner: as in Fluid, a dataset owns its runtime and its operations."""
+    present, holder = writer.get(record.reference), writer.get(owner.reference)
+    if present is None or holder is None or present.deleted or holder.deleted or holder.uid != owner.uid:
+        return
+    if present.uid != record.uid or owner.uid in owners_of(present):
+        return
+    if record.reference.namespace != owner.reference.namespace:
+        return
+    metadata = present.content.get("metadata", {})
+    kept = [
+        each for each in metadata.get("ownerReferences") or () if each.get("kind") != owner.reference.kind
+    ]
+    reference = {
+        "apiVersion": owner.reference.about.api_version,
+        "kind": owner.reference.kind,
+        "name": owner.reference.name,
+        "uid": owner.uid,
+    }
+    writer.replace(
+        record.reference,
+        {**present.content, "metadata": {**metadata, "ownerReferences": [*kept, reference]}},
+    )
 
 
 def say_volume(writer: Writer, scene: Scene, volume: Volume | None) -> None:

@@ -32,6 +32,7 @@ def data_facts(status: Mapping[str, Any]) -> DataFacts:
         peer_bytes=peer,
         origin_bytes=origin,
         snapshot_version=snapshot.get("version", 0),
+        is_listing=not status.get("has_listed", True),
         fault_kind=(status.get("refresh_error_kind") or "Unexpected") if fault else "",
         fault_message=fault or "",
     )

@@ -44,7 +44,8 @@ class Troubles:
         self, order_id: str, error: HeadraceError, version: str, node: str | None, now: datetime
     ) -> None:
         """A role could not be started."""
-        self._note(order_id, Trouble(error.kind, error.message, now, version, node))
+        said = f"{error.message} ({error.hint})" if error.hint else error.message
+        self._note(order_id, Trouble(error.kind, said, now, version, node))
 
     def note_end(self, record: RoleRecord, now: datetime) -> None:
         """A role ended by itself; the same end is counted once. After a long good time, counting begins anew."""

@@ -1,0 +1,220 @@
+"""What nodes on a switch reach: this machine's loopback where a port was lent, and everything behind this machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from headrace.netns.addresses import free_subnet
+from headrace.netns.gateway import (
+    TABLE_PREFIX,
+    Gateway,
+    can_lead_out,
+    close_way,
+    devices_to_switch,
+    names_behind,
+    open_way,
+    rules_of,
+)
+from headrace.netns.loopback import lend_ports, loopback_ports, open_loopback
+from headrace.netns.namespaces import (
+    can_make_namespaces,
+    enter_prefix,
+    make_namespace,
+    remove_namespace,
+)
+from headrace.netns.switch import make_switch, plug_host, plug_node, unplug_host
+
+needs_root = pytest.mark.skipif(not can_make_namespaces(), reason="namespaces need root")
+needs_nft = pytest.mark.skipif(not can_lead_out(), reason="nft is not installed")
+
+SERVE = """
+import socket, sys
+server = socket.socket()
+server.bind((sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0))
+server.listen()
+print(server.getsockname()[1], flush=True)
+while True:
+    server.accept()[0].sendall(b"here")
+"""
+ASK = """
+import socket, sys
+try:
+    print(socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).recv(9).decode())
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+@dataclass(frozen=True)
+class Bed:
+    """A switch with one node, beside this machine."""
+
+    name: str
+    device: str
+    subnet: ipaddress.IPv4Network
+
+    @property
+    def node(self) -> str:
+        """Its namespace."""
+        return f"{self.name}-node"
+
+    @property
+    def gateway(self) -> Gateway:
+        """Its way out."""
+        return Gateway(f"{TABLE_PREFIX}{self.device}", self.device, str(self.subnet))
+
+    def make(self) -> None:
+        make_switch(f"{self.name}-switch")
+        plug_host(f"{self.name}-switch", self.device, f"{self.subnet[-2]}/24")
+        open_loopback(self.device)
+        make_namespace(self.node)
+        interface, gateway = f"{self.subnet[1]}/24", str(self.subnet[-2])
+        plug_node(f"{self.name}-switch", self.node, port="node", interface=interface, gateway=gateway)
+
+    def remove(self) -> None:
+        close_way(self.gateway.table, ())
+        remove_namespace(self.node)
+        remove_namespace(f"{self.name}-switch")
+        unplug_host(self.device)
+
+    def ask(self, host: str, port: int) -> str:
+        command = [*enter_prefix(self.node), sys.executable, "-c", ASK, host, str(port)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def make_bed(number: int) -> Bed:
+    bed = Bed(
+        f"hrway{os.getpid()}x{number}",
+        f"hrw{os.getpid()}x{number}",
+        free_subnet(24, start=os.getpid() + number),
+    )
+    bed.make()
+    return bed
+
+
+@pytest.fixture
+def bed() -> Iterator[Bed]:
+    made = make_bed(0)
+    yield made
+    made.remove()
+
+
+class Server:
+    """Answers everybody with a word."""
+
+    def __init__(self, *words: str, prefix: tuple[str, ...] = ()) -> None:
+        command = [*prefix, sys.executable, "-c", SERVE, *words]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.port = int(self.process.stdout.readline())
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@needs_root
+def test_a_lent_port_leads_to_this_machine_and_no_other_does(bed: Bed) -> None:
+    gateway, address = str(bed.subnet[-2]), str(bed.subnet[1])
+    with Server("127.0.0.1") as lent, Server("127.0.0.1") as other:
+        assert bed.ask("127.0.0.1", lent.port) == "ConnectionRefusedError"
+        for _ in range(2):
+            lend_ports(bed.node, gateway, address, [lent.port])
+        assert bed.ask("127.0.0.1", lent.port) == "here"
+        assert bed.ask("127.0.0.1", other.port) == "ConnectionRefusedError"
+        lend_ports(bed.node, gateway, address, [other.port])
+        assert bed.ask("127.0.0.1", lent.port) == bed.ask("127.0.0.1", other.port) == "here"
+
+
+@needs_root
+def test_programs_of_a_node_have_their_own_loopback(bed: Bed) -> None:
+    lend_ports(bed.node, str(bed.subnet[-2]), str(bed.subnet[1]), [9])
+    with Server("127.0.0.1", prefix=enter_prefix(bed.node)) as own:
+        assert bed.ask("127.0.0.1", own.port) == "here"
+
+
+@needs_root
+@needs_nft
+def test_nodes_reach_what_is_behind_this_machine_until_the_way_is_closed(bed: Bed) -> None:
+    beyond = make_bed(1)
+    second = make_bed(2)
+    device = beyond.device
+    forwarding = Path(f"/proc/sys/net/ipv4/conf/{device}/forwarding")
+    address = str(beyond.subnet[1])
+    try:
+        with Server(address, prefix=enter_prefix(beyond.node)) as server:
+            assert forwarding.read_text().strip() == "0"
+            assert device in devices_to_switch(bed.device)
+            open_way(bed.gateway, [device])
+            assert bed.ask(address, server.port) == "here"
+            # Who is behind this machine gets no way to the nodes.
+            with Server(str(bed.subnet[1]), prefix=enter_prefix(bed.node)) as inside:
+                assert beyond.ask(str(bed.subnet[1]), inside.port) == "TimeoutError"
+            assert device in devices_to_switch(second.device), "it forwards for a switch of ours alone"
+            open_way(second.gateway, [device])
+            close_way(bed.gateway.table, [device])
+            assert second.ask(address, server.port) == "here"
+            close_way(second.gateway.table, [device])
+            assert forwarding.read_text().strip() == "0"
+    finally:
+        second.remove()
+        beyond.remove()
+
+
+@needs_nft
+@needs_root
+def test_rules_for_a_resolver_of_loopback_are_rules() -> None:
+    gateway = Gateway(f"{TABLE_PREFIX}names", "hrnone", "198.19.250.0/24")
+    text = rules_of(gateway, ["eth7"], ("127.0.0.53", "192.0.2.53"))
+    done = subprocess.run(["nft", "-c", "-f", "-"], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("resolver", "behind", "found"),
+    [
+        ("nameserver 192.0.2.1\n", "nameserver 192.0.2.2\n", None),
+        ("nameserver 127.0.0.53\noptions edns0\n", "nameserver 192.0.2.2\n", ("127.0.0.53", "192.0.2.2")),
+        ("nameserver 127.0.0.53\nnameserver 192.0.2.1\n", "nameserver 192.0.2.2\n", None),
+        ("nameserver 127.0.0.53\n", "", None),
+        ("nameserver 127.0.0.53\n", "nameserver fe80::1\nnameserver 127.0.0.1\n", None),
+        ("# nothing\n", "nameserver 192.0.2.2\n", None),
+    ],
+)
+def test_a_resolver_that_no_node_can_ask_is_seen(resolver: str, behind: str, found: object) -> None:
+    assert names_behind(resolver, behind) == found
+
+
+@pytest.mark.parametrize(
+    ("word", "ports"),
+    [
+        ("http://127.0.0.1:9000", {9000}),
+        ("127.0.0.1:9000", {9000}),
+        ("localhost:9000", {9000}),
+        ("http://bucket.localhost:9000/", {9000}),
+        ("https://localhost", {443}),
+        ("http://127.3.2.1/files/", {80}),
+        ("nfs://127.0.0.1/export", {111, 2049, 20048}),
+        ("nfs://127.0.0.1:12049/export", {111, 2049, 20048, 12049}),
+        ("webhdfs://127.0.0.1/data", {9870}),
+        ("s3://bucket/127.0.0.1", set()),
+        ("http://198.51.100.7:9000", set()),
+        ("oss-cn-beijing.aliyuncs.com", set()),
+        ("true", set()),
+        ("http://[::1", set()),
+        ("http://127.0.0.1:99999", set()),
+    ],
+)
+def test_ports_of_loopback_are_found_in_addresses(word: str, ports: set[int]) -> None:
+    assert loopback_ports([word]) == ports
