@@ -19,6 +19,7 @@ from headrace.local.reconcile.relations import Relations
 from headrace.local.reconcile.scene import scene_of
 from headrace.local.reconcile.standing import Standings
 from headrace.local.reconcile.troubles import Troubles
+from headrace.local.reconcile.using import Users
 from headrace.local.roles import RoleOrder, RoleRecord
 from headrace.local.store import Store
 from headrace.plan.observed import Observed
@@ -52,6 +53,7 @@ def seen(store: Store, database: Database, folder: Path, *records: RoleRecord) -
         Troubles(database),
         Standings(),
         b"0123456789abcdef",
+        Users(folder),
     )
     nodes = [node(folder, number) for number in (1, 2)]
     return asyncio.run(observe(scene_of(store, relations, key), eyes, nodes, records, NOW))

@@ -73,9 +73,7 @@ class WorldBesideDeclarations(RuleBasedStateMachine):
     def begin(self) -> None:
         self.backend = SimulatedBackend(NODES)
         for namespace in ("default", "team"):
-            self.backend.secrets[namespace] = {
-                name: SecretFacts(dict.fromkeys(SECRET_KEYS, "1")) for name in SECRETS
-            }
+            self.backend.secrets[namespace] = {name: SecretFacts({SECRET_KEY: "1"}) for name in SECRETS}
         for key in KEYS[:2]:
             dataset = _named(DATASET, key, mounts=[_mount("train", "mysecret")], nodeAffinity=None)
             self.backend.declare(key, dataset, _named(RUNTIME, key, replicas=2))
@@ -121,7 +119,7 @@ class WorldBesideDeclarations(RuleBasedStateMachine):
         if digest == "0":
             secrets.pop(name, None)
         else:
-            secrets[name] = SecretFacts(dict.fromkeys(SECRET_KEYS, digest))
+            secrets[name] = SecretFacts({SECRET_KEY: digest})
 
     @rule(key=keys, random=draws, how=st.sampled_from(("kill", "freeze", "thaw", "lose")))
     def hit_a_role(self, key, random, how) -> None:
