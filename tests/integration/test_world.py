@@ -168,8 +168,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     own = {"HEADRACE_STATE_DIR": str(tmp_path / "state"), "HEADRACE_RUNTIME_DIR": str(home / "run")}
     shell = Shell(home, own)
     labels = [word for node in ("node-1:disk=ssd", "node-2:disk=ssd") for word in ("--node-label", node)]
-    isolated = ["--isolated"] if can_make_namespaces() else []
-    shell.must("up", "--nodes", str(NODES), *isolated, *labels)
+    shell.must("up", "--nodes", str(NODES), *labels)
     try:
         yield shell
     finally:
