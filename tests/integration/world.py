@@ -216,18 +216,20 @@ class RealWorld:
     def _dataset_faults(
         self, key: Key, roles: dict[str, Any], objects: dict[tuple[str, str, str], Any]
     ) -> Iterator[str]:
+        if any(line.state != "running" for line in roles.values()):
+            yield f"has ended roles: {[line.id for line in roles.values() if line.state != 'running']}"
         wanted = self.model.datasets[key]
         dataset = objects.get(("Dataset", *key), {}).get("status", {})
         conditions = {each["type"]: each for each in dataset.get("conditions", ())}
         ready = conditions.get("Ready", {})
         if wanted.runs and self.model.lacks_secret(key):
+            # What ran goes on; without a worker there is that to say first.
+            runs = any(role.startswith("worker-") for role in roles)
+            true = {"SecretMissing", "WorkersDisabled"} | (set() if runs else {"WorkersGone"})
             reasons = {ready.get("reason"), conditions.get("Degraded", {}).get("reason")}
-            # What ran goes on, so there may be more to say first.
-            if not reasons & {"SecretMissing", "WorkersDisabled", "WorkersGone"}:
+            if not reasons & true:
                 yield f"says {reasons}, and its Secret is missing"
             return
-        if any(line.state != "running" for line in roles.values()):
-            yield f"has ended roles: {[line.id for line in roles.values() if line.state != 'running']}"
         if not wanted.runs:
             if wanted.has_dataset and (dataset.get("phase"), ready.get("reason")) != (
                 "NotBound",
