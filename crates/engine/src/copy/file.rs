@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::content::{SourceFile, holds};
+use super::counts::{Counts, shown};
 use super::decision::{Decision, Done, decide};
 use super::layout::{layout_of, parts, range};
 use super::ledger::{Ledger, Underway};
 use super::record::Record;
-use super::run::Counts;
+
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{FileId, Version};
@@ -233,8 +234,4 @@ impl Notes for FileNotes {
             self.ledger.note(Record::Part { path: self.path, number: part, content, tag: tag.to_owned() });
         }
     }
-}
-
-pub fn shown(key: &[u8]) -> String {
-    String::from_utf8_lossy(key).escape_debug().to_string()
 }

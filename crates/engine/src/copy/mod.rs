@@ -5,9 +5,10 @@
 //!
 //! - `decision`, `layout`, `overlap`: pure;
 //! - `ledger` (with `record`): what was done, on the disk;
-//! - `content`: reading both sides; `file`: one file; `run`: all of them.
+//! - `content`: reading both sides; `counts`: how far it is; `file`: one file; `run`: all of them.
 
 mod content;
+mod counts;
 mod decision;
 mod file;
 mod layout;
@@ -16,6 +17,7 @@ mod overlap;
 mod record;
 mod run;
 
+pub use counts::Counts;
 pub use ledger::Ledger;
 pub use overlap::overlaps;
-pub use run::{CopyJob, Counts, Item, ItemKind, Limits, Sources};
+pub use run::{CopyJob, Item, ItemKind, Limits, Sources};
