@@ -43,6 +43,10 @@ def _print(status: BackendStatus) -> None:
         printer.data("")
         head = ["ROLE", "KIND", "NODE", "STATE", "PROCESS", "RESTARTS", "AGE"]
         printer.data(align([head, *_roles(status, now)]))
+    if status.uses:
+        printer.data("")
+        rows = [[use.user, use.node, ",".join(use.datasets)] for use in status.uses]
+        printer.data(align([["USER", "NODE", "DATASETS"], *rows]))
 
 
 def _facts(status: BackendStatus, now: datetime) -> Iterator[tuple[str, str]]:

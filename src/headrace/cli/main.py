@@ -45,6 +45,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "patch": ("patch", "run"),
     "events": ("events", "run"),
     "logs": ("logs", "run"),
+    "run": ("run", "run"),
     "version": ("version", "run"),
 }
 """In the order of the help: the module below `headrace.cli`, and its function."""
@@ -63,7 +64,8 @@ def application(verbs: Iterable[str] = tuple(VERBS)) -> typer.Typer:
     app.callback()(_every_command)
     for verb in verbs:
         module, function = VERBS[verb]
-        app.command(verb)(getattr(importlib.import_module(f"headrace.cli.{module}"), function))
+        loaded = importlib.import_module(f"headrace.cli.{module}")
+        app.command(verb, context_settings=getattr(loaded, "CONTEXT", None))(getattr(loaded, function))
     return app
 
 

@@ -113,6 +113,18 @@ class LocalClient:
         """More nodes, if there are fewer."""
         return self._ask("POST", "/v1/nodes", messages.BackendStatus, wish)
 
+    def begin_run(self, wish: messages.RunWish) -> messages.RunState:
+        """Says that a program is about to use datasets."""
+        return self._ask("POST", "/v1/runs", messages.RunState, wish)
+
+    def run(self, run_id: str) -> messages.RunState:
+        """How far it is."""
+        return self._ask("GET", f"/v1/runs?{urlencode({'id': run_id})}", messages.RunState)
+
+    def end_run(self, run_id: str) -> None:
+        """Says that it will not begin."""
+        self._ask("POST", "/v1/runs/end", messages.RunEnd, messages.RunEnd(id=run_id))
+
     def _ask(self, method: str, path: str, answer: type[_M], message: BaseModel | None = None) -> _M:
         connection = _Connection(self._places, _TIMEOUT_S)
         try:

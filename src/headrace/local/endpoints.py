@@ -20,10 +20,12 @@ from headrace.local.messages import Fault, Named, Outcome, Outcomes
 from headrace.local.nodes import Nodes
 from headrace.local.records import Reference, missing
 from headrace.local.roles import RoleRecord
+from headrace.local.runs import Runs
 from headrace.local.server import Call, Endpoint
 from headrace.local.showing import shown
 from headrace.local.store import Selection
 from headrace.local.tailing import tail
+from headrace.local.uses import Use
 from headrace.local.watching import Watchers
 from headrace.local.world import World
 from headrace.local.writing import Writer
@@ -40,6 +42,8 @@ class Endpoints:
         self._events = world.events
         self._nodes = world.nodes
         self._roles = world.roles
+        self._uses = world.uses
+        self._runs = Runs(world)
         self._watchers = watchers
         self._instance = world.database.instance
         self._folder = str(world.places.folder)
@@ -60,6 +64,9 @@ class Endpoints:
             Endpoint("GET", "/v1/events", self.events),
             Endpoint("GET", "/v1/logs", stream=self.logs),
             Endpoint("POST", "/v1/nodes", self.add_nodes),
+            Endpoint("POST", "/v1/runs", self.begin_run),
+            Endpoint("GET", "/v1/runs", self.run),
+            Endpoint("POST", "/v1/runs/end", self.end_run),
         ]
 
     async def hello(self, _: Call) -> BaseModel:
@@ -79,6 +86,7 @@ class Endpoints:
             nodes=tuple(_node_lines(self._nodes)),
             roles=tuple(_role_line(record) for record in self._roles.all()),
             objects=dict(Counter(record.reference.kind for record in records)),
+            uses=tuple(_use_line(use) for use in self._uses.all()),
         )
 
     async def declare(self, call: Call) -> BaseModel:
@@ -174,6 +182,20 @@ class Endpoints:
         await asyncio.to_thread(self._nodes.make, call.parse(messages.NodesWish))
         return await self.status(call)
 
+    async def begin_run(self, call: Call) -> BaseModel:
+        """A program is about to use datasets."""
+        return await self._runs.begin(call.parse(messages.RunWish))
+
+    async def run(self, call: Call) -> BaseModel:
+        """How far it is."""
+        return await self._runs.state(call.query.get("id", ""))
+
+    async def end_run(self, call: Call) -> BaseModel:
+        """It will not begin."""
+        ended = call.parse(messages.RunEnd)
+        self._runs.end(ended.id)
+        return ended
+
     def _declare(self, asked: messages.Declaration) -> Outcomes:
         outcomes = []
         with self._store.changing() as writer:
@@ -256,6 +278,12 @@ def _role_line(record: RoleRecord) -> messages.RoleLine:
         pid=record.pid or None,
         since=record.since,
         restarts=max(record.starts - 1, 0),
+    )
+
+
+def _use_line(use: Use) -> messages.UseLine:
+    return messages.UseLine(
+        user=use.user, node=use.node, datasets=tuple("/".join(each) for each in use.datasets)
     )
 
 

@@ -90,6 +90,40 @@ class Folders:
                 break
             self._strike(above)
 
+    def stand(self, path: Path) -> None:
+        """A folder for something to be mounted at: what is there is taken as it is, what is lacking is made for now.
+
+        Raises `ConfigError` for what is no folder, `RefusedError` without rights.
+        """
+        try:
+            for each in (*reversed(path.parents), path):
+                if not each.exists():
+                    self._write(each, Part.ABOVE)
+                    each.mkdir(mode=0o755)
+        except PermissionError:
+            raise RefusedError.of(
+                f"{path} may not be made by this user", hint="name another folder"
+            ) from None
+        except OSError as error:
+            raise ConfigError.of(
+                f"{path} cannot be made: {error.strerror}", hint="name a folder that is there"
+            ) from None
+        if not path.is_dir():
+            raise ConfigError.of(f"{path} is no folder", hint="name a folder, or a path where nothing is")
+
+    def unstand(self, path: Path, needed: Collection[Path]) -> None:
+        """Takes away what `stand` made and nobody needs, as far as it is empty."""
+        for each in (path, *path.parents):
+            if self._all().get(each) is not Part.ABOVE or any(one.is_relative_to(each) for one in needed):
+                break
+            try:
+                each.rmdir()
+            except FileNotFoundError:
+                pass
+            except OSError:
+                break
+            self._strike(each)
+
     def _strike(self, path: Path) -> None:
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM folders WHERE path = ?", (str(path),))

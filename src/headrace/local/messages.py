@@ -158,6 +158,58 @@ class RoleLine(Message):
     restarts: int = 0
 
 
+class RunDataset(Message):
+    """A dataset that a program wants, and where its files shall appear; empty: where the node has them."""
+
+    namespace: str = Field(max_length=63)
+    name: str = Field(max_length=253)
+    path: str = Field(default="", max_length=1024)
+
+
+class RunWish(Message):
+    """A program that is about to run: the process that becomes it, and what people shall call it."""
+
+    datasets: tuple[RunDataset, ...] = Field(min_length=1, max_length=64)
+    node: str | None = Field(default=None, max_length=64)
+    pid: int = Field(ge=1)
+    started_ticks: int = Field(ge=0)
+    program: str = Field(max_length=128)
+
+
+class RunPlace(Message):
+    """Where the files of a dataset are on the node, and where they shall appear."""
+
+    name: str
+    mountpoint: str
+    path: str = ""
+
+
+class RunState(Message):
+    """How far it is: what is waited for, or nothing. `network` is the namespace of the node, if it has one."""
+
+    id: str
+    node: str
+    address: str
+    network: str | None = None
+    mark: str
+    waiting: str = ""
+    places: tuple[RunPlace, ...] = ()
+
+
+class RunEnd(Message):
+    """A program that will not begin."""
+
+    id: str = Field(max_length=64)
+
+
+class UseLine(Message):
+    """Somebody who uses datasets."""
+
+    user: str
+    node: str
+    datasets: tuple[str, ...]
+
+
 class BackendStatus(Message):
     """How the local backend does."""
 
@@ -169,6 +221,7 @@ class BackendStatus(Message):
     nodes: tuple[NodeLine, ...]
     roles: tuple[RoleLine, ...]
     objects: dict[str, int]
+    uses: tuple[UseLine, ...] = ()
 
 
 class NodesWish(Message):

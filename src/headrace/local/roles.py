@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,13 +82,17 @@ class Roles:
         """One of them."""
         return self._records.get(role)
 
-    def recover(self) -> None:
-        """Takes over what runs from before: by its number, or by its mark. What nobody wrote down is ended."""
+    def recover(self, known: Collection[str] = ()) -> None:
+        """Takes over what runs from before: by its number, or by its mark. What nobody wrote down is ended, but for
+        processes with a `known` mark, which are somebody else's.
+        """
         firsts = {each.role: each for each in marked_processes(self._database.instance) if each.is_first}
         for record in self.all():
             self._recover(record, firsts.get(record.order.id))
         strangers = [
-            each for each in marked_processes(self._database.instance) if each.role not in self._records
+            each
+            for each in marked_processes(self._database.instance)
+            if each.role not in self._records and each.role not in known
         ]
         end(strangers, signal.SIGKILL)
 

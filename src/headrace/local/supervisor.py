@@ -64,7 +64,7 @@ class Supervisor:
     async def _serve(self, world: World, ready: Callable[[], None]) -> None:
         self._listen_to_signals()
         await asyncio.to_thread(world.nodes.make, self._orders.nodes)
-        world.roles.recover()
+        world.roles.recover(known={use.id for use in world.uses.all()})
         attention, watchers = Attention(self._make(world)), Watchers()
         binder = Binder(world.store)
         self._connect(world, attention, watchers, binder)
@@ -73,6 +73,7 @@ class Supervisor:
         chores = [
             asyncio.create_task(keep_trimmed(lambda: _logs(world))),
             asyncio.create_task(binder.run()),
+            asyncio.create_task(world.uses.follow()),
         ]
         try:
             ready()
@@ -98,6 +99,7 @@ class Supervisor:
 
         world.store.on_change(changed)
         world.on_role_end = lambda record: attention.look_at([(record.order.namespace, record.order.dataset)])
+        world.on_use = attention.look_at
         records, _ = world.store.select(Selection(tuple(KINDS)))
         changed(tuple(record.reference for record in records))
 

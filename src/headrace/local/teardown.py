@@ -6,17 +6,19 @@ teardown that is killed can be done again.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Collection
 from pathlib import Path
 
 from headrace.errors import BusyError
 from headrace.local.database import Database, is_there
 from headrace.local.folders import Folders, remove_tree
-from headrace.local.marks import end_all
+from headrace.local.marks import MarkedProcess, end, end_all
 from headrace.local.nodes import Nodes
 from headrace.local.ownership import owning
 from headrace.local.places import Places
 from headrace.local.roles import ORDER_OF_ENDS, read_roles
+from headrace.local.uses import read_uses
 from headrace.roles.detaching import detach, device_at, mountpoints_below
 
 _GRACE_S = 10.0
@@ -52,7 +54,16 @@ def _undo(places: Places, *, keep_caches: bool) -> list[Path]:
 
 
 def end_roles(database: Database) -> None:
-    """Ends all processes of a backend: those of each kind together, in their order, and then whatever is left."""
+    """Ends all processes of a backend: programs that use datasets, roles of each kind together in their order,
+    and then whatever is left.
+    """
+    uses = read_uses(database)
+    end_all(database.instance, [use.id for use in uses], grace_s=_GRACE_S)
+    # A program that has cleared its environment has no mark any more.
+    end(
+        [MarkedProcess(use.pid, use.started_ticks, use.id, is_first=True) for use in uses if use.pid],
+        signal.SIGKILL,
+    )
     records = read_roles(database)
     for kind in ORDER_OF_ENDS:
         ids = [record.order.id for record in records if record.order.kind == kind]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from headrace.local.database import Database
 from headrace.local.events import Events
 from headrace.local.folders import Folders
 from headrace.local.nodes import Nodes
 from headrace.local.places import Places
+from headrace.local.reconciler import Dataset
 from headrace.local.roles import RoleRecord, Roles
 from headrace.local.store import Store
+from headrace.local.uses import Uses
 from headrace.settings.environment import Environment
 
 
 class World:
-    """One backend. Store, events, nodes and folders may be used from any thread, roles from the event loop alone."""
+    """One backend. Store, events, nodes and folders may be used from any thread, roles and uses from the
+    event loop alone."""
 
     def __init__(self, database: Database, places: Places, environment: Environment) -> None:
         self.database = database
@@ -28,6 +31,12 @@ class World:
         self.roles = Roles(database, environment, self._role_ended)
         self.on_role_end: Callable[[RoleRecord], None] = lambda _: None
         """Called in the event loop when a role has ended, by itself or stopped."""
+        self.uses = Uses(database, self.folders, self._use_changed)
+        self.on_use: Callable[[Iterable[Dataset]], None] = lambda _: None
+        """Called in the event loop when datasets are used by others than before."""
 
     def _role_ended(self, record: RoleRecord) -> None:
         self.on_role_end(record)
+
+    def _use_changed(self, datasets: Iterable[Dataset]) -> None:
+        self.on_use(datasets)

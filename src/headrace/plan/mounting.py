@@ -21,7 +21,7 @@ class Mounted:
 
 def place_mounts(wanted: Wanted, workers: frozenset[str], observed: Observed) -> Mounted:
     """Where mounts are to be. With clean policy OnDemand only where somebody uses the dataset."""
-    allowed = {node.name for node in observed.nodes if _may_mount(node, wanted)}
+    allowed = {node.name for node in observed.nodes if may_mount(node, wanted)}
     used = used_nodes(observed)
     there = _mounted_now(observed)
     nodes = (used | (workers if wanted.mounts_at_workers else frozenset())) & allowed
@@ -50,7 +50,8 @@ def users_text(observed: Observed) -> str:
     return ", ".join(users[:5]) + more
 
 
-def _may_mount(node: Node, wanted: Wanted) -> bool:
+def may_mount(node: Node, wanted: Wanted) -> bool:
+    """True when the runtime lets the dataset be mounted there."""
     return not wanted.no_mounts and fits_labels(node, wanted.fuse.node_selector)
 
 

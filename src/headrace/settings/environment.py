@@ -19,6 +19,9 @@ HEADRACE_VARIABLES: Mapping[str, str] = {
     "HEADRACE_TOKEN": "The token of a cluster itself",
     "HEADRACE_TOKEN_FILE": "The file that holds the token of a cluster",
     "HEADRACE_ROLE_MARK": "Set by the local backend in the processes that it starts, to find them again",
+    "HEADRACE_NODE": "Set by `headrace run`: the node that the program runs on",
+    "HEADRACE_NODE_ADDRESS": "Set by `headrace run`: the address of that node",
+    "HEADRACE_DATASET_NAME": "Set by `headrace run`, with the dataset's name in the place of NAME: where its files are",
     "HEADRACE_LOG": "Level of the log: error, warn, info, debug or trace",
     "HEADRACE_DEBUG": "1: show the traceback of an error",
 }
@@ -29,6 +32,11 @@ TOKEN_VARIABLE = "HEADRACE_TOKEN"  # noqa: S105 - a name, not a token
 
 ROLE_MARK = "HEADRACE_ROLE_MARK"
 """Says which role of which local backend a process belongs to."""
+
+
+def dataset_variable(name: str) -> str:
+    """The variable that says where a dataset is: `HEADRACE_DATASET_MY_SET` for my-set."""
+    return f"HEADRACE_DATASET_{name.upper().replace('-', '_').replace('.', '_')}"
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ from headrace.api.kinds import Runtime
 from headrace.local.nodes import VirtualNode
 from headrace.local.reconcile import operating
 from headrace.local.reconcile.jobs import Jobs
+from headrace.local.reconcile.masters import Masters
 from headrace.local.reconcile.observing import Eyes, observe
 from headrace.local.reconcile.operating import PlannedOperation, plan_operations
-from headrace.local.reconcile.places import Addresses, DatasetPlaces, places_of
+from headrace.local.reconcile.places import Addresses, DatasetPlaces
 from headrace.local.reconcile.rendering import Means
 from headrace.local.reconcile.reserving import Reservations
 from headrace.local.reconcile.saying import say, say_volume
@@ -35,7 +36,6 @@ from headrace.local.writing import Writer
 from headrace.plan.observed import Observed, RoleState
 from headrace.plan.outcome import Plan
 from headrace.plan.plan import plan, plan_spare
-from headrace.plan.roles import MASTER_ID
 from headrace.plan.steps import teardown_steps
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class DatasetReconciler:
         self._standings = Standings()
         self._reservations = Reservations()
         self._digest_key = digest_key(world.database)
-        self._jobs = Jobs(world.database, world.places, self._addresses, self._master_node)
+        self._jobs = Jobs(world, Masters(world.places, self._addresses, world.roles))
         self._own = threading.local()
 
     def concerned(self, changed: Reference) -> Iterable[Key]:
@@ -73,7 +73,8 @@ class DatasetReconciler:
         )
         now = datetime.now(UTC).replace(microsecond=0)
         self._note_ends(key, now)
-        eyes = Eyes(places, self._addresses, self._troubles, self._standings, self._digest_key)
+        uses = tuple(self._world.uses.of(key))
+        eyes = Eyes(places, self._addresses, self._troubles, self._standings, self._digest_key, uses)
         observed = await observe(scene, eyes, nodes, self._world.roles.all(), now)
         hands = self._hands(scene, places, nodes)
         looks = [await self._serve(scene, observed, hands, now), await self._operate(scene, observed, now)]
@@ -107,7 +108,7 @@ class DatasetReconciler:
             return None
         await asyncio.to_thread(self._say_operations, scene, planned)
         for each in planned:
-            await operating.take(each, self._jobs)
+            await operating.take(each, scene, self._jobs)
         # What was just ordered is soon under way.
         return min(0.5 if each.plan.start else each.plan.next_look_s for each in planned)
 
@@ -151,10 +152,6 @@ class DatasetReconciler:
                 yield writer
         finally:
             self._own.key = None
-
-    def _master_node(self, title: str) -> str | None:
-        record = self._world.roles.get(places_of(self._world.places, title).order_id(MASTER_ID))
-        return record.order.node if record else None
 
     def _note_ends(self, key: Key, now: datetime) -> None:
         for record in self._world.roles.all():

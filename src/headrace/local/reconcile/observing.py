@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, cast
 
 from headrace.api.kinds import Operation
@@ -16,6 +14,7 @@ from headrace.control.client import ControlClient
 from headrace.errors import HeadraceError
 from headrace.local.nodes import VirtualNode
 from headrace.local.reconcile.claims import claim_facts
+from headrace.local.reconcile.mounted import answers
 from headrace.local.reconcile.places import Addresses, DatasetPlaces
 from headrace.local.reconcile.rendering import master_url
 from headrace.local.reconcile.scene import Scene
@@ -25,8 +24,8 @@ from headrace.local.reconcile.standing import Sight, Standings, Trouble, failed_
 from headrace.local.reconcile.troubles import Troubles
 from headrace.local.reconcile.using import users_of
 from headrace.local.roles import RoleRecord
+from headrace.local.uses import Use
 from headrace.plan.observed import Observed, RoleFacts, UseFacts
-from headrace.roles.detaching import device_at
 
 _ANSWER_S = 3.0
 
@@ -40,10 +39,15 @@ class Eyes:
     troubles: Troubles
     standings: Standings
     digest_key: bytes
+    uses: tuple[Use, ...] = ()
 
 
 async def observe(
-    scene: Scene, eyes: Eyes, nodes: Sequence[VirtualNode], records: Sequence[RoleRecord], now: datetime
+    scene: Scene,
+    eyes: Eyes,
+    nodes: Sequence[VirtualNode],
+    records: Sequence[RoleRecord],
+    now: datetime,
 ) -> Observed:
     """Everything that is known at this moment, but for other datasets' workers."""
     own = [record for record in records if (record.order.namespace, record.order.dataset) == scene.key]
@@ -56,9 +60,9 @@ async def observe(
     status, mounted, users = await asyncio.gather(
         _status(eyes, own),
         _answering(mounts),
-        asyncio.to_thread(users_of, mounts, frozenset(record.pid for record in records)),
+        asyncio.to_thread(users_of, mounts, _own_processes(records, eyes.uses)),
     )
-    seen = _Seen(status, mounted, users, tuple(own), now)
+    seen = _Seen(status, mounted, (*_known_users(eyes.uses), *users), tuple(own), now)
     return await asyncio.to_thread(_observed, scene, eyes, nodes, seen)
 
 
@@ -85,6 +89,16 @@ def _observed(scene: Scene, eyes: Eyes, nodes: Sequence[VirtualNode], seen: _See
         referrers=scene.referrers,
         operations=_operations(scene),
     )
+
+
+def _own_processes(records: Iterable[RoleRecord], uses: Iterable[Use]) -> frozenset[int]:
+    """Processes that are known already for what they are."""
+    return frozenset({*(record.pid for record in records), *(use.pid for use in uses)})
+
+
+def _known_users(uses: Iterable[Use]) -> tuple[UseFacts, ...]:
+    """Those who said that they use the dataset, with a file open or not."""
+    return tuple(UseFacts(use.user, use.node) for use in uses)
 
 
 def _roles(eyes: Eyes, seen: _Seen) -> tuple[RoleFacts, ...]:
@@ -128,19 +142,8 @@ async def _status(eyes: Eyes, own: Sequence[RoleRecord]) -> Mapping[str, Any] | 
 
 async def _answering(mounts: Mapping[str, str]) -> frozenset[str]:
     """The nodes whose mounts are there and answer."""
-    answers = await asyncio.gather(*(_answers(mountpoint) for mountpoint in mounts))
-    return frozenset(node for node, answer in zip(mounts.values(), answers, strict=True) if answer)
-
-
-async def _answers(mountpoint: str) -> bool:
-    if await asyncio.to_thread(device_at, mountpoint) is None:
-        return False
-    try:
-        async with asyncio.timeout(_ANSWER_S):
-            await asyncio.to_thread(os.stat, Path(mountpoint) / ".")
-    except (OSError, TimeoutError):
-        return False
-    return True
+    found = await asyncio.gather(*(answers(mountpoint) for mountpoint in mounts))
+    return frozenset(node for node, answer in zip(mounts.values(), found, strict=True) if answer)
 
 
 def _operations(scene: Scene) -> dict[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ from headrace.api.kinds import Operation, Runtime
 from headrace.local.reconcile.jobs import Jobs
 from headrace.local.reconcile.saying import say
 from headrace.local.reconcile.scene import RUNTIMES, Scene, title_of
+from headrace.local.reconcile.work.desk import Task
 from headrace.local.records import Record
 from headrace.local.writing import Writer
 from headrace.plan.observed import Observed
@@ -52,15 +53,15 @@ async def plan_operations(
     return planned
 
 
-async def take(planned: PlannedOperation, jobs: Jobs) -> None:
+async def take(planned: PlannedOperation, scene: Scene, jobs: Jobs) -> None:
     """Orders or cancels the work."""
     uid = planned.record.uid
     if planned.plan.cancel:
         await jobs.cancel(uid)
     elif planned.plan.start is not None:
-        jobs.start(uid, planned.plan.run, planned.plan.start)
+        jobs.start(Task(planned.record, scene, planned.plan.run), planned.plan.start)
     elif not planned.plan.finalizers:
-        jobs.forget(uid)
+        await jobs.forget(uid)
 
 
 def _surroundings(scene: Scene, observed: Observed) -> Surroundings:

@@ -1,0 +1,200 @@
+"""Programs of `headrace run`: which node they get, what they wait for, where they find the files.
+
+The command becomes the program, so all that is kept here is that it uses the datasets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from headrace.api.dataset import Dataset, DatasetStatus
+from headrace.api.kinds import Runtime
+from headrace.errors import BusyError, ConfigError, HeadraceError, MissingFileError, UnsupportedError
+from headrace.local import messages
+from headrace.local.marks import mark_of
+from headrace.local.nodes import VirtualNode
+from headrace.local.reconcile.masters import Masters
+from headrace.local.reconcile.mounted import is_mounted
+from headrace.local.reconcile.places import Addresses, places_of
+from headrace.local.reconcile.scene import RUNTIMES
+from headrace.local.reconcile.seeing import cached_by_node, node_facts
+from headrace.local.reconciler import Dataset as Key
+from headrace.local.records import Record, Reference, missing
+from headrace.local.store import Selection
+from headrace.local.uses import Use
+from headrace.local.world import World
+from headrace.plan.choosing import Candidate, choose_node
+from headrace.plan.conditions import condition_of
+from headrace.plan.mounting import may_mount
+from headrace.plan.runtimes import wanted_of
+
+_ANSWER_S = 3.0
+
+
+class Runs:
+    """The answers about programs. Used from one event loop."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._masters = Masters(world.places, Addresses(world.database), world.roles)
+
+    async def begin(self, wish: messages.RunWish) -> messages.RunState:
+        """Notes that a program is about to use datasets on a node. Raises what a person has to put right."""
+        check_paths(wish.datasets)
+        keys = tuple((each.namespace, each.name) for each in wish.datasets)
+        for key in keys:
+            self._dataset(key)
+        node = await self._node(wish.node, keys)
+        use = Use(
+            id=f"run-{secrets.token_hex(4)}",
+            title=f"headrace run {wish.program}",
+            node=node.name,
+            datasets=keys,
+            paths=tuple(each.path for each in wish.datasets),
+            pid=wish.pid,
+            started_ticks=wish.started_ticks,
+        )
+        self._world.uses.begin(use)
+        return await self.state(use.id)
+
+    async def state(self, use_id: str) -> messages.RunState:
+        """Whether the files are there, or what they wait for. Raises `MissingFileError` for a dataset that went."""
+        use = self._world.uses.get(use_id)
+        if use is None:
+            raise MissingFileError.of(f"there is no run '{use_id[:64]}'")
+        node = self._find(use.node)
+        lacking = [
+            self._lacking(key, node) for key in use.datasets if not await is_mounted(self._world, key, node)
+        ]
+        return messages.RunState(
+            id=use.id,
+            node=node.name,
+            address=node.address,
+            network=node.namespace,
+            mark=mark_of(self._world.database.instance, use.id),
+            waiting=lacking[0] if lacking else "",
+            places=tuple(
+                messages.RunPlace(name=key[1], mountpoint=str(self._mountpoint(key, node)), path=path)
+                for key, path in zip(use.datasets, use.paths, strict=True)
+            ),
+        )
+
+    def end(self, use_id: str) -> None:
+        """The program will not begin."""
+        self._world.uses.end(use_id)
+
+    def _mountpoint(self, key: Key, node: VirtualNode) -> Path:
+        return places_of(self._world.places, "/".join(key)).mountpoint(node)
+
+    def _dataset(self, key: Key) -> Record:
+        """A dataset that may be used."""
+        reference = Reference("Dataset", *key)
+        records, _ = self._world.store.select(Selection(("Dataset",), key[0], (key[1],)))
+        if not records:
+            raise missing(reference)
+        if records[0].deleted is not None:
+            raise BusyError.of(
+                f"dataset {'/'.join(key)} is being deleted", hint="apply it again when it is gone"
+            )
+        return records[0]
+
+    def _lacking(self, key: Key, node: VirtualNode) -> str:
+        """What a dataset waits for, in a sentence."""
+        status = cast("Dataset", self._dataset(key).thing()).status or DatasetStatus()
+        ready = condition_of(status.conditions, "Ready")
+        degraded = condition_of(status.conditions, "Degraded")
+        if ready is not None and ready.status != "True":
+            return f"dataset {'/'.join(key)}: {ready.reason}: {ready.message}"
+        if degraded is not None and degraded.status == "True":
+            return f"dataset {'/'.join(key)}: {degraded.reason}: {degraded.message}"
+        if ready is None:
+            return f"dataset {'/'.join(key)} is being looked at"
+        return f"dataset {'/'.join(key)} is being mounted on {node.name}"
+
+    def _find(self, name: str) -> VirtualNode:
+        nodes = self._world.nodes.all()
+        for node in nodes:
+            if node.name == name:
+                return node
+        raise MissingFileError.of(
+            f"there is no node {name[:64]}", hint=f"there are {', '.join(node.name for node in nodes)}"
+        )
+
+    async def _node(self, wished: str | None, keys: Sequence[Key]) -> VirtualNode:
+        if wished is not None:
+            self._find(wished)
+        candidates = await self._candidates(keys)
+        name = choose_node(each for each in candidates if wished in (None, each.name))
+        if name is None:
+            where = f"node {wished}" if wished else "any node"
+            raise ConfigError.of(
+                f"the datasets cannot be mounted on {where}: it is not ready, or the runtime's fuse part excludes it",
+                hint="name another node, or change fuse.nodeSelector",
+            )
+        return self._find(name)
+
+    async def _candidates(self, keys: Sequence[Key]) -> list[Candidate]:
+        nodes = self._world.nodes.all()
+        wanted = [wanted_of(runtime) for key in keys if (runtime := self._runtime(key)) is not None]
+        shares = await self._shares(keys)
+        workers = [
+            record.order.node
+            for record in self._world.roles.all()
+            if record.order.kind == "worker" and (record.order.namespace, record.order.dataset) in keys
+        ]
+        users = [use.node for use in self._world.uses.all()]
+        return [
+            Candidate(
+                fact.name,
+                is_ready=fact.is_ready,
+                is_allowed=all(may_mount(fact, each) for each in wanted),
+                workers=workers.count(fact.name),
+                cached_share=shares.get(fact.name, 0.0),
+                users=users.count(fact.name),
+            )
+            for fact in node_facts(nodes, (), {})
+        ]
+
+    def _runtime(self, key: Key) -> Runtime | None:
+        records, _ = self._world.store.select(Selection(RUNTIMES, key[0]))
+        return next(
+            (cast("Runtime", each.thing()) for each in records if each.reference.name == key[1]), None
+        )
+
+    async def _shares(self, keys: Sequence[Key]) -> Mapping[str, float]:
+        """How much of all that is cached of the datasets is on each node."""
+        statuses = await asyncio.gather(*(self._status(key) for key in keys))
+        cached: dict[str, int] = {}
+        for status in statuses:
+            for node, held in cached_by_node(status).items():
+                cached[node] = cached.get(node, 0) + held
+        total = sum(cached.values())
+        return {node: held / total for node, held in cached.items()} if total else {}
+
+    async def _status(self, key: Key) -> Mapping[str, Any] | None:
+        try:
+            async with asyncio.timeout(_ANSWER_S), await self._masters.client("/".join(key)) as client:
+                return await client.status()
+        except (HeadraceError, TimeoutError, OSError):
+            return None
+
+
+def check_paths(wished: Iterable[messages.RunDataset]) -> None:
+    """Raises `ConfigError` or `UnsupportedError` for paths at which datasets cannot appear."""
+    paths = [Path(each.path) for each in wished if each.path]
+    if paths and os.geteuid() != 0:
+        raise UnsupportedError.of(
+            "only root can put files at a path of one program",
+            hint="leave the path out: HEADRACE_DATASET_NAME says where the files are",
+        )
+    for number, path in enumerate(paths):
+        if not path.is_absolute() or ".." in path.parts or path == Path("/"):
+            raise ConfigError.of(f"'{path}' is no place for a dataset", hint="write NAME:/path")
+        for other in paths[:number]:
+            if path.is_relative_to(other) or other.is_relative_to(path):
+                raise ConfigError.of(f"{other} and {path}: no dataset can be within another one")
