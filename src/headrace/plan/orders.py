@@ -194,6 +194,11 @@ def _copy(operation: DataMigrate, surroundings: Surroundings) -> CopyJob | Wait:
 def _source(place: DataPlace, namespace: str, surroundings: Surroundings) -> CopyPlace | Wait:
     if place.dataset is not None:
         key = f"{place.dataset.namespace}/{place.dataset.name}"
+        if place.dataset.namespace != namespace:
+            # Who may write objects of one namespace shall not carry off the data of another.
+            return wait(
+                Reason.SOURCE_NOT_SUPPORTED, f"dataset {key} is of another namespace than the migration"
+            )
         return CopyPlace(cluster=key, path=(place.dataset.path or "/").strip("/"))
     return _origin(_external(place, namespace), "", surroundings)
 

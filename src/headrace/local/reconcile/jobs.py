@@ -37,7 +37,7 @@ class Jobs:
         self._works: Mapping[str, Work[Any]] = {
             "load": LoadWork(masters),
             "backup": BackupWork(masters),
-            "copy": CopyWork(),
+            "copy": CopyWork(world, masters),
             "process": ProcessWork(),
         }
 
