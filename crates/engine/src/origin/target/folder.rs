@@ -77,7 +77,7 @@ fn fault(action: &str, path: &Path, error: impl Into<io::Error>) -> Error {
     let raw = error.raw_os_error();
     let plain = Error::from_io(action, path, error);
     match raw {
-        Some(libc::ENOTDIR) => plain.with_hint("a file stands where a folder must be: move it away"),
+        Some(libc::ENOTDIR) => plain.with_hint("a file or a symbolic link stands where a folder must be: move it away"),
         Some(libc::EISDIR | libc::ENOTEMPTY | libc::EEXIST) => {
             plain.with_hint("a folder stands where a file must be: move it away")
         }
