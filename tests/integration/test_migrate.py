@@ -1,4 +1,4 @@
-"""Copies over a real S3 server: out of a dataset, into one, from bucket to bucket; killed, gone on with, and compared."""
+"""Copies over a real S3 server: out of a dataset, into one, between buckets; killed, gone on with, and compared."""
 
 from __future__ import annotations
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
+from headrace.api.kinds import kinds_called
 from headrace.cli import backend, printer
 from headrace.errors import MissingFileError
 from headrace.local.client import LocalClient
@@ -15,7 +17,10 @@ from headrace.local.messages import RoleLine
 
 
 def run(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="`imagenet`, or `dataset/imagenet`.")],
+    dataset: Annotated[
+        str,
+        typer.Argument(metavar="DATASET", help="`imagenet`, `dataset/imagenet`, or `dataprocess/NAME`."),
+    ],
     namespace: backend.Namespace = None,
     role: Annotated[
         str | None, typer.Option(metavar="ROLE", help="master, worker, mount, or the id of one process.")
@@ -23,10 +28,14 @@ def run(
     tail: Annotated[int | None, typer.Option(metavar="COUNT", min=0, help="Only so many last lines.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written.")] = False,
 ) -> None:
-    """Show the logs of a dataset's master, workers and mounts."""
-    client, name = backend.client(), dataset.rpartition("/")[2]
-    where = namespace or backend.DEFAULT_NAMESPACE
-    found = [each for each in client.status().roles if (each.namespace, each.dataset) == (where, name)]
+    """Show the logs of a dataset's master, workers and mounts, or of an operation's process."""
+    client, where = backend.client(), namespace or backend.DEFAULT_NAMESPACE
+    kind, name = _meant(dataset)
+    roles = client.status().roles
+    if kind != "dataset":
+        _copy(client, _of_operation(kind, name, where, roles), tail, follow, prefix="")
+        return
+    found = [each for each in roles if (each.namespace, each.dataset) == (where, name) and each.role != "job"]
     wanted = [each for each in found if role is None or role in (each.role, each.id)]
     if not wanted:
         known = ", ".join(each.id for each in found)
@@ -38,6 +47,25 @@ def run(
         _copy(client, wanted[0], tail, follow, prefix="")
         return
     _copy_all(client, wanted, tail, follow)
+
+
+def _meant(word: str) -> tuple[str, str]:
+    """Kind, in the singular, and name."""
+    kind, slash, name = word.rpartition("/")
+    if not slash:
+        return "dataset", word
+    found = kinds_called(kind)
+    return found[0].singular if len(found) == 1 else kind, name
+
+
+def _of_operation(kind: str, name: str, namespace: str, roles: Iterable[RoleLine]) -> RoleLine:
+    wanted = f"operation.{namespace}.{kind}.{name}"
+    for each in roles:
+        if each.id == wanted:
+            return each
+    raise MissingFileError.of(
+        f"{kind} {name} in namespace {namespace} has no process", hint=f"headrace describe {kind} {name}"
+    )
 
 
 def _copy_all(client: LocalClient, roles: list[RoleLine], tail: int | None, follow: bool) -> None:

@@ -99,7 +99,9 @@ class Folders:
             for each in (*reversed(path.parents), path):
                 if not each.exists():
                     self._write(each, Part.ABOVE)
-                    each.mkdir(mode=0o755)
+                    each.mkdir()
+                    # Whatever our umask is: programs of other users go through it.
+                    each.chmod(0o755)
         except PermissionError:
             raise RefusedError.of(
                 f"{path} may not be made by this user", hint="name another folder"

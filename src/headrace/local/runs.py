@@ -5,33 +5,28 @@ The command becomes the program, so all that is kept here is that it uses the da
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from headrace.api.dataset import Dataset, DatasetStatus
-from headrace.api.kinds import Runtime
-from headrace.errors import BusyError, ConfigError, HeadraceError, MissingFileError, UnsupportedError
+from headrace.errors import BusyError, ConfigError, MissingFileError, UnsupportedError
 from headrace.local import messages
 from headrace.local.marks import mark_of
 from headrace.local.nodes import VirtualNode
+from headrace.local.reconcile.candidates import Candidates
 from headrace.local.reconcile.masters import Masters
 from headrace.local.reconcile.mounted import is_mounted
 from headrace.local.reconcile.places import Addresses, places_of
-from headrace.local.reconcile.scene import RUNTIMES
-from headrace.local.reconcile.seeing import cached_by_node, node_facts
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.records import Record, Reference, missing
 from headrace.local.store import Selection
 from headrace.local.uses import Use
 from headrace.local.world import World
-from headrace.plan.choosing import Candidate, choose_node
+from headrace.plan.choosing import choose_node
 from headrace.plan.conditions import condition_of
-from headrace.plan.mounting import may_mount
-from headrace.plan.runtimes import wanted_of
 
 _ANSWER_S = 3.0
 
@@ -41,7 +36,8 @@ class Runs:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._masters = Masters(world.places, Addresses(world.database), world.roles)
+        masters = Masters(world.places, Addresses(world.database), world.roles)
+        self._candidates = Candidates(world, masters)
 
     async def begin(self, wish: messages.RunWish) -> messages.RunState:
         """Notes that a program is about to use datasets on a node. Raises what a person has to put right."""
@@ -128,7 +124,7 @@ class Runs:
     async def _node(self, wished: str | None, keys: Sequence[Key]) -> VirtualNode:
         if wished is not None:
             self._find(wished)
-        candidates = await self._candidates(keys)
+        candidates = await self._candidates.all(keys)
         name = choose_node(each for each in candidates if wished in (None, each.name))
         if name is None:
             where = f"node {wished}" if wished else "any node"
@@ -137,51 +133,6 @@ class Runs:
                 hint="name another node, or change fuse.nodeSelector",
             )
         return self._find(name)
-
-    async def _candidates(self, keys: Sequence[Key]) -> list[Candidate]:
-        nodes = self._world.nodes.all()
-        wanted = [wanted_of(runtime) for key in keys if (runtime := self._runtime(key)) is not None]
-        shares = await self._shares(keys)
-        workers = [
-            record.order.node
-            for record in self._world.roles.all()
-            if record.order.kind == "worker" and (record.order.namespace, record.order.dataset) in keys
-        ]
-        users = [use.node for use in self._world.uses.all()]
-        return [
-            Candidate(
-                fact.name,
-                is_ready=fact.is_ready,
-                is_allowed=all(may_mount(fact, each) for each in wanted),
-                workers=workers.count(fact.name),
-                cached_share=shares.get(fact.name, 0.0),
-                users=users.count(fact.name),
-            )
-            for fact in node_facts(nodes, (), {})
-        ]
-
-    def _runtime(self, key: Key) -> Runtime | None:
-        records, _ = self._world.store.select(Selection(RUNTIMES, key[0]))
-        return next(
-            (cast("Runtime", each.thing()) for each in records if each.reference.name == key[1]), None
-        )
-
-    async def _shares(self, keys: Sequence[Key]) -> Mapping[str, float]:
-        """How much of all that is cached of the datasets is on each node."""
-        statuses = await asyncio.gather(*(self._status(key) for key in keys))
-        cached: dict[str, int] = {}
-        for status in statuses:
-            for node, held in cached_by_node(status).items():
-                cached[node] = cached.get(node, 0) + held
-        total = sum(cached.values())
-        return {node: held / total for node, held in cached.items()} if total else {}
-
-    async def _status(self, key: Key) -> Mapping[str, Any] | None:
-        try:
-            async with asyncio.timeout(_ANSWER_S), await self._masters.client("/".join(key)) as client:
-                return await client.status()
-        except (HeadraceError, TimeoutError, OSError):
-            return None
 
 
 def check_paths(wished: Iterable[messages.RunDataset]) -> None:

@@ -31,7 +31,8 @@ _LOOK_S = 0.5
 class Use:
     """One user on one node. Its processes have `id` in their mark. Without a process it lasts until it is ended.
 
-    `paths` is where each of the datasets appears; empty for one that is used where it is mounted.
+    `paths` is where each of the datasets appears; empty for one that is used where it is mounted. At `folders`
+    other things appear.
     """
 
     id: str
@@ -39,8 +40,14 @@ class Use:
     node: str
     datasets: tuple[Dataset, ...]
     paths: tuple[str, ...]
+    folders: tuple[str, ...] = ()
     pid: int = 0
     started_ticks: int = 0
+
+    @property
+    def mountpoints(self) -> tuple[Path, ...]:
+        """Where there must be folders."""
+        return tuple(Path(path) for path in (*self.paths, *self.folders) if path)
 
     @property
     def user(self) -> str:
@@ -77,8 +84,8 @@ class Uses:
         """Writes it down and makes the folders at its paths. Raises `ConfigError` or `RefusedError` for those."""
         self._write(use)
         try:
-            for path in filter(None, use.paths):
-                self._folders.stand(Path(path))
+            for path in use.mountpoints:
+                self._folders.stand(path)
         except BaseException:
             self.end(use.id)
             raise
@@ -90,9 +97,9 @@ class Uses:
         use = self._uses.pop(use_id, None)
         if use is None:
             return
-        needed = [Path(path) for other in self._uses.values() for path in other.paths if path]
-        for path in filter(None, use.paths):
-            self._folders.unstand(Path(path), needed)
+        needed = [path for other in self._uses.values() for path in other.mountpoints]
+        for path in use.mountpoints:
+            self._folders.unstand(path, needed)
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM facts WHERE name = ?", (f"{_PREFIX}{use_id}",))
         self._on_change(use.datasets)
@@ -137,4 +144,5 @@ def read_uses(database: Database) -> list[Use]:
 
 def _use(content: dict[str, Any]) -> Use:
     datasets = tuple((namespace, name) for namespace, name in content.pop("datasets"))
-    return Use(**{**content, "datasets": datasets, "paths": tuple(content["paths"])})
+    lists = {name: tuple(content[name]) for name in ("paths", "folders")}
+    return Use(**{**content, "datasets": datasets, **lists})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from headrace.api.ignored import IgnoredField
 from headrace.api.kinds import Operation
 from headrace.api.operations import OperationPhase, OperationStatus
 from headrace.plan.orders import Job, Surroundings
@@ -25,7 +26,9 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """The work that a backend does for one run of an operation. `faults` are files that went wrong."""
+    """The work that a backend does for one run of an operation. `faults` are files that went wrong; `exit_code` is that
+    of a program which has ended.
+    """
 
     run: str
     state: JobState
@@ -41,6 +44,7 @@ class JobFacts:
     node: str | None = None
     bytes_per_second: float | None = None
     left_s: float | None = None
+    exit_code: int | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -51,12 +55,16 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class OperationScene:
-    """An operation with its last status, what it refers to, what it runs after, and what is done for it."""
+    """An operation with its last status, what it refers to, what it runs after, and what is done for it.
+
+    `ignored` are fields without effect on this backend alone.
+    """
 
     operation: Operation
     surroundings: Surroundings
     predecessor: Operation | None = None
     job: JobFacts | None = None
+    ignored: tuple[IgnoredField, ...] = ()
 
     @property
     def before(self) -> OperationStatus:

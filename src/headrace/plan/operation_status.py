@@ -8,6 +8,7 @@ from typing import Any
 
 from headrace.api.conditions import OperationConditionType
 from headrace.api.databackup import LOCATION_NODE, LOCATION_PATH, DataBackup
+from headrace.api.dataprocess import DataProcess
 from headrace.api.formats import RUN_AGAIN, UNFINISHED, format_bytes, format_duration, format_percentage
 from headrace.api.ignored import ignored_fields
 from headrace.api.kinds import kind_of
@@ -59,7 +60,7 @@ def _facts(scene: OperationScene, before: OperationStatus, state: Standing) -> M
         facts[OperationConditionType.COMPLETE] = Fact("True", f"{kind}Complete", _complete_text(state.job))
     elif OperationConditionType.COMPLETE in said and state.phase is not OperationPhase.COMPLETE:
         facts[OperationConditionType.COMPLETE] = Fact("False", "RunAgain", "It runs again.")
-    ignored = ignored_fact(ignored_fields(scene.operation))
+    ignored = ignored_fact((*ignored_fields(scene.operation), *scene.ignored))
     if ignored.status == "True" or OperationConditionType.FIELDS_IGNORED in said:
         facts[OperationConditionType.FIELDS_IGNORED] = ignored
     return facts
@@ -87,6 +88,10 @@ def _infos(scene: OperationScene, before: OperationStatus, state: Standing) -> d
         infos["Rate"] = f"{format_bytes(int(job.bytes_per_second))}/s"
     if job.left_s is not None:
         infos["Left"] = format_duration(timedelta(seconds=round(job.left_s)))
+    if job.exit_code is not None:
+        infos["ExitCode"] = str(job.exit_code)
+    if isinstance(scene.operation, DataProcess) and job.node:
+        infos["Node"] = job.node
     if isinstance(scene.operation, DataBackup):
         infos |= {LOCATION_PATH: scene.operation.spec.backup_path or "", LOCATION_NODE: job.node or "NA"}
     return infos

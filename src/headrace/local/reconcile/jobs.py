@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.errors import HeadraceError
+from headrace.local.reconcile.candidates import Candidates
 from headrace.local.reconcile.masters import Masters
 from headrace.local.reconcile.work.backups import BackupWork
 from headrace.local.reconcile.work.copies import CopyWork
 from headrace.local.reconcile.work.desk import Note, Notes, Task, Work, moment
+from headrace.local.reconcile.work.following import Follower
 from headrace.local.reconcile.work.loads import LoadWork
 from headrace.local.reconcile.work.processes import ProcessWork
 from headrace.local.world import World
@@ -38,7 +40,7 @@ class Jobs:
             "load": LoadWork(masters),
             "backup": BackupWork(masters),
             "copy": CopyWork(world, masters),
-            "process": ProcessWork(),
+            "process": ProcessWork(world, self._notes, Candidates(world, masters), Follower(world)),
         }
 
     async def facts(self, uid: str) -> JobFacts | None:
@@ -47,7 +49,7 @@ class Jobs:
         if note is None:
             return None
         if note.fault:
-            return note.facts(JobState.FAILED, message=note.fault)
+            return note.facts(JobState.FAILED, message=note.fault, exit_code=note.details.get("exit_code"))
         if uid in self._starting:
             return note.facts(JobState.STARTING)
         return await self._works[note.kind].facts(uid, note)

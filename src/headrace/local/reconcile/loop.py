@@ -155,7 +155,8 @@ class DatasetReconciler:
 
     def _note_ends(self, key: Key, now: datetime) -> None:
         for record in self._world.roles.all():
-            if (record.order.namespace, record.order.dataset) == key and record.state == "ended":
+            is_own = (record.order.namespace, record.order.dataset) == key and record.order.kind != "job"
+            if is_own and record.state == "ended":
                 self._troubles.note_end(record, now)
 
     def _hands(self, scene: Scene, places: DatasetPlaces, nodes: Sequence[VirtualNode]) -> Hands:

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
+from headrace.api.dataprocess import DataProcess
 from headrace.api.dataset import Dataset
+from headrace.api.ignored import IgnoredField
 from headrace.api.kinds import Operation, Runtime
 from headrace.local.reconcile.jobs import Jobs
 from headrace.local.reconcile.saying import say
 from headrace.local.reconcile.scene import RUNTIMES, Scene, title_of
+from headrace.local.reconcile.work.containers import ignored_here
 from headrace.local.reconcile.work.desk import Task
 from headrace.local.records import Record
 from headrace.local.writing import Writer
@@ -48,7 +51,9 @@ async def plan_operations(
         operation = cast("Operation", record.thing())
         job = await jobs.facts(record.uid)
         predecessor = _predecessor(operation, scene)
-        plan = plan_operation(OperationScene(operation, surroundings, predecessor, job), now)
+        plan = plan_operation(
+            OperationScene(operation, surroundings, predecessor, job, _ignored(operation)), now
+        )
         planned.append(PlannedOperation(record, plan))
     return planned
 
@@ -62,6 +67,11 @@ async def take(planned: PlannedOperation, scene: Scene, jobs: Jobs) -> None:
         jobs.start(Task(planned.record, scene, planned.plan.run), planned.plan.start)
     elif not planned.plan.finalizers:
         await jobs.forget(uid)
+
+
+def _ignored(operation: Operation) -> tuple[IgnoredField, ...]:
+    """What this backend cannot follow, beside what no backend does."""
+    return ignored_here(operation) if isinstance(operation, DataProcess) else ()
 
 
 def _surroundings(scene: Scene, observed: Observed) -> Surroundings:

@@ -23,6 +23,7 @@ from headrace.local.reconcile.rendering import master_url
 from headrace.local.reconcile.scene import Scene, title_of
 from headrace.local.reconcile.secret_values import secret_content
 from headrace.local.reconcile.work.desk import Note, Task
+from headrace.local.reconcile.work.following import role_of
 from headrace.local.roles import RoleOrder, RoleRecord
 from headrace.plan.operation_scene import JobFacts, JobState
 from headrace.plan.orders import CopyJob, CopyPlace
@@ -48,7 +49,7 @@ class CopyWork:
 
     async def begin(self, task: Task, job: CopyJob, note: Note) -> Note:
         """Starts the process of a run, unless it runs already."""
-        role = _role_of(task)
+        role = role_of(task.record)
         present = self.world.roles.get(role)
         if present is None or present.state != "running":
             if present is not None and present.order.version != task.run:
@@ -144,12 +145,6 @@ class CopyWork:
             self.world.roles.start(order, node.prefix)
         except OSError as error:
             raise EngineError.of(f"the process of {role} cannot be started: {error.strerror}") from None
-
-
-def _role_of(task: Task) -> str:
-    """What the process is called among all roles."""
-    reference = task.record.reference
-    return f"{reference.namespace}.{reference.kind.lower()}.{task.record.uid}"
 
 
 def _storage(task: Task, place: CopyPlace, secret_file: Path) -> dict[str, Any]:

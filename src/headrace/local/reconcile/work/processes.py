@@ -1,30 +1,163 @@
-"""Programs that are run on a dataset."""
+"""Programs that are run on a dataset: on the node that is best for it, with the dataset at the path that they want."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+import os
+from dataclasses import dataclass, replace
 
-from headrace.errors import UnsupportedError
-from headrace.local.reconcile.work.desk import Note, Task
-from headrace.plan.operation_scene import JobFacts
+from headrace.api.times import parse_time
+from headrace.errors import DeadlineError, MissingFileError, UnsupportedError
+from headrace.local.errand import ErrandState
+from headrace.local.nodes import VirtualNode
+from headrace.local.reconcile.candidates import Candidates
+from headrace.local.reconcile.mounted import is_mounted
+from headrace.local.reconcile.places import places_of
+from headrace.local.reconcile.work.containers import Pod, pod_of
+from headrace.local.reconcile.work.desk import Note, Notes, Task, moment
+from headrace.local.reconcile.work.following import Follower, role_of
+from headrace.local.reconcile.work.furnishing import Furnisher
+from headrace.local.reconciler import Dataset
+from headrace.local.uses import Use
+from headrace.local.world import World
+from headrace.plan.choosing import choose_node
+from headrace.plan.operation_scene import JobFacts, JobState
 from headrace.plan.orders import ProcessJob
+
+_LOOK_S = 0.2
+_MOUNTED_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessWork:
-    """The work of DataProcesses."""
+    """The work of DataProcesses. One process a run; a run that has begun never begins again."""
 
-    async def begin(self, task: Task, job: ProcessJob, note: Note) -> Note:  # noqa: ARG002
-        """Says that it cannot be done."""
-        raise UnsupportedError.of("the local backend cannot do this kind of operation yet")
+    world: World
+    notes: Notes
+    candidates: Candidates
+    follower: Follower
 
-    async def facts(self, uid: str, note: Note) -> JobFacts | None:  # noqa: ARG002
-        """There is none."""
-        return None
+    async def begin(self, task: Task, job: ProcessJob, note: Note) -> Note:
+        """Takes a node, has the dataset mounted there, and starts the process."""
+        if os.geteuid() != 0:
+            raise UnsupportedError.of("only root can put files at the mountPath of one program")
+        pod = pod_of(job.program)
+        namespace, _, name = job.cluster.partition("/")
+        key = (namespace, name)
+        role = role_of(task.record)
+        node = await self._node(role, key, pod)
+        begun = note.with_details(role=role, node=node.name)
+        self.notes.write(task.record.uid, begun)
+        furnisher = Furnisher(
+            task=task,
+            job=job,
+            pod=pod,
+            node=node,
+            mountpoint=places_of(self.world.places, job.cluster).mountpoint(node),
+            folder=self.follower.folder(task.record.uid),
+            environment=self.world.environment,
+        )
+        self._use(task, role, node, key, furnisher)
+        try:
+            await self._mounted(key, node)
+            errand = await asyncio.to_thread(furnisher.errand)
+            await self.follower.start(task.record, job.cluster, node, errand)
+        except BaseException:
+            if self.follower.standing(task.record.uid, role, note.run) is None:
+                self.world.uses.end(role)
+            raise
+        return begun
+
+    async def facts(self, uid: str, note: Note) -> JobFacts | None:
+        """Where the process stands."""
+        node = note.details.get("node")
+        if note.ended:
+            return note.facts(JobState.COMPLETE, node=node, exit_code=0)
+        role = note.details.get("role")
+        standing = self.follower.standing(uid, role, note.run) if role else None
+        if role is None or standing is None:
+            return None
+        if standing.is_running:
+            return note.facts(JobState.RUNNING, node=node)
+        await self.follower.end_leftovers(role)
+        self.world.uses.end(role)
+        facts = self._closed(uid, note, role, standing.state)
+        # What was made for it, values of Secrets among it, goes with it; its log stays.
+        await self.follower.clear(uid)
+        return facts
+
+    def _closed(self, uid: str, note: Note, role: str, state: ErrandState | None) -> JobFacts:
+        """Writes down how it ended."""
+        if state is None or state.state == "running":
+            return self._kept(uid, note.failed("its process was killed"), None)
+        closed = replace(note, ended=state.ended or moment())
+        if state.exit_code:
+            why = f"{state.message} (headrace logs {_title(role)} shows more)"
+            closed = replace(closed, fault=why)
+        return self._kept(uid, closed, state.exit_code)
 
     async def cancel(self, uid: str, note: Note) -> bool:  # noqa: ARG002
-        """There is none."""
+        """Ends the process with all that it started."""
+        role = note.details.get("role")
+        if role is not None:
+            await self.follower.stop(role)
+            self.world.uses.end(role)
         return True
 
     async def forget(self, uid: str, note: Note) -> None:
-        """There is none."""
+        """Takes away its files and its log."""
+        role = note.details.get("role")
+        await self.follower.forget(uid, role)
+        if role is not None:
+            self.world.uses.end(role)
+
+    def _kept(self, uid: str, note: Note, code: int | None) -> JobFacts:
+        kept = note.with_details(exit_code=code)
+        self.notes.write(uid, kept)
+        state = JobState.FAILED if kept.fault else JobState.COMPLETE
+        return kept.facts(
+            state,
+            ended_at=parse_time(kept.ended),
+            message=kept.fault,
+            node=kept.details.get("node"),
+            exit_code=code,
+        )
+
+    async def _node(self, role: str, key: Dataset, pod: Pod) -> VirtualNode:
+        """Where it runs: where it was before a supervisor died, or the best node that it allows."""
+        before = self.world.uses.get(role)
+        candidates = await self.candidates.all((key,), pod.labels)
+        wished = before.node if before else pod.node
+        name = choose_node(each for each in candidates if wished in (None, each.name))
+        node = next((each for each in self.world.nodes.all() if each.name == name), None)
+        if node is None:
+            raise MissingFileError.of(
+                "no node fits: nodeName, nodeSelector, or the fuse part of the runtime excludes all that are ready"
+            )
+        return node
+
+    def _use(self, task: Task, role: str, node: VirtualNode, key: Dataset, furnisher: Furnisher) -> None:
+        reference = task.record.reference
+        self.world.uses.begin(
+            Use(
+                id=role,
+                title=f"{reference.kind} {reference.namespace}/{reference.name}",
+                node=node.name,
+                datasets=(key,),
+                paths=(furnisher.job.mount_path,),
+                folders=furnisher.folders,
+            )
+        )
+
+    async def _mounted(self, key: Dataset, node: VirtualNode) -> None:
+        deadline = asyncio.get_running_loop().time() + _MOUNTED_S
+        while not await is_mounted(self.world, key, node):
+            if asyncio.get_running_loop().time() >= deadline:
+                raise DeadlineError.of(f"dataset {'/'.join(key)} does not come to be mounted on {node.name}")
+            await asyncio.sleep(_LOOK_S)
+
+
+def _title(role: str) -> str:
+    """`dataprocess/NAME`, and its namespace where it is not the usual one."""
+    _, namespace, kind, name = role.split(".", 3)
+    return f"{kind}/{name}" + ("" if namespace == "default" else f" -n {namespace}")

@@ -1,0 +1,79 @@
+"""The nodes as a program sees them that is to read datasets: who holds the data, who is there already."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from headrace.api.kinds import Runtime
+from headrace.errors import HeadraceError
+from headrace.local.reconcile.masters import Masters
+from headrace.local.reconcile.scene import RUNTIMES
+from headrace.local.reconcile.seeing import cached_by_node, node_facts
+from headrace.local.reconciler import Dataset
+from headrace.local.store import Selection
+from headrace.local.world import World
+from headrace.plan.choosing import Candidate
+from headrace.plan.mounting import may_mount
+from headrace.plan.runtimes import Wanted, wanted_of
+from headrace.plan.selectors import fits_labels
+
+_ANSWER_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What is asked for the nodes of one backend."""
+
+    world: World
+    masters: Masters
+
+    async def all(self, keys: Sequence[Dataset], labels: Mapping[str, str] | None = None) -> list[Candidate]:
+        """All nodes, for a program that reads these datasets and wants nodes with these labels."""
+        wanted = await asyncio.to_thread(self._wanted, keys)
+        shares = await self._shares(keys)
+        workers = [
+            record.order.node
+            for record in self.world.roles.all()
+            if record.order.kind == "worker" and (record.order.namespace, record.order.dataset) in keys
+        ]
+        users = [use.node for use in self.world.uses.all()]
+        return [
+            Candidate(
+                fact.name,
+                is_ready=fact.is_ready,
+                is_allowed=fits_labels(fact, labels or {}) and all(may_mount(fact, each) for each in wanted),
+                workers=workers.count(fact.name),
+                cached_share=shares.get(fact.name, 0.0),
+                users=users.count(fact.name),
+            )
+            for fact in node_facts(self.world.nodes.all(), (), {})
+        ]
+
+    def _wanted(self, keys: Sequence[Dataset]) -> list[Wanted]:
+        """What the runtimes of the datasets say of mounts."""
+        records, _ = self.world.store.select(Selection(RUNTIMES))
+        return [
+            wanted_of(cast("Runtime", record.thing()))
+            for record in records
+            if (record.reference.namespace, record.reference.name) in keys
+        ]
+
+    async def _shares(self, keys: Sequence[Dataset]) -> Mapping[str, float]:
+        """How much of all that is cached of the datasets is on each node."""
+        statuses = await asyncio.gather(*(self._status(key) for key in keys))
+        cached: dict[str, int] = {}
+        for status in statuses:
+            for node, held in cached_by_node(status).items():
+                cached[node] = cached.get(node, 0) + held
+        total = sum(cached.values())
+        return {node: held / total for node, held in cached.items()} if total else {}
+
+    async def _status(self, key: Dataset) -> Mapping[str, Any] | None:
+        try:
+            async with asyncio.timeout(_ANSWER_S), await self.masters.client("/".join(key)) as client:
+                return await client.status()
+        except (HeadraceError, TimeoutError, OSError):
+            return None

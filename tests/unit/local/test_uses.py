@@ -1,0 +1,108 @@
+"""Who uses datasets: written down, followed, and what was made for it taken away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.engine.registry import started_ticks
+from headrace.errors import ConfigError
+from headrace.local.database import Database
+from headrace.local.folders import Folders
+from headrace.local.reconciler import Dataset
+from headrace.local.uses import Use, Uses, read_uses
+
+KEY = ("default", "imagenet")
+DEADLINE_S = 30.0
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database(tmp_path / "objects.db")
+    yield database
+    database.close()
+
+
+def uses_of(database: Database, changed: list[Dataset] | None = None) -> Uses:
+    def on_change(datasets: Iterable[Dataset]) -> None:
+        if changed is not None:
+            changed.extend(datasets)
+
+    return Uses(database, Folders(database), on_change)
+
+
+def use(name: str, *paths: Path | str, **fields: int) -> Use:
+    datasets = tuple(KEY for _ in paths)
+    return Use(name, f"program {name}", "node-1", datasets, tuple(map(str, paths)), **fields)
+
+
+def test_the_next_one_knows_them(database: Database) -> None:
+    changed: list[Dataset] = []
+    first = use("a", "", pid=5, started_ticks=6)
+    uses_of(database, changed).begin(first)
+    again = uses_of(database)
+    assert (again.all(), list(again.of(KEY)), changed) == ([first], [first], [KEY])
+    assert first.user == "program a (process 5)"
+    again.end("a")
+    assert read_uses(database) == []
+
+
+def test_folders_are_made_for_a_use_and_go_with_the_last_that_needs_them(
+    database: Database, tmp_path: Path
+) -> None:
+    uses, there = uses_of(database), tmp_path / "there"
+    there.mkdir()
+    uses.begin(use("a", there / "new" / "one"))
+    uses.begin(use("b", there / "new"))
+    uses.begin(use("c", there))
+    uses.end("a")
+    assert (there / "new").is_dir()
+    assert not (there / "new" / "one").exists()
+    uses.end("b")
+    uses.end("c")
+    assert list(there.iterdir()) == []
+
+
+def test_what_somebody_put_into_a_folder_stays(database: Database, tmp_path: Path) -> None:
+    uses, path = uses_of(database), tmp_path / "new"
+    uses.begin(use("a", path))
+    (path / "kept").write_text("x")
+    uses.end("a")
+    assert (path / "kept").read_text() == "x"
+
+
+def test_a_use_whose_path_cannot_be_had_is_none(database: Database, tmp_path: Path) -> None:
+    uses, file = uses_of(database), tmp_path / "file"
+    file.write_text("x")
+    for path in (file, file / "below"):
+        with pytest.raises(ConfigError):
+            uses.begin(use("a", tmp_path / "made" / "for", path))
+    assert (uses.all(), (tmp_path / "made").exists()) == ([], False)
+
+
+def test_a_use_ends_with_its_process_and_one_without_goes_on(database: Database) -> None:
+    changed: list[Dataset] = []
+    uses = uses_of(database, changed)
+
+    async def follow() -> None:
+        with subprocess.Popen(["sleep", "4326"]) as process:
+            uses.begin(use("a", "", pid=process.pid, started_ticks=started_ticks(process.pid) or 0))
+            uses.begin(use("b", ""))
+            following = asyncio.create_task(uses.follow())
+            process.kill()
+            process.wait()
+            async with asyncio.timeout(DEADLINE_S):
+                while len(uses.all()) > 1:
+                    await asyncio.sleep(0.05)
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
+
+    asyncio.run(follow())
+    assert [each.id for each in uses.all()] == ["b"]
+    assert changed == [KEY] * 3
