@@ -11,11 +11,12 @@ import typer
 
 from headrace.cli import printer, roles, words
 from headrace.cli.worker import limits_of
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, HeadraceError
 from headrace.roles.datasets import resolve_origins
 from headrace.roles.launch import become_role
 from headrace.roles.messages import CopyOrders
 from headrace.roles.places import host_name
+from headrace.roles.progress import ProgressFile
 from headrace.settings.copying import CopyConfig
 from headrace.settings.engine import EngineConfig, Limits, TransferConfig
 from headrace.settings.environment import Environment
@@ -69,7 +70,12 @@ def run(
         token_file=token_file,
         log_format=log_format,
     )
-    orders = copy_orders(settings, environment)
+    try:
+        orders = copy_orders(settings, environment)
+    except HeadraceError as error:
+        # Whoever started this process looks at the file alone.
+        ProgressFile(settings.progress_file).fail(error.message)
+        raise
     become_role("copy", orders.state_directory.name, orders, environment)
 
 

@@ -66,10 +66,8 @@ class CopyWork:
         if record is None or record.order.version != note.run:
             return None
         progress = await asyncio.to_thread(read_progress, self._progress(uid, note.run))
-        if progress is not None and progress.state != "running":
-            return _ended(note, progress)
-        if record.state == "running":
-            return _running(note, progress)
+        if record.state == "running" or (progress is not None and progress.state != "running"):
+            return facts_of(note, progress)
         return _lost(note, record)
 
     async def cancel(self, uid: str, note: Note) -> bool:  # noqa: ARG002
@@ -164,22 +162,18 @@ def _datasets(scene: Scene) -> dict[str, Dataset]:
     return {title_of(record): cast("Dataset", record.thing()) for record in scene.of("Dataset")}
 
 
-def _running(note: Note, progress: CopyProgress | None) -> JobFacts:
+def facts_of(note: Note, progress: CopyProgress | None) -> JobFacts:
+    """How far the work is by what its process said last. One that counted its files has its faults among them."""
     if progress is None:
         return note.facts(JobState.STARTING)
-    return note.facts(
-        JobState.RUNNING,
-        **_counts(progress),
-        bytes_per_second=progress.bytes_per_second,
-        left_s=progress.left_s,
-    )
-
-
-def _ended(note: Note, progress: CopyProgress) -> JobFacts:
-    """One that counted its files has its faults among them; one that did not could not begin."""
-    counted = progress.state != "failed" or progress.total_files > 0
-    state = JobState.COMPLETE if counted and progress.state != "cancelled" else JobState.FAILED
-    return note.facts(state, ended_at=progress.ended_at, message=progress.message, **_counts(progress))
+    counts = _counts(progress)
+    if progress.state == "running":
+        return note.facts(
+            JobState.RUNNING, **counts, bytes_per_second=progress.bytes_per_second, left_s=progress.left_s
+        )
+    could_begin = progress.state == "done" or progress.total_files > 0
+    ended = JobState.COMPLETE if could_begin and progress.state != "cancelled" else JobState.FAILED
+    return note.facts(ended, ended_at=progress.ended_at, message=progress.message, **counts)
 
 
 def _counts(progress: CopyProgress) -> dict[str, int]:
