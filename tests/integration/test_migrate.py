@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from headrace.local.client import LocalClient
+from headrace.local.places import Places
 from headrace.netns.namespaces import can_make_namespaces
 from headrace.testing.buckets import put_object
 from headrace.testing.network import LoopbackLink
@@ -99,7 +101,8 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     (folder / "run").mkdir(mode=0o700)
     own = {"HEADRACE_STATE_DIR": str(folder / "state"), "HEADRACE_RUNTIME_DIR": str(folder / "run")}
     shell = Shell(folder, own)
-    shell.must("up", "--nodes", "1")
+    link = ("--link", "100Mbit") if can_make_namespaces() else ()
+    shell.must("up", "--nodes", "1", *link)
     try:
         yield shell
     finally:
@@ -230,6 +233,58 @@ def test_what_cannot_be_copied_is_told_in_the_status(
     assert "bucket missing does not exist" in failed["message"], failed
 
 
+def begun(shell: Shell, storage: S3Server, folder: Path, name: str) -> int:
+    """The process of a copy of 64 MiB once a part of it has arrived; the node's link makes it last for seconds."""
+    source = folder / "incoming"
+    source.mkdir()
+    (source / "large").write_bytes(os.urandom(64 * MIB))
+    os.utime(source / "large", (1_700_000_000, 1_700_000_000))
+    before = storage.requests()["UploadPart"]
+    apply(shell, MIGRATE.format(name=name, source=local(source), target=DATASET % f", path: /{name}"), folder)
+    role = f"operation.default.datamigrate.{name}"
+    eventually(lambda: role in processes(shell), f"the process of {name} starts", shell)
+    eventually(lambda: storage.requests()["UploadPart"] > before, "a part arrives")
+    return processes(shell)[role]
+
+
+def processes(shell: Shell) -> dict[str, int]:
+    """Numbers of the roles that run. Asked for without a command, which takes longer to start than a part to arrive."""
+    client = LocalClient(Places(Path(shell.environment["HEADRACE_STATE_DIR"]) / "local"))
+    return {line.id: line.pid for line in client.status().roles if line.state == "running" and line.pid}
+
+
+def test_a_deleted_copy_leaves_neither_an_upload_nor_half_a_file(
+    backend: Shell, storage: S3Server, tmp_path: Path
+) -> None:
+    process = begun(backend, storage, tmp_path, "gone")
+    os.kill(process, signal.SIGSTOP)
+    backend.must("delete", "datamigrate", "gone", "--no-wait")
+    eventually(lambda: is_told_to_end(process), "the supervisor cancels it")
+    os.kill(process, signal.SIGCONT)
+    backend.must("wait", "--for=delete", "datamigrate/gone", "--timeout", "90s")
+    uploads = storage.client().request("GET", "/data", query={"uploads": ""})
+    assert b"<UploadId>" not in uploads.body, uploads.body
+    # On a slow machine it may have been done before it was told.
+    assert objects(storage, "data", "train/gone/") in ({}, tree_of(tmp_path / "incoming"))
+
+
+def is_told_to_end(process: int) -> bool:
+    """Whether SIGTERM waits for a process that is stopped."""
+    status = Path(f"/proc/{process}/status").read_text()
+    waiting = next(line for line in status.splitlines() if line.startswith("ShdPnd:"))
+    return bool(int(waiting.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def test_a_killed_copy_of_a_migration_goes_on(backend: Shell, storage: S3Server, tmp_path: Path) -> None:
+    before = storage.requests()["UploadPart"]
+    os.kill(begun(backend, storage, tmp_path, "killed"), signal.SIGKILL)
+    backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "datamigrate/killed", "--timeout", "90s")
+    assert objects(storage, "data", "train/killed/") == tree_of(tmp_path / "incoming")
+    # 4 parts; the one that was on its way may be sent twice.
+    assert storage.requests()["UploadPart"] - before <= 5
+    backend.must("delete", "datamigrate", "killed")
+
+
 def test_a_copy_that_is_killed_goes_on_and_sends_nothing_twice(
     shell: Shell, slow_bucket: Bucket, tmp_path: Path
 ) -> None:
@@ -274,8 +329,10 @@ def copy_words(shell: Shell, source: Path, bucket: Bucket, tmp_path: Path) -> li
     return [sys.executable, "-m", "headrace.cli.main", "copy", "--config", str(file)]
 
 
-def eventually(what: Callable[[], bool], wanted: str) -> None:
+def eventually(what: Callable[[], bool], wanted: str, shell: Shell | None = None) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not what():
-        assert time.monotonic() < deadline, f"in vain: {wanted}"
+        if time.monotonic() > deadline:
+            told = shell.run("describe", "datamigrate").talk + shell.run("events").talk if shell else ""
+            raise AssertionError(f"in vain: {wanted}\n{told}")
         time.sleep(0.02)

@@ -193,10 +193,11 @@ fn settled(name: &str) -> String {
     let mut below = PathBuf::new();
     loop {
         if let Ok(real) = above.canonicalize() {
-            return format!("local://{}", real.join(below).display());
+            let whole = if below.as_os_str().is_empty() { real } else { real.join(below) };
+            return format!("local://{}", whole.display());
         }
         let (Some(parent), Some(last)) = (above.parent(), above.file_name()) else { return name.to_owned() };
-        below = Path::new(last).join(below);
+        below = if below.as_os_str().is_empty() { last.into() } else { Path::new(last).join(below) };
         above = parent;
     }
 }
