@@ -19,6 +19,7 @@ from headrace.cli.main import application
 from headrace.control.metrics import FAMILIES, Family
 from headrace.engine import native
 from headrace.exits import ExitCode, known_kinds
+from headrace.plan import said
 from headrace.plan.reasons import MEANINGS, Meaning, Reason
 from headrace.settings import origin_options as options
 from headrace.settings.environment import HEADRACE_VARIABLES
@@ -242,10 +243,25 @@ def reasons_page() -> str:
         "Whatever a Dataset, a runtime or an operation waits for has exactly one reason. It stands in the condition "
         "`Ready` (status False) of a dataset that cannot be read, in `Degraded` of one that can be read although "
         "something is wrong, in `Terminating` of one that cannot be deleted yet, and in `Waiting` or `Failed` of an "
-        "operation; the message says on what, and events carry the same words. A dataset that waits for longer than "
+        "operation; the message says on what, and events carry the same words. `CacheOvercommitted` is a warning beside "
+        "them, of quotas for which there is no room. A dataset that waits for longer than "
         "the reason allows is Failed, and recovers by itself once the cause is gone.",
         table(("reason", "meaning", "what to do", "fails after"), rows),
     ]
+    return page(parts)
+
+
+def conditions_page() -> str:
+    """What each condition says."""
+    parts = [
+        "# Conditions",
+        "What is true of an object now stands in `status.conditions`, one condition a type. One appears once it "
+        "was so for the first time; `lastTransitionTime` says since when it is as it is. Reasons of waits: "
+        "[reasons.md](reasons.md).",
+    ]
+    for kinds, meanings in said.MEANINGS.items():
+        rows = [(f"`{each}`", meaning) for each, meaning in meanings.items()]
+        parts += [f"## {kinds}", table(("type", "True says"), rows)]
     return page(parts)
 
 
@@ -278,6 +294,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "exit-codes.md": exit_codes_page,
     "metrics.md": metrics_page,
     "reasons.md": reasons_page,
+    "conditions.md": conditions_page,
     "api.md": lambda: page(api_pages.reference()),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -141,7 +142,7 @@ def backend() -> Iterator[Backend]:
         "HEADRACE_RUNTIME_DIR": str(folder / "home" / "run"),
     }
     shell = Shell(folder / "home", own)
-    shell.must("up", "--nodes", "2")
+    shell.must("up", "--nodes", "2", "--isolated", "--node-taint", "node-2:only=named:NoSchedule")
     try:
         found = Backend(shell, folder)
         found.declare("imagenet")
@@ -172,7 +173,7 @@ def lives(pid: int) -> bool:
 
 def test_a_program_gets_its_words_folder_input_and_files_and_its_exit_code_is_told(backend: Backend) -> None:
     target = backend.folder / "not" / "there"
-    words = ["a b", "\"c\" 'd' $(e) `f`", "", "--dataset=x", "\\n"]
+    words = ["a b", "\"c\" 'd' $(e) `f`", "", "--dataset=x", "--", "\\n"]
     script = (
         'pwd; cat; ls "$HEADRACE_DATASET_IMAGENET/train"; printf "%s|" "$@"; '
         f"cat {target}/train/a; echo $KEPT $HEADRACE_NODE $HEADRACE_NODE_ADDRESS; ip -o -4 address; exit 7"
@@ -254,6 +255,10 @@ def test_a_process_runs_once_though_the_supervisor_is_killed_and_shows_no_secret
     script = f'echo begun >> {backend.folder}/written/begun; ls {backend.folder}/seen; printf %s "$TOKEN" | wc -c; '
     script += f"while [ ! -e {backend.folder}/written/go ]; do sleep 0.1; done; echo done"
     backend.apply(PROCESS.format(name="once", folder=backend.folder, more="", policy="Never", source=script))
+    for _ in range(2):
+        time.sleep(random.uniform(0, 1))
+        backend.kill_supervisor()
+        backend.shell.must("up")
     eventually((out / "begun").exists, lambda: backend.status("once"))
     commands = [
         path.read_bytes()

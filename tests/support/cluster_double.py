@@ -92,7 +92,9 @@ class DoubleWorker:
 
 
 class DoubleLister:
-    """Each refresh writes a snapshot; a file `unreachable` beside the state folder makes it fail."""
+    """Each refresh writes a snapshot; a file `unreachable` beside the state folder makes it fail. A start goes on then
+    with the last snapshot, if there is one.
+    """
 
     opened: list[DoubleLister]
 
@@ -105,7 +107,11 @@ class DoubleLister:
         self.jobs: list[StepJob] = []
         self.closed = False
         self.opened.append(self)
-        self.refresh()
+        try:
+            self.refresh()
+        except OriginUnreachableError:
+            if not _versions(self.state):
+                raise
 
     @classmethod
     def open(cls, config_json: str) -> DoubleLister:

@@ -47,7 +47,15 @@ spec:
       - {mediumtype: SSD, path: /var/lib/docker/jindo, quota: 180G, high: "0.99", low: "0.8"}
 """
 
-MYSECRET = SecretFacts(frozenset({"fs.oss.accessKeyId", "fs.oss.accessKeySecret"}), "d1")
+MYSECRET = SecretFacts({"fs.oss.accessKeyId": "i1", "fs.oss.accessKeySecret": "s1"})
+
+
+def mysecret(**digests: str) -> SecretFacts:
+    """The seeds' Secret with other values: `id`, `secret`, or keys that nobody uses."""
+    names = {"id": "fs.oss.accessKeyId", "secret": "fs.oss.accessKeySecret"}
+    return SecretFacts(
+        {**MYSECRET.digests, **{names.get(key, key): digest for key, digest in digests.items()}}
+    )
 
 
 def objects(text: str) -> tuple[Any, ...]:
@@ -86,6 +94,7 @@ class World:
         self.seen = Observed(nodes=nodes or gpu_nodes(4), secrets={"mysecret": MYSECRET})
         self.now = START
         self.data = DataFacts(files=1281167, size_bytes=154_264_490_567, snapshot_version=1)
+        self.largest_quota_bytes = 1 << 60
         self.broken: dict[str, tuple[str, str]] = {}
         self.settings: dict[str, Role] = {}
         self.plans: list[Plan] = []
@@ -155,7 +164,8 @@ class World:
             for facts in self.seen.roles
             if facts.role == "worker" and facts.id in self.settings
         ]
-        capacity = sum(folder.quota_bytes for role in ready for folder in role.cache)
+        quotas = (folder.quota_bytes for role in ready for folder in role.cache)
+        capacity = sum(min(quota, self.largest_quota_bytes) for quota in quotas)
         return dataclasses.replace(self.seen, data=dataclasses.replace(self.data, capacity_bytes=capacity))
 
     def _write(self, made: Plan) -> None:

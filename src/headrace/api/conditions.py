@@ -28,6 +28,7 @@ class DatasetConditionType(StrEnum):
     DEGRADED = "Degraded"
     TERMINATING = "Terminating"
     FIELDS_IGNORED = "FieldsIgnored"
+    CACHE_OVERCOMMITTED = "CacheOvercommitted"
 
 
 class DatasetReason(StrEnum):

@@ -112,13 +112,15 @@ def kind_of(thing: Object) -> Kind:
 
 
 def kinds_called(word: str) -> tuple[Kind, ...]:
-    """The kinds that a person means by `dataset`, `alluxio`, `pv`, or by a category such as `fluid`.
+    """The kinds that a person means by `dataset`, `alluxio`, `pv`, by a category such as `fluid`, or by `all`.
 
     Raises `ConfigError` with the nearest word.
     """
     asked = word.lower()
     found = tuple(kind for kind in KINDS.values() if asked in kind.words)
     found = found or tuple(kind for kind in KINDS.values() if asked in kind.categories)
+    if asked == "all":
+        found = tuple(kind for kind in KINDS.values() if not kind.is_core)
     if found:
         return found
     known = [each for kind in KINDS.values() for each in kind.words[:2]] + ["fluid"]

@@ -23,25 +23,45 @@ _GAP = 3
 _NARROWEST = 6
 
 
-def header(kind: Kind, *, wide: bool = False, with_namespace: bool = False) -> list[str]:
+def header(
+    kind: Kind, *, wide: bool = False, with_namespace: bool = False, with_labels: bool = False
+) -> list[str]:
     """The titles of the columns of a kind."""
-    titles = ["NAMESPACE"] if with_namespace and kind.namespaced else []
-    return [*titles, "NAME", *(column.title.upper() for column in _shown(kind, wide))]
+    first = ["NAMESPACE"] if with_namespace and kind.namespaced else []
+    last = ["LABELS"] if with_labels else []
+    return [*first, "NAME", *(column.title.upper() for column in _shown(kind, wide)), *last]
 
 
 def row(
-    thing: Object, now: datetime, *, wide: bool = False, with_namespace: bool = False, with_kind: bool = False
+    thing: Object,
+    now: datetime,
+    *,
+    wide: bool = False,
+    with_namespace: bool = False,
+    with_kind: bool = False,
+    with_labels: bool = False,
 ) -> list[str]:
     """The values of the columns of an object; empty where nothing is known."""
     kind = kind_of(thing)
     content = content_of(thing)
     name = f"{kind.prefix}/{thing.name}" if with_kind else thing.name
     cells = [thing.namespace or "default"] if with_namespace and kind.namespaced else []
-    return [*cells, name, *(_cell(column, content, now) for column in _shown(kind, wide))]
+    last = [labels_text(thing.metadata.labels)] if with_labels else []
+    return [*cells, name, *(_cell(column, content, now) for column in _shown(kind, wide)), *last]
+
+
+def labels_text(labels: Mapping[str, str]) -> str:
+    """The cell under LABELS."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or "<none>"
 
 
 def get_text(
-    things: Iterable[Object], now: datetime, *, wide: bool = False, with_namespace: bool = False
+    things: Iterable[Object],
+    now: datetime,
+    *,
+    wide: bool = False,
+    with_namespace: bool = False,
+    with_labels: bool = False,
 ) -> str:
     """What `get` prints: a table for each kind, names with their kind if there are several."""
     by_kind: dict[str, list[Object]] = {}
@@ -49,12 +69,10 @@ def get_text(
         by_kind.setdefault(kind_of(thing).name, []).append(thing)
     several = len(by_kind) > 1
     tables = []
+    options = {"wide": wide, "with_namespace": with_namespace, "with_labels": with_labels}
     for members in by_kind.values():
-        head = header(kind_of(members[0]), wide=wide, with_namespace=with_namespace)
-        rows = [
-            row(each, now, wide=wide, with_namespace=with_namespace, with_kind=several) for each in members
-        ]
-        tables.append(align([head, *rows]))
+        head = header(kind_of(members[0]), **options)
+        tables.append(align([head, *(row(each, now, with_kind=several, **options) for each in members)]))
     return "\n\n".join(tables)
 
 

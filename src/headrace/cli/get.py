@@ -1,29 +1,26 @@
-"""`headrace get`: declared objects as tables or as they are, once or as they change."""
+"""`headrace get`: declared objects as tables or as they are, once or as they change; and what stands beside them."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from headrace.api import printing
-from headrace.api.json_paths import parse_json_path, text_of, value_of
 from headrace.api.kinds import kind_of
-from headrace.cli import backend, printer
+from headrace.api.selecting import Selector
+from headrace.cli import backend, events, printer, undeclared
 from headrace.cli.backend import Asked
+from headrace.cli.selecting import Fields, Labels, names_in, selector_of
+from headrace.cli.undeclared import Showing
+from headrace.cli.views import Output, View, document_view, is_table
 from headrace.errors import ConfigError
 from headrace.local.client import LocalClient
-from headrace.settings.yaml_streams import write_stream
 
 Document = dict[str, Any]
-_FORMATS = "wide, yaml, json, name, jsonpath={.status.phase}"
-
-Output = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="FORMAT", help=f"Instead of a table: {_FORMATS}.")
-]
+_EVENTS = ("event", "events", "ev")
 
 
 def run(
@@ -31,6 +28,9 @@ def run(
     namespace: backend.Namespace = None,
     all_namespaces: backend.AllNamespaces = False,
     output: Output = None,
+    labels: Labels = None,
+    fields: Fields = None,
+    show_labels: Annotated[bool, typer.Option("--show-labels", help="A column of labels.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with what changes.")] = False,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="No line of titles.")] = False,
     reveal_secrets: Annotated[
@@ -38,45 +38,66 @@ def run(
         typer.Option("--reveal-secrets", help="Show the values of Secrets, in base64, instead of stars."),
     ] = False,
 ) -> None:
-    """Show declared objects: datasets, runtimes, loads, volumes, Secrets."""
+    """Show declared objects: datasets, runtimes, loads, volumes, Secrets, all; and events, nodes, processes as pods."""
     where = None if all_namespaces else namespace or backend.DEFAULT_NAMESPACE
-    view = _view(output, with_namespace=all_namespaces, with_headers=not no_headers)
+    if resources and resources[0].lower() in _EVENTS:
+        events.show(namespace=where, about=None, selector=selector_of(labels, fields, resources[1:]))
+        return
+    if (others := undeclared.asked_for(resources)) is not None:
+        showing = Showing(where, output, with_headers=not no_headers, with_labels=show_labels)
+        _show_undeclared(*others, selector_of(labels, fields, others[1]), showing, watch=watch)
+        return
+    view = _view(output, with_namespace=all_namespaces, with_headers=not no_headers, with_labels=show_labels)
     client, asked = backend.client(), backend.asked_for(resources, command="get")
+    selector = selector_of(labels, fields, names_in(asked))
     documents: list[Document] = []
     version = 0
     for each in asked:
         listing = client.objects(
             each.kind_names, namespace=where, names=each.names, reveal_secrets=reveal_secrets
         )
-        documents += listing.items
+        documents += [item for item in listing.items if selector.fits(item)]
         version = version or listing.resource_version
     is_one = len(asked) == 1 and len(asked[0].names) == 1
     if documents:
         printer.data(view.all(documents, is_one and not watch))
     elif not watch:
-        printer.say("No resources found" + ("" if where is None else f" in {where} namespace."))
+        _tell_nothing(where)
         return
     if watch:
-        _follow(client, asked, where, version, view)
+        _follow(client, asked, where, version, view, selector)
 
 
-class View:
-    """How objects are printed: `all` at once, then `another` for each that changed."""
+def _tell_nothing(where: str | None) -> None:
+    printer.say("No resources found" + ("" if where is None else f" in {where} namespace."))
 
-    def __init__(self, write: Callable[[list[Document], bool], str]) -> None:
-        self.all = write
 
-    def another(self, document: Document) -> str:
-        """What is printed of an object that changed."""
-        return self.all([document], True)
+def _show_undeclared(
+    kind: undeclared.UndeclaredKind,
+    names: tuple[str, ...],
+    selector: Selector,
+    showing: Showing,
+    *,
+    watch: bool,
+) -> None:
+    if watch:
+        raise ConfigError.of(
+            f"{kind.words[1]} cannot be watched", hint=f"watch -n1 headrace get {kind.words[1]}"
+        )
+    status = backend.client().status()
+    documents = undeclared.documents_of(kind, names, status, showing.namespace, selector)
+    if documents:
+        printer.data(undeclared.text_of(kind, documents, showing, is_one=len(names) == 1))
+    else:
+        _tell_nothing(showing.namespace if kind.namespaced else None)
 
 
 class TableView(View):
     """Tables; a later line stands under the titles of the first ones."""
 
-    def __init__(self, *, wide: bool, with_namespace: bool, with_headers: bool) -> None:
+    def __init__(self, *, wide: bool, with_namespace: bool, with_headers: bool, with_labels: bool) -> None:
         super().__init__(lambda documents, _: self._tables(documents))
-        self._options = {"wide": wide, "with_namespace": with_namespace}
+        self._options = {"wide": wide, "with_namespace": with_namespace, "with_labels": with_labels}
         self._with_headers = with_headers
         self._rows: list[list[str]] = []
 
@@ -103,46 +124,28 @@ def _headless(text: str) -> Iterator[str]:
         yield table.partition("\n")[2]
 
 
-def _view(output: str | None, *, with_namespace: bool, with_headers: bool) -> View:
-    if output in (None, "", "wide"):
-        return TableView(wide=output == "wide", with_namespace=with_namespace, with_headers=with_headers)
-    if output in ("yaml", "json"):
-        write = _yaml if output == "yaml" else _json
-        return View(lambda documents, is_one: write(documents[0] if is_one else _list_of(documents)))
-    if output == "name":
-        return View(lambda documents, _: "\n".join(_name(document) for document in documents))
-    form, _, path = (output or "").partition("=")
-    if form == "jsonpath" and path:
-        steps = parse_json_path(path)
-        return View(
-            lambda documents, is_one: text_of(
-                value_of(documents[0] if is_one else _list_of(documents), steps)
-            )
-        )
-    raise ConfigError.of(f"'{output}' is not a format", hint=f"known are {_FORMATS}")
+def _view(output: str | None, *, with_namespace: bool, with_headers: bool, with_labels: bool) -> View:
+    if not is_table(output):
+        return document_view(output or "", _name)
+    return TableView(
+        wide=output == "wide",
+        with_namespace=with_namespace,
+        with_headers=with_headers,
+        with_labels=with_labels,
+    )
 
 
-def _follow(client: LocalClient, asked: list[Asked], where: str | None, version: int, view: View) -> None:
+def _follow(
+    client: LocalClient, asked: list[Asked], where: str | None, version: int, view: View, selector: Selector
+) -> None:
     kinds = [kind for each in asked for kind in each.kind_names]
     names = [name for each in asked for name in each.names]
     for change in client.watch(kinds, since=version, namespace=where, names=names):
-        if change is not None:
+        if change is not None and selector.fits(change.object):
             printer.data(view.another(change.object))
             printer.flush()
-
-
-def _list_of(documents: list[Document]) -> Document:
-    return {"apiVersion": "v1", "items": documents, "kind": "List", "metadata": {"resourceVersion": ""}}
 
 
 def _name(document: Document) -> str:
     thing = backend.thing_of(document)
     return f"{kind_of(thing).prefix}/{thing.name}"
-
-
-def _yaml(document: Document) -> str:
-    return write_stream([document]).rstrip("\n")
-
-
-def _json(document: Document) -> str:
-    return json.dumps(document, indent=4, ensure_ascii=False)

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from headrace.cli import printer, roles
 from headrace.cli.worker import limits_of
 from headrace.control.messages import Outlook
+from headrace.control.outlooks import origins_of
 from headrace.engine import caches
 from headrace.errors import ConfigError
 from headrace.roles.member import first_outlook, mount_id
@@ -21,7 +22,6 @@ from headrace.settings.cluster import ClusterConfig
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig, LevelConfig, SnapshotPolicy, TransferConfig
 from headrace.settings.environment import Environment
-from headrace.settings.origins import ClusterOrigin, OriginMount
 from headrace.settings.paths import absolute
 from headrace.settings.roles import MemberSettings
 from headrace.settings.sizes import parse_size
@@ -56,10 +56,9 @@ def _config(
     levels: tuple[LevelConfig, ...],
 ) -> EngineConfig:
     dataset = outlook.dataset
-    origins = tuple(OriginMount(path=path, origin=ClusterOrigin(name=name)) for path, name in dataset.origins)
     return EngineConfig(
         name=outlook.cluster,
-        origins=origins,
+        origins=origins_of(dataset),
         cache=levels,
         state_directory=state,
         limits=limits_of(settings.memory),

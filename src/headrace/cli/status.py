@@ -31,8 +31,14 @@ def run(
         bool, typer.Option("--local", help="The local backend: its nodes, and what runs on them.")
     ] = False,
     json: words.Json = False,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="json", help="The same as --json.")
+    ] = None,
 ) -> None:
     """Show the mounts of this machine and the local backend, or a cluster: cached share, hits, nodes, loads."""
+    if output not in (None, "json"):
+        raise ConfigError.of(f"'{output}' is not a format", hint="known is json")
+    json = json or output == "json"
     if local:
         if target is not None or cluster is not None:
             raise ConfigError.of("--local shows the local backend alone", hint="leave the other words out")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from importlib import metadata
 from typing import Annotated
 
 import typer
 
 from headrace.cli import backend, printer
+from headrace.cli.node_words import parse_labels, parse_taints
 from headrace.errors import ConfigError
 from headrace.local import launch
 from headrace.local.messages import MOST_NODES, BackendStatus, NodesWish
@@ -16,10 +16,6 @@ from headrace.local.teardown import tear_down
 from headrace.netns.rates import format_rate, parse_rate
 from headrace.settings.environment import Environment
 
-_LABEL = re.compile(
-    r"(?:(?P<node>[a-z0-9-]+):)?(?P<key>(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)"
-    r"=(?P<value>(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?)"
-)
 _STOP_S = 20.0
 
 
@@ -35,25 +31,46 @@ def run(
             help="A label of all new nodes, or of one: node-2:disk=ssd. Again for more.",
         ),
     ] = None,
+    node_taint: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NODE:]KEY[=VALUE]:EFFECT",
+            help="A taint of all new nodes, or of one: node-2:gpu=v100:NoSchedule. Again for more.",
+        ),
+    ] = None,
     link: Annotated[
         str | None,
         typer.Option(metavar="RATE", help="Limit of each new node's link, both ways: 10Gbit. Needs root."),
     ] = None,
-    plain: Annotated[
-        bool,
-        typer.Option("--plain", help="Plain processes as nodes, as root too; for a backend that is new."),
-    ] = False,
+    isolated: Annotated[
+        bool | None,
+        typer.Option(
+            "--isolated/--plain",
+            help="Nodes of a new backend are network namespaces that reach each other and this machine alone (needs "
+            "root), or plain processes, which reach whatever this machine does: that is the default without --link.",
+        ),
+    ] = None,
 ) -> None:
     """Start the local backend: virtual nodes on this machine, for datasets that are applied to it."""
     environment = Environment.current()
-    if plain and link:
+    if link and isolated is False:
         raise ConfigError.of("plain processes have no link to limit", hint="leave --plain or --link out")
     rate = parse_rate(link) if link else None
-    shared, of_nodes = _labels(node_label or [])
-    wish = NodesWish(count=nodes, labels=shared, labels_of=of_nodes, link_bits_per_s=rate, plain=plain)
+    labels, labels_of = parse_labels(node_label or [])
+    taints, taints_of = parse_taints(node_taint or [])
+    wish = NodesWish(
+        count=nodes,
+        labels=labels,
+        labels_of=labels_of,
+        taints=taints,
+        taints_of=taints_of,
+        link_bits_per_s=rate,
+        plain=not (isolated or link),
+    )
     status = launch.bring_up(backend.places(), wish, environment, release=metadata.version("headrace"))
-    if rate and not status.nodes[-1].namespace:
-        printer.warn("the links are not limited: without root nodes are plain processes")
+    if (isolated or rate) and not status.nodes[-1].namespace:
+        lacking = "links are not limited" if rate else "nodes are not isolated"
+        printer.warn(f"the {lacking}: without root, or beside plain ones, nodes are plain processes")
     _tell(status)
 
 
@@ -72,18 +89,6 @@ def down(
     )
     for folder in kept:
         printer.say(f"kept {folder}")
-
-
-def _labels(words: list[str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    shared: dict[str, str] = {}
-    of_nodes: dict[str, dict[str, str]] = {}
-    for word in words:
-        match = _LABEL.fullmatch(word)
-        if match is None:
-            raise ConfigError.of(f"'{word[:128]}' is not a label", hint="write KEY=VALUE, or NODE:KEY=VALUE")
-        where = of_nodes.setdefault(match["node"], {}) if match["node"] else shared
-        where[match["key"]] = match["value"]
-    return shared, of_nodes
 
 
 def _tell(status: BackendStatus) -> None:

@@ -11,7 +11,9 @@ import typer
 from headrace.api.go_durations import parse_duration
 from headrace.api.json_paths import parse_json_path, text_of, value_of
 from headrace.api.kinds import KINDS
+from headrace.api.selecting import Selector, parse_selector
 from headrace.cli import backend, printer
+from headrace.cli.selecting import Fields, Labels, selected
 from headrace.errors import ConfigError, DeadlineError, MissingFileError
 from headrace.local.client import LocalClient
 from headrace.local.messages import Named
@@ -27,6 +29,11 @@ def run(
     wished: Annotated[str, typer.Option("--for", metavar="WISH", help=f"What to wait for: {_FORMS}.")] = "",
     filename: backend.Files = None,
     namespace: backend.Namespace = None,
+    labels: Labels = None,
+    fields: Fields = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All objects of the kind in the namespace, as without names.")
+    ] = False,
     timeout: Annotated[
         str, typer.Option(metavar="DURATION", help="How long: 30s, 5m; 0 looks once.")
     ] = "30s",
@@ -35,7 +42,10 @@ def run(
     test, may_be_missing = parse_wish(wished)
     deadline = time.monotonic() + parse_duration(timeout)
     client = backend.client()
-    for named in _meant(client, resources, filename, namespace):
+    selector = parse_selector(labels, fields)
+    if selector and everything:
+        raise ConfigError.of("all objects are meant, or those that -l selects", hint="leave one of them out")
+    for named in _meant(client, resources, filename, namespace, selector):
         wait_for(client, named, test, deadline, may_be_missing=may_be_missing)
         printer.data(f"{backend.full_name(named)} condition met")
         printer.flush()
@@ -91,7 +101,11 @@ def wait_for(
 
 
 def _meant(
-    client: LocalClient, resources: list[str] | None, files: list[str] | None, namespace: str | None
+    client: LocalClient,
+    resources: list[str] | None,
+    files: list[str] | None,
+    namespace: str | None,
+    selector: Selector,
 ) -> list[Named]:
     if files:
         things = backend.read_files(files, namespace)
@@ -102,11 +116,12 @@ def _meant(
     where = namespace or backend.DEFAULT_NAMESPACE
     found = []
     for asked in backend.asked_for(resources, command="wait --for=condition=Ready"):
+        if selector and asked.names:
+            raise ConfigError.of("objects are named, or selected, not both", hint="leave the names or -l out")
         for kind in asked.kinds:
             inside = where if kind.namespaced else ""
             names = asked.names or [
-                item["metadata"]["name"]
-                for item in client.objects([kind.name], namespace=inside or None).items
+                item["metadata"]["name"] for item in selected(client, kind.name, inside or None, selector)
             ]
             found += [Named(kind=kind.name, namespace=inside, name=name) for name in names]
     if not found:

@@ -75,7 +75,7 @@ class Shelf:
 
     async def open(self) -> None:
         """Finds what earlier masters have taken: the newest that is whole."""
-        for path in _files(self._directory):
+        for path in snapshot_files(self._directory):
             try:
                 held = await asyncio.to_thread(self._hold, path)
             except (HeadraceError, OSError) as error:
@@ -109,8 +109,8 @@ class Shelf:
         return Held(path, note.model_copy(update={"sha256": digest.hexdigest(), "file_bytes": size}))
 
 
-def _files(directory: Path) -> Iterator[Path]:
-    """Snapshot files, newest first."""
+def snapshot_files(directory: Path) -> Iterator[Path]:
+    """The snapshots of a folder, newest first."""
     named = [path for path in directory.glob("snapshot-*.hrs") if _version(path) > 0]
     yield from sorted(named, key=_version, reverse=True)
 

@@ -97,10 +97,20 @@ class Attendant:
 
     def _begin(self, program: ProgramRun, failures: int) -> None:
         sys.stdout.flush()
+        # Both ends are closed when the program begins; until then the child may say why it cannot.
+        reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
-            _become(program)
+            _become(program, writing)
+        os.close(writing)
         self._stage.running[pid] = program, failures
+        with os.fdopen(reading, "rb") as pipe:
+            why = pipe.read().decode(errors="replace")
+        if why:
+            del self._stage.running[pid]
+            os.waitpid(pid, 0)
+            _tell(f"{program.name} cannot begin: {why}")
+            self._stage.failed = self._stage.failed or (f"{program.name} cannot begin: {why}", _CANNOT_BEGIN)
 
     def _end(self, *_: object) -> None:
         self._ends = True
@@ -111,7 +121,7 @@ class Attendant:
         write_private(self._folder / "state.json", state.to_json())
 
 
-def _become(program: ProgramRun) -> NoReturn:
+def _become(program: ProgramRun, complaints: int) -> NoReturn:
     """In the child: is the program from here on, or says why not."""
     what = program.folder
     try:
@@ -123,9 +133,9 @@ def _become(program: ProgramRun) -> NoReturn:
         _take_identity(program)
         os.execvpe(program.command[0], list(program.command), _marked(program))  # noqa: S606
     except HeadraceError as error:
-        _tell(f"{program.name} cannot begin: {error.message}")
+        os.write(complaints, error.message.encode())
     except OSError as error:
-        _tell(f"{program.name} cannot begin: {what}: {error.strerror}")
+        os.write(complaints, f"{what}: {error.strerror}".encode())
     finally:
         os._exit(_CANNOT_BEGIN)
 

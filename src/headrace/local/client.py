@@ -44,9 +44,9 @@ class LocalClient:
             )
         return hello
 
-    def status(self) -> messages.BackendStatus:
-        """How the backend does."""
-        return self._ask("GET", "/v1/status", messages.BackendStatus)
+    def status(self, *, timeout_s: float = _TIMEOUT_S) -> messages.BackendStatus:
+        """How the backend does. Raises `OriginUnreachableError` when there is no answer for so long."""
+        return self._ask("GET", "/v1/status", messages.BackendStatus, timeout_s=timeout_s)
 
     def declare(self, declaration: messages.Declaration) -> tuple[messages.Outcome, ...]:
         """Applies or creates objects."""
@@ -113,6 +113,10 @@ class LocalClient:
         """More nodes, if there are fewer."""
         return self._ask("POST", "/v1/nodes", messages.BackendStatus, wish)
 
+    def change_node(self, change: messages.NodeChange) -> messages.NodeLine:
+        """Gives a node other labels, annotations or taints. Raises `MissingFileError` when it is not there."""
+        return self._ask("POST", "/v1/node", messages.NodeLine, change)
+
     def begin_run(self, wish: messages.RunWish) -> messages.RunState:
         """Says that a program is about to use datasets."""
         return self._ask("POST", "/v1/runs", messages.RunState, wish)
@@ -125,8 +129,15 @@ class LocalClient:
         """Says that it will not begin."""
         self._ask("POST", "/v1/runs/end", messages.RunEnd, messages.RunEnd(id=run_id))
 
-    def _ask(self, method: str, path: str, answer: type[_M], message: BaseModel | None = None) -> _M:
-        connection = _Connection(self._places, _TIMEOUT_S)
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        answer: type[_M],
+        message: BaseModel | None = None,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> _M:
+        connection = _Connection(self._places, timeout_s)
         try:
             body = message.model_dump_json().encode() if message is not None else None
             response = self._response(connection, method, path, body)

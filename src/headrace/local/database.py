@@ -136,6 +136,19 @@ class Database:
         with self.transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
+    def notes(self, prefix: str) -> dict[str, str]:
+        """All that is noted under names that begin so, by the rest of the name."""
+        with self._lock:
+            rows = self._connection.execute(
+                "SELECT name, value FROM facts WHERE substr(name, 1, ?) = ?", (len(prefix), prefix)
+            ).fetchall()
+        return {name.removeprefix(prefix): value for name, value in rows}
+
+    def strike(self, name: str) -> None:
+        """Forgets what is noted under a name."""
+        with self.transaction() as connection:
+            connection.execute("DELETE FROM facts WHERE name = ?", (name,))
+
     def _open(self) -> None:
         connection = self._connection
         # FULL: an acknowledged change outlives a loss of power, too. What is deleted, Secrets among it, is overwritten.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
 from pydantic import BaseModel
@@ -16,10 +16,9 @@ from headrace.api.times import format_time
 from headrace.errors import ConfigError, HeadraceError, MissingFileError
 from headrace.local import intake, messages
 from headrace.local.events import Event
+from headrace.local.lines import node_line, role_line, trouble_lines, unstarted_line
 from headrace.local.messages import Fault, Named, Outcome, Outcomes
-from headrace.local.nodes import Nodes
 from headrace.local.records import Reference, missing
-from headrace.local.roles import RoleRecord
 from headrace.local.runs import Runs
 from headrace.local.server import Call, Endpoint
 from headrace.local.showing import shown
@@ -29,6 +28,7 @@ from headrace.local.uses import Use
 from headrace.local.watching import Watchers
 from headrace.local.world import World
 from headrace.local.writing import Writer
+from headrace.plan.observed import RoleState
 
 # So that a watcher with a deadline sees it pass.
 _HEARTBEAT_S = 1.0
@@ -38,6 +38,7 @@ class Endpoints:
     """The answers of one supervisor."""
 
     def __init__(self, world: World, watchers: Watchers, release: str) -> None:
+        self._world = world
         self._store = world.store
         self._events = world.events
         self._nodes = world.nodes
@@ -64,6 +65,7 @@ class Endpoints:
             Endpoint("GET", "/v1/events", self.events),
             Endpoint("GET", "/v1/logs", stream=self.logs),
             Endpoint("POST", "/v1/nodes", self.add_nodes),
+            Endpoint("POST", "/v1/node", self.change_node),
             Endpoint("POST", "/v1/runs", self.begin_run),
             Endpoint("GET", "/v1/runs", self.run),
             Endpoint("POST", "/v1/runs/end", self.end_run),
@@ -83,9 +85,11 @@ class Endpoints:
             since=self._since,
             folder=self._folder,
             network=network.subnet if network else "",
-            nodes=tuple(_node_lines(self._nodes)),
-            roles=tuple(_role_line(record) for record in self._roles.all()),
+            nodes=tuple(map(node_line, self._nodes.all())),
+            roles=tuple(self._role_lines()),
             objects=dict(Counter(record.reference.kind for record in records)),
+            troubles=tuple(trouble_lines(records)),
+            release=self._release,
             uses=tuple(_use_line(use) for use in self._uses.all()),
         )
 
@@ -180,7 +184,22 @@ class Endpoints:
     async def add_nodes(self, call: Call) -> BaseModel:
         """More nodes, if there are fewer than asked for."""
         await asyncio.to_thread(self._nodes.make, call.parse(messages.NodesWish))
+        await asyncio.to_thread(self._world.on_nodes_change)
         return await self.status(call)
+
+    async def change_node(self, call: Call) -> BaseModel:
+        """Other labels, annotations or taints for one node."""
+        node = await asyncio.to_thread(self._nodes.change, call.parse(messages.NodeChange))
+        await asyncio.to_thread(self._world.on_nodes_change)
+        return node_line(node)
+
+    def _role_lines(self) -> Iterator[messages.RoleLine]:
+        seen = self._world.seen_roles
+        for record in self._roles.all():
+            yield role_line(record, seen.get(record.order.id))
+        for order_id, facts in sorted(seen.items()):
+            if self._roles.get(order_id) is None and facts.state is RoleState.FAILED:
+                yield unstarted_line(order_id, facts)
 
     async def begin_run(self, call: Call) -> BaseModel:
         """A program is about to use datasets."""
@@ -252,33 +271,6 @@ def _selection(call: Call) -> Selection:
 
 def _kind(call: Call) -> str:
     return _selection(Call({"kinds": call.query.get("kind", "")}, b"")).kinds[0]
-
-
-def _node_lines(nodes: Nodes) -> Iterable[messages.NodeLine]:
-    for node in nodes.all():
-        yield messages.NodeLine(
-            name=node.name,
-            address=node.address,
-            labels=dict(node.labels),
-            namespace=node.namespace,
-            link_bits_per_s=node.link_bits_per_s,
-            state="Ready" if node.is_made else "NotReady",
-        )
-
-
-def _role_line(record: RoleRecord) -> messages.RoleLine:
-    order = record.order
-    return messages.RoleLine(
-        id=order.id,
-        namespace=order.namespace,
-        dataset=order.dataset,
-        role=order.kind,
-        node=order.node,
-        state=record.state,
-        pid=record.pid or None,
-        since=record.since,
-        restarts=max(record.starts - 1, 0),
-    )
 
 
 def _use_line(use: Use) -> messages.UseLine:

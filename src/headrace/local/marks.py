@@ -45,6 +45,24 @@ def marked_processes(instance: str) -> list[MarkedProcess]:
     return [process for process in found if process is not None]
 
 
+def family(pid: int, ticks: int, role: str) -> list[MarkedProcess]:
+    """A process, if it is still the same, and what it has started that lives below it, with a mark or without."""
+    if started_ticks(pid) != ticks:
+        return []
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(folder.name))
+    found, wanted = [], [pid]
+    while wanted:
+        each = wanted.pop()
+        wanted += children.get(each, [])
+        found.append(MarkedProcess(each, started_ticks(each) or 0, role, is_first=each == pid))
+    return found
+
+
 def end(processes: Iterable[MarkedProcess], signal_number: int) -> None:
     """Sends a signal to those that are still the same processes."""
     for process in processes:

@@ -13,6 +13,7 @@ MAGIC = "headrace-local"
 VERSION = 1
 MOST_OBJECTS = 20_000
 MOST_NODES = 250
+MOST_TAINTS = 100
 
 
 class Message(BaseModel):
@@ -133,12 +134,23 @@ class EventLines(Message):
     events: tuple[EventLine, ...]
 
 
+class TaintLine(Message):
+    """A taint of a node. To take one away, no effect means all of the key."""
+
+    key: str = Field(max_length=317)
+    value: str = Field(default="", max_length=63)
+    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+
+
 class NodeLine(Message):
     """A virtual node."""
 
     name: str
     address: str
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    taints: tuple[TaintLine, ...] = ()
+    created: str = ""
     namespace: str | None = None
     link_bits_per_s: int | None = None
     state: str = ""
@@ -153,9 +165,21 @@ class RoleLine(Message):
     role: str
     node: str
     state: str
+    health: str = ""
+    message: str = ""
     pid: int | None = None
     since: str = ""
     restarts: int = 0
+
+
+class TroubleLine(Message):
+    """A condition of an object that is not as it should be."""
+
+    object: Named
+    condition: str
+    reason: str = ""
+    message: str = ""
+    since: str = ""
 
 
 class RunDataset(Message):
@@ -211,7 +235,7 @@ class UseLine(Message):
 
 
 class BackendStatus(Message):
-    """How the local backend does."""
+    """How the local backend does. A `pid` of 0: its supervisor does not run, and this is what its files tell."""
 
     pid: int
     instance: str
@@ -221,6 +245,8 @@ class BackendStatus(Message):
     nodes: tuple[NodeLine, ...]
     roles: tuple[RoleLine, ...]
     objects: dict[str, int]
+    troubles: tuple[TroubleLine, ...] = ()
+    release: str = ""
     uses: tuple[UseLine, ...] = ()
 
 
@@ -230,8 +256,20 @@ class NodesWish(Message):
     count: int = Field(default=1, ge=1, le=MOST_NODES)
     labels: dict[str, str] = {}
     labels_of: dict[str, dict[str, str]] = {}
+    taints: tuple[TaintLine, ...] = Field(default=(), max_length=MOST_TAINTS)
+    taints_of: dict[str, tuple[TaintLine, ...]] = {}
     link_bits_per_s: int | None = None
     plain: bool = False
+
+
+class NodeChange(Message):
+    """What shall be different of one node. A label or annotation of `None` is taken away."""
+
+    name: str = Field(max_length=253)
+    labels: dict[str, str | None] = {}
+    annotations: dict[str, str | None] = {}
+    taints: tuple[TaintLine, ...] = Field(default=(), max_length=MOST_TAINTS)
+    untaints: tuple[TaintLine, ...] = Field(default=(), max_length=MOST_TAINTS)
 
 
 class SupervisorOrders(Message):

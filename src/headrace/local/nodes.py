@@ -1,4 +1,4 @@
-"""Virtual nodes: as root a network namespace each, plugged to one switch; otherwise an address of loopback each.
+"""Virtual nodes: an address of loopback each, or, isolated, a network namespace each, plugged to one switch.
 
 What is made is written down first, so that whoever comes after a kill finds it, and takes it over or away.
 """
@@ -10,12 +10,14 @@ import json
 import logging
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from headrace.errors import UnsupportedError
+from headrace.api.times import format_time
+from headrace.errors import MissingFileError, UnsupportedError
 from headrace.local.database import Database
-from headrace.local.messages import NodesWish
+from headrace.local.messages import NodeChange, NodesWish, TaintLine
 from headrace.netns.addresses import free_subnet
 from headrace.netns.commands import CommandError
 from headrace.netns.namespaces import (
@@ -26,6 +28,7 @@ from headrace.netns.namespaces import (
     remove_namespace,
 )
 from headrace.netns.switch import limit_link, make_switch, plug_host, plug_node, unplug_host
+from headrace.plan.observed import Taint
 
 _log = logging.getLogger("headrace.local")
 
@@ -65,6 +68,9 @@ class VirtualNode:
     namespace: str | None = None
     link_bits_per_s: int | None = None
     is_made: bool = False
+    taints: tuple[Taint, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    created: str = ""
 
     @property
     def prefix(self) -> tuple[str, ...]:
@@ -104,9 +110,24 @@ class Nodes:
         except (CommandError, RuntimeError) as error:
             raise UnsupportedError.of(
                 f"the virtual nodes cannot be made: {error}",
-                hint="headrace down takes away what was made; headrace up --plain needs no namespaces",
+                hint="headrace down takes away what was made; without --isolated and --link no namespaces are needed",
             ) from None
         return self.all()
+
+    def change(self, wish: NodeChange) -> VirtualNode:
+        """Gives a node other labels, annotations or taints. Raises `MissingFileError`."""
+        with self._making:
+            node = next((node for node in self.all() if node.name == wish.name), None)
+            if node is None:
+                raise MissingFileError.of(f'nodes "{wish.name}" not found', hint="headrace get nodes")
+            changed = replace(
+                node,
+                labels=_patched(node.labels, wish.labels),
+                annotations=_patched(node.annotations, wish.annotations),
+                taints=_tainted(node.taints, wish),
+            )
+            self._write_node(changed)
+        return changed
 
     def remove(self) -> None:
         """Takes all of them away, with what runs on them, however far they were made."""
@@ -167,6 +188,8 @@ class Nodes:
             self._folder / name,
             namespace,
             wish.link_bits_per_s if namespace else None,
+            taints=tuple(_taint(line) for line in (*wish.taints, *wish.taints_of.get(name, ()))),
+            created=format_time(datetime.now(UTC).replace(microsecond=0)),
         )
 
     def _make_node(self, node: VirtualNode, network: Network) -> None:
@@ -189,10 +212,27 @@ class Nodes:
         self._database.note(_NETWORK, json.dumps(asdict(network)))
 
     def _write_node(self, node: VirtualNode) -> None:
-        content = {**asdict(node), "labels": dict(node.labels), "folder": str(node.folder)}
+        content = {**asdict(node), "folder": str(node.folder)}
         with self._database.transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO nodes VALUES (?, ?)", (node.name, json.dumps(content)))
 
     def _node(self, content: dict[str, object]) -> VirtualNode:
-        folder = Path(str(content.pop("folder")))
-        return VirtualNode(**content, folder=folder)  # type: ignore[arg-type]
+        content["folder"] = Path(str(content["folder"]))
+        content["taints"] = tuple(Taint(**each) for each in content.get("taints", ()))  # type: ignore[attr-defined]
+        return VirtualNode(**content)  # type: ignore[arg-type]
+
+
+def _taint(line: TaintLine) -> Taint:
+    return Taint(line.key, line.value, line.effect or "NoSchedule")
+
+
+def _patched(present: Mapping[str, str], change: Mapping[str, str | None]) -> dict[str, str]:
+    merged = {**present, **change}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def _tainted(present: tuple[Taint, ...], wish: NodeChange) -> tuple[Taint, ...]:
+    """A taint is one by its key and effect; what is added takes the place of the one before."""
+    gone = {(line.key, line.effect) for line in (*wish.taints, *wish.untaints)}
+    kept = [each for each in present if not {(each.key, each.effect), (each.key, "")} & gone]
+    return (*kept, *(_taint(line) for line in wish.taints))

@@ -16,7 +16,7 @@ from headrace.errors import BusyError, ConfigError, MissingFileError, Unsupporte
 from headrace.local import messages
 from headrace.local.marks import mark_of
 from headrace.local.nodes import VirtualNode
-from headrace.local.reconcile.candidates import Candidates
+from headrace.local.reconcile.candidates import Candidates, NodeWish
 from headrace.local.reconcile.masters import Masters
 from headrace.local.reconcile.mounted import is_mounted
 from headrace.local.reconcile.places import Addresses, places_of
@@ -124,13 +124,12 @@ class Runs:
     async def _node(self, wished: str | None, keys: Sequence[Key]) -> VirtualNode:
         if wished is not None:
             self._find(wished)
-        candidates = await self._candidates.all(keys)
-        name = choose_node(each for each in candidates if wished in (None, each.name))
+        name = choose_node(await self._candidates.all(keys, NodeWish(wished)))
         if name is None:
             where = f"node {wished}" if wished else "any node"
             raise ConfigError.of(
-                f"the datasets cannot be mounted on {where}: it is not ready, or the runtime's fuse part excludes it",
-                hint="name another node, or change fuse.nodeSelector",
+                f"the program cannot run on {where}: not ready, tainted, or excluded by the runtime's fuse part",
+                hint="name another node; or change fuse.nodeSelector",
             )
         return self._find(name)
 

@@ -11,11 +11,6 @@ from headrace.local.database import Database
 from headrace.local.records import Record
 
 
-def keys_of(secret: Record) -> frozenset[str]:
-    """The keys that a Secret has."""
-    return frozenset(secret.content.get("data") or ())
-
-
 def values_of(secret: Record) -> Mapping[str, bytes]:
     """Its values, decoded. They go into files of mode 0600, and nowhere else."""
     coded: Mapping[str, str] = secret.content.get("data") or {}
@@ -27,10 +22,19 @@ def digest_key(database: Database) -> bytes:
     return bytes.fromhex(database.fact("digest_key"))
 
 
-def digest_of(secret: Record, key: bytes) -> str:
-    """Sixteen hexadecimal digits that change with any value."""
-    digest = hmac.new(key, digestmod=hashlib.sha256)
-    for name, value in sorted(values_of(secret).items()):
-        for part in (name.encode(), value):
-            digest.update(f"{len(part)}:".encode() + part)
+def digests_of(secret: Record, key: bytes) -> Mapping[str, str]:
+    """For each of its keys sixteen hexadecimal digits that change with the value.
+
+    Two Secrets, or two keys, with the same value have other digits each.
+    """
+    return {
+        name: _digest(key, secret.reference.namespace, secret.reference.name, name, value=value)
+        for name, value in sorted(values_of(secret).items())
+    }
+
+
+def _digest(digest_key: bytes, *place: str, value: bytes) -> str:
+    digest = hmac.new(digest_key, digestmod=hashlib.sha256)
+    for part in (*(word.encode() for word in place), value):
+        digest.update(f"{len(part)}:".encode() + part)
     return digest.hexdigest()[:16]

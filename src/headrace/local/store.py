@@ -34,11 +34,16 @@ class Selection:
     namespace: str | None = None
     names: tuple[str, ...] = ()
 
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Those in which objects are meant; none for all. Objects without a namespace are meant by any."""
+        return () if self.namespace is None else ("", self.namespace)
+
     def has(self, reference: Reference) -> bool:
-        """True for an object that is meant. Objects without a namespace are meant by any."""
+        """True for an object that is meant."""
         return (
             reference.kind in self.kinds
-            and (self.namespace is None or reference.namespace in ("", self.namespace))
+            and (not self.namespaces or reference.namespace in self.namespaces)
             and (not self.names or reference.name in self.names)
         )
 
@@ -79,12 +84,12 @@ class Store:
     def select(self, selection: Selection) -> tuple[list[Record], int]:
         """The objects that are meant, in the order of their kinds, namespaces and names, and the store's version."""
         with self._database.reading() as connection:
-            marks = ", ".join("?" * len(selection.kinds))
             rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM objects WHERE kind IN ({marks})",  # noqa: S608 - marks alone
-                selection.kinds,
+                f"SELECT {_COLUMNS} FROM objects WHERE {_marks('kind', selection.kinds)}"  # noqa: S608 - marks alone
+                f" AND {_marks('namespace', selection.namespaces)} AND {_marks('name', selection.names)}",
+                (*selection.kinds, *selection.namespaces, *selection.names),
             )
-            found = [record for row in rows if selection.has((record := _record(row)).reference)]
+            found = [_record(row) for row in rows]
             version = present_version(connection)
         order = {kind: place for place, kind in enumerate(selection.kinds)}
         return sorted(found, key=lambda each: (order[each.reference.kind], each.reference)), version
@@ -130,6 +135,11 @@ class Store:
             ).fetchall()
             found = [_change(connection, row) for row in rows if selection.has(Reference(*row[2:5]))]
         return [change for change in found if change is not None], now
+
+
+def _marks(column: str, values: tuple[str, ...]) -> str:
+    """A condition that a column has one of the values; none for all."""
+    return f"{column} IN ({', '.join('?' * len(values))})" if values else "true"
 
 
 def find(connection: sqlite3.Connection, reference: Reference) -> Record | None:

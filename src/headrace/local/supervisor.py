@@ -98,8 +98,13 @@ class Supervisor:
                 loop.call_soon_threadsafe(binder.look)
 
         world.store.on_change(changed)
+        world.look_at = attention.look_at
         world.on_role_end = lambda record: attention.look_at([(record.order.namespace, record.order.dataset)])
-        world.on_use = attention.look_at
+
+        def nodes_changed() -> None:
+            loop.call_soon_threadsafe(attention.look_at, _datasets(world))
+
+        world.on_nodes_change = nodes_changed
         records, _ = world.store.select(Selection(tuple(KINDS)))
         changed(tuple(record.reference for record in records))
 
@@ -111,6 +116,11 @@ class Supervisor:
 
 def _logs(world: World) -> list[Path]:
     return [world.places.log, *(Path(record.order.log_file) for record in world.roles.all())]
+
+
+def _datasets(world: World) -> list[tuple[str, str]]:
+    records, _ = world.store.select(Selection(("Dataset",)))
+    return [(record.reference.namespace, record.reference.name) for record in records]
 
 
 def _make_idle(_: World) -> Reconciler:

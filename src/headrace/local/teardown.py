@@ -13,7 +13,7 @@ from pathlib import Path
 from headrace.errors import BusyError
 from headrace.local.database import Database, is_there
 from headrace.local.folders import Folders, remove_tree
-from headrace.local.marks import MarkedProcess, end, end_all
+from headrace.local.marks import end, end_all, family
 from headrace.local.nodes import Nodes
 from headrace.local.ownership import owning
 from headrace.local.places import Places
@@ -58,12 +58,10 @@ def end_roles(database: Database) -> None:
     and then whatever is left.
     """
     uses = read_uses(database)
-    end_all(database.instance, [use.id for use in uses], grace_s=_GRACE_S)
     # A program that has cleared its environment has no mark any more.
-    end(
-        [MarkedProcess(use.pid, use.started_ticks, use.id, is_first=True) for use in uses if use.pid],
-        signal.SIGKILL,
-    )
+    unmarked = [each for use in uses if use.pid for each in family(use.pid, use.started_ticks, use.id)]
+    end_all(database.instance, [use.id for use in uses], grace_s=_GRACE_S)
+    end(unmarked, signal.SIGKILL)
     records = read_roles(database)
     for kind in ORDER_OF_ENDS:
         ids = [record.order.id for record in records if record.order.kind == kind]

@@ -13,6 +13,7 @@ from headrace.local.reconciler import Dataset
 from headrace.local.roles import RoleRecord, Roles
 from headrace.local.store import Store
 from headrace.local.uses import Uses
+from headrace.plan.observed import RoleFacts
 from headrace.settings.environment import Environment
 
 
@@ -31,12 +32,16 @@ class World:
         self.roles = Roles(database, environment, self._role_ended)
         self.on_role_end: Callable[[RoleRecord], None] = lambda _: None
         """Called in the event loop when a role has ended, by itself or stopped."""
+        self.look_at: Callable[[Iterable[Dataset]], None] = lambda _: None
+        """Has datasets (namespace, name) looked at soon. Of the event loop alone."""
+        self.seen_roles: dict[str, RoleFacts] = {}
+        """How each role was when its dataset was looked at last, by the id of its order. Of the event loop alone."""
+        self.on_nodes_change: Callable[[], None] = lambda: None
+        """May be called from any thread, after there are more nodes, or one is another."""
         self.uses = Uses(database, self.folders, self._use_changed)
-        self.on_use: Callable[[Iterable[Dataset]], None] = lambda _: None
-        """Called in the event loop when datasets are used by others than before."""
 
     def _role_ended(self, record: RoleRecord) -> None:
         self.on_role_end(record)
 
     def _use_changed(self, datasets: Iterable[Dataset]) -> None:
-        self.on_use(datasets)
+        self.look_at(datasets)

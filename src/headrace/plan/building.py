@@ -11,6 +11,7 @@ from headrace.plan.placement import natural_order
 from headrace.plan.roles import (
     MASTER_ID,
     CacheFolder,
+    PlainOption,
     Role,
     RoleKind,
     SecretKey,
@@ -97,14 +98,20 @@ class Blueprint:
         )
 
     def _secret_digests(self) -> list[list[str]]:
-        """What tells that a secret is another one. The digests are keyed by the backend, so they tell nothing else."""
-        rows = []
-        for file in self.tree.secrets:
-            for option, place in file.values.items():
-                facts = self.observed.secrets.get(place.secret) if isinstance(place, SecretKey) else None
-                where = f"{place.secret}/{place.key}" if isinstance(place, SecretKey) else place.dataset
-                rows.append([file.origin_path, option, where, facts.digest if facts else ""])
-        return rows
+        """What tells that a secret that is used is another one. The digests are keyed by the backend, so they tell
+        nothing else.
+        """
+        return [
+            [file.origin_path, option, *self._secret_digest(place)]
+            for file in self.tree.secrets
+            for option, place in file.values.items()
+        ]
+
+    def _secret_digest(self, place: SecretKey | PlainOption) -> tuple[str, str]:
+        if isinstance(place, PlainOption):
+            return place.dataset, ""
+        facts = self.observed.secrets.get(place.secret)
+        return f"{place.secret}/{place.key}", facts.digests.get(place.key, "") if facts else ""
 
 
 def mounts_on(nodes: Iterable[str], cluster: str) -> tuple[Role, ...]:

@@ -41,6 +41,7 @@ class Findings:
     mounted: tuple[Mount, ...] = ()
     ignored: tuple[IgnoredField, ...] = ()
     copies: int = 1
+    overcommitted: Wait | None = None
 
     @property
     def before(self) -> DatasetStatus:
@@ -122,6 +123,7 @@ def _facts(findings: Findings, now: datetime) -> Mapping[str, Fact]:
         DatasetConditionType.DEGRADED: _of_wait(findings.degraded, "Nothing is wrong."),
         DatasetConditionType.TERMINATING: _of_wait(findings.terminating, "The deletion was not asked for."),
         DatasetConditionType.FIELDS_IGNORED: ignored_fact(findings.ignored),
+        DatasetConditionType.CACHE_OVERCOMMITTED: _of_wait(findings.overcommitted, "The quotas fit."),
     }
     facts |= {each: fact for each, fact in others.items() if fact.status == "True" or each in said}
     return facts

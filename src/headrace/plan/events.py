@@ -46,11 +46,13 @@ _TOLD = (
     DatasetConditionType.TERMINATING,
     DatasetConditionType.UPDATING,
     DatasetConditionType.FIELDS_IGNORED,
+    DatasetConditionType.CACHE_OVERCOMMITTED,
 )
 _BAD_WHEN_TRUE = {
     DatasetConditionType.DEGRADED,
     DatasetConditionType.TERMINATING,
     DatasetConditionType.FIELDS_IGNORED,
+    DatasetConditionType.CACHE_OVERCOMMITTED,
 }
 
 
@@ -58,14 +60,22 @@ def dataset_events(
     before: tuple[DatasetCondition, ...], after: tuple[DatasetCondition, ...]
 ) -> Iterator[Event]:
     """An event for each condition of a dataset that turned, or has another reason."""
+    ready = condition_of(after, DatasetConditionType.READY)
     for kind in _TOLD:
         new, old = condition_of(after, kind), condition_of(before, kind)
+        if kind in _BAD_WHEN_TRUE and new is not None and new.status != "True" and not _is_true(ready):
+            # What was wrong with it went with the dataset: no good news.
+            continue
         if new is None or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
             continue
         if old is None and new.status != "True" and kind is not DatasetConditionType.READY:
             continue
         if not _is_quiet(new.reason or ""):
             yield Event("Dataset", _type_of(kind, new), new.reason or kind.value, new.message or "")
+
+
+def _is_true(condition: DatasetCondition | None) -> bool:
+    return condition is not None and condition.status == "True"
 
 
 def runtime_events(kind: str, before: tuple[Condition, ...], after: tuple[Condition, ...]) -> Iterator[Event]:

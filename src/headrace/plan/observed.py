@@ -19,27 +19,42 @@ class Taint:
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """What the caches of a dataset may take of a disk or of memory: what is free, and what they hold already.
+
+    Nodes that share a disk, as those of one machine do, say the same `id`.
+    """
+
+    id: str
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A machine, or what stands for one.
 
-    `free_bytes` says by folder how much a cache there may take: what is free, and what Headrace's own caches there hold
-    already. Folders that it does not name, and memory of `None`, are taken to be large enough.
+    `disks` says by folder what room there is. Folders that it does not name, and memory of `None`, are taken to be
+    large enough.
     """
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     is_ready: bool = True
-    free_bytes: Mapping[str, int] = field(default_factory=dict)
-    memory_bytes: int | None = None
+    disks: Mapping[str, Room] = field(default_factory=dict)
+    memory: Room | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SecretFacts:
-    """A Secret without its values: its keys, and a keyed digest that changes with any value and tells nothing."""
+    """A Secret without its values: its keys, each with a keyed digest that changes with its value and tells nothing."""
 
-    keys: frozenset[str]
-    digest: str
+    digests: Mapping[str, str]
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys that it has."""
+        return frozenset(self.digests)
 
 
 class ClaimState(StrEnum):

@@ -14,6 +14,7 @@ from headrace.api.scheduling import Toleration
 from headrace.plan.observed import Node, Observed, RoleState
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import CacheFolder, worker_id, worker_index
+from headrace.plan.room import lacking_room
 from headrace.plan.runtimes import Place
 from headrace.plan.selectors import fits_labels, fits_selector, is_tolerated, is_unwelcome
 
@@ -91,7 +92,6 @@ def _stages(rules: WorkerRules, observed: Observed) -> list[tuple[Reason, Rule]]
         (Reason.NODES_TAINTED, lambda node: is_tolerated(node, rules.tolerations)),
         (Reason.NODES_NOT_READY, lambda node: node.is_ready),
         (Reason.NODES_TAKEN, is_free),
-        (Reason.QUOTA_LARGER_THAN_DISK, lambda node: _has_room(node, rules.cache)),
     ]
 
 
@@ -115,7 +115,6 @@ def _lacking_text(reason: Reason, lacking: int, count: int, failed: list[str]) -
         Reason.NODES_TAINTED: "taints keep them off",
         Reason.NODES_NOT_READY: "nodes that match are not ready:",
         Reason.NODES_TAKEN: "workers of other datasets are on",
-        Reason.QUOTA_LARGER_THAN_DISK: "the quota is larger than what is free on",
     }[reason]
     names = "" if reason is Reason.NO_NODE_MATCHES or not failed else f" {shown_names(failed)}"
     return f"{lacking} of {count} workers have no node, {about}{names}"
@@ -128,32 +127,13 @@ def shown_names(names: Iterable[str]) -> str:
     return ", ".join(ordered[:5]) + more
 
 
-def _has_room(node: Node, cache: Iterable[CacheFolder]) -> bool:
-    """True when all folders together fit on each disk, and those of memory into memory."""
-    memory_bytes = 0
-    disks: dict[str, int] = {}
-    for each in cache:
-        memory_bytes += each.quota_bytes if each.medium == "MEM" else 0
-        disk = _disk_of(node, each.folder)
-        disks[disk] = disks.get(disk, 0) + each.quota_bytes
-    if node.memory_bytes is not None and memory_bytes > node.memory_bytes:
-        return False
-    return all(wanted <= node.free_bytes.get(disk, wanted) for disk, wanted in disks.items())
-
-
-def _disk_of(node: Node, folder: str) -> str:
-    """The folder that the node knows of and that holds this one; empty when it knows of none."""
-    path = folder
-    while path and path not in node.free_bytes:
-        path = path.rpartition("/")[0]
-    return path or ("/" if "/" in node.free_bytes else "")
-
-
 def _preference(
     node: Node, rules: WorkerRules, observed: Observed
-) -> tuple[bool, int, list[tuple[int, str]]]:
+) -> tuple[bool, bool, int, list[tuple[int, str]]]:
+    """A node without room for the quota is used where there is no other: its cache holds what fits."""
     crowd = len(observed.others.get(node.name, ()))
-    return is_unwelcome(node, rules.tolerations), crowd, natural_order(node.name)
+    has_room = not lacking_room([(node, rules.cache)])
+    return is_unwelcome(node, rules.tolerations), not has_room, crowd, natural_order(node.name)
 
 
 def natural_order(name: str) -> list[tuple[int, str]]:

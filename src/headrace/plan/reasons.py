@@ -157,7 +157,8 @@ MEANINGS: Mapping[Reason, Meaning] = {
     ),
     Reason.NODES_NOT_READY: Meaning("Nodes that would fit are not ready", "repair them", _SETUP),
     Reason.QUOTA_LARGER_THAN_DISK: Meaning(
-        "The quota of a level does not fit on the disk, or in the memory, of nodes that would fit otherwise",
+        "The quotas of the levels are larger than the disk, or the memory, of their nodes: the cache holds what fits, "
+        "and other reads go to the storage",
         "ask for a smaller quota, or name a folder on a larger disk",
         _SETUP,
     ),

@@ -18,12 +18,13 @@ from headrace.plan.observed import Node, Observed, RoleState
 from headrace.plan.outcome import Decision, Plan, outcome
 from headrace.plan.placement import Placed, WorkerRules, natural_order, place_workers
 from headrace.plan.reasons import Reason, Wait, wait
-from headrace.plan.roles import MASTER_ID, Role, RoleKind, tree_version
+from headrace.plan.roles import MASTER_ID, CacheFolder, Role, RoleKind, tree_version
+from headrace.plan.room import overcommitted, said_before
 from headrace.plan.runtime_status import Workforce
 from headrace.plan.runtimes import Wanted, wanted_of
 from headrace.plan.selectors import fits_labels, is_tolerated
 from headrace.plan.steps import NO_STEPS, Progress, Steps, next_steps
-from headrace.plan.tiers import cache_folders
+from headrace.plan.tiers import cache_folders, capacity_bytes
 from headrace.plan.trees import Tree, tree_of
 from headrace.plan.volume import volume_of
 
@@ -75,6 +76,8 @@ def _held(service: Service, blocking: Wait, now: datetime) -> Plan:
         health = Health(health_of(situation).waiting, degraded_of(situation, blocking))
     mounted = service.declared.dataset_status.mounts
     findings = _findings(service, health, Tree((), (), mounted), updating=False)
+    said = service.declared.dataset_status.conditions
+    findings = dataclasses.replace(findings, overcommitted=said_before(said))
     return _decided(service, findings, running, now, roles=(), steps=NO_STEPS, holds=True)
 
 
@@ -92,7 +95,20 @@ def _followed(service: Service, blueprint: Blueprint, now: datetime) -> Plan:
     situation = dataclasses.replace(_situation(service, wanted, placed, mounted), updating=updating)
     steps = next_steps(Progress(roles, service.observed, situation.is_listed), now)
     findings = _findings(service, health_of(situation), blueprint.tree, updating=updating)
+    said = service.declared.dataset_status.conditions
+    lacking = overcommitted(roles, service.observed, said)
+    seen = _with_quotas(service.observed, blueprint.cache) if lacking else service.observed
+    findings = dataclasses.replace(findings, overcommitted=lacking, observed=seen)
     return _decided(service, findings, wanted, now, roles=roles, steps=steps)
+
+
+def _with_quotas(observed: Observed, cache: tuple[CacheFolder, ...]) -> Observed:
+    """The capacity by the quotas, also where a worker was given less: that a disk is smaller has its own condition."""
+    if observed.data is None:
+        return observed
+    ready = sum(each.role == RoleKind.WORKER and each.state is RoleState.READY for each in observed.roles)
+    data = dataclasses.replace(observed.data, capacity_bytes=ready * capacity_bytes(cache))
+    return dataclasses.replace(observed, data=data)
 
 
 def _placed_workers(service: Service, blueprint: Blueprint) -> Placed:
@@ -202,7 +218,7 @@ def _decided(
     holds: bool = False,
 ) -> Plan:
     bound = findings.waiting is None or service.was_bound
-    data = service.observed.data
+    data = findings.observed.data
     known = data is not None and data.snapshot_version > 0
     workforce = Workforce(
         runtime=service.runtime,

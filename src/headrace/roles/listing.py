@@ -12,11 +12,12 @@ from typing import Any
 
 from headrace.control.loads import RunningLoad
 from headrace.control.messages import LoadAction, LoadReport, Refreshed, SnapshotNote
+from headrace.control.shelf import snapshot_files
 from headrace.engine.cluster import NativeLister, read_snapshot_head
 from headrace.engine.handles import Job
 from headrace.engine.status import RefreshReport
 from headrace.errors import BusyError
-from headrace.settings.engine import EngineConfig
+from headrace.settings.engine import EngineConfig, SnapshotPolicy
 
 
 class ListingEngine:
@@ -30,16 +31,24 @@ class ListingEngine:
         self._lock = threading.Lock()
 
     def take(self) -> tuple[Path, Refreshed]:
-        """A snapshot: the first time what the start gives (a new one, or the last one), afterwards a new one."""
+        """A snapshot: the first time what the start gives (a new one, or the last one), afterwards a new one.
+
+        Where the start was to give a new one and the origins did not answer, it raises why, as any later time does.
+        """
         with self._lock:
             if self._lister is not None:
                 return _refreshed(self._lister.refresh())
+            before = next(snapshot_files(self._config.state_directory), None)
             lister = NativeLister(self._config)
             if self._view is not None:
                 lister.set_view(self._view)
             self._origins = tuple(lister.origins())
             self._lister = lister
-            return _refreshed(lister.current())
+            path, current = _refreshed(lister.current())
+            if self._config.snapshot is SnapshotPolicy.REFRESH and before and path.name == before.name:
+                # It may be of other mounts, and nobody would list these again.
+                return _refreshed(lister.refresh())
+            return path, current
 
     def describe(self, path: Path) -> SnapshotNote:
         """What stands in the file's header."""

@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from headrace.control.client import ControlClient
 from headrace.control.fetching import fetch_snapshot, has_snapshot
 from headrace.control.messages import MountHeartbeat, Outlook, SnapshotNote, Traffic
-from headrace.control.outlooks import last_outlook, save_outlook
+from headrace.control.outlooks import last_outlook, origins_of, save_outlook
 from headrace.engine.handles import Engine
 from headrace.errors import (
     BusyError,
@@ -33,6 +33,7 @@ from headrace.errors import (
 )
 from headrace.roles.messages import MemberOrders
 from headrace.roles.reachability import Reachability
+from headrace.settings.engine import EngineConfig
 
 _log = logging.getLogger("headrace.mount")
 
@@ -87,13 +88,25 @@ def mount_id(node: str, mountpoint: Path) -> str:
 
 
 class Follower:
-    """Keeps an engine with its cluster, in a thread of its own, until it is left."""
+    """Keeps an engine with its cluster, in a thread of its own, until it is left.
+
+    An engine has its origins for life. When the master lists other ones, `succeed` is called, once what the next
+    process of the mount starts by is in the folder.
+    """
 
     def __init__(
-        self, engine: Engine, orders: MemberOrders, token: SecretStr, node: str, mountpoint: Path
+        self,
+        engine: Engine,
+        orders: MemberOrders,
+        config: EngineConfig,
+        mountpoint: Path,
+        succeed: Callable[[], None],
     ) -> None:
-        self._engine, self._orders, self._token = engine, orders, token
-        self._node, self._mountpoint = node, mountpoint
+        if config.cluster is None:
+            raise ValueError("only a member of a cluster follows one")
+        self._engine, self._orders, self._token = engine, orders, config.cluster.token
+        self._node, self._mountpoint = config.cluster.node, mountpoint
+        self._origins, self._succeed = config.origins, succeed
         self._folder = engine.state_directory
         self._instance = secrets.token_hex(8)
         self._reachability = Reachability(_log, f"mount/{mountpoint}", orders.master)
@@ -151,19 +164,28 @@ class Follower:
             await asyncio.to_thread(self._engine.set_view, json.dumps(outlook.view))
             self._epoch = outlook.epoch
         if outlook.snapshot is not None and outlook.snapshot != self._snapshot:
-            await self._move_on(client, outlook.snapshot)
+            await self._move_on(client, outlook, outlook.snapshot)
         self._keep(outlook)
 
-    async def _move_on(self, client: ControlClient, note: SnapshotNote) -> None:
+    async def _move_on(self, client: ControlClient, outlook: Outlook, note: SnapshotNote) -> None:
         try:
             await fetch_snapshot(client, note, self._folder)
         except (MissingFileError, CorruptDataError) as error:
             _log.warning("mount/%s: snapshot %d: %s", self._mountpoint, note.version, error)
             await asyncio.sleep(_RETRY_S)
             return
-        version = await asyncio.to_thread(self._engine.adopt_snapshot)
         self._snapshot = note
+        if outlook.dataset.origins and origins_of(outlook.dataset) != self._origins:
+            self._end_as(outlook)
+            return
+        version = await asyncio.to_thread(self._engine.adopt_snapshot)
         _log.info("mount/%s: snapshot %d: %d files", self._mountpoint, version, note.files)
+
+    def _end_as(self, outlook: Outlook) -> None:
+        """Leaves the mount to a process that reads the origins of the new snapshot."""
+        _log.info("mount/%s: the dataset has other mounts now", self._mountpoint)
+        self._keep(outlook)
+        self._succeed()
 
     def _keep(self, outlook: Outlook) -> None:
         """For a start without the master: with the view and the snapshot that are here, whichever of them is new."""

@@ -78,8 +78,9 @@ class MountProcess:
     def _start(self, stack: contextlib.ExitStack) -> Answer:
         orders = self._orders
         beginning = self._supervision.begin()
+        self._config = orders.config if beginning.kept is None else self._config_now()
         if beginning.kept is None:
-            self._engine = stack.enter_context(Engine.own(orders.config))
+            self._engine = stack.enter_context(Engine.own(self._config))
             self._open_endpoint(stack)
             self._mount = self._engine.mount(orders.mountpoint, orders.settings)
             self._mounted = True
@@ -87,7 +88,7 @@ class MountProcess:
             self._supervision.keep(self._mount, orders.config.name, orders.log_file)
         else:
             engine, self._mount = Engine.resume(
-                self._config_now(), orders.settings, beginning.kept, beginning.relay
+                self._config, orders.settings, beginning.kept, beginning.relay
             )
             self._engine = stack.enter_context(engine)
             self._mounted = self._has_served = True
@@ -102,16 +103,14 @@ class MountProcess:
         return Answer(mode=self._mount.mode, files=snapshot.files, size_bytes=snapshot.bytes)
 
     def _config_now(self) -> EngineConfig:
-        """The orders are of the first start; a member of a cluster goes by the last view that is known."""
+        """The orders are of the first start; a member of a cluster goes by the last outlook that is known."""
         config = self._orders.config
         if config.cluster is None:
             return config
         # Here, since a mount of one machine alone has no need of it.
-        from headrace.control.outlooks import last_outlook  # noqa: PLC0415
+        from headrace.control.outlooks import config_by, last_outlook  # noqa: PLC0415
 
-        outlook = last_outlook(config.state_directory)
-        view = outlook.view if outlook and outlook.view else config.cluster.view
-        return config.model_copy(update={"cluster": config.cluster.model_copy(update={"view": view})})
+        return config_by(last_outlook(config.state_directory), config)
 
     def _open_endpoint(self, stack: contextlib.ExitStack) -> None:
         if address := self._orders.settings.metrics_address:
@@ -120,14 +119,16 @@ class MountProcess:
 
     def _follow_cluster(self, stack: contextlib.ExitStack) -> None:
         orders = self._orders
-        if orders.member is not None and orders.config.cluster is not None:
+        if orders.member is not None and self._config.cluster is not None:
             # Here, since a mount of one machine alone has no need of an HTTP client.
             from headrace.roles.member import Follower  # noqa: PLC0415
 
-            cluster = orders.config.cluster
             self._follower = stack.enter_context(
-                Follower(self._engine, orders.member, cluster.token, cluster.node, orders.mountpoint)
+                Follower(self._engine, orders.member, self._config, orders.mountpoint, self._succeed)
             )
+
+    def _succeed(self) -> None:
+        self._events.put(HAND_OVER)
 
     def _metrics(self) -> str:
         own = self._follower.metrics() if self._follower else ""
@@ -169,7 +170,7 @@ class MountProcess:
                 self._supervision.tell(ENDED)
                 _log.info("mount/%s: unmounted", self._orders.config.name)
                 return
-            if event == HAND_OVER:
+            if event == HAND_OVER and self._supervision.keeps:
                 self._hand_over()
                 return
             try:
@@ -189,6 +190,11 @@ class MountProcess:
             self._level = self._orders.settings.log_level if self._level == "debug" else "debug"
             set_log(self._level, self._orders.settings.log_format)
             set_python_level(self._level)
+        elif event == HAND_OVER:
+            _log.error(
+                "mount/%s: there is no supervisor to start the next process: unmount and mount again",
+                self._orders.config.name,
+            )
         elif event == ALONE:
             _log.warning(
                 "mount/%s: the supervisor has died: this process serves on, but its end would end the mount",

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from headrace.testing.namespaces import can_make_namespaces
+from headrace.netns.namespaces import can_make_namespaces
 from headrace.testing.network import NamespaceLink
 from headrace.testing.processes import ServerProcess
 

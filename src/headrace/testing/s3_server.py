@@ -53,12 +53,19 @@ class S3Server:
         self._counted_to = 0
         state.mkdir(parents=True, exist_ok=True)
         root.mkdir(parents=True, exist_ok=True)
-        self._start(state / "versitygw.log")
+        self._log = state / "versitygw.log"
+        self._start()
 
-    def _start(self, log_path: Path) -> None:
+    def give_keys(self, credentials: Credentials) -> None:
+        """Starts the server anew at its endpoint, which knows these keys alone from then on."""
+        self.process.stop()
+        self.credentials = credentials
+        self._start(int(self.endpoint.rpartition(":")[2]))
+
+    def _start(self, known_port: int | None = None) -> None:
         for attempt in range(START_ATTEMPTS):
-            port = free_port()
-            process = self._spawn(port, log_path)
+            port = known_port or free_port()
+            process = self._spawn(port, self._log)
             endpoint = f"http://{self._link.publish(port)}"
             try:
                 process.wait_until(lambda: _is_healthy(endpoint))  # noqa: B023 - called before the next round

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from headrace.exits import ExitCode
 from headrace.local.client import LocalClient
 from headrace.local.database import Database
 from headrace.local.events import Events
+from headrace.local.ownership import is_owned
 from headrace.local.places import Places
 from headrace.local.records import Reference
 from headrace.local.store import Store
@@ -171,6 +173,34 @@ def test_values_of_secrets_show_only_when_asked_for(headrace, tmp_path) -> None:
     code, _, err = headrace("apply", "-f", write(tmp_path, stars, "stars.yaml"))
     assert code == ExitCode.CONFIG
     assert "is not base64" in err
+
+
+def test_describe_shows_no_events_of_an_earlier_object_of_the_name(
+    headrace, folder, namespace, tmp_path
+) -> None:
+    file = write(tmp_path, DATASET.replace("NAME", "again").replace(", finalizers: [FINALIZER]", ""))
+    headrace("apply", "-f", file)
+    database = Database(folder / "local" / "objects.db")
+    record = Store(database).need(Reference("Dataset", namespace, "again"))
+    Events(database).add(record, "Warning", "SecretMissing", "Secret keys is not there")
+    database.close()
+    assert "SecretMissing" in headrace("describe", "dataset", "again")[1]
+    headrace("delete", "-f", file)
+    # Times of objects and events are whole seconds.
+    time.sleep(1.1)
+    headrace("apply", "-f", file)
+    assert headrace("describe", "dataset", "again")[1].splitlines()[-1].split() == ["Events:", "<none>"]
+
+
+def test_delete_takes_the_words_of_a_document_that_says_f_for_a_kind(headrace, namespace, tmp_path) -> None:
+    file = write(tmp_path, DATASET.replace("NAME", "printed").replace(", finalizers: [FINALIZER]", ""))
+    headrace("apply", "-f", file)
+    code, out, err = headrace("delete", "-f", "dataset", "printed")
+    assert (code, out) == (0, 'dataset.data.fluid.io "printed" deleted\n')
+    assert "there is no file dataset" in err
+    assert "headrace delete dataset printed" in err
+    assert headrace("delete", "-f", "nosuch.yaml", "printed")[0] == ExitCode.NOT_FOUND
+    assert headrace("delete", "-f", "dataset")[0] == ExitCode.NOT_FOUND
 
 
 def test_describe_has_every_field_and_the_events(headrace, folder, namespace, tmp_path) -> None:
@@ -350,6 +380,41 @@ def test_status_shows_nodes_and_objects(headrace, tmp_path) -> None:
     status = json.loads(headrace("status", "--local", "--json", inside=False)[1])
     assert status["nodes"][0]["labels"] == {"kubernetes.io/hostname": "node-1"}
     assert status["objects"]["Secret"] >= 1
+
+
+def test_status_names_what_is_not_as_it_should_be(headrace, folder, namespace, tmp_path) -> None:
+    text = DATASET.replace("NAME", "shop").replace(", finalizers: [FINALIZER]", "")
+    headrace("apply", "-f", write(tmp_path, text))
+    store = world(folder)
+    record = store.need(Reference("Dataset", namespace, "shop"))
+    condition = {"type": "Ready", "status": "False", "reason": "SecretMissing", "message": "create it"}
+    store.set_status(record, {"conditions": [condition, {"type": "Degraded", "status": "False"}]})
+    _, out, _ = headrace("status", "--local", inside=False)
+    (line,) = [line for line in out.splitlines() if line.startswith(f"dataset/{namespace}/shop ")]
+    assert line.split()[1:3] == ["Ready", "SecretMissing"]
+    assert line.endswith("create it")
+    status = json.loads(headrace("status", "--local", "-o", "json", inside=False)[1])
+    reasons = {each["object"]["namespace"]: each["reason"] for each in status["troubles"]}
+    assert reasons[namespace] == "SecretMissing"
+
+
+def test_status_without_a_supervisor_tells_what_is_written_down(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path))
+    with backends.backend(tmp_path, nodes=2) as client:
+        backends.kill(client)
+        while is_owned(Places(tmp_path / "local")):
+            time.sleep(0.05)
+        capsys.readouterr()
+        assert main(["status", "--local"]) == ExitCode.NOT_FOUND
+        out = capsys.readouterr().out
+        assert "supervisor  not running; `headrace up` takes over what runs" in out
+        assert [line.split()[0] for line in out.splitlines() if line.startswith("node-")] == [
+            "node-1",
+            "node-2",
+        ]
+        assert main(["status", "--local", "--json"]) == ExitCode.NOT_FOUND
+        status = json.loads(capsys.readouterr().out)
+        assert (status["pid"], status["fault"].partition(";")[0]) == (0, "not running")
 
 
 def test_logs_of_a_dataset_without_processes_say_so(headrace) -> None:

@@ -56,9 +56,11 @@ def test_how_a_program_ended_is_told(tmp_path: Path, script: str, code: int, mes
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
-    state, told = run(tmp_path, (ProgramRun(name="p", command=("no-such-program",)),))
+    missing = ProgramRun(name="p", command=("no-such-program",), restarts=3)
+    state, told = run(tmp_path, (missing,))
     assert state.exit_code == 126
-    assert told.startswith("headrace: p cannot begin: no-such-program: No such file")
+    assert state.message == "p cannot begin: no-such-program: No such file or directory"
+    assert told == f"headrace: {state.message}\n"
 
 
 def test_stages_follow_each_other_until_one_fails(tmp_path: Path) -> None:

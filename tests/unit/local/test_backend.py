@@ -329,9 +329,19 @@ def test_a_supervisor_that_hangs_is_ended_by_down(places: Places, monkeypatch) -
     assert not is_owned(places)
 
 
-def test_root_may_have_plain_processes_too(tmp_path: Path, monkeypatch, capsys) -> None:
+@needs_root
+def test_isolated_nodes_are_namespaces(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path))
-    assert main(["up", "--nodes", "2", "--plain"]) == 0
+    assert main(["up", "--nodes", "2", "--isolated"]) == 0
+    assert "2 nodes (node-1 … node-2), network namespaces on 198.1" in capsys.readouterr().err
+    assert main(["down"]) == 0
+
+
+def test_nodes_reach_what_the_machine_reaches_unless_they_are_to_be_isolated(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path))
+    assert main(["up", "--nodes", "2"]) == 0
     assert "2 nodes (node-1 … node-2), plain processes on 127.18." in capsys.readouterr().err
     nodes = LocalClient(Places(tmp_path / "local")).status().nodes
     assert [(node.namespace, node.address.split(".")[3]) for node in nodes] == [(None, "1"), (None, "2")]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.api.dataprocess import DataProcess, JobProcessor, ScriptProcessor
+from headrace.api.scheduling import Toleration
 from headrace.errors import UnsupportedError
 from headrace.local.reconcile.work.containers import (
     RETRIES,
@@ -75,6 +76,7 @@ def test_a_pod_has_its_order_its_users_and_its_node() -> None:
         pod(
             nodeName="node-1",
             nodeSelector={"disk": "ssd"},
+            tolerations=[{"operator": "Exists"}],
             securityContext={"runAsUser": 5, "runAsGroup": 6},
             initContainers=[container(name="first")],
             containers=[
@@ -89,6 +91,7 @@ def test_a_pod_has_its_order_its_users_and_its_node() -> None:
         Container("c", ("true", "a", "1"), folder="/tmp", user=7, group=6),
         Container("c", ("true",), mounts=(Mounted("v", "/v", "s", True),), user=5, group=6),
     )
+    assert made.tolerations == (Toleration(operator="Exists"),)
     assert (made.volumes, made.node, made.labels) == ({"v": {"emptyDir": {}}}, "node-1", {"disk": "ssd"})
 
 
@@ -98,6 +101,7 @@ VOLUME = [{"name": "v", "mountPath": "/v"}]
 @pytest.mark.parametrize(
     ("spec", "place"),
     [
+        ({"containers": [container()], "tolerations": [{"operator": "x"}]}, f"{POD}.tolerations[0]"),
         ({}, f"{POD}.containers is empty"),
         ({"containers": [{"name": "c", "image": "i"}]}, f"{POD}.containers[0].command"),
         ({"initContainers": [container(restartPolicy="Always")]}, f"{POD}.initContainers[0].restartPolicy"),

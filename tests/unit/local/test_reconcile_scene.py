@@ -15,8 +15,9 @@ from headrace.local.events import Events
 from headrace.local.nodes import VirtualNode
 from headrace.local.reconcile.claims import claim_facts
 from headrace.local.reconcile.places import Addresses
+from headrace.local.reconcile.relations import Relations
 from headrace.local.reconcile.saying import say, say_volume
-from headrace.local.reconcile.scene import concerned, scene_of
+from headrace.local.reconcile.scene import Scene, concerned, scene_of
 from headrace.local.reconcile.secret_values import secret_content, secret_facts
 from headrace.local.records import Reference
 from headrace.local.secret_values import digest_key
@@ -51,7 +52,9 @@ spec:
 apiVersion: data.fluid.io/v1alpha1
 kind: Dataset
 metadata: {name: shop}
-spec: {mounts: [{mountPoint: "pvc://nfs-imagenet", name: images}]}
+spec:
+  mounts: [{mountPoint: "pvc://nfs-imagenet", name: images}]
+  sharedEncryptOptions: [{name: aws.secretKey, valueFrom: {secretKeyRef: {name: keys, key: key}}}]
 ---
 apiVersion: data.fluid.io/v1alpha1
 kind: Dataset
@@ -69,6 +72,17 @@ metadata: {name: warm}
 spec: {dataset: {name: shop, namespace: default}}
 """
 SHOP, BORROWED = ("default", "shop"), ("default", "borrowed")
+
+
+def relations_of(store: Store) -> Relations:
+    """What a supervisor knows that has just started."""
+    relations = Relations(store)
+    relations.read_all()
+    return relations
+
+
+def seen(store: Store, key: tuple[str, str]) -> Scene:
+    return scene_of(store, relations_of(store), key)
 
 
 @pytest.fixture
@@ -92,28 +106,29 @@ def filled(store: Store) -> Store:
     ],
 )
 def test_whom_a_change_matters_to(filled: Store, changed: Reference, whom: set[Any]) -> None:
-    assert concerned(filled, changed) == whom
+    bind(filled)
+    assert concerned(relations_of(filled), changed) == whom
 
 
 def test_a_scene_knows_its_runtime_operations_and_referrers(filled: Store) -> None:
-    scene = scene_of(filled, SHOP)
+    scene = seen(filled, SHOP)
     assert scene.runtime is not None
     assert scene.runtime.reference.kind == "JindoRuntime"
     assert [each.reference.name for each in scene.operations] == ["warm"]
     assert scene.referrers == ("default/borrowed",)
-    borrowed = scene_of(filled, BORROWED).declared
+    borrowed = seen(filled, BORROWED).declared
     assert borrowed is not None
     assert set(borrowed.references) == {"default/shop"}
 
 
 def test_nothing_declared_is_no_scene_to_plan(filled: Store) -> None:
-    assert scene_of(filled, ("default", "nobody")).declared is None
+    assert seen(filled, ("default", "nobody")).declared is None
 
 
 def test_a_claim_waits_for_its_volume_and_then_has_its_address(filled: Store) -> None:
-    before = claim_facts(scene_of(filled, SHOP))["nfs-imagenet"]
+    before = claim_facts(seen(filled, SHOP))["nfs-imagenet"]
     bind(filled)
-    after = claim_facts(scene_of(filled, SHOP))["nfs-imagenet"]
+    after = claim_facts(seen(filled, SHOP))["nfs-imagenet"]
     assert (before.state, after.state) == (ClaimState.PENDING, ClaimState.PRESENT)
     assert after.address == "nfs://10.0.0.1/imagenet"
 
@@ -121,20 +136,21 @@ def test_a_claim_waits_for_its_volume_and_then_has_its_address(filled: Store) ->
 def test_facts_of_a_secret_change_with_its_values_and_hold_none(filled: Store, database: Database) -> None:
     key = digest_key(database)
     assert key == digest_key(database)
-    before = secret_facts(scene_of(filled, SHOP), key)["keys"]
+    before = secret_facts(seen(filled, SHOP), key)["keys"]
     (secret,) = read_objects(YAML.split("---", maxsplit=1)[0].replace("two", "three"), "test")
     with filled.changing() as writer:
         intake.apply(writer, intake.wish_of(secret, "default"))
-    scene = scene_of(filled, SHOP)
+    scene = seen(filled, SHOP)
     after = secret_facts(scene, key)["keys"]
     assert before.keys == after.keys == {"id", "key"}
-    assert before.digest != after.digest
+    changed = {each for each in before.keys if before.digests[each] != after.digests[each]}
+    assert changed == {"key"}
     file = SecretFile("", {"aws.secretKey": SecretKey("keys", "key")})
     assert secret_content(file, scene, {}) == b'{"aws.secretKey": "three"}'
 
 
 def test_status_event_finalizer_and_volume_are_written_together(filled: Store, database: Database) -> None:
-    scene = scene_of(filled, SHOP)
+    scene = seen(filled, SHOP)
     assert scene.dataset is not None
     dataset = scene.dataset.thing()
     assert isinstance(dataset, Dataset)
@@ -149,7 +165,7 @@ def test_status_event_finalizer_and_volume_are_written_together(filled: Store, d
             ["fluid-dataset-controller-finalizer"],
         )
     bind(filled)
-    again = scene_of(filled, SHOP)
+    again = seen(filled, SHOP)
     assert again.dataset is not None
     assert (again.dataset.status or {})["phase"] == "Bound"
     assert again.dataset.finalizers == (FINALIZERS["Dataset"],)
@@ -159,7 +175,7 @@ def test_status_event_finalizer_and_volume_are_written_together(filled: Store, d
     assert [each.reason for each in Events(database).select("default", scene.dataset.reference)] == ["Ready"]
     with filled.changing() as writer:
         say_volume(writer, again, None)
-    gone = scene_of(filled, SHOP)
+    gone = seen(filled, SHOP)
     assert gone.find("PersistentVolume", "shop", "") is None
     assert gone.find("PersistentVolumeClaim", "shop") is None
     assert gone.find("PersistentVolumeClaim", "nfs-imagenet") is not None
@@ -167,7 +183,7 @@ def test_status_event_finalizer_and_volume_are_written_together(filled: Store, d
 
 def test_the_second_writing_of_the_same_changes_nothing(filled: Store) -> None:
     for _ in range(2):
-        scene = scene_of(filled, SHOP)
+        scene = seen(filled, SHOP)
         assert scene.dataset is not None
         dataset = scene.dataset.thing()
         assert isinstance(dataset, Dataset)
@@ -176,7 +192,7 @@ def test_the_second_writing_of_the_same_changes_nothing(filled: Store) -> None:
             say(writer, scene.dataset, DatasetStatus(phase=DatasetPhase.BOUND), [], [FINALIZERS["Dataset"]])
         bind(filled)
         versions = [record.resource_version for record in scene.records]
-    assert [record.resource_version for record in scene_of(filled, SHOP).records] == versions
+    assert [record.resource_version for record in seen(filled, SHOP).records] == versions
 
 
 def test_a_claim_of_a_person_under_the_name_of_a_dataset_stays(filled: Store) -> None:
@@ -184,11 +200,40 @@ def test_a_claim_of_a_person_under_the_name_of_a_dataset_stays(filled: Store) ->
         {"metadata": {"name": "nfs-imagenet", "namespace": "default"}, "spec": {}}
     )
     bind(filled)
-    scene = scene_of(filled, ("default", "nfs-imagenet"))
+    scene = seen(filled, ("default", "nfs-imagenet"))
     with filled.changing() as writer:
         say_volume(writer, scene, volume_of(dataset))
         say_volume(writer, scene, None)
-    assert scene_of(filled, SHOP).find("PersistentVolumeClaim", "nfs-imagenet") is not None
+    assert seen(filled, SHOP).find("PersistentVolumeClaim", "nfs-imagenet") is not None
+
+
+def test_a_dataset_that_is_not_referred_to_any_more_hears_of_it(filled: Store) -> None:
+    relations = relations_of(filled)
+    borrowed = filled.need(Reference("Dataset", *BORROWED))
+    with filled.changing() as writer:
+        writer.replace(
+            borrowed.reference, {"spec": {"mounts": [{"mountPoint": "s3://else", "name": "images"}]}}
+        )
+    assert concerned(relations, borrowed.reference) == {SHOP, BORROWED}
+    assert scene_of(filled, relations, SHOP).referrers == ()
+    assert concerned(relations, borrowed.reference) == {BORROWED}
+
+
+def test_a_scene_holds_nothing_of_others(filled: Store) -> None:
+    with filled.changing() as writer:
+        for kind in ("Secret", "Dataset", "PersistentVolumeClaim", "DataLoad"):
+            writer.create(Reference(kind, "default", "strange"), _STRANGE[kind])
+    found = {str(record.reference) for record in seen(filled, SHOP).records}
+    assert not [each for each in found if "strange" in each]
+    assert len(found) == 5
+
+
+_STRANGE: dict[str, dict[str, Any]] = {
+    "Secret": {"data": {}},
+    "Dataset": {"spec": {}},
+    "PersistentVolumeClaim": {"spec": {"accessModes": ["ReadWriteMany"]}},
+    "DataLoad": {"spec": {"dataset": {"name": "strange"}}},
+}
 
 
 def test_ports_are_kept_while_a_role_stays_on_its_node(database: Database, tmp_path: Any) -> None:

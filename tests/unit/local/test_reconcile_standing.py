@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.local.database import Database
 from headrace.local.reconcile.standing import Sight, Standings, failed_start
 from headrace.local.reconcile.troubles import Troubles
 from headrace.local.roles import RoleKind, RoleOrder, RoleRecord
@@ -79,8 +80,8 @@ def test_a_role_that_was_told_another_masters_address_is_old() -> None:
     assert (here.version, moved.version) == ("a.b", "a.b*")
 
 
-def test_each_end_is_counted_once_and_makes_the_pause_longer(tmp_path: Path) -> None:
-    troubles = Troubles()
+def test_each_end_is_counted_once_and_makes_the_pause_longer(database: Database) -> None:
+    troubles = Troubles(database)
     first = record("mount", state="ended", exit_code=7)
     for _ in range(3):
         troubles.note_end(first, NOW)
@@ -90,19 +91,42 @@ def test_each_end_is_counted_once_and_makes_the_pause_longer(tmp_path: Path) -> 
     assert troubles.left_s("default.shop.mount", NOW + timedelta(minutes=2)) == 0
 
 
-def test_the_last_complaint_of_its_log_says_why_a_role_ended(tmp_path: Path) -> None:
+def test_pauses_stay_long_when_the_supervisor_starts_anew(database: Database) -> None:
+    ends = [replace(record("mount", state="ended", exit_code=7), starts=number) for number in range(1, 6)]
+    troubles = Troubles(database)
+    for each in ends:
+        troubles.note_end(each, NOW)
+    slow, why = troubles.left_s("default.shop.mount", NOW), troubles.find("default.shop.mount")
+    assert slow == 8
+    again = Troubles(database)
+    assert (again.left_s("default.shop.mount", NOW), again.find("default.shop.mount")) == (slow, why)
+    again.note_end(ends[-1], NOW)
+    assert again.left_s("default.shop.mount", NOW) == slow
+    again.note_end(replace(ends[-1], starts=6), NOW)
+    assert again.left_s("default.shop.mount", NOW) == 16
+
+
+def test_a_role_that_is_well_or_gone_leaves_no_note(database: Database) -> None:
+    troubles = Troubles(database)
+    troubles.note_end(record("mount", state="ended", exit_code=7), NOW)
+    troubles.forget("default.shop.mount")
+    assert Troubles(database).find("default.shop.mount") is None
+    assert database.notes("failures:") == {}
+
+
+def test_the_last_complaint_of_its_log_says_why_a_role_ended(database: Database, tmp_path: Path) -> None:
     log = tmp_path / "role.log"
     log.write_text("error: an old one\nserving\nerror: the bucket is not there\nhint: make it\n")
     made = record("worker", state="ended", exit_code=4)
-    troubles = Troubles()
+    troubles = Troubles(database)
     troubles.note_end(replace(made, order=replace(made.order, log_file=str(log))), NOW)
     trouble = troubles.find("default.shop.worker-0")
     assert trouble is not None
     assert (trouble.kind, trouble.message) == ("NotFound", "the bucket is not there")
 
 
-def test_a_role_that_never_came_to_run_is_seen_as_failed() -> None:
-    troubles = Troubles()
+def test_a_role_that_never_came_to_run_is_seen_as_failed(database: Database) -> None:
+    troubles = Troubles(database)
     error = ConfigError.of("the folder /data is not empty")
     troubles.note_start("default.shop.worker-0", error, "a.b", "node-1", NOW)
     ((order_id, trouble),) = troubles.of_dataset("default.shop.")

@@ -2,24 +2,33 @@ from __future__ import annotations
 
 from headrace.local.database import Database
 from headrace.local.records import Reference
-from headrace.local.secret_values import digest_key, digest_of, keys_of, values_of
+from headrace.local.secret_values import digest_key, digests_of, values_of
 
 
-def secret(store, data):
+def secret(store, data, name="keys"):
     with store.changing() as writer:
-        reference = Reference("Secret", "default", "keys")
+        reference = Reference("Secret", "default", name)
         if writer.get(reference) is None:
             return writer.create(reference, {"data": data})
         return writer.replace(reference, {"data": data})
 
 
-def test_the_digest_changes_with_a_value_and_with_nothing_else(store, database, tmp_path) -> None:
+def test_the_digest_of_a_key_changes_with_its_value_and_with_nothing_else(store, database) -> None:
     first = secret(store, {"id": "dmFsdWU=", "key": "eA=="})
-    assert (keys_of(first), values_of(first)) == ({"id", "key"}, {"id": b"value", "key": b"x"})
-    digest = digest_of(first, digest_key(database))
-    assert digest_of(secret(store, {"key": "eA==", "id": "dmFsdWU="}), digest_key(database)) == digest
-    others = [{"id": "dmFsdWU=", "key": "eQ=="}, {"id": "dmFsdWU="}, {"id": "eA==", "key": "dmFsdWU="}, {}]
-    assert len({digest, *(digest_of(secret(store, other), digest_key(database)) for other in others)}) == 5
+    assert values_of(first) == {"id": b"value", "key": b"x"}
+    key = digest_key(database)
+    digests = digests_of(first, key)
+    assert digests_of(secret(store, {"key": "eA==", "id": "dmFsdWU="}), key) == digests
+    grown = digests_of(secret(store, {"id": "dmFsdWU=", "key": "eA==", "more": "eA=="}), key)
+    assert {name: grown[name] for name in digests} == digests
+    assert len(set(grown.values())) == 3
+    changed = digests_of(secret(store, {"id": "dmFsdWU=", "key": "eQ=="}), key)
+    assert (changed["id"], changed["key"] == digests["key"]) == (digests["id"], False)
+
+
+def test_digests_tell_nothing_of_equal_values(store, database, tmp_path) -> None:
+    first, other = secret(store, {"key": "eA=="}), secret(store, {"key": "eA=="}, "other")
     elsewhere = Database(tmp_path / "other.db")
-    assert digest_of(first, digest_key(elsewhere)) != digest
+    keys = (digest_key(database), digest_key(elsewhere))
     elsewhere.close()
+    assert len({digests_of(each, key)["key"] for each in (first, other) for key in keys}) == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from headrace.engine.registry import started_ticks
 from headrace.errors import ConfigError
 from headrace.local.database import Database
 from headrace.local.folders import Folders
+from headrace.local.marks import end, family
 from headrace.local.reconciler import Dataset
 from headrace.local.uses import Use, Uses, read_uses
 
@@ -106,3 +108,17 @@ def test_a_use_ends_with_its_process_and_one_without_goes_on(database: Database)
     asyncio.run(follow())
     assert [each.id for each in uses.all()] == ["b"]
     assert changed == [KEY] * 3
+
+
+def test_the_family_of_a_process_is_found_without_a_mark() -> None:
+    with subprocess.Popen(
+        ["sh", "-c", "sleep 4327 & echo $!; wait"], stdout=subprocess.PIPE, text=True
+    ) as shell:
+        assert shell.stdout is not None
+        child = int(shell.stdout.readline())
+        ticks = started_ticks(shell.pid) or 0
+        found = family(shell.pid, ticks, "run-1")
+        assert {each.pid for each in found} == {shell.pid, child}
+        assert family(shell.pid, ticks + 1, "run-1") == []
+        end(found, signal.SIGKILL)
+    assert shell.returncode == -signal.SIGKILL

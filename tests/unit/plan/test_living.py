@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from datetime import timedelta
 
-from planned import GPU, MYSECRET, SEED, World, changed, gpu_nodes, leaving, objects
+from planned import GPU, MYSECRET, SEED, World, changed, gpu_nodes, leaving, mysecret, objects
 
 from headrace.api.dataset import DatasetPhase
 from headrace.plan.conditions import condition_of
-from headrace.plan.observed import Node, OtherWorker, RoleState, SecretFacts
+from headrace.plan.observed import Node, OtherWorker, RoleState, Room, SecretFacts
 from headrace.plan.outcome import Plan
 
 
@@ -75,6 +75,19 @@ def test_each_change_is_told_once() -> None:
     assert sorted(told) == ["WorkersReady", "WorkersReady", "WorkersScaledIn", "WorkersScaledOut"]
 
 
+def test_what_was_wrong_with_a_dataset_that_goes_is_no_good_news() -> None:
+    world = World.of()
+    world.see(nodes=tuple(dataclasses.replace(n, disks={"/": Room("sda", 1)}) for n in gpu_nodes(4)))
+    world.settle()
+    world.set_state("worker-2", RoleState.FAILED, "", "killed")
+    world.look()
+    before = len(world.plans)
+    world.dataset, world.runtime = leaving(world.dataset), leaving(world.runtime)
+    for _ in range(8):
+        world.look()
+    assert [event for plan in world.plans[before:] for event in plan.events if event.kind == "Dataset"] == []
+
+
 def test_last_worker_has_nobody_to_hand_over_to() -> None:
     world = bound(SEED.replace("replicas: 4", "replicas: 1"))
     world.runtime = changed(world.runtime, replicas=0)
@@ -85,7 +98,7 @@ def test_last_worker_has_nobody_to_hand_over_to() -> None:
 
 def test_changed_secret_replaces_one_worker_after_the_other() -> None:
     world = bound()
-    world.see(secrets={"mysecret": dataclasses.replace(MYSECRET, digest="d2")})
+    world.see(secrets={"mysecret": mysecret(secret="s2")})
     world.settle()
     replaced = [plan.steps.replace for plan in world.plans if plan.steps.replace]
     assert replaced == [("master",), *((f"worker-{index}",) for index in range(4))]
@@ -99,7 +112,7 @@ def test_changed_secret_replaces_one_worker_after_the_other() -> None:
 def test_worker_that_does_not_come_back_stops_the_replacing() -> None:
     world = bound()
     world.broken["worker-0"] = ("PermissionDenied", "refused")
-    world.see(secrets={"mysecret": dataclasses.replace(MYSECRET, digest="d2")})
+    world.see(secrets={"mysecret": mysecret(secret="s2")})
     for _ in range(10):
         world.look()
     replaced = [each for plan in world.plans for each in plan.steps.replace]
@@ -362,9 +375,27 @@ def test_keys_in_clear_are_kept_out_of_settings_status_and_every_text() -> None:
     )
 
 
+def test_keys_of_a_secret_that_nobody_uses_change_nothing() -> None:
+    world = bound()
+    for facts in (
+        mysecret(other="x"),
+        mysecret(other="y"),
+        SecretFacts(dict(reversed(MYSECRET.digests.items()))),
+    ):
+        world.see(secrets={"mysecret": facts})
+        assert not world.look().steps
+
+
+def test_either_key_of_a_secret_that_is_used_replaces_roles() -> None:
+    for change in ({"id": "i2"}, {"secret": "s2"}):
+        world = bound()
+        world.see(secrets={"mysecret": mysecret(**change)})
+        assert world.look().steps.replace == ("master",)
+
+
 def test_secret_that_is_not_named_changes_nothing() -> None:
     world = bound()
-    world.see(secrets={**world.seen.secrets, "other": SecretFacts(frozenset({"a"}), "x")})
+    world.see(secrets={**world.seen.secrets, "other": SecretFacts({"a": "x"})})
     assert not world.look().steps
 
 
@@ -402,7 +433,7 @@ def test_worker_on_a_machine_that_is_away_does_not_keep_others_from_new_secrets(
     world.set_state("worker-1", RoleState.FAILED)
     world.see(
         nodes=tuple(dataclasses.replace(node, is_ready=node.name != "node-2") for node in world.seen.nodes),
-        secrets={"mysecret": dataclasses.replace(MYSECRET, digest="d2")},
+        secrets={"mysecret": mysecret(secret="s2")},
     )
     for _ in range(14):
         world.look()

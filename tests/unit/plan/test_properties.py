@@ -9,11 +9,13 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planned import MYSECRET, SEED, World, changed, gpu_nodes, objects
+from planned import MYSECRET, SEED, World, changed, gpu_nodes, mysecret, objects
 
 from headrace.plan.conditions import condition_of
 from headrace.plan.observed import ClaimFacts, ClaimState, Node, OtherWorker, RoleState
 from headrace.plan.outcome import Plan
+from headrace.plan.said import DATASET as DATASET_CONDITIONS
+from headrace.plan.said import RUNTIME as RUNTIME_CONDITIONS
 
 DATASET, RUNTIME = objects(SEED)
 OSS = {
@@ -177,7 +179,9 @@ CHAOS: dict[str, Callable[[World, Any], None]] = {
         world, "runtime", changed(world.runtime, replicas=draw(st.integers(0, 5)))
     ),
     "rotate": lambda world, draw: world.see(
-        secrets={"mysecret": dataclasses.replace(MYSECRET, digest=draw(st.sampled_from("abc")))}
+        secrets={
+            "mysecret": mysecret(secret=draw(st.sampled_from("abc")), other=draw(st.sampled_from("abc")))
+        }
     ),
     "forget": lambda world, draw: world.see(secrets={}),
     "remember": lambda world, draw: world.see(secrets={"mysecret": MYSECRET}),
@@ -263,7 +267,11 @@ def _check_status(world: World, made: Plan) -> None:
     ]
     if not serving:
         assert ready.status == "False"
-    assert len({condition.type for condition in status.conditions}) == len(status.conditions)
+    types = {condition.type for condition in status.conditions}
+    assert len(types) == len(status.conditions)
+    assert types <= set(DATASET_CONDITIONS), "a condition that the reference does not explain"
+    if made.runtime_status is not None:
+        assert {condition.type for condition in made.runtime_status.conditions} <= set(RUNTIME_CONDITIONS)
     if ready.status == "True":
         assert status.phase in {"Bound", "Updating"}
         assert made.volume is not None

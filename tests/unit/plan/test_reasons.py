@@ -108,7 +108,7 @@ NOT_READY: list[tuple[Reason, str, Prepare]] = [
     (
         Reason.SECRET_KEY_MISSING,
         "fs.oss.accessKeySecret",
-        see(secrets={"mysecret": SecretFacts(frozenset({"fs.oss.accessKeyId"}), "d")}),
+        see(secrets={"mysecret": SecretFacts({"fs.oss.accessKeyId": "d"})}),
     ),
     (Reason.CLAIM_MISSING, "claim data", mounts({"mountPoint": "pvc://data", "name": "a"})),
     (Reason.CLAIM_PENDING, "no volume fits", lambda world: claim(world, ClaimState.PENDING)),
@@ -132,11 +132,6 @@ NOT_READY: list[tuple[Reason, str, Prepare]] = [
         Reason.NODES_TAKEN,
         "node-1",
         see(others={f"node-{n}": (OtherWorker("default/cifar", is_exclusive=True),) for n in range(1, 5)}),
-    ),
-    (
-        Reason.QUOTA_LARGER_THAN_DISK,
-        "node-1",
-        see(nodes=tuple(Node(f"node-{n}", GPU, free_bytes={"/var": 10**9}) for n in range(1, 5))),
     ),
     (Reason.WORKERS_DISABLED, "0 workers", runtime(replicas=0)),
     (Reason.MASTER_FAILED, "on fire", breaks("master", "Unexpected", "on fire")),

@@ -137,6 +137,19 @@ def test_it_ends_in_order_and_a_hang_up_takes_a_new_snapshot(tmp_path: Path, por
     assert "master: ended" in (tmp_path / "log").read_text()
 
 
+def test_a_start_while_the_storage_is_away_lists_it_later(tmp_path: Path, port: int) -> None:
+    folder = tmp_path / "m"
+    with role_process("master", master_orders(folder, port), tmp_path / "log"):
+        wait_for("a snapshot", lambda: status(port)["snapshot"])
+    (folder / "unreachable").touch()
+    with role_process("master", master_orders(folder, port), tmp_path / "log"):
+        wait_for("the fault", lambda: status(port)["refresh_error"])
+        assert status(port)["snapshot"]["version"] == 1
+        (folder / "unreachable").unlink()
+        wait_for("a new list", lambda: status(port)["snapshot"]["version"] == 2)
+        wait_for("no fault", lambda: status(port)["refresh_error"] is None)
+
+
 def test_two_masters_do_not_share_a_folder(tmp_path: Path, port: int) -> None:
     with role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"):
         wait_for("it", lambda: status(port))

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from headrace.api.kinds import Runtime
+from headrace.api.scheduling import Toleration
 from headrace.errors import HeadraceError
 from headrace.local.reconcile.masters import Masters
-from headrace.local.reconcile.scene import RUNTIMES
+from headrace.local.reconcile.relations import RUNTIMES
 from headrace.local.reconcile.seeing import cached_by_node, node_facts
 from headrace.local.reconciler import Dataset
 from headrace.local.store import Selection
 from headrace.local.world import World
 from headrace.plan.choosing import Candidate
 from headrace.plan.mounting import may_mount
+from headrace.plan.observed import Node
 from headrace.plan.runtimes import Wanted, wanted_of
-from headrace.plan.selectors import fits_labels
+from headrace.plan.selectors import fits_labels, is_tolerated
 
 _ANSWER_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWish:
+    """What a program asks of its node. One that is named may have any taints, as in Kubernetes."""
+
+    name: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +41,8 @@ class Candidates:
     world: World
     masters: Masters
 
-    async def all(self, keys: Sequence[Dataset], labels: Mapping[str, str] | None = None) -> list[Candidate]:
-        """All nodes, for a program that reads these datasets and wants nodes with these labels."""
+    async def all(self, keys: Sequence[Dataset], wish: NodeWish) -> list[Candidate]:
+        """All nodes, for a program that reads these datasets."""
         wanted = await asyncio.to_thread(self._wanted, keys)
         shares = await self._shares(keys)
         workers = [
@@ -44,12 +55,12 @@ class Candidates:
             Candidate(
                 fact.name,
                 is_ready=fact.is_ready,
-                is_allowed=fits_labels(fact, labels or {}) and all(may_mount(fact, each) for each in wanted),
+                is_allowed=_is_wished(fact, wish) and all(may_mount(fact, each) for each in wanted),
                 workers=workers.count(fact.name),
                 cached_share=shares.get(fact.name, 0.0),
                 users=users.count(fact.name),
             )
-            for fact in node_facts(self.world.nodes.all(), (), {})
+            for fact in node_facts(self.world.nodes.all(), {})
         ]
 
     def _wanted(self, keys: Sequence[Dataset]) -> list[Wanted]:
@@ -77,3 +88,9 @@ class Candidates:
                 return await client.status()
         except (HeadraceError, TimeoutError, OSError):
             return None
+
+
+def _is_wished(node: Node, wish: NodeWish) -> bool:
+    if wish.name is not None and node.name != wish.name:
+        return False
+    return fits_labels(node, wish.labels) and (wish.name is not None or is_tolerated(node, wish.tolerations))

@@ -6,21 +6,26 @@ What was ordered is written down by the operation's identity, so that the next s
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from headrace.errors import HeadraceError
 from headrace.local.reconcile.candidates import Candidates
 from headrace.local.reconcile.masters import Masters
+from headrace.local.reconcile.relations import OPERATIONS
 from headrace.local.reconcile.work.backups import BackupWork
 from headrace.local.reconcile.work.copies import CopyWork
 from headrace.local.reconcile.work.desk import Note, Notes, Task, Work, moment
 from headrace.local.reconcile.work.following import Follower
 from headrace.local.reconcile.work.loads import LoadWork
 from headrace.local.reconcile.work.processes import ProcessWork
+from headrace.local.store import Selection
 from headrace.local.world import World
 from headrace.plan.operation_scene import JobFacts, JobState
 from headrace.plan.orders import BackupJob, CopyJob, Job, LoadJob, ProcessJob
+
+_log = logging.getLogger("headrace.local")
 
 _KINDS: Mapping[type[Job], str] = {
     LoadJob: "load",
@@ -36,11 +41,14 @@ class Jobs:
     def __init__(self, world: World, masters: Masters) -> None:
         self._notes = Notes(world.database)
         self._starting: dict[str, asyncio.Task[None]] = {}
+        follower = Follower(world)
+        operations, _ = world.store.select(Selection(OPERATIONS))
+        follower.tidy(operations)
         self._works: Mapping[str, Work[Any]] = {
             "load": LoadWork(masters),
             "backup": BackupWork(masters),
             "copy": CopyWork(world, masters),
-            "process": ProcessWork(world, self._notes, Candidates(world, masters), Follower(world)),
+            "process": ProcessWork(world, self._notes, Candidates(world, masters), follower),
         }
 
     async def facts(self, uid: str) -> JobFacts | None:
@@ -93,5 +101,12 @@ class Jobs:
         try:
             begun = await self._works[note.kind].begin(task, job, note)
         except HeadraceError as error:
-            begun = note.failed(error.message)
+            begun = self._present(task, note).failed(error.message)
+        except Exception:
+            _log.exception("operation/%s: cannot begin", task.record.reference.name)
+            begun = self._present(task, note).failed("Headrace met a fault of its own; its log says which")
         self._notes.write(task.record.uid, begun)
+
+    def _present(self, task: Task, note: Note) -> Note:
+        """The note with what was written down meanwhile."""
+        return self._notes.find(task.record.uid) or note

@@ -21,29 +21,29 @@ from headrace.local.reconcile.masters import Masters
 from headrace.local.reconcile.observing import Eyes, observe
 from headrace.local.reconcile.operating import PlannedOperation, plan_operations
 from headrace.local.reconcile.places import Addresses, DatasetPlaces
+from headrace.local.reconcile.relations import Relations
 from headrace.local.reconcile.rendering import Means
 from headrace.local.reconcile.reserving import Reservations
 from headrace.local.reconcile.saying import say, say_volume
 from headrace.local.reconcile.scene import Scene, concerned, scene_of
 from headrace.local.reconcile.standing import Standings
-from headrace.local.reconcile.taking import Hands
+from headrace.local.reconcile.taking import STARTING_S, Hands
 from headrace.local.reconcile.troubles import Troubles
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.reconciler import NextLook
 from headrace.local.records import Reference
 from headrace.local.secret_values import digest_key
 from headrace.local.writing import Writer
-from headrace.plan.observed import Observed, RoleState
+from headrace.plan.observed import Observed, RoleFacts, RoleState
 from headrace.plan.outcome import Plan
 from headrace.plan.plan import plan, plan_spare
+from headrace.plan.runtimes import wanted_of
 from headrace.plan.steps import teardown_steps
 
 if TYPE_CHECKING:
     from headrace.local.world import World
 
 _log = logging.getLogger("headrace.local")
-
-_STARTING_S = 0.5
 
 
 class DatasetReconciler:
@@ -52,7 +52,9 @@ class DatasetReconciler:
     def __init__(self, world: World) -> None:
         self._world = world
         self._addresses = Addresses(world.database)
-        self._troubles = Troubles()
+        self._relations = Relations(world.store)
+        self._relations.read_all()
+        self._troubles = Troubles(world.database)
         self._standings = Standings()
         self._reservations = Reservations()
         self._digest_key = digest_key(world.database)
@@ -61,7 +63,7 @@ class DatasetReconciler:
 
     def concerned(self, changed: Reference) -> Iterable[Key]:
         """Everybody whom a change matters to, but for the one who is just saying it."""
-        found = concerned(self._world.store, changed)
+        found = concerned(self._relations, changed)
         return found - {getattr(self._own, "key", None)}
 
     async def reconcile(self, namespace: str, name: str) -> NextLook:
@@ -69,17 +71,21 @@ class DatasetReconciler:
         key = (namespace, name)
         places = DatasetPlaces(self._world.places, key)
         scene, nodes = await asyncio.gather(
-            asyncio.to_thread(scene_of, self._world.store, key), asyncio.to_thread(self._world.nodes.all)
+            asyncio.to_thread(scene_of, self._world.store, self._relations, key),
+            asyncio.to_thread(self._world.nodes.all),
         )
         now = datetime.now(UTC).replace(microsecond=0)
         self._note_ends(key, now)
         uses = tuple(self._world.uses.of(key))
         eyes = Eyes(places, self._addresses, self._troubles, self._standings, self._digest_key, uses)
         observed = await observe(scene, eyes, nodes, self._world.roles.all(), now)
+        self._remember(places, observed.roles)
+        self._reservations.see(scene.title, self._world.roles.all())
         hands = self._hands(scene, places, nodes)
         looks = [await self._serve(scene, observed, hands, now), await self._operate(scene, observed, now)]
         if any(facts.state is RoleState.STARTING for facts in observed.roles):
-            looks.append(_STARTING_S)
+            looks.append(STARTING_S)
+        self._wake_others(scene)
         wanted = [look for look in looks if look is not None]
         return NextLook(min(wanted) if wanted else None)
 
@@ -94,8 +100,9 @@ class DatasetReconciler:
         # Nothing is awaited between seeing what the others have and taking one's own.
         others = self._reservations.others(scene.title, self._world.roles.all(), scene.exclusive)
         planned = plan(scene.declared, replace(observed, others=others), now)
-        self._reservations.note(scene.title, planned)
-        if not observed.roles and not planned.roles and not planned.holds and _leaves(planned):
+        runtime = scene.declared.runtime
+        self._reservations.note(scene.title, planned, wanted_of(runtime).workers if runtime else 0)
+        if not observed.roles and not planned.roles and not planned.holds:
             # Nothing of it is left but files, and those go before the last word is said.
             await hands.clear()
         await asyncio.to_thread(self._say, scene, planned, now)
@@ -153,6 +160,21 @@ class DatasetReconciler:
         finally:
             self._own.key = None
 
+    def _wake_others(self, scene: Scene) -> None:
+        """A node that was given up may be what others wait for."""
+        if self._reservations.gave_up(scene.title, self._world.roles.all()):
+            lacking = sorted(self._reservations.lacking(scene.title))
+            self._world.look_at(
+                [(namespace, name) for namespace, _, name in (each.partition("/") for each in lacking)]
+            )
+
+    def _remember(self, places: DatasetPlaces, roles: Iterable[RoleFacts]) -> None:
+        """For who asks how it is."""
+        seen, prefix = self._world.seen_roles, places.order_id("")
+        for order_id in [each for each in seen if each.startswith(prefix)]:
+            del seen[order_id]
+        seen |= {places.order_id(facts.id): facts for facts in roles}
+
     def _note_ends(self, key: Key, now: datetime) -> None:
         for record in self._world.roles.all():
             is_own = (record.order.namespace, record.order.dataset) == key and record.order.kind != "job"
@@ -162,8 +184,3 @@ class DatasetReconciler:
     def _hands(self, scene: Scene, places: DatasetPlaces, nodes: Sequence[VirtualNode]) -> Hands:
         means = Means(places, self._addresses, self._world.folders, scene)
         return Hands(self._world.database.instance, means, self._world.roles, nodes, self._troubles)
-
-
-def _leaves(planned: Plan) -> bool:
-    """True when somebody's last finalizer is about to go."""
-    return not planned.finalizers.dataset and not planned.finalizers.runtime

@@ -19,7 +19,7 @@ from headrace.local.reconcile.places import Addresses, DatasetPlaces
 from headrace.local.reconcile.rendering import master_url
 from headrace.local.reconcile.scene import Scene
 from headrace.local.reconcile.secret_values import secret_facts
-from headrace.local.reconcile.seeing import cache_paths, cached_by_node, data_facts, node_facts
+from headrace.local.reconcile.seeing import data_facts, node_facts, rooms_of
 from headrace.local.reconcile.standing import Sight, Standings, Trouble, failed_start
 from headrace.local.reconcile.troubles import Troubles
 from headrace.local.reconcile.using import users_of
@@ -80,7 +80,7 @@ class _Seen:
 def _observed(scene: Scene, eyes: Eyes, nodes: Sequence[VirtualNode], seen: _Seen) -> Observed:
     runtime = scene.declared.runtime if scene.declared else None
     return Observed(
-        nodes=node_facts(nodes, cache_paths(runtime), cached_by_node(seen.status)),
+        nodes=node_facts(nodes, rooms_of(runtime, scene.title, seen.status)),
         secrets=secret_facts(scene, eyes.digest_key),
         claims=claim_facts(scene),
         roles=_roles(eyes, seen),

@@ -12,8 +12,9 @@ from headrace.api.dataset import Dataset
 from headrace.api.ignored import IgnoredField
 from headrace.api.kinds import Operation, Runtime
 from headrace.local.reconcile.jobs import Jobs
+from headrace.local.reconcile.relations import RUNTIMES
 from headrace.local.reconcile.saying import say
-from headrace.local.reconcile.scene import RUNTIMES, Scene, title_of
+from headrace.local.reconcile.scene import Scene, title_of
 from headrace.local.reconcile.work.containers import ignored_here
 from headrace.local.reconcile.work.desk import Task
 from headrace.local.records import Record

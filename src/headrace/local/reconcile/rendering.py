@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,12 @@ from headrace.local.reconcile.scene import Scene
 from headrace.local.reconcile.secret_values import secret_content
 from headrace.local.roles import RoleOrder
 from headrace.plan import addresses
-from headrace.plan.roles import MASTER_ID, Role, RoleKind
+from headrace.plan.roles import MASTER_ID, CacheFolder, Role, RoleKind
 from headrace.settings.roles import MemberSettings, OriginSettings
 
 # -P keeps the current folder off the path of modules.
 _PROGRAM = (sys.executable, "-P", "-m", "headrace.cli.main")
+_LARGEST_SHARE_PERCENT = 95
 _FOREGROUND = {RoleKind.MOUNT: ("--foreground",)}
 
 
@@ -59,6 +60,7 @@ def render(role: Role, node: VirtualNode, means: Means) -> RoleOrder:
         if role.restore_from is not None:
             _restore(role.restore_from, means)
     settings = _settings(role, node, means)
+    _drop_other_caches(places.settings(role.id), settings, means.folders)
     write_private(places.settings(role.id), json.dumps(settings, indent=1).encode())
     master = settings.get("master") or ""
     return RoleOrder(
@@ -88,10 +90,21 @@ def master_url(cluster: DatasetPlaces, addresses: Addresses) -> str | None:
 def cache_folders_of(settings_file: Path) -> list[Path]:
     """The cache folders of a role that was rendered."""
     try:
-        content = json.loads(settings_file.read_bytes())
+        return _cache_folders(json.loads(settings_file.read_bytes()))
     except (OSError, ValueError):
         return []
-    return [Path(word.rsplit(":", 3)[0]) for word in content.get("cache", ())]
+
+
+def _cache_folders(settings: Mapping[str, Any]) -> list[Path]:
+    return [Path(word.rsplit(":", 3)[0]) for word in settings.get("cache", ())]
+
+
+def _drop_other_caches(settings_file: Path, settings: Mapping[str, Any], folders: Folders) -> None:
+    """Caches at places where the role has none any more; before the file that names them is written over."""
+    kept = _cache_folders(settings)
+    for folder in cache_folders_of(settings_file):
+        if folder not in kept:
+            folders.drop(folder)
 
 
 def _restore(place: str, means: Means) -> None:
@@ -154,8 +167,33 @@ def _datasets(scene: Scene) -> Mapping[str, Dataset]:
 
 def _cache(role: Role, node: VirtualNode, folders: Folders) -> list[str]:
     """The cache words. Nodes share this machine's disks, so each has a folder of its own below the named one."""
-    words = []
-    for each in role.cache:
-        folder = folders.make(Path(each.folder) / node.name)
-        words.append(each.word(str(folder)))
-    return words
+    made = {folders.make(Path(each.folder) / node.name): each for each in role.cache}
+    return [each.word(str(folder)) for folder, each in fitted(made).items()]
+
+
+def fitted(cache: Mapping[Path, CacheFolder]) -> dict[Path, CacheFolder]:
+    """The folders with quotas that all together fit on their disks: the engine takes no others. Blocks.
+
+    By the size of a disk and not by what is free, so that a worker that is started anew keeps what it has.
+    """
+    wanted: dict[int, int] = {}
+    for folder, each in cache.items():
+        disk = folder.stat().st_dev
+        wanted[disk] = wanted.get(disk, 0) + each.quota_bytes
+    return {
+        folder: replace(
+            each, quota_bytes=_share(each.quota_bytes, wanted[folder.stat().st_dev], _size_bytes(folder))
+        )
+        for folder, each in cache.items()
+    }
+
+
+def _share(quota: int, wanted: int, size: int) -> int:
+    largest = size * _LARGEST_SHARE_PERCENT // 100
+    # A size of 0 is one without limit.
+    return quota if not size or wanted <= largest else max(quota * largest // wanted, 1)
+
+
+def _size_bytes(folder: Path) -> int:
+    disk = os.statvfs(folder)
+    return disk.f_blocks * disk.f_frsize

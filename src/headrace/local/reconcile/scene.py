@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from headrace.api.dataset import Dataset, Placement
-from headrace.api.kinds import KINDS, Operation, Runtime
+from headrace.api.dataset import Dataset
+from headrace.api.kinds import Runtime
 from headrace.api.mounts import scheme_of
+from headrace.local.reconcile.relations import NAMES_SHARED, OPERATIONS, RUNTIMES, Relations
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.records import Record, Reference
 from headrace.local.store import Selection, Store
 from headrace.plan import addresses
 from headrace.plan.declared import Declared, chosen_runtime
-from headrace.plan.orders import dataset_keys
 
-RUNTIMES = ("AlluxioRuntime", "JindoRuntime")
-OPERATIONS = ("DataLoad", "DataMigrate", "DataProcess", "DataBackup")
 SHARED = ("Secret", "PersistentVolumeClaim", "PersistentVolume")
 
 
@@ -53,47 +51,111 @@ class Scene:
         return next((record for record in self.records if record.reference == wanted), None)
 
 
-def scene_of(store: Store, key: Key) -> Scene:
-    """The scene of a dataset. Blocks."""
-    records, _ = store.select(Selection(tuple(KINDS)))
+def scene_of(store: Store, relations: Relations, key: Key) -> Scene:
+    """The scene of a dataset. Blocks. Costs no more for how many other datasets there are."""
     namespace, name = key
-    datasets = {title_of(record): record for record in records if record.reference.kind == "Dataset"}
-    runtimes = [record for record in records if _is(record, RUNTIMES, namespace, name)]
+    records = _read(store, relations, key)
+    datasets = {title_of(each): each for each in records.values() if each.reference.kind == "Dataset"}
+    runtimes = [record for record in records.values() if _is(record, RUNTIMES, namespace, name)]
     dataset = datasets.get(f"{namespace}/{name}")
     things = {record.reference: cast("Runtime", record.thing()) for record in runtimes}
     thing = cast("Dataset", dataset.thing()) if dataset else None
     chosen = chosen_runtime(thing, things.values())
-    parsed = {title: cast("Dataset", record.thing()) for title, record in datasets.items()}
     runtime = next((record for record in runtimes if things[record.reference] is chosen), None)
+    references = _references(thing, {title: each for title, each in datasets.items() if each is not dataset})
     return Scene(
         key=key,
-        records=tuple(records),
-        declared=Declared(thing, chosen, _references(thing, parsed)) if thing or chosen else None,
+        records=tuple(records[each] for each in sorted(records)),
+        declared=Declared(thing, chosen, references) if thing or chosen else None,
         dataset=dataset,
         runtime=runtime,
         spares=tuple(record for record in runtimes if record is not runtime),
-        operations=tuple(record for record in records if _home(record) == key),
-        referrers=tuple(title for title, each in parsed.items() if f"{namespace}/{name}" in _named(each)),
-        exclusive=frozenset(
-            title for title, each in parsed.items() if each.spec.placement is not Placement.SHARED
-        ),
+        operations=tuple(records[each] for each in relations.operations(key) if each in records),
+        referrers=tuple("/".join(each) for each in relations.referrers(f"{namespace}/{name}")),
+        exclusive=relations.exclusive(),
     )
 
 
-def concerned(store: Store, changed: Reference) -> set[Key]:
+def concerned(relations: Relations, changed: Reference) -> set[Key]:
     """The datasets that a change of an object may matter to."""
-    namespace, name = changed.namespace, changed.name
+    key = changed.namespace, changed.name
+    before, now = relations.refresh(changed)
     if changed.kind in RUNTIMES:
-        return {(namespace, name)}
-    records, _ = store.select(Selection(("Dataset", *OPERATIONS)))
+        return {key}
     if changed.kind == "Dataset":
-        title = f"{namespace}/{name}"
-        referring = {_key(each) for each in records if _refers(each, title)}
-        return {(namespace, name), *referring}
-    near = [each for each in records if not namespace or each.reference.namespace == namespace]
+        title = "/".join(key)
+        turned = {_key_of(each) for each in before.datasets ^ now.datasets}
+        return {key, *relations.referrers(title), *relations.homes_about(title), *turned}
     if changed.kind in OPERATIONS:
-        return {home for each in near if (home := _home(each)) is not None}
-    return {_key(each) for each in near if each.reference.kind == "Dataset"}
+        return {home for home in (before.home, now.home) if home} | relations.homes_after(changed)
+    if changed.kind == "PersistentVolume":
+        claims = relations.claims_of(changed.name)
+        return _own(relations, _owner_of(changed.name)).union(*(_users(relations, each) for each in claims))
+    own = _own(relations, key) if changed.kind == "PersistentVolumeClaim" else set()
+    return own | _users(relations, changed)
+
+
+def _users(relations: Relations, shared: Reference) -> set[Key]:
+    """Who names a Secret or a claim, and the datasets that refer to those."""
+    users = relations.users(shared)
+    seen, left = set(users), list(users)
+    while left:
+        referring = set(relations.referrers("/".join(left.pop()))) - seen
+        seen |= referring
+        left += referring
+    return seen | relations.homes_in(shared.namespace)
+
+
+def _owner_of(volume: str) -> Key:
+    """The dataset whose own volume would have this name."""
+    name, dot, namespace = volume.rpartition(".")
+    return (namespace, name) if dot else ("default", volume)
+
+
+def _own(relations: Relations, key: Key) -> set[Key]:
+    """The dataset, if it is one: whose volume and claim have its name."""
+    return {key} if relations.links(Reference("Dataset", *key)).is_there else set()
+
+
+def _read(store: Store, relations: Relations, key: Key) -> dict[Reference, Record]:
+    """The objects that have to do with a dataset: its own, what it refers to, what its operations are about."""
+    operations = relations.operations(key)
+    about = {each for operation in operations for each in relations.links(operation).datasets}
+    datasets = _with_named(relations, {"/".join(key)})
+    found = [Reference("Dataset", *_key_of(title)) for title in datasets | about]
+    found += [Reference(kind, *_key_of(title)) for title in {"/".join(key)} | about for kind in RUNTIMES]
+    found += [*operations, *(each for op in operations if (each := relations.links(op).after))]
+    records = {each: record for each in found if (record := store.get(each))}
+    if any(operation.kind in NAMES_SHARED for operation in operations):
+        shared, _ = store.select(Selection(SHARED, key[0]))
+    else:
+        shared = _named_by(store, relations, key, {each for each in records if each.kind != "Secret"})
+    return records | {record.reference: record for record in shared}
+
+
+def _named_by(store: Store, relations: Relations, key: Key, objects: Iterable[Reference]) -> list[Record]:
+    """The Secrets, claims and volumes that objects of the namespace name, and the dataset's own."""
+    namespace, name = key
+    links = [relations.links(each) for each in objects if each.namespace == namespace]
+    secrets = {secret for each in links for secret in each.secrets}
+    claims = {claim for each in links for claim in each.claims} | {name}
+    wanted = [Reference("Secret", namespace, each) for each in sorted(secrets)]
+    wanted += [Reference("PersistentVolumeClaim", namespace, each) for each in sorted(claims)]
+    records = [record for each in wanted if (record := store.get(each))]
+    volumes = {relations.links(each.reference).volume for each in records} - {""}
+    volumes.add(name if namespace == "default" else f"{name}.{namespace}")
+    found = (store.get(Reference("PersistentVolume", "", each)) for each in sorted(volumes))
+    return [*records, *(record for record in found if record)]
+
+
+def _with_named(relations: Relations, titles: set[str]) -> set[str]:
+    """Datasets, those that they refer to, and those that these refer to."""
+    seen, left = set(titles), list(titles)
+    while left:
+        named = relations.links(Reference("Dataset", *_key_of(left.pop()))).datasets - seen
+        seen |= named
+        left += named
+    return seen
 
 
 def title_of(record: Record) -> str:
@@ -101,25 +163,9 @@ def title_of(record: Record) -> str:
     return f"{record.reference.namespace}/{record.reference.name}"
 
 
-def _key(record: Record) -> Key:
-    return _home(record) or (record.reference.namespace, record.reference.name)
-
-
-def _home(record: Record) -> Key | None:
-    """The dataset in whose looks an operation is planned: the first that it names."""
-    if record.reference.kind not in OPERATIONS:
-        return None
-    keys = dataset_keys(cast("Operation", record.thing()))
-    if not keys:
-        return record.reference.namespace, record.reference.name
-    namespace, _, name = keys[0].partition("/")
+def _key_of(title: str) -> Key:
+    namespace, _, name = title.partition("/")
     return namespace, name
-
-
-def _refers(record: Record, title: str) -> bool:
-    if record.reference.kind == "Dataset":
-        return title in _named(cast("Dataset", record.thing()))
-    return title in dataset_keys(cast("Operation", record.thing()))
 
 
 def _named(dataset: Dataset) -> frozenset[str]:
@@ -132,15 +178,15 @@ def _named(dataset: Dataset) -> frozenset[str]:
     )
 
 
-def _references(dataset: Dataset | None, known: dict[str, Dataset]) -> dict[str, Dataset]:
+def _references(dataset: Dataset | None, known: Mapping[str, Record]) -> dict[str, Dataset]:
     """The datasets that it refers to, and those that these refer to, as far as they exist."""
     found: dict[str, Dataset] = {}
     wanted: list[str] = sorted(_named(dataset)) if dataset else []
     while wanted:
         title = wanted.pop()
         if title in known and title not in found:
-            found[title] = known[title]
-            wanted += sorted(_named(known[title]))
+            found[title] = cast("Dataset", known[title].thing())
+            wanted += sorted(_named(found[title]))
     return found
 
 

@@ -8,17 +8,14 @@ from collections.abc import Mapping
 from headrace.api.dataset import Dataset
 from headrace.errors import ConfigError
 from headrace.local.reconcile.scene import Scene
-from headrace.local.secret_values import digest_of, keys_of, values_of
+from headrace.local.secret_values import digests_of, values_of
 from headrace.plan.observed import SecretFacts
 from headrace.plan.roles import PlainOption, SecretFile, plain_value
 
 
 def secret_facts(scene: Scene, key: bytes) -> dict[str, SecretFacts]:
     """All Secrets of the namespace without their values."""
-    return {
-        record.reference.name: SecretFacts(keys_of(record), digest_of(record, key))
-        for record in scene.of("Secret")
-    }
+    return {record.reference.name: SecretFacts(digests_of(record, key)) for record in scene.of("Secret")}
 
 
 def secret_content(file: SecretFile, scene: Scene, datasets: Mapping[str, Dataset]) -> bytes:

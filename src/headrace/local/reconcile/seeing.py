@@ -9,7 +9,10 @@ from typing import Any
 
 from headrace.api.kinds import Runtime
 from headrace.local.nodes import VirtualNode
-from headrace.plan.observed import DataFacts, Node
+from headrace.plan.observed import DataFacts, Node, Room
+from headrace.plan.reasons import Wait
+from headrace.plan.runtimes import wanted_of
+from headrace.plan.tiers import cache_folders
 
 _WINDOW_S = 60.0
 _SAMPLE_S = 5.0
@@ -44,28 +47,37 @@ def _window(status: Mapping[str, Any]) -> tuple[int, int, int]:
     return local, peer, origin
 
 
-def node_facts(
-    nodes: Iterable[VirtualNode], folders: Iterable[str], cached_bytes: Mapping[str, int]
-) -> tuple[Node, ...]:
-    """The virtual nodes. They share the disks and the memory of this machine. Blocks."""
-    free = {folder: _free_bytes(folder) for folder in folders}
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+def node_facts(nodes: Iterable[VirtualNode], rooms: Mapping[str, Room]) -> tuple[Node, ...]:
+    """The virtual nodes. They share the disks (`rooms`) and the memory of this machine."""
+    memory = Room("memory", os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return tuple(
         Node(
             node.name,
             dict(node.labels),
+            taints=node.taints,
             is_ready=node.is_made,
-            free_bytes={folder: room + cached_bytes.get(node.name, 0) for folder, room in free.items()},
-            memory_bytes=memory,
+            disks=rooms,
+            memory=memory,
         )
         for node in nodes
     )
 
 
-def cache_paths(runtime: Runtime | None) -> list[str]:
-    """The folders that a runtime names for its cache."""
-    store = runtime.spec.tieredstore if runtime else None
-    return [path for level in (store.levels if store else ()) for path in level.paths]
+def rooms_of(runtime: Runtime | None, key: str, status: Mapping[str, Any] | None) -> dict[str, Room]:
+    """What there is room for at each folder of a dataset's cache: what is free, and what its workers hold. Blocks."""
+    folders = cache_folders(wanted_of(runtime), key) if runtime else ()
+    held = _held_bytes(status)
+    found: dict[str, tuple[str, int, str]] = {}
+    if not isinstance(folders, Wait):
+        found = {each.folder: (*_disk_of(each.folder), each.medium) for each in folders}
+    media = {
+        disk: {medium for other, _, medium in found.values() if other == disk}
+        for disk, _, _ in found.values()
+    }
+    return {
+        folder: Room(disk, free + sum(held.get(medium, 0) for medium in media[disk]))
+        for folder, (disk, free, _) in found.items()
+    }
 
 
 def cached_by_node(status: Mapping[str, Any] | None) -> dict[str, int]:
@@ -76,8 +88,18 @@ def cached_by_node(status: Mapping[str, Any] | None) -> dict[str, int]:
     return found
 
 
-def _free_bytes(folder: str) -> int:
+def _held_bytes(status: Mapping[str, Any] | None) -> dict[str, int]:
+    """What all workers hold, by the medium of the level."""
+    found: dict[str, int] = {}
+    for row in (status or {}).get("workers", ()):
+        for level in row["levels"]:
+            found[level["medium"]] = found.get(level["medium"], 0) + level["used_bytes"]
+    return found
+
+
+def _disk_of(folder: str) -> tuple[str, int]:
+    """Which disk a folder is on, or will be, and how much is free there."""
     path = Path(folder)
     there = next(each for each in (path, *path.parents) if each.exists())
     found = os.statvfs(there)
-    return found.f_bavail * found.f_frsize
+    return str(there.stat().st_dev), found.f_bavail * found.f_frsize

@@ -23,6 +23,8 @@ from headrace.roles.detaching import detach, device_at
 
 _log = logging.getLogger("headrace.local")
 
+STARTING_S = 0.5
+"""When to look again at what was just started."""
 _GRACE_S = 10.0
 
 
@@ -37,7 +39,7 @@ class Hands:
     troubles: Troubles
 
     async def take(self, plan: Plan, now: datetime) -> float | None:
-        """Takes all steps that may be taken now; seconds until one that has to wait may be, if there is one."""
+        """Takes all steps that may be taken now; seconds until something of it is to be seen, or done again."""
         wanted = {role.id: role for role in plan.roles}
         await self._stop(plan.steps.stop, keep_cache=False)
         await self._drain(plan.steps.drain)
@@ -54,6 +56,8 @@ class Hands:
 
     async def clear(self) -> None:
         """Takes away the files of a dataset that has no roles any more, and what a stop that was cut off left."""
+        if not self.means.places.folder.exists():
+            return
         for settings in self.means.places.folder.glob("roles/*/settings.yaml"):
             await self._drop(settings.parent.name)
         await asyncio.to_thread(remove_tree, self.means.places.folder)
@@ -74,10 +78,10 @@ class Hands:
             order = await asyncio.to_thread(render, role, node, self.means)
             self.roles.start(order, node.prefix)
         except HeadraceError as error:
-            self._failed(role, error, now)
+            return self._failed(role, error, now)
         except OSError as error:
-            self._failed(role, EngineError.of(f"its process cannot be started: {error.strerror}"), now)
-        return None
+            return self._failed(role, EngineError.of(f"its process cannot be started: {error.strerror}"), now)
+        return STARTING_S
 
     async def _replace(self, role: Role, now: datetime) -> float | None:
         order_id = self.means.places.order_id(role.id)
@@ -138,7 +142,7 @@ class Hands:
             return left or None
         await self._clear_leftovers(record)
         self.roles.start(record.order, node.prefix)
-        return None
+        return STARTING_S
 
     async def _clear_leftovers(self, record: RoleRecord | None) -> None:
         """What an ended role had started goes on without it, and its mount stays."""
@@ -178,10 +182,12 @@ class Hands:
         """The planner's name of a role."""
         return record.order.id.removeprefix(self.means.places.order_id(""))
 
-    def _failed(self, role: Role, error: HeadraceError, now: datetime) -> None:
+    def _failed(self, role: Role, error: HeadraceError, now: datetime) -> float:
+        """Notes it; seconds until the next try."""
         order_id = self.means.places.order_id(role.id)
         _log.warning("role/%s: cannot be started: %s", order_id, error)
         self.troubles.note_start(order_id, error, role.version, role.node, now)
+        return self.troubles.left_s(order_id, now)
 
     def _node_for(self, role: Role, record: RoleRecord | None) -> VirtualNode | None:
         """The node of a role; one that may run anywhere stays where it was."""

@@ -1,35 +1,44 @@
-"""Roles that failed: why, in words of their own, and when they are started anew; later each time."""
+"""Roles that failed: why, in words of their own, and when they are started anew; later each time.
+
+The failures are written down: a role that fails again and again is not started sooner for a supervisor's restart.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from headrace.api.times import parse_time
+from headrace.api.times import format_time, parse_time
 from headrace.errors import HeadraceError
 from headrace.exits import known_kinds
 from headrace.local.attention import pause_after
+from headrace.local.database import Database
 from headrace.local.reconcile.standing import Trouble
 from headrace.local.roles import RoleRecord
 
+_PREFIX = "failures:"
 _TAIL_BYTES = 4096
 _STEADY = timedelta(minutes=5)
 
 
 @dataclass(slots=True)
 class _Failures:
+    """`end` tells one end of a process from another."""
+
     trouble: Trouble
     count: int = 1
-    end: RoleRecord | None = None
+    end: str = ""
 
 
 class Troubles:
-    """The failures of all roles, by the ids of their orders. Forgotten with the supervisor: then they begin anew."""
+    """The failures of all roles, by the ids of their orders."""
 
-    def __init__(self) -> None:
-        self._failures: dict[str, _Failures] = {}
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._failures = {name: _read(text) for name, text in database.notes(_PREFIX).items()}
 
     def note_start(
         self, order_id: str, error: HeadraceError, version: str, node: str | None, now: datetime
@@ -40,11 +49,11 @@ class Troubles:
     def note_end(self, record: RoleRecord, now: datetime) -> None:
         """A role ended by itself; the same end is counted once. After a long good time, counting begins anew."""
         known = self._failures.get(record.order.id)
-        if known is not None and known.end is record:
+        if known is not None and known.end == _end_of(record):
             return
         if now - parse_time(record.since) > _STEADY:
             self.forget(record.order.id)
-        self._note(record.order.id, why(record, now), record)
+        self._note(record.order.id, why(record, now), _end_of(record))
 
     def find(self, order_id: str) -> Trouble | None:
         """The last failure of a role."""
@@ -66,14 +75,29 @@ class Troubles:
 
     def forget(self, order_id: str) -> None:
         """The role is well, or gone."""
-        self._failures.pop(order_id, None)
+        if self._failures.pop(order_id, None) is not None:
+            self._database.strike(f"{_PREFIX}{order_id}")
 
-    def _note(self, order_id: str, trouble: Trouble, end: RoleRecord | None = None) -> None:
+    def _note(self, order_id: str, trouble: Trouble, end: str = "") -> None:
         known = self._failures.get(order_id)
-        if known is None:
-            self._failures[order_id] = _Failures(trouble, end=end)
-        else:
-            known.trouble, known.end, known.count = trouble, end, known.count + 1
+        failures = _Failures(trouble, known.count + 1 if known else 1, end)
+        self._failures[order_id] = failures
+        self._database.note(f"{_PREFIX}{order_id}", _text(failures))
+
+
+def _end_of(record: RoleRecord) -> str:
+    return f"{record.starts} {record.since}"
+
+
+def _text(failures: _Failures) -> str:
+    trouble = {**asdict(failures.trouble), "since": format_time(failures.trouble.since)}
+    return json.dumps({"trouble": trouble, "count": failures.count, "end": failures.end})
+
+
+def _read(text: str) -> _Failures:
+    content = json.loads(text)
+    trouble = {**content["trouble"], "since": parse_time(content["trouble"]["since"])}
+    return _Failures(Trouble(**trouble), content["count"], content["end"])
 
 
 def why(record: RoleRecord, now: datetime) -> Trouble:

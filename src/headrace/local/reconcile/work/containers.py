@@ -10,8 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from headrace.api.dataprocess import DataProcess, JobProcessor, ScriptProcessor
 from headrace.api.ignored import IgnoredField
+from headrace.api.scheduling import Toleration
 from headrace.api.writing import part_content
 from headrace.errors import UnsupportedError
 
@@ -87,6 +90,7 @@ class Pod:
     restarts: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     node: str | None = None
+    tolerations: tuple[Toleration, ...] = ()
 
 
 def pod_of(program: ScriptProcessor | JobProcessor) -> Pod:
@@ -162,7 +166,16 @@ def _pod(spec: Mapping[str, Any]) -> Pod:
         restarts=RETRIES if spec.get("restartPolicy") == "OnFailure" else 0,
         labels={str(key): str(value) for key, value in (spec.get("nodeSelector") or {}).items()},
         node=spec.get("nodeName") or None,
+        tolerations=tuple(_tolerations(spec.get("tolerations") or ())),
     )
+
+
+def _tolerations(listed: Sequence[Any]) -> Iterator[Toleration]:
+    for number, each in enumerate(listed):
+        try:
+            yield Toleration.model_validate(each)
+        except ValidationError:
+            raise _refused(f"{_POD}.tolerations[{number}]", "is no toleration") from None
 
 
 def _containers(spec: Mapping[str, Any], kind: str) -> Iterator[Container]:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,6 +103,21 @@ class Follower:
                 return
             end(left, signal.SIGKILL)
             await asyncio.sleep(0.05)
+
+    def tidy(self, operations: Iterable[Record]) -> None:
+        """Strikes what a supervisor left that died between the end of an operation and its tidying. Blocks."""
+        known = list(operations)
+        roles, uids = {role_of(record) for record in known}, {record.uid for record in known}
+        for use in self._world.uses.all():
+            if not use.pid and use.id not in roles:
+                self._world.uses.end(use.id)
+        for record in self._world.roles.all():
+            if record.order.kind == "job" and record.state == "ended" and record.order.id not in roles:
+                self._world.roles.forget(record.order.id)
+        folder = self._world.places.folder / "operations"
+        for each in folder.iterdir() if folder.is_dir() else ():
+            if each.name not in uids:
+                remove_tree(each)
 
     async def forget(self, uid: str, role: str | None) -> None:
         """Takes away its files and its log. It must not run."""

@@ -154,16 +154,15 @@ class Furnisher:
         held = values_of(record) if record else {}
         wanted = {str(item["key"]): str(item["path"]) for item in asked.get("items") or ()}
         folder = make_private_folder(self.folder / "volumes" / name)
-        owner = next((each for each in self.pod.containers if each.user is not None), None)
         for key, path in (wanted or {key: key for key in held}).items():
             if key not in held:
                 raise MissingFileError.of(f"Secret {asked.get('secretName')} has no key {key}")
             if path.startswith("/") or ".." in path.split("/"):
                 raise ConfigError.of(f"'{path}' is no path for a key of a Secret")
             write_private(folder / path, held[key])
-            if owner is not None and owner.user is not None:
-                os.chown(folder / path, owner.user, -1)
-                os.chown((folder / path).parent, owner.user, -1)
+        owner = next((each.user for each in self.pod.containers if each.user is not None), None)
+        for each in (folder, *folder.rglob("*")) if owner is not None else ():
+            os.chown(each, owner or 0, -1)
         return folder
 
     def _claim(self, name: str) -> Path:

@@ -10,7 +10,7 @@ from headrace.api.times import parse_time
 from headrace.errors import DeadlineError, MissingFileError, UnsupportedError
 from headrace.local.errand import ErrandState
 from headrace.local.nodes import VirtualNode
-from headrace.local.reconcile.candidates import Candidates
+from headrace.local.reconcile.candidates import Candidates, NodeWish
 from headrace.local.reconcile.mounted import is_mounted
 from headrace.local.reconcile.places import places_of
 from headrace.local.reconcile.work.containers import Pod, pod_of
@@ -126,13 +126,12 @@ class ProcessWork:
     async def _node(self, role: str, key: Dataset, pod: Pod) -> VirtualNode:
         """Where it runs: where it was before a supervisor died, or the best node that it allows."""
         before = self.world.uses.get(role)
-        candidates = await self.candidates.all((key,), pod.labels)
-        wished = before.node if before else pod.node
-        name = choose_node(each for each in candidates if wished in (None, each.name))
+        wish = NodeWish(before.node if before else pod.node, pod.labels, pod.tolerations)
+        name = choose_node(await self.candidates.all((key,), wish))
         node = next((each for each in self.world.nodes.all() if each.name == name), None)
         if node is None:
             raise MissingFileError.of(
-                "no node fits: nodeName, nodeSelector, or the fuse part of the runtime excludes all that are ready"
+                "no node fits: nodeName, nodeSelector, taints or the runtime's fuse part exclude all that are ready"
             )
         return node
 
