@@ -17,7 +17,7 @@ FLOOR = ("error", "ids", "secret", "sync", "budget", "metrics", "config")
 RANKS: tuple[tuple[str, ...], ...] = (
     FLOOR,
     ("origin", "snapshot", "store", "ring", "wire"),
-    ("cluster", "lease"),
+    ("cluster", "lease", "copy"),
     ("transfer",),
     ("vfs",),
     ("fuse", "serve", "worker"),

@@ -13,6 +13,7 @@ from typing import final
 from typing_extensions import Buffer
 
 __all__ = [
+    "Copier",
     "Engine",
     "Entry",
     "Job",
@@ -191,3 +192,19 @@ class Lister:
         """The ids of the files at and below `paths`, in hexadecimal digits."""
     def metrics(self) -> str: ...
     def close(self) -> None: ...
+
+@final
+class Copier:
+    """A copy of files from a dataset or from storage to a target, in this process."""
+
+    @staticmethod
+    def open(config_json: str) -> Copier:
+        """Takes the state directory, lists the source and looks whether the target can be written."""
+
+    def start(self) -> Job:
+        """Begins, the first time; the same job each time."""
+    def set_view(self, view_json: str) -> None:
+        """Goes by these workers from now on, where the source is a dataset."""
+    def metrics(self) -> str: ...
+    def close(self) -> None:
+        """Ends it; what was begun stays for the next copy of this state directory, unless the job was cancelled."""

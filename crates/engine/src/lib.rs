@@ -2,7 +2,7 @@
 //!
 //! Layers, bottom to top; a module uses only what stands before it (checked by `tools/rust_layers.py`):
 //! floor (`error`, `ids`, `secret`, `sync`, `budget`, `metrics`, `config`) ← `origin`, `snapshot`, `store`, `ring`, `wire`
-//! (unaware of each other) ← `cluster`, `lease` ← `transfer` ← `vfs` ← `fuse`, `serve`, `worker` ← `engine`.
+//! (unaware of each other) ← `cluster`, `lease`, `copy` ← `transfer` ← `vfs` ← `fuse`, `serve`, `worker` ← `engine`.
 
 pub mod budget;
 pub mod config;
@@ -19,6 +19,7 @@ pub mod store;
 pub mod wire;
 
 pub mod cluster;
+pub mod copy;
 pub mod lease;
 pub mod transfer;
 pub mod vfs;

@@ -3,6 +3,7 @@
 //! Every call that may wait releases the interpreter's lock. An engine belongs to the process that opened it: the threads
 //! behind it do not survive a fork, so a forked child is told instead of hanging.
 
+mod copier;
 mod engine;
 mod errors;
 mod job;
@@ -17,6 +18,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::copier::Copier;
     #[pymodule_export]
     use super::engine::{Engine, Entry};
     #[pymodule_export]

@@ -79,7 +79,7 @@ IGNORED: Mapping[str, Mapping[str, str]] = {
         "spec.block": "a snapshot keeps readers apart from what is being copied",
         "spec.runtimeType": "there is one engine",
         "spec.options": _PROPERTIES,
-        "spec.parallelOptions": "processes know each other through the master, not by ssh",
+        "spec.parallelOptions": "one process copies many files at a time",
         _AFFINITY: _PLACED,
     },
     "DataProcess": {_AFFINITY: _PLACED},

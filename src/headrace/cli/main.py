@@ -32,6 +32,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "worker": ("worker", "run"),
     "load": ("load", "run"),
     "drain": ("drain", "run"),
+    "copy": ("copy", "run"),
     "up": ("up", "run"),
     "down": ("up", "down"),
     "apply": ("apply", "run"),

@@ -42,6 +42,8 @@ class JobFacts:
     faults: int = 0
     message: str = ""
     node: str | None = None
+    bytes_per_second: float | None = None
+    left_s: float | None = None
     exit_code: int | None = None
 
     @property

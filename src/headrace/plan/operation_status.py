@@ -84,6 +84,10 @@ def _infos(scene: OperationScene, before: OperationStatus, state: Standing) -> d
             "Bytes": f"{format_bytes(job.done_bytes)}/{format_bytes(job.total_bytes)}",
             "Files": f"{job.done_files}/{job.total_files}",
         }
+    if job.bytes_per_second is not None:
+        infos["Rate"] = f"{format_bytes(int(job.bytes_per_second))}/s"
+    if job.left_s is not None:
+        infos["Left"] = format_duration(timedelta(seconds=round(job.left_s)))
     if job.exit_code is not None:
         infos["ExitCode"] = str(job.exit_code)
     if isinstance(scene.operation, DataProcess) and job.node:

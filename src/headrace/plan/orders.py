@@ -24,7 +24,13 @@ from headrace.plan.runtimes import wanted_of
 from headrace.plan.trees import tree_of
 from headrace.settings.roles import OriginSettings
 
-_WRITABLE = {"oss", "s3", "local", "nfs", "webhdfs"}
+_WRITABLE = {"oss", "s3", "local"}
+# What is written must be whole or absent, and read back as it was written.
+_NOT_WRITTEN = {
+    "nfs": "the NFS client only reads; mount the export on the nodes and copy to local:///FOLDER",
+    "webhdfs": "HDFS is only read",
+    "http": "web servers are only read",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +194,11 @@ def _copy(operation: DataMigrate, surroundings: Surroundings) -> CopyJob | Wait:
 def _source(place: DataPlace, namespace: str, surroundings: Surroundings) -> CopyPlace | Wait:
     if place.dataset is not None:
         key = f"{place.dataset.namespace}/{place.dataset.name}"
+        if place.dataset.namespace != namespace:
+            # Who may write objects of one namespace shall not carry off the data of another.
+            return wait(
+                Reason.SOURCE_NOT_SUPPORTED, f"dataset {key} is of another namespace than the migration"
+            )
         return CopyPlace(cluster=key, path=(place.dataset.path or "/").strip("/"))
     return _origin(_external(place, namespace), "", surroundings)
 
@@ -211,8 +222,10 @@ def _target(place: DataPlace, namespace: str, surroundings: Surroundings) -> Cop
         found = _origin(dataset, path, surroundings)
     if isinstance(found, CopyPlace) and found.origin is not None:
         scheme = scheme_of(found.origin.origin)
-        if addresses.KIND_OF_SCHEME.get(scheme) not in _WRITABLE:
-            return wait(Reason.TARGET_NOT_SUPPORTED, f"nothing can be written to {scheme}://")
+        kind = addresses.KIND_OF_SCHEME.get(scheme)
+        if kind not in _WRITABLE:
+            why = _NOT_WRITTEN.get(kind or "", "only buckets and folders are written")
+            return wait(Reason.TARGET_NOT_SUPPORTED, f"nothing can be written to {scheme}://: {why}")
     return found
 
 

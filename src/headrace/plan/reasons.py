@@ -61,6 +61,7 @@ class Reason(StrEnum):
     LOAD_INCOMPLETE = "LoadIncomplete"
     COPY_INCOMPLETE = "CopyIncomplete"
     TARGET_NOT_SUPPORTED = "TargetNotSupported"
+    SOURCE_NOT_SUPPORTED = "SourceNotSupported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +221,9 @@ MEANINGS: Mapping[Reason, Meaning] = {
     ),
     Reason.TARGET_NOT_SUPPORTED: Meaning(
         "The operation cannot write where it is asked to", "name another place", 0.0
+    ),
+    Reason.SOURCE_NOT_SUPPORTED: Meaning(
+        "The operation may not read what it is asked to", "declare it in the namespace of the dataset", 0.0
     ),
 }
 

@@ -14,10 +14,13 @@ from pydantic import SecretStr
 
 from headrace.errors import CLASSES, EngineError, HeadraceError
 from headrace.exits import exit_code
+from headrace.settings.cluster import TlsConfig
+from headrace.settings.copying import CopyConfig
 from headrace.settings.dataset import MountSettings
-from headrace.settings.engine import EngineConfig, plain_json
+from headrace.settings.engine import EngineConfig, Limits, TransferConfig, plain_json
 from headrace.settings.model import Model
-from headrace.settings.roles import MasterSettings, WorkerSettings
+from headrace.settings.origins import OriginConfig
+from headrace.settings.roles import CopySettings, MasterSettings, WorkerSettings
 
 _LONGEST = 64 << 20
 
@@ -77,6 +80,21 @@ class WorkerOrders(Orders):
     id: str
     master: str
     token: SecretStr
+
+
+class CopyOrders(Orders):
+    """Everything that a copy needs to know; of a cluster's dataset the master tells origins, view and block size."""
+
+    settings: CopySettings
+    config: CopyConfig | None
+    target: OriginConfig
+    limits: Limits
+    transfer: TransferConfig
+    state_directory: Path
+    part_bytes: int
+    node: str
+    token: SecretStr | None = None
+    tls: TlsConfig | None = None
 
 
 class Answer(Model):

@@ -45,7 +45,7 @@ def variable_of(role: str, field: str) -> str:
 
 def settable_by_variable(model: type[RoleSettings]) -> list[str]:
     """The settings that fit a variable: texts, numbers, switches, and lists of words (parted by white space)."""
-    nested = {"origins", "tls"}
+    nested = {"origins", "source", "target", "tls"}
     return [name for name in model.model_fields if name not in nested]
 
 

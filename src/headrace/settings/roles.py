@@ -1,4 +1,4 @@
-"""What each role of a cluster can be told: the master, a worker, a mount as a member, a load.
+"""What each role of a cluster can be told: the master, a worker, a mount as a member, a load, a copy.
 
 One file for each role, in YAML; `reading` puts environment and command line on top. Text such as `100Gi` is checked
 where it is used. Credentials and the token never stand in these values: only the places where they are kept.
@@ -188,10 +188,46 @@ class LoadSettings(RoleSettings):
         return self
 
 
+class CopySettings(RoleSettings):
+    """A copy of files to a folder or bucket: from the dataset of a cluster, or from storage."""
+
+    master: str | None = Field(
+        default=None, description="URL of the master whose dataset is copied: `http://HOST:8700`"
+    )
+    source: OriginSettings | None = Field(
+        default=None, description="Storage to copy from, in the place of a dataset: `origin`, `options`"
+    )
+    source_path: str = Field(default="", description="A file or folder of the source; empty for all of it")
+    target: OriginSettings | None = Field(
+        default=None, description="Where the files are written: `s3://bucket/prefix`, `oss://…`, `/folder`"
+    )
+    files: int = Field(default=16, ge=1, le=1024, description="Files copied at the same time")
+    part_size: str = Field(
+        default="16Mi", description="Larger files are sent in parts of this size; 5Mi is the least"
+    )
+    memory: str = Field(default="512Mi", description="Most memory that data under way may take")
+    concurrency: int = Field(default=32, ge=1, description="Requests to one origin at the same time")
+    node: str | None = Field(default=None, description="The machine; workers on it are asked first")
+    state_directory: Path | None = Field(
+        default=None, description="Where the ledger of what was copied is kept; the same one goes on"
+    )
+    progress_file: Path | None = Field(
+        default=None, description="File that says how far it is, replaced every second"
+    )
+    tls: TlsSettings | None = Field(default=None, description="TLS towards the workers: `authority`")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> CopySettings:
+        if self.master is not None and self.source is not None:
+            raise ValueError("master and source are two sources: give one")
+        return self
+
+
 ROLES: Mapping[str, type[RoleSettings]] = {
     "master": MasterSettings,
     "worker": WorkerSettings,
     "mount": MemberSettings,
     "load": LoadSettings,
+    "copy": CopySettings,
 }
 """The settings of each role, by the name that its file and its variables go by."""

@@ -302,12 +302,15 @@ def test_migration_into_a_dataset_writes_to_the_origin_behind_its_path() -> None
     assert made.start.target.secrets
 
 
-def test_migration_to_where_nothing_can_be_written_fails() -> None:
+@pytest.mark.parametrize("uri", ["https://host/files/", "nfs://host/export", "hdfs://host/folder"])
+def test_migration_to_where_nothing_can_be_written_fails(uri: str) -> None:
     made = Bench(
         MIGRATE + "  from: {dataset: {name: imagenet, namespace: default}}\n"
-        "  to: {externalStorage: {uri: 'https://host/files/'}}\n"
+        f"  to: {{externalStorage: {{uri: '{uri}'}}}}\n"
     ).look()
     assert reason_of(made, "Failed") == "TargetNotSupported"
+    failed = next(each for each in made.status.conditions if each.type == "Failed")
+    assert "only read" in (failed.message or "")
 
 
 def test_migration_into_a_dataset_of_another_namespace_is_refused() -> None:

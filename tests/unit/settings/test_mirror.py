@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from headrace.settings import cluster, engine, origins
+from headrace.settings import cluster, copying, engine, origins
 from headrace.settings.model import Model
 
-SOURCE = (Path(__file__).parents[3] / "crates" / "engine" / "src" / "config.rs").read_text()
+ENGINE = Path(__file__).parents[3] / "crates" / "engine" / "src"
+SOURCE = (ENGINE / "config.rs").read_text() + (ENGINE / "engine" / "copying.rs").read_text()
 STRUCTS: list[type[Model]] = [
     engine.EngineConfig,
     engine.LevelConfig,
@@ -24,6 +25,7 @@ STRUCTS: list[type[Model]] = [
     cluster.ClusterConfig,
     cluster.TlsConfig,
     cluster.WorkerConfig,
+    copying.CopyConfig,
 ]
 VARIANTS: dict[str, type[Model]] = {
     "Local": origins.LocalOrigin,

@@ -2,6 +2,7 @@
 //! of a cluster; and as the part of its master that touches data.
 
 mod attached;
+mod copying;
 mod face;
 mod holding;
 mod job;
@@ -18,6 +19,7 @@ mod verification;
 mod warming;
 mod worker;
 
+pub use copying::{Copier, CopyConfig};
 pub use face::{Engine, Role};
 pub use job::{Job, JobState, Progress};
 pub use lister::{Listed, Lister};

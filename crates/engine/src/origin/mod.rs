@@ -16,6 +16,7 @@ mod pace;
 mod place;
 mod remote;
 mod s3;
+mod target;
 mod version;
 mod webhdfs;
 mod wire;
@@ -30,6 +31,7 @@ use crate::ids::{ByteRange, Version};
 
 pub use open::open;
 use open::{both_keys, build_error, deadline, deliver};
+pub use target::{Begun, Held, Layout, Mark, Notes, Survey, Target, Writing, open_target};
 
 /// What an origin can do; callers and contract tests choose by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,6 +19,12 @@ const KEY_NAMES: &str = "fs.oss.accessKeyId and fs.oss.accessKeySecret (or ALIBA
                          ALIBABA_CLOUD_ACCESS_KEY_SECRET)";
 
 pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Bucket> {
+    let (remote, prefix) = connect(config, &pace)?;
+    Ok(Bucket::new(remote, &prefix, pace))
+}
+
+/// The service that the configuration describes, and the prefix that it names.
+pub(super) fn connect(config: &OriginConfig, pace: &Pace) -> Result<(Remote, String)> {
     let OriginConfig::Oss { bucket, prefix, endpoint, path_style, anonymous, .. } = config else {
         return Err(Error::config("not the configuration of an OSS origin"));
     };
@@ -40,7 +46,7 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Bucket> {
     };
     let service = builder.build().map_err(|error| build_error(&place, &error))?;
     let wire = Wire::new(endpoint.url(), pace.concurrency, pace.silence)?;
-    Ok(Bucket::new(Remote { service: Arc::new(service), wire, place }, prefix, pace))
+    Ok((Remote { service: Arc::new(service), wire, place }, prefix.clone()))
 }
 
 fn with_credentials(builder: Oss, config: &OriginConfig) -> Result<Oss> {

@@ -20,6 +20,12 @@ const DEFAULT_REGION: &str = "us-east-1";
 const KEY_NAMES: &str = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or the options for access key and secret key)";
 
 pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Bucket> {
+    let (remote, prefix) = connect(config, &pace)?;
+    Ok(Bucket::new(remote, &prefix, pace))
+}
+
+/// The service that the configuration describes, and the prefix that it names.
+pub(super) fn connect(config: &OriginConfig, pace: &Pace) -> Result<(Remote, String)> {
     let OriginConfig::S3 { bucket, prefix, endpoint, region, path_style, anonymous, .. } = config else {
         return Err(Error::config("not the configuration of an S3 origin"));
     };
@@ -44,7 +50,7 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Bucket> {
     };
     let service = builder.build().map_err(|error| build_error(&place, &error))?;
     let wire = Wire::new(endpoint.url(), pace.concurrency, pace.silence)?;
-    Ok(Bucket::new(Remote { service: Arc::new(service), wire, place }, prefix, pace))
+    Ok((Remote { service: Arc::new(service), wire, place }, prefix.clone()))
 }
 
 fn with_credentials(builder: S3, config: &OriginConfig) -> Result<S3> {

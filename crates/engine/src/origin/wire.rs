@@ -56,7 +56,8 @@ pub(super) enum Keep {
 #[derive(Clone)]
 pub(super) struct Wire {
     client: reqwest::Client,
-    silence: Duration,
+    /// Longest wait for headers, and for the next bytes of a page.
+    pub silence: Duration,
 }
 
 impl Wire {
@@ -86,7 +87,8 @@ impl Wire {
         (OperationContext::new().with_http_transport(HttpTransporter::new(transport)), slot)
     }
 
-    async fn send(
+    /// Sends one request; the answer's head must come within `patience`.
+    pub async fn send(
         &self,
         request: Request<Buffer>,
         patience: Duration,
@@ -102,7 +104,8 @@ impl Wire {
         }
     }
 
-    async fn whole_body(&self, answer: reqwest::Response, limit: usize) -> std::result::Result<Bytes, Fault> {
+    /// The answer's body, which must not be longer than `limit`.
+    pub async fn whole_body(&self, answer: reqwest::Response, limit: usize) -> std::result::Result<Bytes, Fault> {
         let mut body = BytesMut::new();
         let mut stream = answer.bytes_stream();
         loop {
@@ -117,10 +120,16 @@ impl Wire {
     }
 
     /// The fault that an answer other than success means.
-    async fn refusal(&self, answer: reqwest::Response) -> Fault {
+    pub async fn refusal(&self, answer: reqwest::Response) -> Fault {
         let (status, headers) = (answer.status(), answer.headers().clone());
         let body = self.whole_body(answer, MAX_REFUSAL_BYTES).await.unwrap_or_default();
         Fault::of_refusal(status, &headers, &body)
+    }
+    /// Asks a credential service (STS, metadata of a cloud) for an operation that needs a signature.
+    pub async fn credential(&self, request: Request<Buffer>) -> std::result::Result<Response<HttpBody>, Fault> {
+        let metadata = matches!(request.uri().host(), Some("169.254.169.254" | "169.254.170.2" | "100.100.100.200"));
+        let patience = if metadata { METADATA_TIMEOUT } else { CREDENTIAL_TIMEOUT };
+        self.send(request, patience).await.map(response)
     }
 }
 
@@ -148,7 +157,7 @@ impl HttpTransport for Transport {
         if named || request.uri().path().contains("/webhdfs/v1/") {
             self.operation(request).await.map_err(Fault::into_opendal)
         } else {
-            self.credential(request).await.map_err(Fault::into_opendal)
+            self.wire.credential(request).await.map_err(Fault::into_opendal)
         }
     }
 }
@@ -173,12 +182,6 @@ impl Transport {
         }
         *self.slot.0.lock() = Some(head);
         Ok(response(answer))
-    }
-
-    async fn credential(&self, request: Request<Buffer>) -> std::result::Result<Response<HttpBody>, Fault> {
-        let metadata = matches!(request.uri().host(), Some("169.254.169.254" | "169.254.170.2" | "100.100.100.200"));
-        let patience = if metadata { METADATA_TIMEOUT } else { CREDENTIAL_TIMEOUT };
-        self.wire.send(request, patience).await.map(response)
     }
 }
 

@@ -10,6 +10,7 @@ pub mod oss;
 pub mod s3;
 pub mod web;
 pub mod wire;
+pub mod writing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,6 +41,10 @@ pub struct World {
     pub in_flight: AtomicU64,
     pub most_in_flight: AtomicU64,
     versions: AtomicU64,
+    /// Uploads in parts that were begun and neither finished nor aborted.
+    pub uploads: Mutex<BTreeMap<String, writing::Upload>>,
+    /// Bytes of files that were sent here.
+    pub received: AtomicU64,
 }
 
 impl World {
@@ -51,6 +56,8 @@ impl World {
             in_flight: AtomicU64::new(0),
             most_in_flight: AtomicU64::new(0),
             versions: AtomicU64::new(0),
+            uploads: Mutex::default(),
+            received: AtomicU64::new(0),
         })
     }
 

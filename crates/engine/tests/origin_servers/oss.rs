@@ -8,8 +8,17 @@ use super::wire::{Reply, Request};
 use super::{ACCESS_KEY, SECRET_KEY, World, s3, xml_error};
 
 /// The parts of a query that are signed; the others (prefix, max-keys) are not.
-const SIGNED_QUERY: &[&str] =
-    &["continuation-token", "start-after", "list-type", "acl", "uploads", "versionId", "symlink"];
+const SIGNED_QUERY: &[&str] = &[
+    "continuation-token",
+    "start-after",
+    "list-type",
+    "acl",
+    "uploads",
+    "versionId",
+    "symlink",
+    "uploadId",
+    "partNumber",
+];
 
 pub fn handle(world: &World, request: &Request) -> Reply {
     match verify(request) {

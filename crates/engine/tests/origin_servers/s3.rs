@@ -5,7 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
 use super::wire::{Reply, Request};
-use super::{ACCESS_KEY, BUCKET, SECRET_KEY, World, list_page, object_reply, xml_error};
+use super::{ACCESS_KEY, BUCKET, SECRET_KEY, World, list_page, object_reply, writing, xml_error};
 
 const STRICT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 const PATH: &AsciiSet = &STRICT.remove(b'/');
@@ -26,6 +26,9 @@ pub fn handle_unsigned(world: &World, request: &Request) -> Reply {
     }
     if key.is_empty() {
         return list_page(world, request);
+    }
+    if !matches!(request.method.as_str(), "GET" | "HEAD") {
+        return writing::handle(world, key, request);
     }
     match world.get(key) {
         Some(stored) => object_reply(request, &stored, true),

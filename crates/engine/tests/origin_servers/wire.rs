@@ -17,6 +17,7 @@ pub struct Request {
     /// Path and query as sent.
     pub target: String,
     pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
 }
 
 impl Request {
@@ -152,7 +153,15 @@ async fn next_request(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Re
     let (method, target) = (first.next()?.to_owned(), first.next()?.to_owned());
     let headers =
         lines.filter_map(|line| line.split_once(':')).map(|(key, value)| (key.to_lowercase(), value.trim().to_owned()));
-    Some(Request { method, target, headers: headers.collect() })
+    let mut request = Request { method, target, headers: headers.collect(), body: Vec::new() };
+    let length = request.header("content-length").map_or(0, |text| text.parse().unwrap());
+    while buffer.len() < length {
+        if socket.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    }
+    request.body = buffer.drain(..length).collect();
+    Some(request)
 }
 
 /// False when the connection is to end.

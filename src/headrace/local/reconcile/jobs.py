@@ -47,7 +47,7 @@ class Jobs:
         self._works: Mapping[str, Work[Any]] = {
             "load": LoadWork(masters),
             "backup": BackupWork(masters),
-            "copy": CopyWork(),
+            "copy": CopyWork(world, masters),
             "process": ProcessWork(world, self._notes, Candidates(world, masters), follower),
         }
 

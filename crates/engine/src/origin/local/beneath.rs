@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The folder itself, as a starting point only. It may be reached through links: whoever named it chose them.
-pub(super) fn open_root(directory: &Path) -> io::Result<File> {
+pub(in crate::origin) fn open_root(directory: &Path) -> io::Result<File> {
     std::fs::OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC)
@@ -22,8 +22,13 @@ pub(super) fn open_file(root: &File, key: &[u8]) -> io::Result<File> {
 }
 
 /// A folder below `root`, opened for listing; `key` empty for `root` itself.
-pub(super) fn open_folder(root: &File, key: &[u8]) -> io::Result<File> {
+pub(in crate::origin) fn open_folder(root: &File, key: &[u8]) -> io::Result<File> {
     open(root.as_fd(), if key.is_empty() { b"." } else { key }, libc::O_RDONLY | libc::O_DIRECTORY)
+}
+
+/// Whatever stands at `key` below `root`, to be asked what it is and not to be read. ELOOP for a link.
+pub(in crate::origin) fn open_place(root: &File, key: &[u8]) -> io::Result<File> {
+    open(root.as_fd(), key, libc::O_PATH)
 }
 
 fn open(root: BorrowedFd<'_>, key: &[u8], flags: i32) -> io::Result<File> {

@@ -4,7 +4,7 @@
 //! are bytes, links are listed with their text and never followed, and the kernel itself refuses to resolve anything
 //! outside of the folder.
 
-mod beneath;
+pub(super) mod beneath;
 mod read;
 mod walk;
 

@@ -1,0 +1,278 @@
+//! A bucket as a target: S3 and OSS. Small files go in one request, others in parts; both appear whole or not at all.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use opendal::Buffer;
+use opendal::raw::OpWrite;
+use opendal::raw::oio::WriteDyn;
+use tokio::sync::mpsc;
+
+use super::upload::Upload;
+use super::{Begun, Held, Layout, Mark, Notes, Survey, Target, Writing};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ids::{ByteRange, Version};
+use crate::origin::bucket::{Bucket, folder_prefix};
+use crate::origin::pace::Pace;
+use crate::origin::remote::{Remote, key_text};
+use crate::origin::version::bare_tag;
+use crate::origin::{ByteStream, ListedObject, ObjectVersion, Origin, layers};
+
+/// S3 and OSS keep no longer key.
+const KEY_MAX_BYTES: usize = 1024;
+const BATCHES_IN_FLIGHT: usize = 16;
+
+pub(super) struct BucketTarget {
+    remote: Remote,
+    prefix: String,
+    pace: Pace,
+    /// The same place for reading.
+    origin: Arc<dyn Origin>,
+}
+
+impl BucketTarget {
+    pub fn open((remote, prefix): (Remote, String), pace: Pace) -> Result<Arc<dyn Target>> {
+        let origin = layers::wrap(Arc::new(Bucket::new(remote.clone(), &prefix, pace.clone())), &pace);
+        Ok(Arc::new(BucketTarget { remote, prefix: folder_prefix(&prefix), pace, origin }))
+    }
+
+    fn path(&self, key: &[u8]) -> Result<String> {
+        self.refuse_name(key)?;
+        Ok(format!("{}{}", self.prefix, key_text(key)?))
+    }
+
+    fn writer(&self, path: &str, upload: &Arc<Upload>) -> Result<Box<dyn WriteDyn>> {
+        let context = upload.context(&self.remote.wire);
+        let opened = self.remote.service.write_dyn(&context, path, OpWrite::default());
+        opened.map_err(|error| self.remote.place.explain(&action(path), &error))
+    }
+
+    async fn head(&self, path: &str) -> Result<Option<Held>> {
+        let shown = format!("look at {path:?}");
+        match self.pace.patiently(|| self.remote.head(&shown, path)).await {
+            Ok(answer) => {
+                let size = answer.header("content-length").and_then(|text| text.parse().ok());
+                let tag = answer.headers.get("etag").map(|tag| bare_tag(tag.as_bytes()));
+                match (size, tag) {
+                    (Some(size), Some(tag)) => Ok(Some(held(size, &tag))),
+                    _ => Err(Error::new(
+                        ErrorKind::Unsupported,
+                        format!("cannot {shown}: {} tells neither size nor entity tag", self.remote.place.endpoint),
+                    )),
+                }
+            }
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Absent, and not the bucket as a whole.
+fn is_absent(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotFound && !error.context().iter().any(|(_, value)| value == "NoSuchBucket")
+}
+
+fn held(size: u64, tag: &[u8]) -> Held {
+    Held { size, version: Version::Etag(tag.into()), mark: Mark::of(tag) }
+}
+
+fn action(path: &str) -> String {
+    format!("write {}", path.escape_debug())
+}
+
+#[async_trait]
+impl Target for BucketTarget {
+    fn name(&self) -> &str {
+        &self.remote.place.name
+    }
+
+    async fn prepare(&self) -> Result<()> {
+        match self.origin.check().await {
+            // Nothing below the prefix yet is how a target begins; no bucket is not.
+            Err(error) if is_absent(&error) && error.context().is_empty() => Ok(()),
+            other => other,
+        }
+    }
+
+    async fn survey(&self) -> Result<Option<Survey>> {
+        let (sink, mut batches) = mpsc::channel::<Vec<ListedObject>>(BATCHES_IN_FLIGHT);
+        let collect = async {
+            let mut survey = Survey::new();
+            while let Some(batch) = batches.recv().await {
+                for object in batch {
+                    let tag = object.etag.unwrap_or_default();
+                    survey.insert(Mark::of(&object.key), (object.size, Mark::of(&tag)));
+                }
+            }
+            survey
+        };
+        let (listed, survey) = tokio::join!(self.origin.list(sink), collect);
+        listed.map(|()| Some(survey))
+    }
+
+    fn refuse_name(&self, key: &[u8]) -> Result<()> {
+        let refuse = |what: &str| {
+            let message =
+                format!("{} cannot be a key of {}: {what}", String::from_utf8_lossy(key).escape_debug(), self.name());
+            Err(Error::new(ErrorKind::Unsupported, message))
+        };
+        if std::str::from_utf8(key).is_err() {
+            return refuse("it is not valid UTF-8");
+        }
+        if self.prefix.len() + key.len() > KEY_MAX_BYTES {
+            return refuse("it is longer than 1024 bytes");
+        }
+        if key.split(|byte| *byte == b'/').any(|segment| matches!(segment, b"" | b"." | b"..")) {
+            return refuse("it has a segment that is empty, . or ..");
+        }
+        Ok(())
+    }
+
+    async fn look(&self, key: &[u8]) -> Result<Option<Held>> {
+        self.head(&self.path(key)?).await
+    }
+
+    async fn read(&self, key: &[u8], held: &Held, range: ByteRange) -> Result<ByteStream> {
+        let object = ObjectVersion { key: key.into(), size: held.size, version: held.version.clone() };
+        self.origin.read(&object, range).await
+    }
+
+    async fn make_folder(&self, _key: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn make_link(&self, key: &[u8], _text: &[u8]) -> Result<()> {
+        let key = String::from_utf8_lossy(key);
+        Err(Error::new(ErrorKind::Unsupported, format!("cannot write {key}: a bucket holds no symbolic links")))
+    }
+
+    async fn write(
+        &self,
+        key: &[u8],
+        layout: Layout,
+        begun: Option<Begun>,
+        notes: Arc<dyn Notes>,
+    ) -> Result<Box<dyn Writing>> {
+        let path = self.path(key)?;
+        let upload = Upload::new(begun.unwrap_or_default(), notes);
+        let mut writer = self.writer(&path, &upload)?;
+        for _ in 0..upload.before() {
+            // Stands for a part that is there: the upload answers for it, and nothing is sent.
+            writer
+                .write_dyn(Buffer::from(Bytes::from_static(b"-")))
+                .await
+                .map_err(|error| self.remote.place.explain(&action(&path), &error))?;
+        }
+        Ok(Box::new(Uploading { target: self.reader(), writer, path, layout, before: upload.before() }))
+    }
+
+    async fn abandon(&self, key: &[u8], token: &str) -> Result<()> {
+        if token.is_empty() {
+            return Ok(());
+        }
+        let path = self.path(key)?;
+        let begun = Begun { token: token.to_owned(), parts: vec!["none".to_owned()] };
+        let outcome = self
+            .pace
+            .patiently(|| async {
+                let upload = Upload::new(begun.clone(), Arc::new(NoNotes));
+                let mut writer = self.writer(&path, &upload)?;
+                // OpenDAL asks for the upload's id with its second piece, and gets the one that is to end.
+                for _ in 0..2 {
+                    writer
+                        .write_dyn(Buffer::from(Bytes::from_static(b"-")))
+                        .await
+                        .map_err(|error| self.explain(&path, &error))?;
+                }
+                writer.abort_dyn().await.map_err(|error| self.explain(&path, &error))
+            })
+            .await;
+        match outcome {
+            Err(error) if is_absent(&error) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+impl BucketTarget {
+    fn explain(&self, path: &str, error: &opendal::Error) -> Error {
+        self.remote.place.explain(&action(path), error)
+    }
+
+    /// What a write in progress needs of its target.
+    fn reader(&self) -> Self {
+        BucketTarget {
+            remote: self.remote.clone(),
+            prefix: self.prefix.clone(),
+            pace: self.pace.clone(),
+            origin: self.origin.clone(),
+        }
+    }
+}
+
+struct NoNotes;
+
+impl Notes for NoNotes {
+    fn begun(&self, _token: &str) {}
+    fn kept(&self, _part: u32, _tag: &str) {}
+}
+
+/// A file on its way. OpenDAL's writer sends a part when the next one comes, and the last one at the end.
+struct Uploading {
+    target: BucketTarget,
+    writer: Box<dyn WriteDyn>,
+    path: String,
+    layout: Layout,
+    before: usize,
+}
+
+#[async_trait]
+impl Writing for Uploading {
+    fn before(&self) -> usize {
+        self.before
+    }
+
+    async fn part(&mut self, bytes: Bytes) -> Result<()> {
+        let mut failures = 0;
+        loop {
+            // A piece that could not be sent stays with the writer, which tries it again with the same call.
+            let outcome = {
+                let _permit = self.target.pace.permit().await;
+                self.writer.write_dyn(Buffer::from(bytes.clone())).await
+            };
+            let Err(error) = outcome else { return Ok(()) };
+            let error = self.target.explain(&self.path, &error);
+            self.target.pace.pause_or_fail(error, &mut failures).await?;
+        }
+    }
+
+    async fn finish(&mut self) -> Result<Held> {
+        let mut failures = 0;
+        loop {
+            let outcome = {
+                let _permit = self.target.pace.permit().await;
+                self.writer.close_dyn().await
+            };
+            match outcome.map_err(|error| self.target.explain(&self.path, &error)) {
+                Ok(metadata) => {
+                    return match metadata.etag() {
+                        Some(tag) if !tag.is_empty() => Ok(held(self.layout.size, &bare_tag(tag.as_bytes()))),
+                        _ => self.found().await,
+                    };
+                }
+                // An answer that was lost on its way leaves no upload, but the file.
+                Err(error) if is_absent(&error) => return self.found().await.map_err(|_| error),
+                Err(error) => self.target.pace.pause_or_fail(error, &mut failures).await?,
+            }
+        }
+    }
+}
+
+impl Uploading {
+    /// What stands under the name, if it can be what was written.
+    async fn found(&self) -> Result<Held> {
+        let found = self.target.head(&self.path).await?.filter(|held| held.size == self.layout.size);
+        found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("cannot {}: it is not there", action(&self.path))))
+    }
+}

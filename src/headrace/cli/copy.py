@@ -1,0 +1,151 @@
+"""`headrace copy`: checks what can be checked, and becomes the copy's process."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli import printer, roles, words
+from headrace.cli.worker import limits_of
+from headrace.errors import ConfigError, HeadraceError
+from headrace.roles.datasets import resolve_origins
+from headrace.roles.launch import become_role
+from headrace.roles.messages import CopyOrders
+from headrace.roles.places import host_name
+from headrace.roles.progress import ProgressFile
+from headrace.settings.copying import CopyConfig
+from headrace.settings.engine import EngineConfig, Limits, TransferConfig
+from headrace.settings.environment import Environment
+from headrace.settings.origins import OriginConfig, OriginMount
+from headrace.settings.paths import absolute
+from headrace.settings.roles import CopySettings, OriginSettings
+from headrace.settings.sizes import parse_size
+
+_SMALLEST_PART_BYTES = 5 << 20
+
+
+def run(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="[TARGET]", help="Where the files are written: a bucket or folder."),
+    ] = None,
+    config: roles.Config = None,
+    cluster: roles.Cluster = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="ORIGIN", help="Storage to copy from, instead of a cluster's dataset."
+        ),
+    ] = None,
+    path: Annotated[
+        str | None, typer.Option(metavar="PATH", help="A file or folder of the source; all of it by default.")
+    ] = None,
+    files: Annotated[int | None, typer.Option(metavar="N", help="Files copied at the same time.")] = None,
+    state_directory: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where the ledger is kept; the same one goes on.")
+    ] = None,
+    progress_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Says how far it is, replaced every second.")
+    ] = None,
+    token_file: roles.TokenFile = None,
+    log_format: roles.LogFormatOption = None,
+) -> None:
+    """Copy files to a bucket or folder, comparing each; the same copy again goes on where it was."""
+    environment = Environment.current()
+    settings = roles.settings_of(
+        CopySettings,
+        config,
+        environment,
+        master=cluster,
+        source=OriginSettings(origin=source) if source else None,
+        source_path=path,
+        target=OriginSettings(origin=target) if target else None,
+        files=files,
+        state_directory=state_directory,
+        progress_file=progress_file,
+        token_file=token_file,
+        log_format=log_format,
+    )
+    try:
+        orders = copy_orders(settings, environment)
+    except HeadraceError as error:
+        # Whoever started this process looks at the file alone.
+        ProgressFile(settings.progress_file).fail(error.message)
+        raise
+    become_role("copy", orders.state_directory.name, orders, environment)
+
+
+def copy_orders(settings: CopySettings, environment: Environment) -> CopyOrders:
+    """What the process is told. Raises `ConfigError` or `RefusedError`."""
+    if settings.target is None:
+        raise ConfigError.of("the target is missing", hint="name it: headrace copy --from ORIGIN TARGET")
+    target = _resolved(settings.target, environment)
+    state = absolute(settings.state_directory or _state(settings, environment))
+    limits = limits_of(settings.memory)
+    transfer = TransferConfig(concurrency=settings.concurrency)
+    part_bytes = parse_size(settings.part_size)
+    if part_bytes < _SMALLEST_PART_BYTES:
+        raise ConfigError.of(f"part_size '{settings.part_size}' is too little", hint="5Mi is the least")
+    config, token = None, None
+    if settings.source is not None:
+        config = _from_storage(
+            settings, _resolved(settings.source, environment), target.origin, state, limits, transfer
+        )
+    else:
+        roles.needed_master(settings.master)
+        token = roles.needed_token(settings, environment)
+    told = settings.model_copy(
+        update={"progress_file": absolute(settings.progress_file) if settings.progress_file else None}
+    )
+    return CopyOrders(
+        settings=told,
+        config=config,
+        target=target.origin,
+        limits=limits,
+        transfer=transfer,
+        state_directory=state,
+        part_bytes=part_bytes,
+        node=settings.node or host_name(),
+        token=token,
+        tls=roles.tls_of(settings.tls),
+    )
+
+
+def _from_storage(
+    settings: CopySettings,
+    source: OriginMount,
+    target: OriginConfig,
+    state: Path,
+    limits: Limits,
+    transfer: TransferConfig,
+) -> CopyConfig:
+    engine = EngineConfig(
+        name="copy", origins=(source,), state_directory=state, limits=limits, transfer=transfer
+    )
+    return CopyConfig(
+        source=engine,
+        source_path=settings.source_path.strip("/"),
+        target=target,
+        files=settings.files,
+        part_bytes=parse_size(settings.part_size),
+    )
+
+
+def _resolved(origin: OriginSettings, environment: Environment) -> OriginMount:
+    ask = words.ask if sys.stdin.isatty() else None
+    (mount,), warnings = resolve_origins((origin.model_copy(update={"path": ""}),), environment, ask)
+    for warning in warnings:
+        printer.warn(warning)
+    return mount
+
+
+def _state(settings: CopySettings, environment: Environment) -> Path:
+    """One folder for each pair of source and target: the same words find the same ledger again."""
+    source = settings.source.origin if settings.source else settings.master
+    target = settings.target.origin if settings.target else ""
+    identity = f"{source}\0{settings.source_path}\0{target}".encode()
+    return environment.state_directory / f"copy-{hashlib.blake2b(identity, digest_size=6).hexdigest()}"

@@ -1,0 +1,31 @@
+"""A copy of the engine as its role sees it. Typed, and nothing more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.engine import native
+from headrace.engine.handles import Job
+from headrace.settings.copying import CopyConfig
+
+
+class NativeCopier:
+    """A copy whose source is listed and whose target answers. Every method may block."""
+
+    def __init__(self, config: CopyConfig) -> None:
+        config.source.state_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._native = native.load().Copier.open(config.to_json())
+
+    def start(self) -> Job:
+        """Begins."""
+        return Job(self._native.start())
+
+    def set_view(self, view: Mapping[str, Any]) -> None:
+        """Goes by these workers from now on."""
+        self._native.set_view(json.dumps(view))
+
+    def close(self) -> None:
+        """Ends it; what is begun stays for the next copy of the same state."""
+        self._native.close()

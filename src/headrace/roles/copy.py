@@ -1,0 +1,180 @@
+"""A copy's process: source and target opened, the copy followed to its end, and what is known of it told on the way.
+
+SIGTERM and SIGINT cancel it: what it began and did not finish is taken away. A kill leaves it to the next process with
+the same state folder, which goes on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import signal
+import sys
+from collections.abc import Callable
+
+from headrace.control.client import ControlClient
+from headrace.control.messages import Outlook
+from headrace.engine.copies import NativeCopier
+from headrace.engine.handles import Job
+from headrace.engine.native import set_log
+from headrace.engine.status import JobReport
+from headrace.errors import ConfigError, HeadraceError
+from headrace.exits import ExitCode, complaint, exit_code
+from headrace.roles.logs import start_python_log
+from headrace.roles.member import POLL_S, first_outlook
+from headrace.roles.messages import CopyOrders
+from headrace.roles.progress import ProgressFile
+from headrace.settings.cluster import ClusterConfig
+from headrace.settings.copying import CopyConfig
+from headrace.settings.engine import EngineConfig, SnapshotPolicy
+from headrace.settings.origins import ClusterOrigin, OriginMount
+
+_log = logging.getLogger("headrace.copy")
+
+_LOOK_EVERY_S = 1.0
+_RETRY_S = 2.0
+
+
+class CopyProcess:
+    """One copy. `run` returns its exit code."""
+
+    def __init__(self, orders: CopyOrders, progress: ProgressFile) -> None:
+        self._orders, self._progress = orders, progress
+        self._ended = asyncio.Event()
+
+    async def run(self) -> int:
+        """Copies until everything is there, or it is told to end."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._ended.set)
+        outlook = await self._outlook()
+        copier = await asyncio.to_thread(NativeCopier, self._config(outlook))
+        following = asyncio.create_task(self._follow(copier, outlook)) if outlook else None
+        try:
+            report = await self._work(copier)
+        finally:
+            if following is not None:
+                following.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await following
+            await asyncio.to_thread(copier.close)
+        return self._said(report)
+
+    async def _outlook(self) -> Outlook | None:
+        """What the master says of its dataset, with the list of files; `None` when storage is the source."""
+        orders = self._orders
+        if orders.settings.master is None or orders.token is None:
+            return None
+        return await first_outlook(
+            orders.settings.master,
+            orders.token,
+            orders.state_directory,
+            lambda text: _log.info("copy: %s", text),
+        )
+
+    def _config(self, outlook: Outlook | None) -> CopyConfig:
+        orders = self._orders
+        if outlook is None:
+            if orders.config is None:
+                raise ConfigError.of("the copy has no source")
+            return orders.config
+        return CopyConfig(
+            source=_member(orders, outlook),
+            source_path=orders.settings.source_path.strip("/"),
+            target=orders.target,
+            files=orders.settings.files,
+            part_bytes=orders.part_bytes,
+        )
+
+    async def _work(self, copier: NativeCopier) -> JobReport:
+        job = await asyncio.to_thread(copier.start)
+        while not await asyncio.to_thread(job.wait, _LOOK_EVERY_S):
+            self._progress.tell(await asyncio.to_thread(job.progress))
+            if self._ended.is_set():
+                return await self._cancelled(job)
+        return await asyncio.to_thread(job.progress)
+
+    async def _cancelled(self, job: Job) -> JobReport:
+        _log.info("copy: told to end")
+        await asyncio.to_thread(job.cancel)
+        while not await asyncio.to_thread(job.wait, _LOOK_EVERY_S):
+            pass
+        return await asyncio.to_thread(job.progress)
+
+    async def _follow(self, copier: NativeCopier, outlook: Outlook) -> None:
+        """Keeps the copy with its workers; the list of files stays what it was when the copy began."""
+        orders = self._orders
+        if orders.settings.master is None or orders.token is None:
+            return
+        epoch, tag = outlook.epoch, outlook.snapshot.tag if outlook.snapshot else ""
+        async with ControlClient(orders.settings.master, orders.token) as client:
+            while True:
+                try:
+                    latest = await client.outlook(after_epoch=epoch, after_snapshot=tag, wait_s=POLL_S)
+                    if latest.view is not None:
+                        await asyncio.to_thread(copier.set_view, latest.view)
+                        epoch = latest.epoch
+                    tag = latest.snapshot.tag if latest.snapshot else tag
+                except HeadraceError as error:
+                    _log.warning("copy: the master does not answer: %s", error.message)
+                    await asyncio.sleep(_RETRY_S)
+
+    def _said(self, report: JobReport) -> int:
+        self._progress.tell(report)
+        for error in report.errors:
+            sys.stderr.write(f"error: {error}\n")
+        _log.info("copy: %s: %s", report.state, report.message)
+        if report.state == "cancelled":
+            return int(ExitCode.INTERRUPTED)
+        return int(ExitCode.OK if report.complete else ExitCode.INCOMPLETE)
+
+
+def _member(orders: CopyOrders, outlook: Outlook) -> EngineConfig:
+    """An engine that reads from the workers."""
+    if orders.token is None:
+        raise ConfigError.of("the token of the cluster is missing")
+    dataset = outlook.dataset
+    origins = tuple(OriginMount(path=path, origin=ClusterOrigin(name=name)) for path, name in dataset.origins)
+    transfer = orders.transfer.model_copy(update={"block_size_bytes": dataset.block_size_bytes})
+    return EngineConfig(
+        name=outlook.cluster,
+        origins=origins,
+        state_directory=orders.state_directory,
+        limits=orders.limits,
+        transfer=transfer,
+        snapshot=SnapshotPolicy.KEEP,
+        cluster=ClusterConfig(
+            view=json.loads(json.dumps(outlook.view or {})),
+            token=orders.token,
+            node=orders.node,
+            tls=orders.tls,
+        ),
+    )
+
+
+def serve(orders: CopyOrders, run: Callable[[CopyOrders, ProgressFile], int] | None = None) -> int:
+    """Copies to the end; the exit code. What kept it from beginning is told in words, and in the file."""
+    progress = ProgressFile(orders.settings.progress_file)
+    try:
+        return (run or _run)(orders, progress)
+    except HeadraceError as error:
+        progress.fail(f"{error.message}; {error.hint}" if error.hint else error.message)
+        sys.stderr.write(complaint(error) + "\n")
+        return int(exit_code(error))
+
+
+def _run(orders: CopyOrders, progress: ProgressFile) -> int:
+    return asyncio.run(CopyProcess(orders, progress).run())
+
+
+def main(arguments: list[str]) -> int:
+    """`LABEL ORDERS-DESCRIPTOR`: for `headrace copy`, not for people."""
+    orders = CopyOrders.from_descriptor(int(arguments[1]))
+    start_python_log(orders.settings.log_level, orders.settings.log_format)
+    set_log(orders.settings.log_level, orders.settings.log_format)
+    return serve(orders)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

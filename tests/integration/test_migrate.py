@@ -1,0 +1,338 @@
+"""Copies over a real S3 server: out of a dataset, into one, between buckets; killed, gone on with, and compared."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.local.client import LocalClient
+from headrace.local.places import Places
+from headrace.netns.namespaces import can_make_namespaces
+from headrace.testing.buckets import put_object
+from headrace.testing.network import LoopbackLink
+from headrace.testing.s3_server import S3Server
+
+from .harness import Shell, tree_of
+from .servers import Bucket
+
+DEADLINE_S = 90.0
+MIB = 1 << 20
+FILES = {"part-0.bin": os.urandom(3_000_000), "deep/er/part-1.bin": os.urandom(20 * MIB + 1), "empty": b""}
+# A dataset over the bucket, and the keys under the names that the options have.
+LAKE = """apiVersion: v1
+kind: Secret
+metadata:
+  name: keys
+stringData:
+  aws.accessKeyId: {key}
+  aws.secretKey: {secret}
+  endpoint: {endpoint}
+  path-style: "true"
+---
+apiVersion: data.fluid.io/v1alpha1
+kind: Dataset
+metadata:
+  name: lake
+spec:
+  mounts:
+    - mountPoint: s3://data/train
+      path: /
+      options:
+        endpoint: {endpoint}
+        path-style: "true"
+      encryptOptions:
+        - name: aws.accessKeyId
+          valueFrom: {{secretKeyRef: {{name: keys, key: aws.accessKeyId}}}}
+        - name: aws.secretKey
+          valueFrom: {{secretKeyRef: {{name: keys, key: aws.secretKey}}}}
+---
+apiVersion: data.fluid.io/v1alpha1
+kind: JindoRuntime
+metadata:
+  name: lake
+spec:
+  replicas: 1
+  tieredstore:
+    levels:
+      - mediumtype: SSD
+        path: {cache}
+        quota: 128M
+"""
+MIGRATE = """apiVersion: data.fluid.io/v1alpha1
+kind: DataMigrate
+metadata:
+  name: {name}
+spec:
+  from: {source}
+  to: {target}
+"""
+DATASET = "{dataset: {name: lake, namespace: default%s}}"
+BUCKET = (
+    "{externalStorage: {uri: '%s', encryptOptions: ["
+    + ", ".join(
+        f"{{name: {name}, valueFrom: {{secretKeyRef: {{name: keys, key: {name}}}}}}}"
+        for name in ("aws.accessKeyId", "aws.secretKey", "endpoint", "path-style")
+    )
+    + "]}}"
+)
+
+
+class HostLink(LoopbackLink):
+    """The server listens on this machine's own address on the switch of the virtual nodes."""
+
+    def __init__(self, address: str) -> None:
+        self.server_address = address
+
+
+@pytest.fixture(scope="module")
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """One node; the tests use names of their own on it."""
+    folder = tmp_path_factory.mktemp("backend")
+    (folder / "run").mkdir(mode=0o700)
+    own = {"HEADRACE_STATE_DIR": str(folder / "state"), "HEADRACE_RUNTIME_DIR": str(folder / "run")}
+    shell = Shell(folder, own)
+    link = ("--link", "100Mbit") if can_make_namespaces() else ()
+    shell.must("up", "--nodes", "1", *link)
+    try:
+        yield shell
+    finally:
+        shell.must("down")
+
+
+@pytest.fixture(scope="module")
+def storage(backend: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """The bucket `data` behind the dataset `lake`, which is ready."""
+    folder = tmp_path_factory.mktemp("storage")
+    subnet = json.loads(backend.must("status", "--local", "--json").stdout)["network"]
+    address = str(ipaddress.ip_network(subnet)[-2]) if can_make_namespaces() else "127.0.0.1"
+    with S3Server(folder / "objects", state=folder / "server", link=HostLink(address)) as server:
+        for name, content in FILES.items():
+            put_object(server.bucket_folder("data"), f"train/{name}", content)
+        server.bucket_folder("other")
+        keys = server.credentials
+        text = LAKE.format(
+            key=keys.access_key_id,
+            secret=keys.secret_access_key,
+            endpoint=server.endpoint,
+            cache=folder / "cache",
+        )
+        apply(backend, text, folder)
+        backend.must("wait", "--for=condition=Ready", "dataset/lake", "--timeout", "90s")
+        yield server
+
+
+def apply(shell: Shell, text: str, folder: Path) -> None:
+    file = folder / "objects.yaml"
+    file.write_text(text)
+    shell.must("apply", "-f", file)
+
+
+def migrate(shell: Shell, folder: Path, name: str, source: str, target: str) -> dict[str, Any]:
+    """The status of a DataMigrate that has ended."""
+    apply(shell, MIGRATE.format(name=name, source=source, target=target), folder)
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        status = json.loads(shell.must("get", "datamigrate", name, "-o", "json").stdout).get("status", {})
+        if status.get("phase") in ("Complete", "Failed"):
+            return dict(status)
+        assert time.monotonic() < deadline, shell.must("describe", "datamigrate", name).stdout
+        time.sleep(0.2)
+
+
+def local(folder: Path) -> str:
+    return f"{{externalStorage: {{uri: 'local://{folder}'}}}}"
+
+
+def objects(server: S3Server, bucket: str, prefix: str) -> dict[str, bytes]:
+    """What the bucket holds, asked for with a client that shares nothing with the engine."""
+    client = server.client()
+    listed = client.list_objects(bucket, prefix)
+    return {each.key.removeprefix(prefix): client.get(bucket, each.key) for each in listed}
+
+
+def test_a_dataset_is_copied_to_a_folder_and_a_byte_that_changed_there_is_found(
+    backend: Shell, storage: S3Server, tmp_path: Path
+) -> None:
+    target = tmp_path / "copy"
+    status = migrate(backend, tmp_path, "out", DATASET % "", local(target))
+    assert status["phase"] == "Complete", status
+    assert status["infos"]["Files"] == "3/3"
+    assert status["infos"]["Progress"] == "100.0%"
+    assert tree_of(target) == FILES
+
+    damaged = target / "part-0.bin"
+    times = damaged.stat()
+    content = bytearray(FILES["part-0.bin"])
+    content[1_234_567] ^= 1
+    damaged.write_bytes(content)
+    os.utime(damaged, ns=(times.st_atime_ns, times.st_mtime_ns))
+    backend.must("delete", "datamigrate", "out")
+    status = migrate(backend, tmp_path, "again", DATASET % "", local(target))
+    assert status["phase"] == "Complete", status
+    assert tree_of(target) == FILES
+    backend.must("delete", "datamigrate", "again")
+    operations = Path(backend.environment["HEADRACE_STATE_DIR"]) / "local" / "operations"
+    assert not list(operations.glob("*"))
+
+
+def test_a_folder_is_copied_to_the_bucket_behind_a_dataset(
+    backend: Shell, storage: S3Server, tmp_path: Path
+) -> None:
+    source = tmp_path / "incoming"
+    (source / "new").mkdir(parents=True)
+    (source / "new" / "file").write_bytes(b"fresh")
+    (source / "large").write_bytes(os.urandom(18 * MIB))
+    status = migrate(backend, tmp_path, "in", local(source), DATASET % ", path: /arrived")
+    assert status["phase"] == "Complete", status
+    assert objects(storage, "data", "train/arrived/") == tree_of(source)
+
+
+def test_a_dataset_is_copied_to_another_bucket_with_keys_that_nothing_shows(
+    backend: Shell, storage: S3Server, tmp_path: Path
+) -> None:
+    status = migrate(backend, tmp_path, "over", DATASET % ", path: /deep", BUCKET % "s3://other/backup")
+    assert status["phase"] == "Complete", status
+    name = "deep/er/part-1.bin"
+    assert objects(storage, "other", "backup/") == {"er/part-1.bin": FILES[name]}
+    folder = Path(backend.environment["HEADRACE_STATE_DIR"]) / "local"
+    found = subprocess.run(
+        ["grep", "-rl", storage.credentials.secret_access_key, folder],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    files = [Path(line) for line in found.stdout.splitlines() if not Path(line).name.startswith("objects.db")]
+    assert files
+    assert all(file.stat().st_mode & 0o777 == 0o600 and file.parent.name == "secrets" for file in files), (
+        files
+    )
+
+
+def test_what_cannot_be_copied_is_told_in_the_status(
+    backend: Shell, storage: S3Server, tmp_path: Path
+) -> None:
+    target = tmp_path / "copy"
+    (target / "part-0.bin").mkdir(parents=True)
+    status = migrate(backend, tmp_path, "blocked", DATASET % "", local(target))
+    failed = next(each for each in status["conditions"] if each["type"] == "Failed")
+    assert (status["phase"], failed["reason"]) == ("Failed", "CopyIncomplete")
+    assert "part-0.bin" in failed["message"]
+    assert (target / "deep/er/part-1.bin").read_bytes() == FILES["deep/er/part-1.bin"]
+    status = migrate(backend, tmp_path, "nobucket", DATASET % "", BUCKET % "s3://missing/backup")
+    failed = next(each for each in status["conditions"] if each["type"] == "Failed")
+    assert "bucket missing does not exist" in failed["message"], failed
+
+
+def begun(shell: Shell, storage: S3Server, folder: Path, name: str) -> int:
+    """The process of a copy of 64 MiB once a part of it has arrived; the node's link makes it last for seconds."""
+    source = folder / "incoming"
+    source.mkdir()
+    (source / "large").write_bytes(os.urandom(64 * MIB))
+    os.utime(source / "large", (1_700_000_000, 1_700_000_000))
+    before = storage.requests()["UploadPart"]
+    apply(shell, MIGRATE.format(name=name, source=local(source), target=DATASET % f", path: /{name}"), folder)
+    role = f"operation.default.datamigrate.{name}"
+    eventually(lambda: role in processes(shell), f"the process of {name} starts", shell)
+    eventually(lambda: storage.requests()["UploadPart"] > before, "a part arrives")
+    return processes(shell)[role]
+
+
+def processes(shell: Shell) -> dict[str, int]:
+    """Numbers of the roles that run. Asked for without a command, which takes longer to start than a part to arrive."""
+    client = LocalClient(Places(Path(shell.environment["HEADRACE_STATE_DIR"]) / "local"))
+    return {line.id: line.pid for line in client.status().roles if line.state == "running" and line.pid}
+
+
+def test_a_deleted_copy_leaves_neither_an_upload_nor_half_a_file(
+    backend: Shell, storage: S3Server, tmp_path: Path
+) -> None:
+    process = begun(backend, storage, tmp_path, "gone")
+    os.kill(process, signal.SIGSTOP)
+    backend.must("delete", "datamigrate", "gone", "--no-wait")
+    eventually(lambda: is_told_to_end(process), "the supervisor cancels it")
+    os.kill(process, signal.SIGCONT)
+    backend.must("wait", "--for=delete", "datamigrate/gone", "--timeout", "90s")
+    uploads = storage.client().request("GET", "/data", query={"uploads": ""})
+    assert b"<UploadId>" not in uploads.body, uploads.body
+    # On a slow machine it may have been done before it was told.
+    assert objects(storage, "data", "train/gone/") in ({}, tree_of(tmp_path / "incoming"))
+
+
+def is_told_to_end(process: int) -> bool:
+    """Whether SIGTERM waits for a process that is stopped."""
+    status = Path(f"/proc/{process}/status").read_text()
+    waiting = next(line for line in status.splitlines() if line.startswith("ShdPnd:"))
+    return bool(int(waiting.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def test_a_killed_copy_of_a_migration_goes_on(backend: Shell, storage: S3Server, tmp_path: Path) -> None:
+    before = storage.requests()["UploadPart"]
+    os.kill(begun(backend, storage, tmp_path, "killed"), signal.SIGKILL)
+    backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "datamigrate/killed", "--timeout", "90s")
+    assert objects(storage, "data", "train/killed/") == tree_of(tmp_path / "incoming")
+    # 4 parts; the one that was on its way may be sent twice.
+    assert storage.requests()["UploadPart"] - before <= 5
+    backend.must("delete", "datamigrate", "killed")
+
+
+def test_a_copy_that_is_killed_goes_on_and_sends_nothing_twice(
+    shell: Shell, slow_bucket: Bucket, tmp_path: Path
+) -> None:
+    """A second or two at 200 Mbit/s: long enough for a kill in the middle of an upload."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "large").write_bytes(os.urandom(48 * MIB))
+    for path in source.iterdir():
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    server = slow_bucket.server
+    words = copy_words(shell, source, slow_bucket, tmp_path)
+    process = subprocess.Popen(words, env=shell.full_environment(), stderr=subprocess.DEVNULL)
+    eventually(lambda: server.requests()["UploadPart"] >= 2, "parts arrive")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert objects(server, slow_bucket.name, "copy/") == {}
+    before = server.requests()["UploadPart"]
+    done = subprocess.run(words, env=shell.full_environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    # 6 parts of 8 MiB; at most the one that was on its way when the process was killed is sent again.
+    assert server.requests()["UploadPart"] - before <= 6 - 2
+    assert objects(server, slow_bucket.name, "copy/") == tree_of(source)
+    assert server.requests()["CreateMultipartUpload"] == 1
+    sent = server.requests()["UploadPart"]
+    again = subprocess.run(words, env=shell.full_environment(), capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+    assert (server.requests()["UploadPart"], server.requests()["PutObject"]) == (sent, 0)
+
+
+def copy_words(shell: Shell, source: Path, bucket: Bucket, tmp_path: Path) -> list[str]:
+    settings = {
+        "source": {"origin": str(source)},
+        "target": {
+            "origin": f"s3://{bucket.name}/copy",
+            "options": {"endpoint": bucket.server.endpoint, "path-style": "true"},
+        },
+        "part_size": "8Mi",
+        "state_directory": str(tmp_path / "state"),
+    }
+    file = tmp_path / "copy.yaml"
+    file.write_text(json.dumps(settings))
+    return [sys.executable, "-m", "headrace.cli.main", "copy", "--config", str(file)]
+
+
+def eventually(what: Callable[[], bool], wanted: str, shell: Shell | None = None) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not what():
+        if time.monotonic() > deadline:
+            told = shell.run("describe", "datamigrate").talk + shell.run("events").talk if shell else ""
+            raise AssertionError(f"in vain: {wanted}\n{told}")
+        time.sleep(0.02)
