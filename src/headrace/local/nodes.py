@@ -21,11 +21,12 @@ from headrace.local.messages import NodeChange, NodesWish, TaintLine
 from headrace.netns.addresses import free_subnet
 from headrace.netns.commands import CommandError
 from headrace.netns.gateway import (
+    DEVICE_PREFIX,
     TABLE_PREFIX,
     Gateway,
     can_lead_out,
     close_way,
-    devices_to_switch,
+    devices_to_guard,
     open_way,
 )
 from headrace.netns.loopback import lend_ports, open_loopback
@@ -50,7 +51,8 @@ _NETWORK = "network"
 class Network:
     """What the nodes of one backend are plugged to. Without a switch they are addresses of loopback.
 
-    `table` has the rules of their way out; `forwarding` are the devices that forward for them alone.
+    `table` has the rules of their way out; `guarded` are the devices of a machine
+    that forwards for them alone.
     """
 
     subnet: str
@@ -58,7 +60,7 @@ class Network:
     device: str | None = None
     is_made: bool = False
     table: str | None = None
-    forwarding: tuple[str, ...] = ()
+    guarded: tuple[str, ...] | None = None
 
     def address_of(self, place: int) -> str:
         """The address of the node at a place, from 0."""
@@ -122,7 +124,8 @@ class Nodes:
         if not text:
             return None
         content = json.loads(text)
-        return Network(**{**content, "forwarding": tuple(content.get("forwarding", ()))})
+        guarded = content.get("guarded")
+        return Network(**{**content, "guarded": None if guarded is None else tuple(guarded)})
 
     def make(self, wish: NodesWish) -> list[VirtualNode]:
         """All nodes, after what is lacking was made: the wished ones, and those that are written down.
@@ -166,7 +169,7 @@ class Nodes:
             remove_namespace(network.switch)
             unplug_host(network.device or "")
             if network.table:
-                close_way(network.table, network.forwarding)
+                close_way(network.table, network.guarded)
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM nodes")
             connection.execute("DELETE FROM facts WHERE name = ?", (_NETWORK,))
@@ -180,7 +183,7 @@ class Nodes:
         network = Network(
             str(subnet),
             switch=f"headrace-local-{instance}-switch",
-            device=f"hrl{instance}",
+            device=f"{DEVICE_PREFIX}{instance}",
             table=f"{TABLE_PREFIX}{instance}" if can_lead_out() else None,
         )
         self._write_network(network)
@@ -209,10 +212,10 @@ class Nodes:
         """The network with its way out; again each time, since this machine may have come to another network."""
         if network.table is None or network.device is None:
             return network
-        devices = {*devices_to_switch(network.device), *network.forwarding}
-        opened = replace(network, forwarding=tuple(sorted(devices)))
+        guarded = devices_to_guard() if network.guarded is None else network.guarded
+        opened = replace(network, guarded=guarded)
         self._write_network(opened)
-        open_way(Gateway(network.table, network.device, network.subnet), opened.forwarding)
+        open_way(Gateway(network.table, network.device, network.subnet), guarded)
         return opened
 
     def _wished(self, wish: NodesWish, network: Network) -> Iterator[VirtualNode]:

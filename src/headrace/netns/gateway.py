@@ -1,7 +1,7 @@
 """The way out of a switch: what its nodes reach beyond this machine, as this machine, by NAT.
 
-One nftables table a switch holds all rules, so that one command takes them away. A device on which the machine did not
-forward before forwards answers alone meanwhile: nobody else gets a router.
+One nftables table a switch holds all rules, so that one command takes them away. A machine that forwarded nothing
+before forwards meanwhile, but from its devices of that time answers alone: nobody gets a router.
 """
 
 from __future__ import annotations
@@ -17,6 +17,11 @@ from pathlib import Path
 from headrace.netns.commands import CommandError, run_command, try_command
 
 TABLE_PREFIX = "headrace_"
+DEVICE_PREFIX = "hrl"
+"""Of this machine's devices on switches that have a way out."""
+
+_GUARD = "guard"
+_FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 _RESOLVER = Path("/etc/resolv.conf")
 _RESOLVER_BEHIND = Path("/run/systemd/resolve/resolv.conf")
 
@@ -35,36 +40,33 @@ def can_lead_out() -> bool:
     return shutil.which("nft") is not None
 
 
-def devices_to_switch(own: str) -> tuple[str, ...]:
-    """The devices on which this machine does not forward yet, or only for other switches of ours."""
-    routes = json.loads(run_command("ip", "-j", "-4", "route", "show") or "[]")
-    devices = sorted({str(route["dev"]) for route in routes if "dev" in route} - {own, "lo"})
-    guarded = _guarded_devices()
-    return tuple(device for device in devices if device in guarded or not _forwards(device))
+def devices_to_guard() -> tuple[str, ...] | None:
+    """The devices of a machine that forwards nothing yet, or only for switches of ours; `None` when it does anyhow."""
+    if _forwards() and not _is_guarded():
+        return None
+    links = json.loads(run_command("ip", "-j", "link", "show") or "[]")
+    names = (str(link["ifname"]) for link in links)
+    return tuple(sorted(name for name in names if name != "lo" and not name.startswith(DEVICE_PREFIX)))
 
 
-def open_way(gateway: Gateway, devices: Sequence[str]) -> None:
-    """Makes the rules, and has `devices` forward. What was made before is made anew. Raises `CommandError`."""
-    close_way(gateway.table, ())
-    _nft(rules_of(gateway, devices, names_behind(_read(_RESOLVER), _read(_RESOLVER_BEHIND))))
-    for device in (gateway.device, *devices):
-        _set_forwarding(device, on=True)
+def open_way(gateway: Gateway, guarded: Sequence[str] | None) -> None:
+    """Makes the rules, and has the machine forward. What was made before is made anew. Raises `CommandError`."""
+    try_command("nft", "delete", "table", "ip", gateway.table)
+    _nft(rules_of(gateway, guarded, names_behind(_read(_RESOLVER), _read(_RESOLVER_BEHIND))))
+    if guarded is not None:
+        _FORWARDING.write_text("1")
 
 
-def close_way(table: str, devices: Iterable[str]) -> None:
-    """Takes the rules away; `devices` forward no more, unless another switch needs them. What is gone is no error."""
+def close_way(table: str, guarded: Sequence[str] | None) -> None:
+    """Takes the rules away, and ends the forwarding unless another switch needs it. What is gone is no error."""
     try_command("nft", "delete", "table", "ip", table)
-    for device in sorted(set(devices) - _guarded_devices()):
-        _set_forwarding(device, on=False)
+    if guarded is not None and not _is_guarded():
+        _FORWARDING.write_text("0")
 
 
-def rules_of(gateway: Gateway, devices: Iterable[str], names: tuple[str, str] | None = None) -> str:
+def rules_of(gateway: Gateway, guarded: Iterable[str] | None, names: tuple[str, str] | None = None) -> str:
     """The table in nft's words. `names`: a name server of loopback, and the one behind it that others may ask."""
-    guards = [
-        line
-        for device in devices
-        for line in (f'iifname "{device}" ct state established,related accept', f'iifname "{device}" drop')
-    ]
+    guards = [f'iifname "{device}" ct state != {{ established, related }} drop' for device in guarded or ()]
     redirects = [
         f'iifname "{gateway.device}" ip daddr {names[0]} {protocol} dport 53 dnat to {names[1]}'
         for protocol in ("udp", "tcp")
@@ -82,9 +84,10 @@ def rules_of(gateway: Gateway, devices: Iterable[str], names: tuple[str, str] | 
             f'iifname "{own}" accept',
             f'oifname "{own}" ct state established,related accept',
             f'oifname "{own}" drop',
-            *guards,
         ],
     }
+    if guarded is not None:
+        chains[_GUARD] = ["type filter hook forward priority filter + 1;", *guards]
     body = "".join(f"  chain {name} {{\n    {'; '.join(rules)}\n  }}\n" for name, rules in chains.items())
     return f"table ip {gateway.table} {{\n{body}}}\n".replace(";;", ";")
 
@@ -110,41 +113,17 @@ def _servers(text: str) -> list[ipaddress.IPv4Address]:
     return found
 
 
-def _guarded_devices() -> set[str]:
-    """The devices that forward answers alone, for one of our switches."""
+def _is_guarded() -> bool:
+    """True while the machine forwards for a switch of ours alone."""
     if not can_lead_out():
-        return set()
-    listed = json.loads(run_command("nft", "-j", "list", "ruleset") or "{}")
-    rules = [entry["rule"] for entry in listed.get("nftables", ()) if "rule" in entry]
-    return {device for rule in rules if (device := _dropped(rule))}
+        return False
+    listed = json.loads(run_command("nft", "-j", "list", "chains") or "{}")
+    chains = [entry["chain"] for entry in listed.get("nftables", ()) if "chain" in entry]
+    return any(each["name"] == _GUARD and str(each["table"]).startswith(TABLE_PREFIX) for each in chains)
 
 
-def _dropped(rule: dict[str, object]) -> str | None:
-    """The device from which a rule of ours drops everything."""
-    words = rule.get("expr")
-    if (
-        not str(rule.get("table", "")).startswith(TABLE_PREFIX)
-        or not isinstance(words, list)
-        or len(words) != 2
-    ):
-        return None
-    match = words[0].get("match", {})
-    is_input = match.get("left") == {"meta": {"key": "iifname"}}
-    return str(match["right"]) if is_input and "drop" in words[1] else None
-
-
-def _forwards(device: str) -> bool:
-    return _read(_forwarding(device)).strip() == "1"
-
-
-def _set_forwarding(device: str, *, on: bool) -> None:
-    path = _forwarding(device)
-    if path.exists():
-        path.write_text("1" if on else "0")
-
-
-def _forwarding(device: str) -> Path:
-    return Path("/proc/sys/net/ipv4/conf") / device / "forwarding"
+def _forwards() -> bool:
+    return _read(_FORWARDING).strip() == "1"
 
 
 def _read(path: Path) -> str:

@@ -18,7 +18,7 @@ from headrace.netns.gateway import (
     Gateway,
     can_lead_out,
     close_way,
-    devices_to_switch,
+    devices_to_guard,
     names_behind,
     open_way,
     rules_of,
@@ -80,7 +80,7 @@ class Bed:
         plug_node(f"{self.name}-switch", self.node, port="node", interface=interface, gateway=gateway)
 
     def remove(self) -> None:
-        close_way(self.gateway.table, ())
+        close_way(self.gateway.table, None)
         remove_namespace(self.node)
         remove_namespace(f"{self.name}-switch")
         unplug_host(self.device)
@@ -93,7 +93,7 @@ class Bed:
 def make_bed(number: int) -> Bed:
     bed = Bed(
         f"hrway{os.getpid()}x{number}",
-        f"hrw{os.getpid()}x{number}",
+        f"hrl{os.getpid()}x{number}",
         free_subnet(24, start=os.getpid() + number),
     )
     bed.make()
@@ -146,30 +146,30 @@ def test_programs_of_a_node_have_their_own_loopback(bed: Bed) -> None:
 
 @needs_root
 @needs_nft
-def test_nodes_reach_what_is_behind_this_machine_until_the_way_is_closed(bed: Bed) -> None:
+def test_nodes_reach_what_is_behind_this_machine_and_nobody_gets_a_router() -> None:
+    first, second = make_bed(0), make_bed(2)
+    forwarding = Path("/proc/sys/net/ipv4/ip_forward")
+    before = forwarding.read_text()
+    guarded = devices_to_guard()
+    open_way(first.gateway, guarded)
+    # What comes to this machine later is reached, too.
     beyond = make_bed(1)
-    second = make_bed(2)
-    device = beyond.device
-    forwarding = Path(f"/proc/sys/net/ipv4/conf/{device}/forwarding")
     address = str(beyond.subnet[1])
     try:
         with Server(address, prefix=enter_prefix(beyond.node)) as server:
-            assert forwarding.read_text().strip() == "0"
-            assert device in devices_to_switch(bed.device)
-            open_way(bed.gateway, [device])
-            assert bed.ask(address, server.port) == "here"
-            # Who is behind this machine gets no way to the nodes.
-            with Server(str(bed.subnet[1]), prefix=enter_prefix(bed.node)) as inside:
-                assert beyond.ask(str(bed.subnet[1]), inside.port) == "TimeoutError"
-            assert device in devices_to_switch(second.device), "it forwards for a switch of ours alone"
-            open_way(second.gateway, [device])
-            close_way(bed.gateway.table, [device])
-            assert second.ask(address, server.port) == "here"
-            close_way(second.gateway.table, [device])
-            assert forwarding.read_text().strip() == "0"
+            assert first.ask(address, server.port) == "here"
+            with Server(str(first.subnet[1]), prefix=enter_prefix(first.node)) as inside:
+                assert beyond.ask(str(first.subnet[1]), inside.port) == "TimeoutError"
+            also = devices_to_guard()
+            assert (also is None) == (guarded is None)
+            open_way(second.gateway, also)
+            close_way(first.gateway.table, guarded)
+            assert second.ask(address, server.port) == "here", "the other switch still needs the way"
+            close_way(second.gateway.table, also)
+            assert forwarding.read_text() == before
     finally:
-        second.remove()
-        beyond.remove()
+        for bed in (first, second, beyond):
+            bed.remove()
 
 
 @needs_nft
