@@ -373,10 +373,14 @@ fn a_second_long_listing_asks_the_daemon_nothing() {
         tree.put_many(ROOT, "many", 5000);
         let mount = Mount::new(tree, mode);
         list_all(&mount.path("many"), 5000, true);
-        let asked = asked_so_far(&mount);
-        assert!(!asked.is_empty());
-        list_all(&mount.path("many"), 5000, true);
-        assert_eq!(asked_so_far(&mount), asked);
+        assert!(!asked_so_far(&mount).is_empty());
+        // Whoever wants memory, or drops this machine's caches in between, makes the kernel ask again.
+        let asks_nothing = |_| {
+            let asked = asked_so_far(&mount);
+            list_all(&mount.path("many"), 5000, true);
+            asked_so_far(&mount) == asked
+        };
+        assert!((0..5).any(asks_nothing));
     }
 }
 
