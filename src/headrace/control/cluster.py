@@ -247,8 +247,15 @@ class Cluster:
             await self.refresh()
         except HeadraceError as error:
             _log.error("master: no new snapshot: %s", error)
+            self._go_on_with_the_last()
             return False
         return True
+
+    def _go_on_with_the_last(self) -> None:
+        """Without a word of an earlier master, a snapshot that is there is of the origins of today: a restored one."""
+        if self.shelf.newest is not None and not self._dataset.origins:
+            self._dataset = self.rules.dataset.model_copy(update={"origins": self._engine.origins()})
+            self.changes.announce()
 
     def _dump(self) -> dict[str, Any]:
         return {
