@@ -58,7 +58,7 @@ def test_full_links_between_workers_send_nobody_to_the_storage(make_cluster, rep
     assert cluster.origin_object_bytes() == cluster.content.size_bytes
     for node in cluster.bed.nodes:
         node.set_rate(40_000_000, received_bits_per_s=40_000_000)
-    # A machine without time for a worker makes it look slow once in a while; a link that is full does so in every epoch.
+    # A machine without time for a worker makes it look slow once in a while, a full link in every epoch.
     assert any(epoch_without_storage(cluster) for _ in range(3))
 
 
