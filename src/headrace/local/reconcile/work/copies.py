@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +26,7 @@ from headrace.local.reconcile.secret_values import secret_content
 from headrace.local.reconcile.work.desk import Note, Task
 from headrace.local.reconcile.work.following import role_of
 from headrace.local.roles import RoleOrder, RoleRecord
+from headrace.netns.loopback import loopback_ports
 from headrace.plan.operation_scene import JobFacts, JobState
 from headrace.plan.orders import CopyJob, CopyPlace
 from headrace.roles.progress import CopyProgress, read_progress
@@ -111,6 +113,7 @@ class CopyWork:
             "state_directory": str(folder / "state"),
             "progress_file": str(self._progress(task.record.uid, task.run)),
         }
+        node.lend(loopback_ports(_words_of(settings.get("source"), settings["target"])))
         path = folder / "settings.yaml"
         write_private(path, json.dumps(settings, indent=1).encode())
         return path
@@ -156,6 +159,15 @@ def _storage(task: Task, place: CopyPlace, secret_file: Path) -> dict[str, Any]:
         write_private(secret_file, secret_content(file, scene, _datasets(scene)))
         content["secret_file"] = str(secret_file)
     return content
+
+
+def _words_of(*storages: Mapping[str, Any] | None) -> Iterator[str]:
+    """What may name a host: addresses, options, and what stands beside the keys, where an endpoint may be, too."""
+    for storage in storages:
+        if storage is not None:
+            yield from (storage["origin"], *storage.get("options", {}).values())
+            if "secret_file" in storage:
+                yield from map(str, json.loads(Path(storage["secret_file"]).read_bytes()).values())
 
 
 def _datasets(scene: Scene) -> dict[str, Dataset]:
