@@ -304,7 +304,7 @@ def test_a_copy_that_is_killed_goes_on_and_sends_nothing_twice(
     before = server.requests()["UploadPart"]
     done = subprocess.run(words, env=shell.full_environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    # 6 parts of 8 MiB; of those that had arrived only one, whose answer the killed process had not noted, is sent again.
+    # 6 parts of 8 MiB; of those that had arrived only one, whose answer had not been noted, is sent again.
     assert server.requests()["UploadPart"] - before <= 6 - (before - 1)
     assert objects(server, slow_bucket.name, "copy/") == tree_of(source)
     assert server.requests()["CreateMultipartUpload"] == 1
