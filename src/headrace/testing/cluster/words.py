@@ -162,6 +162,8 @@ class WorkerRow:
     cached_bytes: int
     is_silent: bool
     is_listed: bool
+    joined_epoch: int
+    """The first view that listed it; 0 before that."""
     started_at_s: float
     """Grows with each start of its process."""
 
@@ -197,8 +199,12 @@ class ClusterStatus:
         return [worker for worker in self.workers.values() if worker.is_listed]
 
     def active(self) -> set[str]:
-        """The workers that take part and have reported lately."""
-        return {one.id for one in self.workers.values() if one.state == "active" and not one.is_silent}
+        """The workers that take part, by a view that readers can have, and have reported lately."""
+        return {
+            one.id
+            for one in self.workers.values()
+            if one.state == "active" and not one.is_silent and one.joined_epoch > 0
+        }
 
 
 def parse_status(text: str) -> ClusterStatus:
@@ -211,6 +217,7 @@ def parse_status(text: str) -> ClusterStatus:
             cached_bytes=one["cached_bytes"],
             is_silent=one.get("heartbeat_age_s") is None,
             is_listed=one["is_listed"],
+            joined_epoch=one["joined_epoch"],
             started_at_s=one["started_at_s"],
         )
         for one in told["workers"]
