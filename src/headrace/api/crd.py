@@ -10,6 +10,10 @@ from headrace.api.kinds import KINDS, Kind
 from headrace.api.names import GROUP, VERSION
 
 _DROPPED = frozenset({"title", "$defs", "default", "discriminator", "writeOnly"})
+_EXACT = 2**53
+"""The API server keeps bounds as floating-point numbers: beyond this they are rounded, the largest int64 to a negative
+number. The format int64 says as much.
+"""
 
 
 def all_crds() -> dict[str, dict[str, Any]]:
@@ -88,6 +92,9 @@ class _Inliner:
         written = {key: value for key, value in schema.items() if key not in _DROPPED}
         if _is_scalar_worth_telling(schema.get("default")):
             written["default"] = schema["default"]
+        for bound in ("minimum", "maximum"):
+            if abs(written.get(bound, 0)) > _EXACT:
+                del written[bound]
         if "const" in written:
             written["enum"] = [written.pop("const")]
         if isinstance(written.get("additionalProperties"), Mapping):

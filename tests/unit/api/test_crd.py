@@ -118,3 +118,18 @@ def test_files_hold_what_the_models_say() -> None:
     for name, made in all_crds().items():
         (document,) = read_stream((folder / name).read_text(encoding="utf-8"), name)
         assert document.content == made
+
+
+def test_bounds_that_the_api_server_would_round_are_left_to_the_format() -> None:
+    """It keeps them as floating-point numbers: the largest int64 comes out as the smallest one."""
+
+    def bounds(schema: object) -> list[int]:
+        if isinstance(schema, dict):
+            own = [schema[key] for key in ("minimum", "maximum") if isinstance(schema.get(key), int)]
+            return own + [each for value in schema.values() for each in bounds(value)]
+        return [each for value in schema for each in bounds(value)] if isinstance(schema, list) else []
+
+    for content in all_crds().values():
+        found = bounds(content)
+        assert found
+        assert all(abs(bound) <= 2**53 for bound in found)
