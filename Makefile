@@ -18,13 +18,21 @@ VERSITYGW := $(TOOLS)/versitygw
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/$(TOOLS):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The tests start programs of the package by the thousand: each would compile it anew where somebody has set this.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup build check lint types layers test test-unit test-rust test-integration demo bench gen docs lock clean
+.PHONY: help setup setup-tests build check lint types layers test test-unit test-rust test-integration test-kubernetes cluster
+.PHONY: cluster-down demo demo-bucket horovod bench images gen docs lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMPS)/system $(STAMPS)/python $(STAMPS)/torch $(STAMPS)/engine $(VERSITYGW) ## Install everything needed: packages, environment, engine, test servers
+	@:
+
+# Two at a time: one core would wait for the other's downloads and its linker.
+setup-tests: ## Install what the tests need as well: Horovod and, as root, a Kubernetes (built once, in about ten minutes)
+	@$(MAKE) --no-print-directory --jobs=2 setup kubernetes horovod-where-possible
 
 build: $(STAMPS)/engine ## Build the engine (release) into the environment
 
@@ -46,7 +54,7 @@ $(STAMPS)/python: $(STAMPS)/venv requirements-demo.lock
 	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: -r requirements-demo.lock
 	@touch $@
 
-$(STAMPS)/torch: $(STAMPS)/venv $(STAMPS)/system tools/setup_torch.py
+$(STAMPS)/torch: $(STAMPS)/python $(STAMPS)/system tools/setup_torch.py
 	@$(BIN)/python tools/setup_torch.py
 	@touch $@
 
@@ -55,6 +63,17 @@ $(STAMPS)/engine: $(STAMPS)/python $(ENGINE_SOURCES)
 	@echo "setup: building the engine (release; a few minutes the first time)" >&2
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . 2> $(CACHE)/engine.log || { cat $(CACHE)/engine.log >&2; exit 1; }
 	@touch $@
+
+# TensorFlow for Horovod is another one than the environment's.
+$(STAMPS)/horovod: $(STAMPS)/system tools/setup_horovod.sh requirements-horovod.lock
+	@tools/setup_horovod.sh $(PYTHON)
+	@touch $@
+
+# Without it three tests are skipped and say so: TensorFlow 2.13 is not for every Python.
+.PHONY: horovod-where-possible
+horovod-where-possible: $(STAMPS)/system
+	@if fault=$$(tools/setup_horovod.sh --check $(PYTHON) 2>&1); then $(MAKE) --no-print-directory $(STAMPS)/horovod; \
+	else echo "setup: the tests of Horovod will be skipped: $$fault" >&2; fi
 
 $(VERSITYGW): tools/install_versitygw.sh
 	@tools/install_versitygw.sh
@@ -81,7 +100,7 @@ layers: $(STAMPS)/python ## Check who imports whom, in Python and in Rust
 
 # --- test ----------------------------------------------------------------------------------------------------------
 
-test: test-rust test-python ## Run all tests
+test: setup-tests test-rust test-python ## Run all tests
 
 test-unit: $(STAMPS)/engine ## Run the Python unit tests
 	$(BIN)/python -m pytest tests/unit
@@ -89,20 +108,51 @@ test-unit: $(STAMPS)/engine ## Run the Python unit tests
 test-integration: setup ## Run the tests with real servers and mounts
 	$(BIN)/python -m pytest tests/integration
 
+test-kubernetes: setup kubernetes ## Run the tests on a real Kubernetes: one of their own, or that of HEADRACE_KUBECONFIG
+	$(BIN)/python -m pytest tests/kubernetes
+
 test-rust: $(STAMPS)/python ## Run the Rust tests
 	cargo test --workspace --locked --quiet
 
+TESTS_AT_ONCE ?= 3
+
+# Those that share nothing run beside each other (tests/conftest.py); they wait more than they compute.
 .PHONY: test-python
-test-python: setup
-	$(BIN)/python -m pytest
+test-python: setup-tests
+	$(BIN)/python -m pytest --numprocesses=$(TESTS_AT_ONCE)
+
+# --- a real Kubernetes on this machine -----------------------------------------------------------------------------
+
+NODES ?= 2
+
+.PHONY: kubernetes
+# Built only where its tests can run: as root.
+kubernetes: $(STAMPS)/system
+	@[[ "$$(id -u)" -ne 0 ]] || { tools/install_kubernetes.sh && tools/install_helm.sh >/dev/null && tools/install_mpi_operator.sh >/dev/null; }
+
+cluster: setup kubernetes ## Start a Kubernetes on this machine (NODES=2) and print how to reach it
+	@$(BIN)/python -m headrace.testing.kubernetes up --nodes $(NODES)
+
+cluster-down: $(STAMPS)/engine ## Take that Kubernetes away, with all that it left
+	@$(BIN)/python -m headrace.testing.kubernetes down
 
 # --- show ----------------------------------------------------------------------------------------------------------
 
-demo: setup ## Train on real images straight from a bucket, cold and warm, and compare
+demo: setup horovod ## Train ResNet-50 on 1x8 and 4x8 accelerators straight from storage, cold and warm, and compare
+	$(BIN)/python examples/02-resnet50-horovod/run.py
+
+demo-bucket: setup ## Train on real images straight from a bucket on one machine, cold and warm, and compare
 	$(BIN)/python examples/01-train-from-a-bucket/run.py
 
-bench: setup ## Measure every promise beside the local file system and other tools
+horovod: $(STAMPS)/horovod ## Build Horovod for the training example into .cache/horovod (once; two minutes)
+	@:
+
+bench: setup horovod ## Measure every promise beside the local file system and other tools, and a longer demo
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python examples/02-resnet50-horovod/run.py --long --report bench-report/training
+
+images: setup ## Build the images of the test cluster into .cache/images (as root; no registry needed)
+	$(BIN)/python -m headrace.testing.kubernetes.build_images
 
 gen: $(STAMPS)/engine ## Write the generated pages of docs/reference
 	$(BIN)/python tools/generate.py

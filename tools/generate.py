@@ -1,4 +1,4 @@
-"""Writes docs/reference and deploy/crds from the code; `--check` only says whether they are up to date."""
+"""Writes docs/reference and the CRDs of deploy from the code; `--check` only says whether they are up to date."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from typing import Any
 import typer.main
 
 import api_pages
+import generate_csi
 from headrace import errors
 from headrace.api.formats import format_duration
+from headrace.cli.arena.main import VERBS as JOB_VERBS
+from headrace.cli.arena.main import application as jobs_application
 from headrace.cli.main import application
-from headrace.control.metrics import FAMILIES, Family
+from headrace.control.metrics import FAMILIES as MASTER
+from headrace.csi.metrics import FAMILIES as CSI
 from headrace.engine import native
 from headrace.exits import ExitCode, known_kinds
+from headrace.kubeflow.metrics import FAMILIES as JOBS
+from headrace.openmetrics import Family
+from headrace.operator.metrics import FAMILIES as OPERATOR
 from headrace.plan import said
 from headrace.plan.reasons import MEANINGS, Meaning, Reason
 from headrace.settings import origin_options as options
@@ -27,9 +34,14 @@ from headrace.settings.files import TABLES
 from headrace.settings.model import Model
 from headrace.settings.reading import settable_by_variable, variable_of
 from headrace.settings.roles import ROLES, OriginSettings, TlsSettings
+from headrace.webhook.metrics import FAMILIES as WEBHOOK
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = Path("docs/reference")
+CRDS = (
+    Path("deploy/crds"),
+    Path("deploy/chart/files/crds"),
+)  # helm sees its own folder alone
 NOTE = "<!-- Written by tools/generate.py from the code. Change the code, then run `make gen`. -->"
 
 
@@ -47,6 +59,35 @@ def cli_page() -> str:
         rows = [parameter_row(parameter) for parameter in command.params]
         parts.append(table(("word", "meaning"), [row for row in rows if row]))
     return page(parts)
+
+
+def arena_page() -> str:
+    """Every command on training jobs with its arguments and flags."""
+    parts = [
+        "# Arena: commands on training jobs",
+        "`arena VERB` and `headrace job VERB` are the same. [submitting.md](../submitting.md) and "
+        "[following.md](../following.md) say how they are used. Data goes to standard output, talk to standard error. "
+        "`arena` answers 1 for any fault and 2 for wrong words, `headrace job` with [exit-codes.md](exit-codes.md).",
+    ]
+    group: Any = typer.main.get_command(jobs_application())
+    for words, verb in JOB_VERBS.items():
+        command = group
+        for word in words:
+            command = command.commands[word]
+        name = f"arena {' '.join(words)}"
+        parts += [f"## {name}", first_paragraph(command.help)]
+        if verb.aliases:
+            parts.append(f"Also: {', '.join(f'`{alias}`' for alias in verb.aliases)}.")
+        parts.append(f"    {name} {job_usage(command, ends_at_first=verb.ends_at_first)}".rstrip())
+        rows = [parameter_row(parameter) for parameter in command.params]
+        parts.append(table(("word", "meaning"), [row for row in rows if row]))
+    return page(parts)
+
+
+def job_usage(command: Any, *, ends_at_first: bool) -> str:
+    """The words of a command on jobs: flags first where what stands behind is another program's."""
+    words = usage(command)
+    return f"[OPTION]... {words.removesuffix(' [OPTION]...')}" if ends_at_first else words
 
 
 def usage(command: Any) -> str:
@@ -221,13 +262,22 @@ def metrics_page() -> str:
     parts = [
         "# Metrics",
         "In the OpenMetrics format. Mounts and workers answer at `/metrics` of their `--metrics-address`, the master "
-        "at `/metrics` of its own address; `headrace metrics MOUNTPOINT` shows those of a mount.",
+        "at `/metrics` of its own address, operator, keeper of jobs and webhook beside their probes; "
+        "`headrace metrics MOUNTPOINT` shows those of a mount.",
         "## Mounts and workers",
         table(METRIC_HEAD, rows),
         "Of a member of a cluster, besides:",
         table(METRIC_HEAD, [(f"`{name}`", "gauge", "", meaning) for name, meaning in MEMBER_METRICS.items()]),
+        "## The CSI driver",
+        families_table(CSI),
+        "## The operator",
+        families_table(OPERATOR),
+        "## The keeper of jobs",
+        families_table(JOBS),
+        "## The webhook",
+        families_table(WEBHOOK),
         "## The master",
-        table(METRIC_HEAD, [master_metric_row(family) for family in FAMILIES]),
+        families_table(MASTER),
     ]
     return page(parts)
 
@@ -279,14 +329,15 @@ MEMBER_METRICS = {
 }
 
 
-def master_metric_row(family: Family) -> tuple[str, str, str, str]:
-    """One metric of the master."""
-    suffix = "_total" if family.kind == "counter" else ""
-    return f"`{family.name}{suffix}`", family.kind, family.unit, family.meaning
+def families_table(families: Iterable[Family]) -> str:
+    """The metrics of one role."""
+    rows = [(f"`{family.sample_name}`", family.kind, family.unit, family.meaning) for family in families]
+    return table(METRIC_HEAD, rows)
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "cli.md": cli_page,
+    "arena.md": arena_page,
     "settings.md": settings_page,
     "roles.md": roles_page,
     "options.md": options_page,
@@ -318,12 +369,14 @@ def first_paragraph(text: str | None) -> str:
 def all_files() -> dict[Path, str]:
     """Every generated file, from the root of the repository."""
     pages = {REFERENCE / name: make() for name, make in PAGES.items()}
-    return pages | {Path("deploy/crds") / name: text for name, text in api_pages.crds().items()}
+    crds = api_pages.crds()
+    return pages | {folder / name: text for folder in CRDS for name, text in crds.items()}
 
 
 def main(arguments: Sequence[str]) -> int:
     """Writes the files, or names those that differ."""
     wanted = all_files()
+    faults = generate_csi.main(arguments)
     if "--check" not in arguments:
         for file, text in wanted.items():
             (ROOT / file).parent.mkdir(parents=True, exist_ok=True)
@@ -332,7 +385,7 @@ def main(arguments: Sequence[str]) -> int:
     old = [file for file, text in wanted.items() if not same(ROOT / file, text)]
     for file in old:
         sys.stderr.write(f"{file} is not up to date: run `make gen`\n")
-    return 1 if old else 0
+    return 1 if old or faults else 0
 
 
 def same(file: Path, text: str) -> bool:

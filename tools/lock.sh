@@ -1,13 +1,18 @@
 #!/bin/bash
-# Writes the three lock files, each a part of the next: what Headrace needs, what a contributor needs, what the demo needs.
+# Writes the lock files, each a part of the first: what the demo, a contributor, Headrace and its images for Kubernetes need.
+# The last one stands alone: Horovod builds against an older TensorFlow than the rest, so it has an environment of its own.
 # Usage: tools/lock.sh UV [--upgrade]
 set -euo pipefail
 uv=$1
 shift
 compile() {
     "$uv" pip compile --quiet --python-version 3.11 --python-platform x86_64-unknown-linux-gnu --generate-hashes \
-        --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make lock' pyproject.toml "$@"
+        --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make lock' "$@"
 }
-compile --group dev --group demo --output-file requirements-demo.lock "$@"
-compile --group dev --constraint requirements-demo.lock --output-file requirements-dev.lock "$@"
-compile --constraint requirements-demo.lock --output-file requirements.lock "$@"
+compile pyproject.toml --extra kubernetes --group dev --group demo --output-file requirements-demo.lock "$@"
+compile pyproject.toml --extra kubernetes --group dev --constraint requirements-demo.lock --output-file requirements-dev.lock "$@"
+compile pyproject.toml --constraint requirements-demo.lock --output-file requirements.lock "$@"
+compile pyproject.toml --extra kubernetes --constraint requirements-demo.lock --output-file requirements-kubernetes.lock "$@"
+# Horovod 0.28.1, the last release, builds with TensorFlow up to 2.13, setuptools before 66 and wheel before 0.46.
+printf '%s\n' horovod==0.28.1 tensorflow-cpu==2.13.1 setuptools==65.5.0 'wheel<0.46' |
+    compile - --output-file requirements-horovod.lock "$@"

@@ -37,7 +37,7 @@ def draw(report: Report, path: Path) -> None:
     cache = f"page cache {'' if all(row.page_cache_dropped for row in report.rows) else 'not '}emptied before each run"
     cores = len(os.sched_getaffinity(0))
     link = f"storage link {report.link_bits_per_s // 10**6} Mbit/s · {cache} · {cores} cores"
-    figure.text(0.012, 0.02, f"{link} · `make demo`", size=8, color=PALE)
+    figure.text(0.012, 0.02, f"{link} · `make demo-bucket`", size=8, color=PALE)
     figure.tight_layout(rect=(0, 0.05, 1, 0.95), w_pad=3)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150, facecolor="white")

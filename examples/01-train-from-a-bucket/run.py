@@ -1,6 +1,6 @@
 """The demo: train from a bucket straight, through a cold Headrace and through a warm one, and compare.
 
-`make demo` runs it: nobody need watch, it ends within ten minutes and leaves nothing behind but demo-report/.
+`make demo-bucket` runs it: nobody need watch, it ends within ten minutes and leaves nothing behind but demo-report/.
 HEADRACE_DEMO_SCALE=0.1 makes it shorter; HEADRACE_DEMO_WAYS names some of the ways, split by commas.
 """
 

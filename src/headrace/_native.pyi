@@ -8,6 +8,7 @@ so that one typed model on each side checks them. Every method that may wait rel
 
 import builtins
 from collections.abc import Sequence
+from os import PathLike
 from typing import final
 
 from typing_extensions import Buffer
@@ -21,6 +22,7 @@ __all__ = [
     "Mount",
     "Ring",
     "Worker",
+    "continue_snapshot",
     "error_kinds",
     "is_debug_build",
     "metric_definitions",
@@ -30,6 +32,9 @@ __all__ = [
 
 def version() -> str: ...
 def is_debug_build() -> bool: ...
+def continue_snapshot(previous: PathLike[str], path: PathLike[str]) -> None:
+    """Gives the snapshot at `path` the inodes that it would have as the successor of the one at `previous`."""
+
 def error_kinds() -> list[tuple[str, int, str, str]]:
     """(kind, errno, exception, meaning) rows of the one error table."""
 

@@ -13,6 +13,8 @@ HeadraceError (OSError)         an operation failed; `.kind` is stable, `.hint` 
 ├── EngineError                 a fault of Headrace itself
 └── ConfigError (ValueError)    the request or the configuration is wrong (EINVAL)
 
+Errors about training jobs are subclasses of these: MissingJobError, AmbiguousJobError, TakenJobError.
+
 Missing files, refused rights, directories and time-outs come as subclasses that are also Python's own
 FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError and TimeoutError.
 """
@@ -138,6 +140,18 @@ class MissingFileError(HeadraceError, FileNotFoundError):
 
     own_kind = "NotFound"
     own_errno = errno.ENOENT
+
+
+class MissingJobError(MissingFileError):
+    """There is no training job of that name."""
+
+
+class AmbiguousJobError(ConfigError):
+    """Training jobs of several kinds have that name; say which kind is meant."""
+
+
+class TakenJobError(BusyError):
+    """There is a training job of that name already."""
 
 
 class RefusedError(HeadraceError, PermissionError):

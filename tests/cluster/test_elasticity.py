@@ -24,11 +24,12 @@ def test_four_nodes_that_join_take_their_share_from_the_others(make_cluster) -> 
     joined = cluster.grow(4)
     read_everywhere(cluster, [*joined, cluster.node(0)])
     assert cluster.origin_object_bytes() == cluster.content.size_bytes
-    status = cluster.wait_for(
-        "the new workers to hold something",
-        lambda status: all(status.workers[node.name].cached_bytes > 0 for node in joined),
+    cluster.wait_for(
+        "eight workers, of which the new ones hold something",
+        lambda status: (
+            len(status.active()) == 8 and all(status.workers[node.name].cached_bytes > 0 for node in joined)
+        ),
     )
-    assert len(status.active()) == 8
 
 
 def test_a_drained_worker_leaves_nothing_to_be_fetched_again(make_cluster) -> None:

@@ -115,6 +115,8 @@ def test_a_frozen_worker_that_goes_on_gives_no_wrong_byte(make_cluster) -> None:
 def test_a_worker_that_dies_and_returns_serves_what_it_kept(make_cluster) -> None:
     cluster = make_cluster(3, FILES)
     cluster.reading(cluster.node(0)).finish()
+    # Readers have their bytes before the disk has them.
+    cluster.wait_for("all bytes", lambda status: status.cached_bytes >= cluster.content.size_bytes)
     victim = cluster.node(2)
     victim.kill(cluster.worker(2))
     cluster.wait_for("the worker to be taken out", lambda status: not status.workers[victim.name].is_listed)
@@ -157,6 +159,7 @@ def test_a_read_that_waited_too_long_fails_clearly_and_the_log_says_why(make_clu
     assert "worker" in log and ("deadline" in log or "waited" in log or "no worker" in log)
     # The mount is none the worse for it.
     cluster.start_worker(node, wait=False)
+    cluster.wait_for_serving(node)
     later = cluster.reading(node, only=[name])
     later.finish(timeout_s=WHOLE_S)
     if later.files()[0].error:

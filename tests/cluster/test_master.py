@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +76,69 @@ def test_a_new_master_is_told_everything_again(make_cluster, lost: bool) -> None
     reading.finish()
     assert not cluster.content.wrong(reading.files())
     assert cluster.origin_object_bytes() == size
+
+
+def test_a_master_that_numbers_the_files_anew_leads_nobody_to_another_file(make_cluster) -> None:
+    """What the kernel remembers of one file must never be shown for another of the same number."""
+    cluster = make_cluster(1, FILES)
+    cluster.fill(make_files(6, MEBIBYTE, folder="added"))  # before the others, where all is numbered at once
+    os.kill(cluster.master.pid, signal.SIGHUP)
+    files = len(cluster.content.sizes)
+    cluster.wait_for(
+        "the mount to show all files", lambda status: _shown(cluster) == {2} and status.files == files
+    )
+    inodes = _inodes(cluster)
+    first = cluster.reading(cluster.node(0))
+    first.finish()
+    assert len(first.files()) == files
+    assert not cluster.content.wrong(first.files())
+
+    cluster.control.kill(cluster.master)
+    shutil.rmtree(cluster.control.state_folder / "master")
+    cluster.start_master()
+    cluster.wait_for("the mount to follow the new master", lambda _: _shown(cluster) == {1})
+    assert _inodes(cluster) == inodes
+    second = cluster.reading(cluster.node(0))
+    second.finish()
+    assert len(second.files()) == files
+    assert not cluster.content.wrong(second.files())
+
+
+def _shown(cluster) -> set[int]:
+    """The snapshots that mounts go by."""
+    return {one["snapshot_version"] for one in cluster.status().raw["mounts"]}
+
+
+def _inodes(cluster) -> dict[str, int]:
+    """The number of each file and folder, by its path."""
+    root = cluster.mountpoint(cluster.node(0))
+    return {str(path.relative_to(root)): path.stat().st_ino for path in root.rglob("*")}
+
+
+def test_a_mount_that_was_away_while_a_new_master_numbered_anew_shows_what_there_is(make_cluster) -> None:
+    """Both snapshots are the first of their master, and still not the same."""
+    cluster = make_cluster(1, FILES)
+    node = cluster.node(0)
+    root = cluster.mountpoint(node)
+    cluster.wait_for("the mount to be known", lambda _: _shown(cluster) == {1})
+    before = {path.name for path in root.iterdir()}
+    commands = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in cluster.mount_processes(node)}
+    (supervisor,) = (pid for pid, command in commands.items() if "headrace.roles.supervisor" in command)
+    (serving,) = (pid for pid, command in commands.items() if "headrace.roles.mount" in command)
+    os.kill(supervisor, signal.SIGSTOP)
+    os.kill(serving, signal.SIGKILL)
+    cluster.control.kill(cluster.master)
+    shutil.rmtree(cluster.control.state_folder / "master")
+    cluster.fill(make_files(6, MEBIBYTE, folder="added"))
+    cluster.start_master()
+    os.kill(supervisor, signal.SIGCONT)
+    files = len(cluster.content.sizes)
+    cluster.wait_for(
+        "the mount to follow the new master", lambda status: status.files == files and _shown(cluster) == {1}
+    )
+    # The kernel is told while requests go on.
+    cluster.wait_for("the new folder", lambda _: {path.name for path in root.iterdir()} == before | {"added"})
+    reading = cluster.reading(node)
+    reading.finish()
+    assert len(reading.files()) == files
+    assert not cluster.content.wrong(reading.files())

@@ -33,7 +33,8 @@ def test_a_cancelled_load_is_resumed_where_it_was(make_cluster) -> None:
     cluster = make_cluster(2, FILES)
     cluster.bed.need(Capability.LINKS)
     size = cluster.content.size_bytes
-    cluster.bed.storage.set_rate(50_000_000)
+    # All of it would take half a minute: a busy machine gets to cancel it before.
+    cluster.bed.storage.set_rate(10_000_000)
     cluster.load(flags=[words.DETACHED])
     running = cluster.wait_for(
         "some of the load",
@@ -54,7 +55,7 @@ def test_a_cancelled_load_is_resumed_where_it_was(make_cluster) -> None:
 def test_a_load_goes_on_when_its_master_is_started_again(make_cluster) -> None:
     cluster = make_cluster(2, FILES)
     cluster.bed.need(Capability.LINKS)
-    cluster.bed.storage.set_rate(50_000_000)
+    cluster.bed.storage.set_rate(10_000_000)
     cluster.load(flags=[words.DETACHED])
     cluster.wait_for("some of it", lambda status: any(load.done_bytes for load in status.loads.values()))
     cluster.control.kill(cluster.master)
@@ -69,8 +70,8 @@ def test_what_is_evicted_is_gone_and_nothing_else(make_cluster) -> None:
     cluster.load()
     size, part = cluster.content.size_bytes, cluster.content.below("train/class-0")
     cluster.load("train/class-0", flags=["--evict"])
-    status = cluster.wait_for("fewer bytes", lambda status: status.cached_bytes < size)
-    assert status.cached_bytes == size - part
+    # Each worker reports for itself.
+    cluster.wait_for("what is left", lambda status: status.cached_bytes == size - part)
     reading = cluster.reading(cluster.node(0), "--drop")
     reading.finish()
     assert not cluster.content.wrong(reading.files())

@@ -15,6 +15,7 @@ import pytest
 from headrace.testing.browser import Browser, BrowserError, Tab, chromium_program
 from headrace.testing.cluster import Capability, ClusterBed, Rules, words
 from headrace.testing.cluster.content import make_files
+from headrace.testing.cluster.words import ClusterStatus
 
 pytestmark = pytest.mark.skipif(chromium_program() is None, reason="chromium is not installed")
 
@@ -114,13 +115,18 @@ def test_what_a_mount_reads_from_other_nodes_is_told_apart(make_cluster, open_pa
     cluster = make_cluster(2, FILES)
     cluster.load()
     cluster.reading(cluster.node(0)).finish()
-    held_there = cluster.status().workers[cluster.node(1).name].cached_bytes
+    held = cluster.wait_for("all bytes", lambda status: status.cached_bytes >= cluster.content.size_bytes)
+    held_there = held.workers[cluster.node(1).name].cached_bytes
+
+    def peer_bytes(status: ClusterStatus) -> int:
+        (found,) = (one["peer_bytes"] for one in status.raw["mounts"] if one["node"] == cluster.node(0).name)
+        return int(found)
+
+    # A mount reports every ten seconds, also while it reads.
     told = cluster.wait_for(
-        "the report of the reader's mount",
-        lambda status: any(mount["peer_bytes"] for mount in status.raw["mounts"]),
+        "the reader's mount to report it all", lambda status: peer_bytes(status) >= held_there
     )
-    (peer_bytes,) = (one["peer_bytes"] for one in told.raw["mounts"] if one["node"] == cluster.node(0).name)
-    assert 0 < held_there <= peer_bytes <= cluster.content.size_bytes
+    assert 0 < held_there <= peer_bytes(told) <= cluster.content.size_bytes
     tab = open_page(cluster)
     assert "MiB" in tab.text("#mounts tr td:nth-child(5)")
 
@@ -144,7 +150,7 @@ def test_a_dead_worker_is_told_in_a_sentence_and_stands_first(make_cluster, open
     tab.wait_for(state_has("All well"))
     cluster.node(1).kill(cluster.worker(1))
     tab.wait_for(state_has("Worker node-1 is dead"))
-    assert tab.evaluate("document.title").startswith("(1)")
+    tab.wait_for("document.title.startsWith('(1)')")
     assert tab.evaluate("document.querySelector('#workers .bad').closest('tr').rowIndex") == 1
     cluster.start_worker(cluster.node(1))
     tab.wait_for(state_has("All well"))

@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from headrace.testing.cluster.cluster_bed import wait_until
+
 from .harness import Shell, tree_of
+
+TOLD_S = 20
+"""Well within the minute after which the kernel asks anyway."""
 
 
 @pytest.fixture
@@ -71,6 +76,27 @@ def test_refresh_moves_readers_on_between_opens(shell: Shell, bucket, tmp_path: 
             assert tree_of(mountpoint) == {"same": b"one", "changed": b"newer", "added": b"fresh"}
             assert before.read() in (b"old", b""), "an open file stays at its version"
         assert (mountpoint / "same").stat().st_ino == inode
+
+
+def test_a_new_name_that_nobody_asked_for_is_listed_after_the_refresh(shell, bucket, tmp_path: Path) -> None:
+    """Also at the top, which has no name that could be forgotten, and in a folder that somebody is in."""
+    bucket.fill({"top": b"1", "folder/inner": b"2"})
+    with shell.mounted(
+        bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
+        inside = os.open(mountpoint / "folder", os.O_RDONLY)
+        try:
+            # Twice: the second listing is the kernel's own.
+            for _ in range(2):
+                assert (os.listdir(mountpoint), os.listdir(inside)) == (["folder", "top"], ["inner"])
+            bucket.fill({"later": b"3"})
+            shell.must("refresh", mountpoint)
+            wait_until(lambda: "later" in os.listdir(mountpoint), "a file at the top", timeout_s=TOLD_S)
+            bucket.fill({"folder/more": b"4"})
+            shell.must("refresh", mountpoint)
+            wait_until(lambda: "more" in os.listdir(inside), "a file in the folder", timeout_s=TOLD_S)
+        finally:
+            os.close(inside)
 
 
 def test_an_object_that_changed_under_its_snapshot_is_stale_never_mixed(

@@ -106,6 +106,16 @@ def tell(text: str) -> None:
     sys.stdout.write(f"{time.strftime('%X')} {text}\n")
 
 
+def left_in(folder: Path) -> list[str]:
+    """The folder itself, and all that is below it: nothing where there is none."""
+    return sorted(str(each) for each in (folder, *folder.rglob("*")) if each.exists())
+
+
+def supervisor_log(made: Backend) -> str:
+    """What all supervisors have said."""
+    return Places(made.folder / "state" / "local").log.read_text()
+
+
 def processes(made: Backend) -> Counter[str]:
     """How many processes were started as each role, and live."""
     instance = made.client.hello().instance
@@ -133,7 +143,8 @@ def test_a_setup_and_a_deletion_survive_the_supervisors_death_at_each_step(
     made.shell.must("wait", "--for=delete", "dataset/living", "--timeout", "60s")
     made.shell.must("wait", "--for=delete", "alluxioruntime/living", "--timeout", "60s")
     made.eventually(lambda: not processes(made), "living")
-    assert not cache.exists()
+    left = left_in(cache)
+    assert left == [], "\n".join([*left, *supervisor_log(made).splitlines()[-120:]])
     assert not (made.folder / "state" / "local" / "datasets" / "default.living").exists()
     assert str(made.folder / "state") not in Path("/proc/self/mountinfo").read_text()
     left = made.client.objects(["Dataset", "AlluxioRuntime", "PersistentVolume", "PersistentVolumeClaim"])

@@ -447,7 +447,10 @@ def test_a_changed_secret_restarts_master_and_workers_and_no_mount(
     noted = text.replace("stringData:\n", "stringData:\n  comment: rotated\n").replace("64M", "65M")
     apply(backend, noted, tmp_path)
     workers = {f"default.imagenet.worker-{index}" for index in range(2)}
-    eventually(lambda: changed() == workers and ready_workers(backend) == 2, backend)
+    eventually(
+        lambda: changed() == workers and all(line["health"] == "ready" for line in roles(backend).values()),
+        backend,
+    )
 
     before = {name: line["pid"] for name, line in roles(backend).items()}
     apply(backend, noted.replace(keys.secret_access_key, "wrong-" * 4), tmp_path)

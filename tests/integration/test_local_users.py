@@ -88,6 +88,11 @@ def person() -> Iterator[Person]:
             assert not (person.folder / "home" / "state" / "local").exists()
 
 
+def _health_of_roles(person: Person) -> list[str]:
+    roles = json.loads(person.must("status", "--local", "--json"))["roles"]
+    return [role["health"] for role in roles]
+
+
 def test_a_user_without_rights_has_datasets_from_up_to_down(person: Person) -> None:
     said = person.must("up", "--nodes", "2", "--node-taint", "node-2:spot:PreferNoSchedule")
     assert "plain processes" in said
@@ -99,8 +104,7 @@ def test_a_user_without_rights_has_datasets_from_up_to_down(person: Person) -> N
     for file in files:
         person.eventually(lambda file=file: person.reads(file) == "content" * 1000)
         assert person.reads(file, user=OTHER) == "", "mounts are the user's own"
-    roles = json.loads(person.must("status", "--local", "--json"))["roles"]
-    assert sorted(role["health"] for role in roles) == ["ready"] * 5
+    person.eventually(lambda: _health_of_roles(person) == ["ready"] * 5)
     assert "mine-worker-1" in person.must("get", "pods")
 
     person.apply("others", RUN_AS.format(uid=OTHER))

@@ -19,6 +19,7 @@ from headrace.local.client import LocalClient
 from headrace.local.places import Places
 from headrace.netns.namespaces import can_make_namespaces
 from headrace.testing.buckets import put_object
+from headrace.testing.faulty_origin import Fault, FaultyOrigin, Lie
 from headrace.testing.network import LoopbackLink
 from headrace.testing.s3_server import S3Server
 
@@ -286,27 +287,29 @@ def test_a_killed_copy_of_a_migration_goes_on(backend: Shell, storage: S3Server,
 
 
 def test_a_copy_that_is_killed_goes_on_and_sends_nothing_twice(
-    shell: Shell, slow_bucket: Bucket, tmp_path: Path
+    shell: Shell, liar: FaultyOrigin, lying_bucket: Bucket, tmp_path: Path
 ) -> None:
-    """A second or two at 200 Mbit/s: long enough for a kill in the middle of an upload."""
+    """In the middle of an upload: after two parts the storage says nothing more."""
     source = tmp_path / "source"
     source.mkdir()
     (source / "large").write_bytes(os.urandom(48 * MIB))
     for path in source.iterdir():
         os.utime(path, (1_700_000_000, 1_700_000_000))
-    server = slow_bucket.server
-    words = copy_words(shell, source, slow_bucket, tmp_path)
+    server = lying_bucket.server
+    words = copy_words(shell, source, lying_bucket, tmp_path)
+    liar.add(Fault(Lie.SILENCE, r"partNumber=", method="PUT", after=2, delay_s=20))
     process = subprocess.Popen(words, env=shell.full_environment(), stderr=subprocess.DEVNULL)
     eventually(lambda: server.requests()["UploadPart"] >= 2, "parts arrive")
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert objects(server, slow_bucket.name, "copy/") == {}
+    liar.clear()
+    assert objects(server, lying_bucket.name, "copy/") == {}
     before = server.requests()["UploadPart"]
     done = subprocess.run(words, env=shell.full_environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     # 6 parts of 8 MiB; of those that had arrived only one, whose answer had not been noted, is sent again.
     assert server.requests()["UploadPart"] - before <= 6 - (before - 1)
-    assert objects(server, slow_bucket.name, "copy/") == tree_of(source)
+    assert objects(server, lying_bucket.name, "copy/") == tree_of(source)
     assert server.requests()["CreateMultipartUpload"] == 1
     sent = server.requests()["UploadPart"]
     again = subprocess.run(words, env=shell.full_environment(), capture_output=True, text=True, check=False)
@@ -319,7 +322,7 @@ def copy_words(shell: Shell, source: Path, bucket: Bucket, tmp_path: Path) -> li
         "source": {"origin": str(source)},
         "target": {
             "origin": f"s3://{bucket.name}/copy",
-            "options": {"endpoint": bucket.server.endpoint, "path-style": "true"},
+            "options": {"endpoint": bucket.options["endpoint"], "path-style": "true"},
         },
         "part_size": "8Mi",
         "state_directory": str(tmp_path / "state"),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import os
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from headrace.testing.cluster.certificates import make_authority, make_certificate
 from headrace.testing.oss_objects import OssBucket
 from headrace.testing.oss_server import OssServer
 
@@ -54,6 +57,25 @@ HELD = [
     "both/inside",
     "marker-with-content/file",
 ]
+
+
+@contextlib.contextmanager
+def serving(folder: Path, context: ssl.SSLContext | None = None) -> Iterator[str]:
+    """The address of a web server over a folder, by TLS if there is a context."""
+    handler = functools.partial(RangeHandler, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    if context is not None:
+        # The handshake is then a connection's own thread's, and one that fails stops no other.
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        server.handle_error = lambda *_: None
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http{'s' if context else ''}://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @pytest.fixture
@@ -143,15 +165,8 @@ def website(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """(address, folder) of a web server with index pages."""
     folder = tmp_path / "www"
     folder.mkdir()
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(RangeHandler, directory=str(folder))
-    )
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", folder
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(folder) as address:
+        yield address, folder
 
 
 def test_a_web_folder_is_mounted_by_its_index_pages(shell: Shell, website, tmp_path: Path) -> None:
@@ -163,6 +178,29 @@ def test_a_web_folder_is_mounted_by_its_index_pages(shell: Shell, website, tmp_p
         (folder / name).write_bytes(data)
     with shell.mounted(f"{address}/set", tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
         assert tree_of(mountpoint) == {name.removeprefix("set/"): data for name, data in content.items()}
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=str)
+def test_tls_is_spoken_with_whom_the_machine_trusts_and_with_nobody_else(
+    shell: Shell, tmp_path: Path, version: ssl.TLSVersion
+) -> None:
+    make_authority(tmp_path)
+    make_certificate(tmp_path, "server", "127.0.0.1")
+    (tmp_path / "www").mkdir()
+    content = os.urandom(300_000)
+    (tmp_path / "www" / "file").write_bytes(content)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = context.maximum_version = version
+    context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+    with serving(tmp_path / "www", context) as address:
+        (tmp_path / "mnt").mkdir()
+        refused = shell.run("mount", address, tmp_path / "mnt", "--cache", "none")
+        assert refused.code != 0
+        assert "is not trusted" in refused.stderr
+        assert "SSL_CERT_FILE" in refused.stderr
+        shell.environment["SSL_CERT_FILE"] = str(tmp_path / "authority.pem")
+        with shell.mounted(address, tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+            assert (mountpoint / "file").read_bytes() == content
 
 
 def test_a_folder_with_odd_names_is_mounted_as_it_is(shell: Shell, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def read_at_random(source: Path, mountpoint: Path, seed: int, seconds: float) ->
     names = sorted(path.name for path in source.iterdir())
     deadline = time.monotonic() + seconds
     count = 0
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline or count <= 10:
         name = chance.choice(names)
         expected = (source / name).read_bytes()
         descriptor = os.open(mountpoint / name, os.O_RDONLY)

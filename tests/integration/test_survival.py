@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -120,7 +123,7 @@ def test_a_read_that_waits_for_a_slow_origin_is_answered_by_the_next_process(
     shell = Shell(
         home, {**slow_bucket.server.credentials.environment(), "AWS_REGION": slow_bucket.server.region}
     )
-    content = random.Random(1).randbytes(30 << 20)
+    content = random.Random(1).randbytes(100 << 20)
     slow_bucket.fill({"large": content})
     with shell.mounted(
         slow_bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=slow_bucket.options
@@ -129,8 +132,11 @@ def test_a_read_that_waits_for_a_slow_origin_is_answered_by_the_next_process(
         reader = threading.Thread(target=lambda: found.append((mountpoint / "large").read_bytes()))
         reader.start()
         time.sleep(0.4)
+        # However long it takes to find and kill the process, the read is under way.
+        slow_bucket.server.process.freeze()
         beyond = kill_process(shell, mountpoint)
         assert reader.is_alive(), "the read was over before the process was killed"
+        slow_bucket.server.process.thaw()
         wait_until_restarted(shell, mountpoint, beyond=beyond)
         reader.join(DEADLINE_S)
         assert found == [content]
@@ -165,12 +171,13 @@ def test_a_listing_of_a_large_folder_goes_on(shell: Shell, tmp_path: Path) -> No
                 text=True,
             )
             time.sleep(delay_s)
-            kill_process(shell, mountpoint)
+            beyond = kill_process(shell, mountpoint)
             assert lister.stdout is not None
             told = lister.stdout.readline()
             lister.kill()
             assert told == "all\n", lister.communicate()[1]
             lister.communicate()
+            wait_until_restarted(shell, mountpoint, beyond=beyond)
 
 
 def test_the_mount_goes_on_without_its_supervisor_and_says_so(
@@ -291,6 +298,65 @@ def test_an_open_file_keeps_its_version_across_refreshes_and_kills(
             time.sleep(BETWEEN_KILLS_S)
         for descriptor in opened:
             os.close(descriptor)
+
+
+@pytest.mark.root
+def test_a_request_that_a_thread_takes_while_it_is_killed_is_not_failed(
+    shell: Shell, source: Path, tmp_path: Path
+) -> None:
+    """The kernel answers EIO when it cannot put a request into the memory of the thread that takes it, and once the
+    thread is to die, memory that was never used is no longer given to it."""
+    with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        for beyond in range(3):
+            entry = wait_until_restarted(shell, mountpoint, beyond=beyond - 1)
+            time.sleep(BETWEEN_KILLS_S)
+            with _ahead_of(entry["pid"]):
+                # This thread goes first, so all of the process are told to die, and still there to take the request.
+                os.kill(entry["pid"], signal.SIGKILL)
+                with pytest.raises(FileNotFoundError):
+                    (mountpoint / f"absent-{beyond}").stat()
+
+
+@contextlib.contextmanager
+def _ahead_of(pid: int) -> Iterator[None]:
+    """While the block runs, this thread has a processor with all threads of a process, and they run when it waits."""
+    processors = os.sched_getaffinity(0)
+    one = {min(processors)}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(task.name), one)
+    os.sched_setaffinity(0, one)
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        os.sched_setaffinity(0, processors)
+
+
+def test_the_kernel_forgets_a_list_in_whose_place_another_of_the_same_number_came(
+    shell: Shell, source: Path, tmp_path: Path
+) -> None:
+    """As after a master that lost its state, and numbers its lists from 1 again, while a mount's process was away."""
+    with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        assert len(os.listdir(mountpoint)) == len(tree_of(source))
+        with pytest.raises(FileNotFoundError):
+            (mountpoint / "added").stat()
+        (source / "added").write_bytes(b"new")
+        with shell.mounted(str(source), tmp_path / "other", cache=tmp_path / "other-cache") as other:
+            lists = [
+                Path(entry_of(shell, each)["state_directory"], "snapshot-1.hrs")
+                for each in (mountpoint, other)
+            ]
+            supervisor = entry_of(shell, mountpoint)["supervisor_pid"]
+            os.kill(supervisor, signal.SIGSTOP)
+            kill_process(shell, mountpoint)
+            shutil.copyfile(lists[1], lists[0])
+            os.kill(supervisor, signal.SIGCONT)
+        wait_until_restarted(shell, mountpoint, beyond=0)
+        deadline = time.monotonic() + DEADLINE_S
+        while tree_of(mountpoint) != tree_of(source):
+            assert time.monotonic() < deadline, sorted(os.listdir(mountpoint))
+            time.sleep(0.05)
 
 
 def test_a_mount_can_be_ended_while_its_process_is_away(shell: Shell, source: Path, tmp_path: Path) -> None:

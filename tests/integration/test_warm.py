@@ -19,11 +19,6 @@ CONTENT = {
 TOTAL = sum(map(len, CONTENT.values()))
 
 
-def slow(liar) -> None:
-    """About 2 MB/s for each connection."""
-    liar.add(Fault(Lie.SLOW_DRIP, r"^/data/[^?]", delay_s=0.0005))
-
-
 def start_warm(shell: Shell, *words: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         # A suite that runs in the background of a script has inherited an ignored SIGINT.
@@ -40,7 +35,8 @@ def test_an_interrupted_warm_goes_on_where_it_stopped(
     lying_bucket.fill(CONTENT)
     arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
     with shell.mounted(lying_bucket.uri, tmp_path / "mnt", "--concurrency", "2", **arguments) as mountpoint:
-        slow(liar)
+        # Eight files come, the others would take a minute.
+        liar.add(Fault(Lie.SLOW_DRIP, r"^/data/[^?]", after=8, delay_s=0.05))
         with start_warm(shell, mountpoint) as warm:
             deadline = time.monotonic() + 30
             while shell.status(mountpoint)["cached_bytes"] < TOTAL // 8 and time.monotonic() < deadline:
@@ -84,7 +80,8 @@ def test_a_log_file_gets_lines_not_a_bar(shell: Shell, liar, lying_bucket, tmp_p
     lying_bucket.fill(CONTENT)
     arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
     with shell.mounted(lying_bucket.uri, tmp_path / "mnt", "--concurrency", "2", **arguments) as mountpoint:
-        slow(liar)
+        # One file alone takes longer than from line to line.
+        liar.add(Fault(Lie.SLOW_DRIP, r"^/data/[^?]", after=20, times=1, delay_s=0.02))
         talk = shell.must("warm", mountpoint).stderr
         assert re.search(
             r"^warm: [\d.]+MiB of [\d.]+MiB \([\d.]+%\), \d+ of 40 files, [\d.]+[KM]iB/s", talk, re.MULTILINE

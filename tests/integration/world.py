@@ -7,6 +7,7 @@ The model knows only what people declared. Everything that is compared is read f
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from headrace.local.client import LocalClient
 from headrace.local.marks import MarkedProcess, marked_processes
 from headrace.local.messages import BackendStatus, Declaration, Named
 from headrace.local.places import Places
+from headrace.local.reconcile.places import DatasetPlaces
 from headrace.roles.detaching import mountpoints_below
 
 from .harness import tree_of
@@ -254,9 +256,22 @@ class RealWorld:
             yield f"has workers on {sorted(workers)} and mounts on {sorted(mounts)}"
         if (ready.get("status") == "True") != bool(wanted.workers):
             yield f"has {wanted.workers} workers and says {ready}"
+        yield from self._quota_faults(key, names)
         yield from self._status_faults(key, len(names), len(mounts), objects)
         if wanted.workers:
             yield from self._file_faults(key, mounts)
+
+    def _quota_faults(self, key: Key, workers: set[str]) -> Iterator[str]:
+        wanted = self.model.datasets[key].quota_mib << 20
+        for worker in sorted(workers):
+            try:
+                settings = json.loads(DatasetPlaces(self.places, key).settings(worker).read_bytes())
+            except (OSError, ValueError) as error:
+                yield f"{worker} has no settings: {error}"
+                continue
+            # FOLDER:BYTES:MEDIUM:MARKS
+            if any(int(word.split(":")[1]) != wanted for word in settings["cache"]):
+                yield f"{worker} has {settings['cache']} and is to have {wanted} bytes"
 
     def _status_faults(
         self, key: Key, workers: int, mounts: int, objects: dict[tuple[str, str, str], Any]

@@ -22,7 +22,7 @@ def test_import_is_light() -> None:
         "torch",
         "tensorflow",
         "kubernetes",
-        "kopf",
+        "kubernetes_asyncio",
         "numpy",
         "fsspec",
         "pydantic",

@@ -5,7 +5,7 @@
 //! `fuse_speed serve FOLDER MOUNTPOINT MODE [READAHEAD_KIB [THREADS]]`: mounts until standard input ends.
 //! `fuse_speed small|stat|names|long FOLDER`: one measurement, in operations a second.
 
-#[path = "../tests/fuse_support/mod.rs"]
+#[path = "../tests/fuse/support.rs"]
 mod fuse_support;
 
 use std::io::Read;

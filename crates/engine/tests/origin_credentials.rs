@@ -3,7 +3,8 @@
 //! Alone in its program, because it changes the environment.
 #![allow(clippy::unwrap_used)]
 
-mod origin_servers;
+#[path = "origin/servers/mod.rs"]
+mod servers;
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,9 @@ use headrace_engine::config::OriginConfig;
 use headrace_engine::error::{ErrorKind, Result};
 use headrace_engine::metrics::Metrics;
 use headrace_engine::origin::open;
-use origin_servers::fixture::{Protocol, config, settings};
-use origin_servers::wire::{Server, serve};
-use origin_servers::{ACCESS_KEY, SECRET_KEY, World, oss, s3};
+use servers::fixture::{Protocol, config, settings};
+use servers::wire::{Server, serve};
+use servers::{ACCESS_KEY, SECRET_KEY, World, oss, s3};
 
 async fn server(protocol: Protocol) -> (Server, OriginConfig) {
     let world = World::new();

@@ -1,6 +1,7 @@
 //! The tree against a plain map: whatever the origin holds and however it changes, names, attributes and bytes agree.
 #![allow(clippy::unwrap_used)]
 
+#[path = "transfer/support.rs"]
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -14,6 +14,8 @@ mod mount;
 mod ring;
 mod worker;
 
+use std::path::PathBuf;
+
 use pyo3::prelude::*;
 
 #[pymodule]
@@ -35,7 +37,7 @@ mod _native {
     #[pymodule_export]
     use super::worker::Worker;
     #[pymodule_export]
-    use super::{error_kinds, is_debug_build, metric_definitions, version};
+    use super::{continue_snapshot, error_kinds, is_debug_build, metric_definitions, version};
 }
 
 /// The version of the native module.
@@ -60,4 +62,11 @@ fn error_kinds() -> Vec<(String, i32, &'static str, &'static str)> {
 #[pyfunction]
 fn metric_definitions() -> String {
     headrace_engine::metrics::Metrics::new().encode()
+}
+
+/// Numbers the snapshot at `path` as the successor of the one at `previous`.
+#[pyfunction]
+fn continue_snapshot(python: Python<'_>, previous: PathBuf, path: PathBuf) -> PyResult<()> {
+    let outcome = python.detach(|| headrace_engine::snapshot::continue_line(&previous, &path));
+    outcome.map(drop).map_err(errors::to_python)
 }

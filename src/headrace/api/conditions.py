@@ -63,6 +63,7 @@ class OperationConditionType(StrEnum):
     COMPLETE = "Complete"
     FAILED = "Failed"
     WAITING = "Waiting"
+    DEGRADED = "Degraded"
     FIELDS_IGNORED = "FieldsIgnored"
 
 

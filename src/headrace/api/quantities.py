@@ -6,6 +6,7 @@ A quantity stays the text (or number) that a person wrote; `size_bytes` and `rat
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
@@ -21,11 +22,26 @@ RATIO_PATTERN = r"^(0(\.[0-9]+)?|1(\.0+)?|\.[0-9]+)$"
 _QUANTITY = re.compile(QUANTITY_PATTERN.strip("^$"), re.ASCII)
 _SIZE = re.compile(SIZE_PATTERN.strip("^$"), re.ASCII)
 _RATIO = re.compile(RATIO_PATTERN.strip("^$"), re.ASCII)
+_FACTORS = {
+    **{letter: Fraction(1000) ** power for power, letter in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
+    **{f"{letter}i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", 1)},
+    **{letter: Fraction(1, 1000**power) for power, letter in enumerate("mun", 1)},
+}
 
 
 def size_bytes(size: int | str) -> int:
     """Bytes of a size: `Gi` is 1024³ and `G` is 1000³, as in Kubernetes."""
     return size if isinstance(size, int) else parse_size(size)
+
+
+def amount_of(quantity: int | str) -> Fraction | None:
+    """The number that a quantity of Kubernetes stands for, however it is written; `None` for anything else."""
+    found = _QUANTITY.fullmatch(str(quantity))
+    if found is None:
+        return None
+    suffix = found[3] or ""
+    factor = _FACTORS.get(suffix)
+    return Fraction(str(quantity).removesuffix(suffix)) * factor if factor else Fraction(str(quantity))
 
 
 def ratio(text: str) -> float:

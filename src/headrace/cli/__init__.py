@@ -1,0 +1,4 @@
+from headrace.garbage import collect_seldom
+
+# Before all else that its programs load.
+collect_seldom()

@@ -74,7 +74,7 @@ def run(
         orders = copy_orders(settings, environment)
     except HeadraceError as error:
         # Whoever started this process looks at the file alone.
-        ProgressFile(settings.progress_file).fail(error.message)
+        ProgressFile(settings.progress_file, settings.last_word_file).fail(error.message)
         raise
     become_role("copy", orders.state_directory.name, orders, environment)
 
@@ -98,8 +98,9 @@ def copy_orders(settings: CopySettings, environment: Environment) -> CopyOrders:
     else:
         roles.needed_master(settings.master)
         token = roles.needed_token(settings, environment)
+    files = ("progress_file", "last_word_file")
     told = settings.model_copy(
-        update={"progress_file": absolute(settings.progress_file) if settings.progress_file else None}
+        update={name: absolute(path) for name in files if (path := getattr(settings, name))}
     )
     return CopyOrders(
         settings=told,

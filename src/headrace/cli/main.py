@@ -50,6 +50,14 @@ VERBS: dict[str, tuple[str, str]] = {
     "events": ("events", "run"),
     "logs": ("logs", "run"),
     "run": ("run", "run"),
+    "job": ("arena.job", "run"),
+    "operator": ("operator", "run"),
+    "sweep": ("sweep", "run"),
+    "backup": ("backup", "run"),
+    "restore": ("backup", "restore"),
+    "webhook": ("webhook", "run"),
+    "jobkeeper": ("jobkeeper", "run"),
+    "csi": ("csi", "run"),
     "version": ("version", "run"),
 }
 """In the order of the help: the module below `headrace.cli`, and its function."""
@@ -103,11 +111,12 @@ def main(arguments: list[str] | None = None) -> int:
         Exception,
         KeyboardInterrupt,
     ) as error:  # every failure ends in words and a code, never in a traceback
-        return _fail(error)
+        return fail(error)
     return int(result) if isinstance(result, int) else 0
 
 
-def _fail(error: BaseException) -> int:
+def fail(error: BaseException) -> int:
+    """Tells what went wrong; the exit code for it."""
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
     if isinstance(error, typer.Abort):

@@ -44,6 +44,7 @@ def member_orders(settings: MemberSettings, environment: Environment, *, foregro
         registry_directory=environment.runtime_directory,
         log_file=None if foreground else absolute(settings.log_file or state / "mount.log"),
         member=MemberOrders(master=master, mount_id=mount_id(node, mountpoint)),
+        keeper=absolute(settings.keeper) if settings.keeper else None,
     )
 
 

@@ -10,10 +10,11 @@ import typer
 
 from headrace.cli import printer, roles, words
 from headrace.engine.configure import configure
+from headrace.engine.registry import Registry
 from headrace.errors import ConfigError
 from headrace.roles.launch import become, launch
 from headrace.roles.messages import Answer, MountOrders
-from headrace.roles.mountpoints import check_mountpoint, check_places
+from headrace.roles.mountpoints import check_kept_mountpoint, check_mountpoint, check_places
 from headrace.settings.addresses import parse_address
 from headrace.settings.dataset import MountMode, MountSettings
 from headrace.settings.engine import EvictionPolicy, SnapshotPolicy
@@ -34,9 +35,10 @@ def run(
         ),
     ] = None,
     mountpoint: Annotated[
-        # Whether it can be used is ours to say, with what to do about it.
+        # Whether it can be used is ours to say, with what to do about it; a mount that is there already may be silent,
+        # so nobody looks at it before.
         Path | None,
-        typer.Argument(metavar="MOUNTPOINT", help="An empty folder.", readable=False),
+        typer.Argument(metavar="MOUNTPOINT", help="An empty folder.", parser=Path),
     ] = None,
     cluster: Annotated[
         str | None,
@@ -108,6 +110,14 @@ def run(
         typer.Option(metavar="FOLDER", help="Where the snapshot, the lock and the socket are kept."),
     ] = None,
     log_format: roles.LogFormatOption = None,
+    keeper: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SOCKET",
+            readable=False,
+            help="The node's keeper, of `headrace csi`: the mount outlives the end of all its processes.",
+        ),
+    ] = None,
 ) -> None:
     """Mount a bucket or folder, cached on this machine or by a cluster."""
     environment = Environment.current()
@@ -143,9 +153,10 @@ def run(
             log_file=log_file,
             state_directory=state_directory,
             log_format=log_format,
+            keeper=keeper,
         )
         if member.mountpoint is not None:
-            check_mountpoint(absolute(member.mountpoint), nonempty=member.nonempty)
+            _check(absolute(member.mountpoint), environment, member.keeper, nonempty=member.nonempty)
         # Here, since a mount of one machine alone has no need of an HTTP client.
         from headrace.cli.member import member_orders  # noqa: PLC0415
 
@@ -184,7 +195,7 @@ def run(
     if settings.metrics_address:
         parse_address(settings.metrics_address)
     folder = absolute(mountpoint)
-    check_mountpoint(folder, nonempty=settings.nonempty)
+    _check(folder, environment, keeper, nonempty=settings.nonempty)
     configured = configure(origin, dataset, environment, ask=words.ask if sys.stdin.isatty() else None)
     for warning in configured.warnings:
         printer.warn(warning)
@@ -195,8 +206,16 @@ def run(
         settings=settings,
         registry_directory=environment.runtime_directory,
         log_file=None if foreground else _log_file(settings, configured.config.state_directory),
+        keeper=absolute(keeper) if keeper else None,
     )
     _start(orders, environment, foreground=foreground)
+
+
+def _check(mountpoint: Path, environment: Environment, keeper: Path | None, *, nonempty: bool) -> None:
+    if keeper is None:
+        check_mountpoint(mountpoint, nonempty=nonempty)
+    else:
+        check_kept_mountpoint(mountpoint, Registry(environment.runtime_directory), nonempty=nonempty)
 
 
 def _start(orders: MountOrders, environment: Environment, *, foreground: bool) -> None:

@@ -64,9 +64,12 @@ def duration(seconds: float) -> str:
 
 
 def _follow_with_lines(job: Job, verb: str, now: Callable[[], float] = time.monotonic) -> None:
-    begun = now()
-    while not job.wait(_LINE_EVERY_S):
-        printer.say(line(job.progress(), now() - begun, verb))
+    begun = told = now()
+    # In short waits: Ctrl-C is heard between two of them.
+    while not job.wait(_BAR_EVERY_S):
+        if now() - told >= _LINE_EVERY_S:
+            told = now()
+            printer.say(line(job.progress(), told - begun, verb))
 
 
 def _follow_with_bar(job: Job, verb: str) -> None:

@@ -119,9 +119,12 @@ def prepared_levels(settings: WorkerSettings | MemberSettings) -> tuple[LevelCon
         levels = caches.cache_levels(settings.cache, high=settings.high, low=settings.low)
     except ValidationError as error:
         raise explain(error, LevelConfig) from None
-    for level in levels:
-        for folder in level.folders:
-            caches.prepare_folder(folder)
+    for folder in (each for level in levels for each in level.folders):
+        caches.make_folder(folder)
+    if isinstance(settings, WorkerSettings) and settings.fit_cache:
+        levels = caches.fitted(levels)
+    for folder in (each for level in levels for each in level.folders):
+        caches.check_room(folder)
     return levels
 
 

@@ -10,7 +10,6 @@ from pydantic import BaseModel
 
 from headrace.control.cluster import Cluster
 from headrace.control.messages import (
-    OPEN_METRICS,
     DrainOrder,
     Heartbeat,
     LoadOrder,
@@ -22,6 +21,7 @@ from headrace.control.metrics import metrics_text
 from headrace.control.page import PAGE_HEADERS, page_bytes
 from headrace.control.server import Call, Endpoint, FileReply, Reply, Server
 from headrace.control.status import cluster_status
+from headrace.openmetrics import OPEN_METRICS
 
 LONGEST_POLL_S = 30.0
 

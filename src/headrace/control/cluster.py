@@ -36,7 +36,7 @@ from headrace.control.roster import Roster
 from headrace.control.saving import Saver, load_state
 from headrace.control.shelf import Lister, Shelf
 from headrace.control.traffic import Throughput
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import BusyError, ConfigError, HeadraceError
 from headrace.membership import Level, Outcome, Policy, View
 
 _log = logging.getLogger("headrace.master")
@@ -184,18 +184,27 @@ class Cluster:
         await asyncio.to_thread(self._engine.set_view, self.view.to_json())
         await self.pin_board.resolve()
         self.changes.announce()
+        self.loads.resume()
         await self._saver.try_to_save()
         return refreshed
 
     async def start_load(self, order: LoadOrder) -> LoadReport:
-        """Starts a load; pins begin and end at once. What is evicted is no longer pinned."""
+        """Starts a load; pins begin and end at once. What is evicted is no longer pinned.
+
+        What comes while the first list is on its way waits for it. Raises `BusyError` where that cannot be had.
+        """
+        if self.shelf.has_tried and not self._engine.origins() and order.action is not LoadAction.UNPIN:
+            raise BusyError.of(
+                f"there is no snapshot yet: {self.shelf.refresh_error}",
+                hint="order it again when `headrace status --cluster URL` shows one",
+            )
         if order.action is not LoadAction.LOAD:
             self.pin_board.unpin(decode_paths(order.paths) or [b""])
         elif order.pin:
             self.pin_board.pin(order.paths or ("",))
         if order.pin or order.action is not LoadAction.LOAD:
             await self.pin_board.resolve()
-        return await self.loads.start(order)
+        return await self.loads.start(order, at_once=self.shelf.has_tried)
 
     # --- inside ---
 
@@ -231,7 +240,6 @@ class Cluster:
     async def _refresh_forever(self) -> None:
         # Also where the last snapshot is to do: the engine knows its origins only once it has begun.
         await self._refresh_until_there()
-        self.loads.resume()
         while self.rules.refresh_interval_s > 0:
             await asyncio.sleep(self.rules.refresh_interval_s)
             await self._try_to_refresh()

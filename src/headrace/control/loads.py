@@ -71,8 +71,8 @@ class Loads:
             )
         return report
 
-    async def start(self, order: LoadOrder) -> LoadReport:
-        """Notes a load, and starts it as soon as there is a place."""
+    async def start(self, order: LoadOrder, *, at_once: bool = True) -> LoadReport:
+        """Notes a load, and starts it as soon as there is a place; not `at_once`: after the next `resume`."""
         if sum(not report.state.ended for report in self._reports.values()) >= MOST_WAITING:
             raise BusyError.of(
                 f"{MOST_WAITING} loads wait already", hint="wait for some of them, or cancel some"
@@ -87,7 +87,7 @@ class Loads:
         except HeadraceError:
             del self._reports[report.id]
             raise
-        if not report.state.ended:
+        if at_once and not report.state.ended:
             self._begin(report.id)
         return report
 
@@ -123,7 +123,7 @@ class Loads:
             self._reports[report.id] = report
 
     def resume(self) -> None:
-        """Begins the restored loads that had not ended."""
+        """Begins the loads that have neither begun here nor ended: those that were restored, or came too early."""
         for report in sorted(self._reports.values(), key=lambda report: report.created_at_s):
             if not report.state.ended:
                 self._begin(report.id)

@@ -21,13 +21,14 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 MOST_LEVELS = 64
 MOST_PATHS = 100_000
 LONGEST_PATH = 3 * 4096
-OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 class Message(BaseModel):
     """A part of a body."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    # Each is built when it is first used: no process needs them all. Nothing that the SDK loads is so, since before
+    # pydantic 2.14 two threads must not build one at the same time.
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class Level(Message):
@@ -75,6 +76,7 @@ class Heartbeat(Message):
     drained_bytes: Count = 0
     to_drain_bytes: Count = 0
     version: Line = ""
+    origin_silent_s: float = Field(default=0.0, ge=0, description="How long it has asked the storage in vain")
 
 
 class MountHeartbeat(Message):

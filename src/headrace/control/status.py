@@ -59,6 +59,8 @@ def _worker(row: Row, monotonic_s: float) -> dict[str, Any]:
         "capacity_bytes": worker.facts.capacity_bytes,
         "cached_bytes": worker.facts.cached_bytes,
         "heartbeat_age_s": round(max(monotonic_s - row.heard_s, 0.0), 3) if row.heard_s is not None else None,
+        "origin_bytes": beat.traffic.origin_bytes if beat else 0,
+        "origin_silent_s": round(beat.origin_silent_s, 3) if beat else 0.0,
         "levels": [level.model_dump() for level in beat.levels] if beat else [],
         "drained_bytes": beat.drained_bytes if beat else 0,
         "to_drain_bytes": beat.to_drain_bytes if beat else 0,

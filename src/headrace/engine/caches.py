@@ -18,6 +18,7 @@ from headrace.settings.sizes import Quota, format_size, parse_quota
 
 NO_CACHE = ("none",)
 _MARKS = re.compile(r"(?P<high>\d?\.\d+|[01])-(?P<low>\d?\.\d+|[01])", re.ASCII)
+_LARGEST_SHARE_PERCENT = 95
 _MEMORY_FOLDERS = ("/dev/shm", "/run")  # noqa: S108 - recognised, not used
 
 
@@ -74,6 +75,34 @@ def _level(words: Sequence[CacheWord], *, high: float, low: float) -> LevelConfi
     )
 
 
+def fitted(levels: Sequence[LevelConfig]) -> tuple[LevelConfig, ...]:
+    """The levels with quotas that all together fit on their disks. Their folders must be there.
+
+    By the size of a disk and not by what is free, so that a worker that is started anew keeps what it has.
+    """
+    wanted: dict[int, int] = {}
+    for folder in (each for level in levels for each in level.folders):
+        disk = folder.path.stat().st_dev
+        wanted[disk] = wanted.get(disk, 0) + folder.quota_bytes
+    return tuple(
+        level.model_copy(
+            update={"folders": tuple(_cut(each, wanted[each.path.stat().st_dev]) for each in level.folders)}
+        )
+        for level in levels
+    )
+
+
+def _cut(folder: FolderConfig, wanted_bytes: int) -> FolderConfig:
+    """The folder with its share of a disk that is too small for all that is wanted of it."""
+    disk = os.statvfs(folder.path)
+    size_bytes = disk.f_blocks * disk.f_frsize
+    largest = size_bytes * _LARGEST_SHARE_PERCENT // 100
+    # A size of 0 is one without limit.
+    if not size_bytes or wanted_bytes <= largest:
+        return folder
+    return folder.model_copy(update={"quota_bytes": max(folder.quota_bytes * largest // wanted_bytes, 1)})
+
+
 def default_cache(folder: Path) -> str:
     """The word for a cache in `folder` with half of the space that is free, or is the cache's own already."""
     free = os.statvfs(_existing_parent(folder))
@@ -83,6 +112,12 @@ def default_cache(folder: Path) -> str:
 
 def prepare_folder(folder: FolderConfig) -> None:
     """Makes a cache folder if it is missing, and checks that it can hold what it is to hold."""
+    make_folder(folder)
+    check_room(folder)
+
+
+def make_folder(folder: FolderConfig) -> None:
+    """Makes a cache folder if it is missing."""
     try:
         folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
     except FileExistsError:
@@ -91,6 +126,10 @@ def prepare_folder(folder: FolderConfig) -> None:
         raise _cannot("make", folder.path, error) from None
     if not os.access(folder.path, os.W_OK | os.X_OK):
         raise _cannot("write to", folder.path, PermissionError(13, "Permission denied"))
+
+
+def check_room(folder: FolderConfig) -> None:
+    """Checks that the disk of a cache folder can hold what the folder is to hold."""
     disk = os.statvfs(folder.path)
     if folder.quota_bytes > disk.f_blocks * disk.f_frsize:
         raise ConfigError.of(

@@ -3,3 +3,8 @@
 It keeps what people declare, serves it to the command line over a Unix socket, and owns what runs on the nodes. What
 shall run, `headrace.plan` decides. Knows no Kubernetes.
 """
+
+from headrace.garbage import collect_seldom
+
+# Before all else that its programs load.
+collect_seldom()

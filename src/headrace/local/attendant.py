@@ -26,6 +26,7 @@ _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _LOOK_S = 0.1
 _CANNOT_BEGIN = 126
+_TERMINATION = {signal.SIGTERM}
 
 
 @dataclass(slots=True)
@@ -99,11 +100,15 @@ class Attendant:
         sys.stdout.flush()
         # Both ends are closed when the program begins; until then the child may say why it cannot.
         reading, writing = os.pipe()
-        pid = os.fork()
+        # Whoever tells us to end meanwhile is heard once the program is known, so that it ends with us.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINATION)
+        pid = -1 if self._ends else os.fork()
         if pid == 0:
             _become(program, writing)
+        if pid > 0:
+            self._stage.running[pid] = program, failures
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINATION)
         os.close(writing)
-        self._stage.running[pid] = program, failures
         with os.fdopen(reading, "rb") as pipe:
             why = pipe.read().decode(errors="replace")
         if why:
@@ -127,6 +132,7 @@ def _become(program: ProgramRun, complaints: int) -> NoReturn:
     try:
         for number in (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINATION)
         enter(None, [Bind(each.source, each.target, each.part, each.read_only) for each in program.places])
         os.chdir(program.folder)
         what = program.command[0]

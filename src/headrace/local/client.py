@@ -131,6 +131,20 @@ class LocalClient:
         """Says that it will not begin."""
         self._ask("POST", "/v1/runs/end", messages.RunEnd, messages.RunEnd(id=run_id))
 
+    def ask(
+        self,
+        method: str,
+        path: str,
+        answer: type[_M],
+        message: BaseModel | None = None,
+    ) -> _M:
+        """Asks a question that has no method of its own here."""
+        return self._ask(method, path, answer, message)
+
+    def lines(self, path: str) -> Iterator[bytes]:
+        """The lines of an answer, as they come."""
+        return self._lines(path, None)
+
     def _ask(
         self,
         method: str,

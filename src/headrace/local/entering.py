@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,11 @@ from typing import Any
 from headrace.errors import ConfigError, EngineError, HeadraceError, MissingFileError, RefusedError
 
 _CLONE_NEWNS = 0x0002_0000
+_CLONE_NEWUTS = 0x0400_0000
 _CLONE_NEWNET = 0x4000_0000
 _MS_RDONLY = 0x1
+_MS_NOSUID = 0x2
+_MS_NODEV = 0x4
 _MS_REMOUNT = 0x20
 _MS_BIND = 0x1000
 _MS_REC = 0x4000
@@ -52,6 +56,36 @@ def enter(network: str | None, binds: Iterable[Bind]) -> None:
     sources = [_source(bind) for bind in wanted]
     for bind, source in zip(wanted, sources, strict=True):
         _put(bind, source)
+
+
+def name_host(name: str) -> None:
+    """Gives the calling process a host name of its own. Raises `HeadraceError`."""
+    what = f"the host cannot be called {name}"
+    _check(_libc.unshare(_CLONE_NEWUTS), what)
+    try:
+        socket.sethostname(name)
+    except OSError as error:
+        raise EngineError.of(f"{what}: {error.strerror}") from None
+
+
+def mount_memory(target: str, size_bytes: int) -> None:
+    """A file system in memory at a folder. The process must have mounts of its own. Raises `HeadraceError`."""
+    options = f"mode=1777,size={size_bytes}".encode()
+    flags = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV)
+    _check(
+        _libc.mount(b"tmpfs", os.fsencode(target), b"tmpfs", flags, options),
+        f"no memory can appear at {target}",
+    )
+
+
+def enter_process(pid: int) -> None:
+    """Goes where another process is: to its network, its mounts, its host name. Raises `HeadraceError`."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        what = f"the place of process {pid} cannot be entered"
+        _check(_libc.setns(descriptor, _CLONE_NEWNET | _CLONE_NEWNS | _CLONE_NEWUTS), what)
+    finally:
+        os.close(descriptor)
 
 
 def _enter_network(name: str) -> None:

@@ -7,15 +7,21 @@ goes only if it was made for ours and is empty again.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import stat
+import time
 from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
 
 from headrace.errors import ConfigError, RefusedError
 from headrace.local.database import Database
+
+_log = logging.getLogger("headrace.local")
+
+_REMOVAL_PAUSES_S = (0.02, 0.1, 0.3, 0.6)
 
 
 class Part(StrEnum):
@@ -24,6 +30,8 @@ class Part(StrEnum):
     MADE = "made"
     FOUND = "found"
     ABOVE = "above"
+    FILE = "file"
+    """No folder: an empty file that something is mounted at."""
 
 
 class Folders:
@@ -56,7 +64,7 @@ class Folders:
 
     def caches(self) -> list[Path]:
         """Those that hold cached data."""
-        return [path for path, part in self._all().items() if part is not Part.ABOVE]
+        return [path for path, part in self._all().items() if part in (Part.MADE, Part.FOUND)]
 
     def remove(self, *, keep: bool) -> None:
         """Takes away what was made; with `keep` nothing but what is written down."""
@@ -67,6 +75,8 @@ class Folders:
                 remove_tree(path)
             elif part is Part.FOUND:
                 _empty(path)
+            elif part is Part.FILE:
+                _remove_if_empty(path)
             else:
                 with contextlib.suppress(OSError):
                     path.rmdir()
@@ -74,10 +84,15 @@ class Folders:
             connection.execute("DELETE FROM folders")
 
     def drop(self, path: Path) -> None:
-        """Takes away one folder that was made here, and what was made above it, as far as it is empty again."""
+        """Takes away one folder that was made here, and what was made above it, as far as it is empty again.
+
+        One that cannot be removed stays written down, for `remove`.
+        """
         part = self._all().get(path)
         if part is Part.MADE:
             remove_tree(path)
+            if path.exists():
+                return
         elif part is Part.FOUND:
             _empty(path)
         self._strike(path)
@@ -113,8 +128,30 @@ class Folders:
         if not path.is_dir():
             raise ConfigError.of(f"{path} is no folder", hint="name a folder, or a path where nothing is")
 
+    def stand_file(self, path: Path) -> None:
+        """A file for another one to be mounted at: what is there is taken as it is, what is lacking is made for now.
+
+        Raises `ConfigError` for what is no file, `RefusedError` without rights.
+        """
+        self.stand(path.parent)
+        try:
+            if not path.exists():
+                self._write(path, Part.FILE)
+                path.touch(mode=0o644, exist_ok=True)
+        except OSError as error:
+            kind = RefusedError if isinstance(error, PermissionError) else ConfigError
+            raise kind.of(f"{path} cannot be made: {error.strerror}", hint="name another path") from None
+        if not path.is_file():
+            raise ConfigError.of(f"{path} is no file", hint="name a file, or a path where nothing is")
+
     def unstand(self, path: Path, needed: Collection[Path]) -> None:
-        """Takes away what `stand` made and nobody needs, as far as it is empty."""
+        """Takes away what `stand` and `stand_file` made and nobody needs, as far as it is empty."""
+        if self._all().get(path) is Part.FILE:
+            if path in needed:
+                return
+            _remove_if_empty(path)
+            self._strike(path)
+            path = path.parent
         for each in (path, *path.parents):
             if self._all().get(each) is not Part.ABOVE or any(one.is_relative_to(each) for one in needed):
                 break
@@ -156,6 +193,13 @@ class Folders:
             connection.execute("INSERT OR REPLACE INTO folders VALUES (?, ?)", (str(path), part))
 
 
+def _remove_if_empty(path: Path) -> None:
+    """Takes away a file that nobody has written to."""
+    with contextlib.suppress(OSError):
+        if path.is_file() and not path.is_symlink() and path.stat().st_size == 0:
+            path.unlink()
+
+
 def remove_tree(path: Path, *, keep: Collection[Path] = ()) -> None:
     """Removes what is at a path, but for what is kept and the folders above that. Follows no link."""
     if path in keep:
@@ -169,7 +213,21 @@ def remove_tree(path: Path, *, keep: Collection[Path] = ()) -> None:
     elif any(each.is_relative_to(path) for each in keep):
         _empty(path, keep=keep)
     else:
-        shutil.rmtree(path, ignore_errors=True)
+        _remove_folder(path)
+
+
+def _remove_folder(path: Path) -> None:
+    """Something that ends may still write into it: a file that came meanwhile must not keep the folder."""
+    for pause_s in _REMOVAL_PAUSES_S:
+        try:
+            shutil.rmtree(path)
+        except OSError:
+            time.sleep(pause_s)
+        if not path.exists():
+            return
+    shutil.rmtree(path, ignore_errors=True)
+    if path.exists():
+        _log.warning("%s cannot be removed whole: something writes into it, or is mounted in it", path)
 
 
 def _empty(path: Path, *, keep: Collection[Path] = ()) -> None:

@@ -21,7 +21,8 @@ from headrace.settings.environment import Environment
 
 # -P keeps the current folder off the path of modules: a folder of data must not be able to replace one of ours.
 _PROGRAM = (sys.executable, "-P", "-m", "headrace.local.supervisor")
-_ANSWER_S = 5.0
+# A machine that is busy makes the tables and the network of a first start in seconds, not in one.
+_ANSWER_S = 30.0
 _LOOK_S = 0.05
 
 

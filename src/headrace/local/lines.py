@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from headrace.api.times import parse_time
 from headrace.local import messages
 from headrace.local.nodes import VirtualNode
 from headrace.local.records import Record
@@ -88,5 +89,6 @@ def _trouble(record: Record, condition: Mapping[str, Any]) -> messages.TroubleLi
 
 def _health(record: RoleRecord, seen: RoleFacts | None) -> str:
     if record.state == "running":
-        return seen.state.value if seen else ""
+        # What was seen of the process before says nothing of this one.
+        return seen.state.value if seen and seen.since >= parse_time(record.since) else ""
     return "failed" if record.state == "ended" and record.exit_code != 0 else record.state

@@ -19,7 +19,9 @@ MOST_TAINTS = 100
 class Message(BaseModel):
     """A value on its way. What a newer release adds is left out."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    # Each is built when it is first used: no process needs them all. Nothing that the SDK loads is so, since before
+    # pydantic 2.14 two threads must not build one at the same time.
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class Fault(Message):

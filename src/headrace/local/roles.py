@@ -29,6 +29,9 @@ _log = logging.getLogger("headrace.local")
 
 RoleKind = Literal["master", "worker", "mount", "job"]
 RoleState = Literal["recorded", "running", "ended"]
+TRAINING_PREFIX = "training:"
+"""What the names of processes of training jobs begin with; no namespace has a colon."""
+
 ORDER_OF_ENDS: tuple[RoleKind, ...] = ("job", "mount", "worker", "master")
 
 

@@ -26,6 +26,8 @@ from headrace.local.reconciler import Idle, Reconciler
 from headrace.local.records import Reference
 from headrace.local.server import Server
 from headrace.local.store import Selection
+from headrace.local.training.endpoints import TrainingEndpoints
+from headrace.local.training.runner import TrainingRunner
 from headrace.local.trimming import keep_trimmed
 from headrace.local.volumes import KINDS as VOLUME_KINDS
 from headrace.local.volumes import Binder
@@ -66,15 +68,19 @@ class Supervisor:
         await asyncio.to_thread(world.nodes.make, self._orders.nodes)
         world.roles.recover(known={use.id for use in world.uses.all()})
         attention, watchers = Attention(self._make(world)), Watchers()
-        binder = Binder(world.store)
+        binder, runner = Binder(world.store), TrainingRunner(world)
         self._connect(world, attention, watchers, binder)
-        server = Server(Endpoints(world, watchers, self._orders.release).all())
+        world.on_training_end = runner.role_ended
+        training = TrainingEndpoints(world, runner).all()
+        server = Server([*Endpoints(world, watchers, self._orders.release).all(), *training])
         await server.start(world.places)
         chores = [
             asyncio.create_task(keep_trimmed(lambda: _logs(world))),
             asyncio.create_task(binder.run()),
             asyncio.create_task(world.uses.follow()),
         ]
+        if not self._orders.idle:
+            runner.begin()
         try:
             ready()
             await self._ending.wait()
@@ -82,6 +88,7 @@ class Supervisor:
             for chore in chores:
                 chore.cancel()
             await server.close()
+            await runner.end()
             await attention.close()
             world.roles.close()
             world.places.socket.unlink(missing_ok=True)

@@ -32,7 +32,7 @@ class Use:
     """One user on one node. Its processes have `id` in their mark. Without a process it lasts until it is ended.
 
     `paths` is where each of the datasets appears; empty for one that is used where it is mounted. At `folders`
-    other things appear.
+    other things appear, and at `files` single files.
     """
 
     id: str
@@ -43,11 +43,17 @@ class Use:
     folders: tuple[str, ...] = ()
     pid: int = 0
     started_ticks: int = 0
+    files: tuple[str, ...] = ()
 
     @property
     def mountpoints(self) -> tuple[Path, ...]:
         """Where there must be folders."""
         return tuple(Path(path) for path in (*self.paths, *self.folders) if path)
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """Where there must be something."""
+        return (*self.mountpoints, *map(Path, self.files))
 
     @property
     def user(self) -> str:
@@ -86,6 +92,8 @@ class Uses:
         try:
             for path in use.mountpoints:
                 self._folders.stand(path)
+            for file in use.files:
+                self._folders.stand_file(Path(file))
         except BaseException:
             self.end(use.id)
             raise
@@ -97,8 +105,8 @@ class Uses:
         use = self._uses.pop(use_id, None)
         if use is None:
             return
-        needed = [path for other in self._uses.values() for path in other.mountpoints]
-        for path in use.mountpoints:
+        needed = [path for other in self._uses.values() for path in other.places]
+        for path in reversed(use.places):
             self._folders.unstand(path, needed)
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM facts WHERE name = ?", (f"{_PREFIX}{use_id}",))
@@ -144,5 +152,5 @@ def read_uses(database: Database) -> list[Use]:
 
 def _use(content: dict[str, Any]) -> Use:
     datasets = tuple((namespace, name) for namespace, name in content.pop("datasets"))
-    lists = {name: tuple(content[name]) for name in ("paths", "folders")}
+    lists = {name: tuple(content.get(name, ())) for name in ("paths", "folders", "files")}
     return Use(**{**content, "datasets": datasets, **lists})

@@ -10,7 +10,7 @@ from headrace.local.folders import Folders
 from headrace.local.nodes import Nodes
 from headrace.local.places import Places
 from headrace.local.reconciler import Dataset
-from headrace.local.roles import RoleRecord, Roles
+from headrace.local.roles import TRAINING_PREFIX, RoleRecord, Roles
 from headrace.local.store import Store
 from headrace.local.uses import Uses
 from headrace.plan.observed import RoleFacts
@@ -32,6 +32,8 @@ class World:
         self.roles = Roles(database, environment, self._role_ended)
         self.on_role_end: Callable[[RoleRecord], None] = lambda _: None
         """Called in the event loop when a role has ended, by itself or stopped."""
+        self.on_training_end: Callable[[RoleRecord], None] = lambda _: None
+        """The same, for processes of training jobs."""
         self.look_at: Callable[[Iterable[Dataset]], None] = lambda _: None
         """Has datasets (namespace, name) looked at soon. Of the event loop alone."""
         self.seen_roles: dict[str, RoleFacts] = {}
@@ -41,7 +43,10 @@ class World:
         self.uses = Uses(database, self.folders, self._use_changed)
 
     def _role_ended(self, record: RoleRecord) -> None:
-        self.on_role_end(record)
+        if record.order.id.startswith(TRAINING_PREFIX):
+            self.on_training_end(record)
+        else:
+            self.on_role_end(record)
 
     def _use_changed(self, datasets: Iterable[Dataset]) -> None:
         self.look_at(datasets)

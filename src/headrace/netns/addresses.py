@@ -15,7 +15,7 @@ NETWORK = ipaddress.ip_network("198.18.0.0/15")
 def free_subnet(
     prefix_length: int, *, start: int, taken: Iterable[ipaddress.IPv4Network] = ()
 ) -> ipaddress.IPv4Network:
-    """A part of the network that touches no address of this machine and nothing in `taken`.
+    """A part of the network that touches nothing in `taken`, no address of this machine, and nothing it has a way to.
 
     `start` spreads those who ask at the same time.
     """
@@ -34,3 +34,7 @@ def _networks_here() -> Iterator[ipaddress.IPv4Network]:
     for device in json.loads(run_command("ip", "-j", "-4", "address")):
         for address in device["addr_info"]:
             yield ipaddress.IPv4Interface(f"{address['local']}/{address['prefixlen']}").network
+    # Behind a device there may be more, such as the networks of pods; an older way would win over that of a new device.
+    for route in json.loads(run_command("ip", "-j", "-4", "route")):
+        if route["dst"] != "default":
+            yield ipaddress.IPv4Network(route["dst"])

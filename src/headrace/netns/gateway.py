@@ -62,6 +62,9 @@ def close_way(table: str, guarded: Sequence[str] | None) -> None:
     try_command("nft", "delete", "table", "ip", table)
     if guarded is not None and not _is_guarded():
         _FORWARDING.write_text("0")
+        # Another switch may have got its way out since we looked: it wrote its "1" after its rules.
+        if _is_guarded():
+            _FORWARDING.write_text("1")
 
 
 def rules_of(gateway: Gateway, guarded: Iterable[str] | None, names: tuple[str, str] | None = None) -> str:

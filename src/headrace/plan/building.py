@@ -91,10 +91,11 @@ class Blueprint:
         self, node: str | None, settings: MasterSettings | WorkerSettings, cache: tuple[CacheFolder, ...]
     ) -> str:
         run_as = self.wanted.run_as.model_dump() if self.wanted.run_as else None
+        # Not of its place: a worker that moves is another process anyway, and all workers are made from one template.
         return digest_of(
             [
-                node,
-                settings.model_dump(mode="json", exclude={"origins"}),
+                node if isinstance(settings, MasterSettings) else None,
+                settings.model_dump(mode="json", exclude={"origins", "id", "node"}),
                 [dataclasses.asdict(folder) for folder in cache],
                 run_as,
                 self._secret_digests(),
@@ -127,7 +128,7 @@ def mounts_on(nodes: Iterable[str], cluster: str) -> tuple[Role, ...]:
 def _mount(node: str, cluster: str) -> Role:
     # It runs as itself, whoever the other processes run as: who may mount is the kernel's rule.
     settings = MemberSettings(node=node, allow_other=True)
-    version = f"-.{digest_of([settings.model_dump(mode='json'), cluster])}"
+    version = f"-.{digest_of([settings.model_dump(mode='json', exclude={'node'}), cluster])}"
     return Role(mount_id(node), RoleKind.MOUNT, node, settings, cluster, version=version)
 
 

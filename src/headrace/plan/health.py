@@ -22,8 +22,13 @@ _FAULTS: Mapping[str, Reason] = {
 }
 """Reasons by the kind of an origin's error."""
 
+_POD_FAULTS: Mapping[str, Reason] = {"NoNode": Reason.NO_NODE_MATCHES, "NoImage": Reason.IMAGE_NOT_PULLED}
+
+_MASTER_FAULTS: Mapping[str, Reason] = {**_FAULTS, **_POD_FAULTS}
+
 _WORKER_FAULTS: Mapping[str, Reason] = {
     "NoSpace": Reason.QUOTA_LARGER_THAN_DISK,
+    **_POD_FAULTS,
     "Config": Reason.OPTION_REFUSED,
     **{kind: _FAULTS[kind] for kind in ("PermissionDenied", "Unreachable")},
 }
@@ -45,6 +50,11 @@ class Situation:
     def facts_of(self, kind: RoleKind) -> tuple[RoleFacts, ...]:
         """What runs of a kind and is wanted."""
         return tuple(each for each in self.observed.roles if each.role == kind and each.id in self.wanted)
+
+    def is_away(self, facts: RoleFacts) -> bool:
+        """True for what does not answer because its node is not ready."""
+        away = {node.name for node in self.observed.nodes if not node.is_ready}
+        return facts.node in away and facts.state not in {RoleState.READY, RoleState.DRAINING}
 
     @property
     def is_placed(self) -> bool:
@@ -87,7 +97,9 @@ def degraded_of(situation: Situation, held: Wait | None) -> Wait | None:
                 held,
                 _master_gone(situation),
                 _origin_fault(situation.observed.data),
+                _silent_origin(situation),
                 situation.lacking,
+                _away_workers(situation),
                 _some_workers(situation),
                 situation.refused,
                 _some_mounts(situation),
@@ -117,10 +129,13 @@ def _master_gone(situation: Situation) -> Wait | None:
     masters = situation.facts_of(RoleKind.MASTER)
     if any(facts.state is RoleState.READY for facts in masters):
         return None
+    away = next(filter(situation.is_away, masters), None)
+    if away is not None:
+        return wait(Reason.NODES_NOT_READY, f"the master is on {away.node}, which is not ready")
     failed = next((facts for facts in masters if facts.state in {RoleState.FAILED, RoleState.ENDED}), None)
     if failed is None:
         return wait(Reason.MASTER_STARTING, "the master is not ready yet")
-    reason = _FAULTS.get(failed.reason, Reason.MASTER_FAILED)
+    reason = _MASTER_FAULTS.get(failed.reason, Reason.MASTER_FAILED)
     return wait(reason, _failed_text("the master", failed))
 
 
@@ -145,11 +160,19 @@ def _origin_fault(data: DataFacts | None) -> Wait | None:
     return wait(reason, f"the files cannot be listed: {_sentence(data.fault_message or data.fault_kind)}")
 
 
+def _silent_origin(situation: Situation) -> Wait | None:
+    unanswered = situation.observed.data.unanswered if situation.observed.data else ()
+    if not unanswered:
+        return None
+    text = f"the storage does not answer {shown_names(unanswered)}: what is not cached waits for it"
+    return wait(Reason.BUCKET_UNREACHABLE, text)
+
+
 def _workers(situation: Situation) -> Wait | None:
     workers = situation.facts_of(RoleKind.WORKER)
     if any(facts.state in {RoleState.READY, RoleState.DRAINING} for facts in workers):
         return None
-    starting = any(facts.state is RoleState.STARTING for facts in workers)
+    starting = any(facts.state is RoleState.STARTING and not situation.is_away(facts) for facts in workers)
     if situation.was_bound and not starting and (workers or not situation.is_placed):
         return wait(Reason.WORKERS_GONE, _gone_text(workers, situation.lacking))
     failed = [facts for facts in workers if facts.state in {RoleState.FAILED, RoleState.ENDED}]
@@ -163,6 +186,14 @@ def _gone_text(workers: Iterable[RoleFacts], lacking: Wait | None) -> str:
     names = [facts.node or facts.id for facts in workers]
     why = f"; {lacking.message}" if lacking and not names else ""
     return "all workers are gone" + (f", last from {shown_names(names)}" if names else why)
+
+
+def _away_workers(situation: Situation) -> Wait | None:
+    away = [facts.node or "" for facts in filter(situation.is_away, situation.facts_of(RoleKind.WORKER))]
+    if not away:
+        return None
+    text = f"{len(away)} of {situation.workers} workers are on nodes that are not ready: {shown_names(away)}"
+    return wait(Reason.NODES_NOT_READY, text)
 
 
 def _some_workers(situation: Situation) -> Wait | None:

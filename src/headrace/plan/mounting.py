@@ -10,6 +10,7 @@ from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import RoleKind
 from headrace.plan.runtimes import Wanted
 from headrace.plan.selectors import fits_labels
+from headrace.plan.volume import Volume
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,22 @@ def users_text(observed: Observed) -> str:
     users = [f"{user} on {shown_names(nodes[user])}" for user in sorted(nodes)]
     more = f" and {len(users) - 5} more" if len(users) > 5 else ""
     return ", ".join(users[:5]) + more
+
+
+def volume_in_the_way(volume: Volume | None, observed: Observed) -> Wait | None:
+    """Why programs do not get the volume that they are to have."""
+    facts = observed.volume
+    if volume is None or facts is None:
+        return None
+    if facts.stranger:
+        return wait(Reason.VOLUME_TAKEN, f"{facts.stranger} is not the dataset's")
+    differences = facts.differences(volume)
+    if not differences or not observed.users:
+        return None
+    return wait(
+        Reason.VOLUME_OUTDATED,
+        f"the volume {' and '.join(differences)}, and is in use by {users_text(observed)}",
+    )
 
 
 def may_mount(node: Node, wanted: Wanted) -> bool:

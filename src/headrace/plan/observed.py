@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
+from headrace.plan.volume import VolumeFacts
+
 
 @dataclass(frozen=True, slots=True)
 class Taint:
@@ -89,7 +91,8 @@ class RoleState(StrEnum):
 class RoleFacts:
     """One running role. `version` is that of the role it was started from; `since` is when it came into its state.
 
-    `reason` is a kind of `headrace.errors` where there is one, such as PermissionDenied.
+    `reason` is a kind of `headrace.errors` where there is one, such as PermissionDenied. `is_locked_out`: it has
+    another token than its cluster, so that nobody talks to it.
     """
 
     id: str
@@ -100,6 +103,7 @@ class RoleFacts:
     since: datetime
     reason: str = ""
     message: str = ""
+    is_locked_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,8 @@ class DataFacts:
     """What the master says of the data. Bytes by source are those of the last minute, of all mounts.
 
     `fault_kind` is the kind of error of the last listing that failed; empty when the last one went well. `is_listing`
-    until the first listing of this master's life has ended, well or not.
+    until the first listing of this master's life has ended, well or not. `unanswered` are workers that ask the storage
+    in vain.
     """
 
     files: int = 0
@@ -121,6 +126,7 @@ class DataFacts:
     fault_kind: str = ""
     fault_message: str = ""
     is_listing: bool = False
+    unanswered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +151,9 @@ class Observed:
 
     `secrets` and `claims` hold what the declared objects name; `None`, or an absent name, is a missing one.
     `operations` are those that run now: kind → names. `hosts` are nodes where the dataset that this one refers to is at
-    home, for a backend that mounts a reference there before anybody uses it.
+    home, for a backend that mounts a reference there before anybody uses it. `volume` is `None` where there
+    is none. `keepers` are nodes where a mount outlives the process that serves it, so that another version
+    can take it over under its readers.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -158,3 +166,5 @@ class Observed:
     referrers: tuple[str, ...] = ()
     operations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     hosts: frozenset[str] = frozenset()
+    volume: VolumeFacts | None = None
+    keepers: frozenset[str] = frozenset()

@@ -25,6 +25,14 @@ class JobState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Trouble:
+    """What keeps work from going on that is not given up: since when, if that is known."""
+
+    waiting: Wait
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class JobFacts:
     """The work that a backend does for one run of an operation. `faults` are files that went wrong; `exit_code` is that
     of a program which has ended.
@@ -45,6 +53,7 @@ class JobFacts:
     bytes_per_second: float | None = None
     left_s: float | None = None
     exit_code: int | None = None
+    trouble: Trouble | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -57,7 +66,7 @@ class JobFacts:
 class OperationScene:
     """An operation with its last status, what it refers to, what it runs after, and what is done for it.
 
-    `ignored` are fields without effect on this backend alone.
+    `ignored` are fields without effect on this backend alone; `hindrance` is why the backend could not begin just now.
     """
 
     operation: Operation
@@ -65,6 +74,7 @@ class OperationScene:
     predecessor: Operation | None = None
     job: JobFacts | None = None
     ignored: tuple[IgnoredField, ...] = ()
+    hindrance: str = ""
 
     @property
     def before(self) -> OperationStatus:

@@ -16,7 +16,7 @@ from headrace.api.operations import OperationPhase, OperationStatus, WaitingFor
 from headrace.plan.conditions import Fact, condition_of, conditions
 from headrace.plan.dataset_status import ignored_fact
 from headrace.plan.events import Event, EventType
-from headrace.plan.operation_scene import ENDED, JobFacts, OperationScene, Standing
+from headrace.plan.operation_scene import ENDED, JobFacts, JobState, OperationScene, Standing
 from headrace.plan.reasons import Reason
 
 
@@ -60,6 +60,11 @@ def _facts(scene: OperationScene, before: OperationStatus, state: Standing) -> M
         facts[OperationConditionType.COMPLETE] = Fact("True", f"{kind}Complete", _complete_text(state.job))
     elif OperationConditionType.COMPLETE in said and state.phase is not OperationPhase.COMPLETE:
         facts[OperationConditionType.COMPLETE] = Fact("False", "RunAgain", "It runs again.")
+    trouble = state.job.trouble if state.job and state.phase is OperationPhase.EXECUTING else None
+    if trouble is not None:
+        facts[OperationConditionType.DEGRADED] = Fact("True", trouble.waiting.reason, trouble.waiting.message)
+    elif OperationConditionType.DEGRADED in said:
+        facts[OperationConditionType.DEGRADED] = Fact("False", "NothingIsWrong", "Nothing is in its way.")
     ignored = ignored_fact((*ignored_fields(scene.operation), *scene.ignored))
     if ignored.status == "True" or OperationConditionType.FIELDS_IGNORED in said:
         facts[OperationConditionType.FIELDS_IGNORED] = ignored
@@ -77,7 +82,9 @@ def _infos(scene: OperationScene, before: OperationStatus, state: Standing) -> d
     if state.job is None:
         return dict(before.infos)
     job = state.job
-    infos: dict[str, str] = {}
+    goes_on = job.state is JobState.RUNNING and before.phase is OperationPhase.EXECUTING
+    # Who does not answer for a moment is as far as it was.
+    infos = dict(before.infos) if goes_on and not job.total_files else {}
     if job.total_bytes or job.total_files:
         infos |= {
             "Progress": format_percentage(job.done_bytes, job.total_bytes) if job.total_bytes else "100.0%",

@@ -57,11 +57,18 @@ def plan_operation(scene: OperationScene, now: datetime) -> OperationPlan:
         status=status,
         start=state.start,
         run=state.run,
+        cancel=_is_given_up(status, state),
         delete=_is_expired(operation, status, now),
         events=tuple(operation_events(kind_of(operation).name, before, status)),
         finalizers=(FINALIZERS[kind_of(operation).name],),
         next_look_s=_next_look_s(operation, status, now),
     )
+
+
+def _is_given_up(status: OperationStatus, state: Standing) -> bool:
+    """True for work that is still there although its run has ended."""
+    running = state.job is not None and state.job.state in {JobState.STARTING, JobState.RUNNING}
+    return running and status.phase in ENDED
 
 
 def _leaving(scene: OperationScene, before: OperationStatus) -> OperationPlan:
@@ -86,7 +93,7 @@ def _next(scene: OperationScene, before: OperationStatus, now: datetime) -> Stan
     if policy is Policy.CRON and schedule is not None:
         return _next_of_cron(scene, before, schedule, now)
     if phase in ENDED:
-        return Standing(phase, ONCE)
+        return Standing(phase, ONCE, job=_unended(scene, ONCE))
     return _advanced(scene, before, phase, ONCE, now)
 
 
@@ -110,7 +117,15 @@ def _next_of_cron(scene: OperationScene, before: OperationStatus, schedule: str,
         never = wait(Reason.SCHEDULE_NEVER_DUE, f"the schedule of {scene.operation.name} is never due")
         return Standing(OperationPhase.FAILED, "", failed=never)
     waits = OperationPhase.PENDING if scheduled is None else phase
-    return Standing(waits, _run_of(scheduled) if scheduled else "", scheduled=scheduled)
+    run = _run_of(scheduled) if scheduled else ""
+    return Standing(waits, run, scheduled=scheduled, job=_unended(scene, run))
+
+
+def _unended(scene: OperationScene, run: str) -> JobFacts | None:
+    """What is still there of a run that was given up."""
+    job = scene.job
+    is_there = job is not None and job.run == run and job.state in {JobState.STARTING, JobState.RUNNING}
+    return job if is_there else None
 
 
 def _run_of(moment: datetime) -> str:
@@ -123,14 +138,15 @@ def _advanced(
     """One run, a step further."""
     job = scene.job if scene.job is not None and scene.job.run == run else None
     if job is not None:
-        return _of_job(scene, run, job)
+        return _of_job(scene, run, job, now)
     waiting = _waiting(scene)
     made = waiting or job_of(scene.operation, scene.surroundings)
     if isinstance(made, Wait):
         if _is_overdue(before, made, now):
             return Standing(OperationPhase.FAILED, run, failed=made)
         return Standing(OperationPhase.PENDING, run, waiting=made)
-    starting = wait(Reason.OPERATION_STARTING, f"{scene.operation.name} was ordered")
+    hindrance = f" and cannot begin yet, {scene.hindrance}" if scene.hindrance else ""
+    starting = wait(Reason.OPERATION_STARTING, f"{scene.operation.name} was ordered{hindrance}")
     if _is_overdue(before, starting, now):
         return Standing(OperationPhase.FAILED, run, failed=starting)
     # Work that is gone is ordered again under its own name: it goes on.
@@ -138,8 +154,19 @@ def _advanced(
     return Standing(again, run, start=made, waiting=starting)
 
 
-def _of_job(scene: OperationScene, run: str, job: JobFacts) -> Standing:
+def _given_up(job: JobFacts, now: datetime) -> Wait | None:
+    """What has kept it from going on for longer than it may."""
+    if job.trouble is None or job.trouble.since is None:
+        return None
+    limit = deadline_s(job.trouble.waiting.reason)
+    is_over = limit is not None and (now - job.trouble.since).total_seconds() >= limit
+    return job.trouble.waiting if is_over else None
+
+
+def _of_job(scene: OperationScene, run: str, job: JobFacts, now: datetime) -> Standing:
     if job.state in {JobState.STARTING, JobState.RUNNING}:
+        if given_up := _given_up(job, now):
+            return Standing(OperationPhase.FAILED, run, failed=given_up, job=job)
         return Standing(OperationPhase.EXECUTING, run, job=job)
     if job.state is JobState.FAILED:
         what = f"{scene.operation.name}: {job.message or 'it failed and says no more'}"

@@ -25,7 +25,9 @@ def plan(declared: Declared, observed: Observed, now: datetime) -> Plan:
     """What is to be and what may be done now, for a dataset, its runtime, or both."""
     dataset, runtime = declared.dataset, declared.runtime
     if dataset is None:
-        return _ending(declared, observed, wait(Reason.DATASET_MISSING, f"no dataset {declared.key}"), now)
+        missing = wait(Reason.DATASET_MISSING, f"no dataset {declared.key}")
+        held = Decision(declared, None, _dismissed(declared, observed, missing), holds=True)
+        return outcome(held, now) if observed.users else _ending(declared, observed, missing, now)
     terminating = _in_use(declared, observed)
     if refers_only(declared) and not (is_leaving(dataset) and terminating is None):
         return plan_reference(declared, dataset, observed, now, terminating if is_leaving(dataset) else None)

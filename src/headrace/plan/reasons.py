@@ -47,6 +47,8 @@ class Reason(StrEnum):
     WORKERS_GONE = "WorkersGone"
     MOUNT_REFUSED = "MountRefused"
     MOUNT_NOT_ALLOWED = "MountNotAllowed"
+    VOLUME_TAKEN = "VolumeTaken"
+    VOLUME_OUTDATED = "VolumeOutdated"
     VOLUME_IN_USE = "VolumeInUse"
     DATASET_REFERRED = "DatasetReferred"
     DELETING = "Deleting"
@@ -57,6 +59,10 @@ class Reason(StrEnum):
     POLICY_NOT_SUPPORTED = "PolicyNotSupported"
     SCHEDULE_NEVER_DUE = "ScheduleNeverDue"
     OPERATION_STARTING = "OperationStarting"
+    POD_UNSCHEDULABLE = "PodUnschedulable"
+    IMAGE_NOT_PULLED = "ImageNotPulled"
+    POD_NOT_STARTING = "PodNotStarting"
+    POD_KILLED = "PodKilled"
     OPERATION_FAILED = "OperationFailed"
     LOAD_INCOMPLETE = "LoadIncomplete"
     COPY_INCOMPLETE = "CopyIncomplete"
@@ -78,6 +84,7 @@ class Meaning:
 
 _SOON = 120.0
 _SETUP = 600.0
+_LONG = 1800.0
 _LISTING = 6 * 3600.0
 
 MEANINGS: Mapping[Reason, Meaning] = {
@@ -186,6 +193,14 @@ MEANINGS: Mapping[Reason, Meaning] = {
         "run the program elsewhere, or change fuse.nodeSelector",
         _SETUP,
     ),
+    Reason.VOLUME_TAKEN: Meaning(
+        "A volume or a claim under the name that the dataset's own would have is somebody else's",
+        "delete it if nobody needs it, or declare the dataset under another name",
+    ),
+    Reason.VOLUME_OUTDATED: Meaning(
+        "The volume is not as it is declared by now, or was deleted, and somebody uses it",
+        "end those who use it, then it is made anew",
+    ),
     Reason.VOLUME_IN_USE: Meaning(
         "The dataset is to be deleted, and somebody uses its volume", "end those who use it"
     ),
@@ -210,6 +225,24 @@ MEANINGS: Mapping[Reason, Meaning] = {
         "The schedule names no day that ever comes", "correct the schedule", 0.0
     ),
     Reason.OPERATION_STARTING: Meaning("The operation was ordered and has not begun", "wait", _SETUP),
+    Reason.POD_UNSCHEDULABLE: Meaning(
+        "No node takes the pod of the operation",
+        "free a node, or correct nodeSelector, affinity, tolerations and resources of the operation",
+    ),
+    Reason.IMAGE_NOT_PULLED: Meaning(
+        "The image of a pod cannot be pulled",
+        "correct its name (a role's: image.engine of the chart; an operation's: its own field), or the pull secret",
+        _SETUP,
+    ),
+    Reason.POD_NOT_STARTING: Meaning(
+        "The pod of the operation is not made, or its container does not start",
+        "see `kubectl describe job,pod`: a volume, a Secret or a quota is lacking",
+        _LONG,
+    ),
+    Reason.POD_KILLED: Meaning(
+        "Pods of the operation were killed, and another one goes on with it",
+        "look at the log of the last one, or ask for more memory",
+    ),
     Reason.OPERATION_FAILED: Meaning("The operation failed", "see the message", 0.0),
     Reason.LOAD_INCOMPLETE: Meaning(
         "The load ended, and not all that was asked for is cached",

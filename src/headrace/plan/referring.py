@@ -14,13 +14,13 @@ from headrace.plan.building import mounts_on
 from headrace.plan.conditions import condition_of
 from headrace.plan.dataset_status import Findings, dataset_status
 from headrace.plan.declared import Declared
-from headrace.plan.mounting import place_users_mounts
+from headrace.plan.mounting import place_users_mounts, volume_in_the_way
 from headrace.plan.observed import Observed
 from headrace.plan.outcome import Decision, Plan, outcome
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.steps import Progress, next_steps
 from headrace.plan.trees import mounted_of
-from headrace.plan.volume import volume_of
+from headrace.plan.volume import ignored_capacity, volume_of
 
 
 def refers_only(declared: Declared) -> bool:
@@ -46,15 +46,16 @@ def plan_reference(
     waiting = _waiting(declared.key, key, other)
     roles = mounts_on(place_users_mounts(observed).nodes, key)
     steps = next_steps(Progress(roles, observed, listed=waiting is None, borrows=True), now)
+    volume = volume_of(dataset, cluster=key, sub_path=folder) if waiting is None or observed.users else None
     findings = Findings(
         dataset=dataset,
         observed=observed,
         waiting=waiting,
         terminating=terminating,
         mounted=mounted_of(dataset),
-        ignored=tuple(ignored_fields(dataset)),
+        ignored=(*ignored_fields(dataset), *ignored_capacity(dataset)),
+        degraded=volume_in_the_way(volume, observed),
     )
-    volume = volume_of(dataset, cluster=key, sub_path=folder) if waiting is None or observed.users else None
     decision = Decision(declared, findings, None, roles=roles, steps=steps, volume=volume)
     return outcome(decision, now, _mirrored(dataset_status(findings, now), other, waiting))
 

@@ -219,9 +219,14 @@ def _mount_time(workforce: Workforce, now: datetime) -> datetime | None:
 
 
 def _cache_affinity(workforce: Workforce) -> NodeAffinity | None:
-    nodes = tuple(
-        sorted({each.node for each in workforce.observed.roles if each.role == RoleKind.WORKER and each.node})
+    """The nodes that hold data, and go on holding it. A worker that starts again has what its folder keeps."""
+    labels = {node.name: node.labels.get(_HOST, node.name) for node in workforce.observed.nodes}
+    staying = (
+        each.node
+        for each in workforce.observed.roles
+        if each.role == RoleKind.WORKER and each.state not in {RoleState.DRAINING, RoleState.ENDED}
     )
+    nodes = tuple(sorted({labels.get(node, node) for node in staying if node}))
     if not nodes:
         return None
     here = NodeSelectorRequirement(key=_HOST, operator="In", values=nodes)

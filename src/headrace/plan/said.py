@@ -33,6 +33,7 @@ RUNTIME: Mapping[str, str] = {
 
 OPERATION: Mapping[str, str] = {
     OfOperation.WAITING: "It has not begun: `reason` is what it waits for",
+    OfOperation.DEGRADED: "It has begun, and something keeps it from going on: `reason` and message say what",
     OfOperation.COMPLETE: "It ended well, and what it did was verified",
     OfOperation.FAILED: "It ended otherwise, or can never begin: `reason` and message say why",
     OfOperation.FIELDS_IGNORED: "The message names fields that were accepted and mean nothing to this engine",

@@ -12,7 +12,7 @@ from headrace.plan.building import Blueprint, mounts_on
 from headrace.plan.dataset_status import Findings, was_bound, was_listed
 from headrace.plan.declared import Declared, is_leaving
 from headrace.plan.health import Health, Situation, degraded_of, health_of
-from headrace.plan.mounting import Mounted, place_mounts
+from headrace.plan.mounting import Mounted, place_mounts, volume_in_the_way
 from headrace.plan.numbers import cache_states
 from headrace.plan.observed import Node, Observed, RoleState
 from headrace.plan.outcome import Decision, Plan, outcome
@@ -26,7 +26,7 @@ from headrace.plan.selectors import fits_labels, is_tolerated
 from headrace.plan.steps import NO_STEPS, Progress, Steps, next_steps
 from headrace.plan.tiers import cache_folders, capacity_bytes
 from headrace.plan.trees import Tree, tree_of
-from headrace.plan.volume import volume_of
+from headrace.plan.volume import ignored_capacity, volume_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,7 +136,9 @@ def _master_node(blueprint: Blueprint, placed: Placed) -> str | None:
     facts = (each for each in blueprint.observed.roles if each.id == MASTER_ID)
     now = [each.node for each in facts if each.state is not RoleState.ENDED]
     beside = [placed.nodes[index] for index in sorted(placed.nodes)]
-    ordered = [*now, *beside, *sorted(fitting, key=natural_order)]
+    others = [*beside, *sorted(fitting, key=natural_order)]
+    ready = {node.name for node in blueprint.observed.nodes if node.is_ready}
+    ordered = [*now, *(name for name in others if name in ready), *others]
     return next((name for name in ordered if name in fitting), now[0] if now else None)
 
 
@@ -189,12 +191,13 @@ def _is_master_ready(service: Service) -> bool:
 
 def _findings(service: Service, health: Health, tree: Tree, *, updating: bool) -> Findings:
     before = service.declared.dataset_status
+    in_the_way = volume_in_the_way(volume_of(service.dataset), service.observed)
     return Findings(
         dataset=service.dataset,
         observed=service.observed,
         runtime=service.runtime,
         waiting=health.waiting,
-        degraded=health.degraded if health.waiting is None else None,
+        degraded=(health.degraded or in_the_way) if health.waiting is None else None,
         terminating=service.terminating if is_leaving(service.dataset) else None,
         updating=updating,
         mounted=before.mounts if updating else tree.mounted,
@@ -204,7 +207,7 @@ def _findings(service: Service, health: Health, tree: Tree, *, updating: bool) -
 
 
 def _ignored(dataset: Dataset, tree: Tree) -> tuple[IgnoredField, ...]:
-    return (*ignored_fields(dataset), *tree.ignored)
+    return (*ignored_fields(dataset), *ignored_capacity(dataset), *tree.ignored)
 
 
 def _decided(

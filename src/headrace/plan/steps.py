@@ -1,9 +1,10 @@
 """What a backend may do now to get from what runs to what is to run: a few steps at a time, so that reads go on.
 
-Starting: master, workers, mounts. Replacing: the master, then one worker after the other, all others being ready, once
-the storage lets the master in; after a change of the origins all workers at once, since old and new ones do not
-understand each other. Ending: mounts,
-workers, master. A worker that is not wanted hands its blocks over first.
+Starting: master, workers, mounts. Replacing: the master, and nobody who serves before it is ready again; then mounts
+that nobody uses, and one worker after the other, all others being ready, once the storage lets the master in; after a
+change of the origins or of the token all workers at once, since old and new ones do not understand each other; then
+one used mount after the other, where readers only wait for it. Ending: mounts, workers, master. A worker that is not
+wanted hands its blocks over first.
 """
 
 from __future__ import annotations
@@ -60,6 +61,11 @@ class Progress:
         facts = self.facts.get(role.id)
         return facts is not None and facts.state is RoleState.READY and _is_there(role, facts)
 
+    def are_ready(self, roles: Iterable[Role]) -> bool:
+        """True when all of these are. One whose machine is away holds nobody up."""
+        sound = {node.name for node in self.observed.nodes if node.is_ready}
+        return all(self.is_ready(role) for role in roles if role.node in sound)
+
     def of(self, kind: RoleKind) -> tuple[Role, ...]:
         """The roles of one kind."""
         return tuple(role for role in self.roles if role.kind is kind)
@@ -107,15 +113,18 @@ def _to_replace(progress: Progress) -> tuple[str, ...]:
     if any(role.id == MASTER_ID for role in old):
         return (MASTER_ID,)
     masters = progress.of(RoleKind.MASTER)
-    mounts = _mounts_to_replace(old, progress)
+    mounts = [role for role in old if role.kind is RoleKind.MOUNT]
+    free = _free_mounts(mounts, progress)
     if masters and not all(map(progress.is_ready, masters)):
-        return mounts
-    return _workers_to_replace([role for role in old if role.kind is RoleKind.WORKER], progress) + mounts
+        # What a successor would run may be wrong: an image that is nowhere. Who still serves is there for the next pod.
+        return tuple(each for each in free if facts[each].state is not RoleState.READY)
+    workers = _workers_to_replace([role for role in old if role.kind is RoleKind.WORKER], progress)
+    return workers + (free or _used_mount_to_replace(mounts, progress))
 
 
 def _workers_to_replace(old: list[Role], progress: Progress) -> tuple[str, ...]:
     facts = progress.facts
-    strangers = [role.id for role in old if tree_version(facts[role.id].version) != role.tree_version]
+    strangers = [role.id for role in old if _is_stranger(role, facts[role.id])]
     if strangers:
         return tuple(strangers)
     broken = [role.id for role in old if facts[role.id].state is not RoleState.READY]
@@ -123,10 +132,8 @@ def _workers_to_replace(old: list[Role], progress: Progress) -> tuple[str, ...]:
         return tuple(broken)
     if _is_refused(progress.observed.data):
         return ()
-    # A worker whose machine is away holds nobody up; one that does not come back on a sound machine does.
-    sound = {node.name for node in progress.observed.nodes if node.is_ready}
-    rest = [role for role in progress.of(RoleKind.WORKER) if role not in old and role.node in sound]
-    return (old[0].id,) if old and all(map(progress.is_ready, rest)) else ()
+    rest = [role for role in progress.of(RoleKind.WORKER) if role not in old]
+    return (old[0].id,) if old and progress.are_ready(rest) else ()
 
 
 def _is_refused(data: DataFacts | None) -> bool:
@@ -136,10 +143,42 @@ def _is_refused(data: DataFacts | None) -> bool:
     return data is not None and (data.is_listing or data.fault_kind == "PermissionDenied")
 
 
-def _mounts_to_replace(old: list[Role], progress: Progress) -> tuple[str, ...]:
-    """Mounts that nobody uses; one in use keeps its version until it is left."""
+def _free_mounts(mounts: list[Role], progress: Progress) -> tuple[str, ...]:
+    """Mounts that nobody uses, and those that can read no more anyway, as soon as the next ones can."""
     used = used_nodes(progress.observed)
-    return tuple(role.id for role in old if role.kind is RoleKind.MOUNT and role.node not in used)
+    locked_out = {role.id for role in mounts if progress.facts[role.id].is_locked_out}
+    if not _is_served(progress):
+        mounts = [role for role in mounts if role.id not in locked_out]
+    return tuple(role.id for role in mounts if role.node not in used or role.id in locked_out)
+
+
+def _is_served(progress: Progress) -> bool:
+    """True when a mount that is started now can read."""
+    facts = progress.facts
+    ready = {
+        role.kind for role in progress.roles if progress.is_ready(role) and not facts[role.id].is_locked_out
+    }
+    return progress.listed and (progress.borrows or {RoleKind.MASTER, RoleKind.WORKER} <= ready)
+
+
+def _is_stranger(role: Role, facts: RoleFacts) -> bool:
+    """True for who does not understand the others: it reads another tree, or has another token."""
+    return facts.is_locked_out or tree_version(facts.version) != role.tree_version
+
+
+def _used_mount_to_replace(old: list[Role], progress: Progress) -> tuple[str, ...]:
+    """The next mount that somebody uses: where nothing runs anyway, or where it outlives its process.
+
+    Elsewhere it keeps its version until it is left. The readers of one node wait at a time, and for workers of today.
+    """
+    facts = progress.facts
+    old = [role for role in old if not facts[role.id].is_locked_out]
+    failed = [role.id for role in old if facts[role.id].state is RoleState.FAILED]
+    if failed:
+        return tuple(failed)
+    kept = [role for role in old if role.node in progress.observed.keepers]
+    rest = [role for role in progress.roles if role.kind is not RoleKind.MASTER and role not in old]
+    return (kept[0].id,) if kept and progress.are_ready(rest) else ()
 
 
 def _leaving(progress: Progress) -> list[RoleFacts]:
@@ -191,4 +230,5 @@ def _is_there(role: Role, facts: RoleFacts) -> bool:
 
 
 def _is_old(role: Role, facts: RoleFacts) -> bool:
-    return facts.version != role.version and (_is_there(role, facts) or role.kind is not RoleKind.WORKER)
+    is_other = facts.version != role.version or facts.is_locked_out
+    return is_other and (_is_there(role, facts) or role.kind is not RoleKind.WORKER)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from headrace.api.core import (
     ClaimReference,
@@ -15,7 +17,9 @@ from headrace.api.core import (
     PersistentVolumeStatus,
 )
 from headrace.api.dataset import AccessMode, Dataset
+from headrace.api.ignored import IgnoredField
 from headrace.api.metadata import ObjectMeta
+from headrace.api.quantities import amount_of
 
 CAPACITY_ANNOTATION = "pvc.fluid.io/resources.requests.storage"
 DRIVER = "fuse.csi.fluid.io"
@@ -36,24 +40,68 @@ class Volume:
     sub_path: str = ""
 
 
-def volume_of(dataset: Dataset, *, cluster: str | None = None, sub_path: str = "") -> Volume:
-    """The volume of a dataset.
+@dataclass(frozen=True, slots=True)
+class VolumeFacts:
+    """The volume and the claim as they are now. `stranger` names the one of them that is not the dataset's.
 
-    In the namespace `default` it has the dataset's name; elsewhere the namespace follows after a dot, which no name of
-    a dataset or a namespace holds, so that no two datasets ever share a volume.
+    `is_leaving`: the deletion of one of them was asked for, and waits for those who use it.
     """
+
+    capacity: Fraction | None = None
+    access_modes: frozenset[str] = frozenset()
+    cluster: str = ""
+    sub_path: str = ""
+    is_leaving: bool = False
+    stranger: str = ""
+
+    def differences(self, volume: Volume) -> tuple[str, ...]:
+        """What is otherwise than it is to be, in words."""
+        return ("is to be deleted",) if self.is_leaving else tuple(self._differences(volume))
+
+    def _differences(self, volume: Volume) -> Iterator[str]:
+        if (self.cluster, self.sub_path) != (volume.cluster, volume.sub_path):
+            yield "shows other data than is declared now"
+        if self.capacity != amount_of(volume.capacity):
+            yield "has another size than is declared now"
+        if self.access_modes != {mode.value for mode in volume.access_modes}:
+            yield "has other access modes than are declared now"
+
+
+def volume_name(namespace: str, name: str) -> str:
+    """The name of a dataset's volume.
+
+    In the namespace `default` it is the dataset's name; elsewhere the namespace follows after a dot, which no name of
+    a dataset or a namespace holds, so that no two datasets ever share a volume. Both have 63 characters at the most.
+    """
+    return name if namespace == DEFAULT_NAMESPACE else f"{name}.{namespace}"
+
+
+def volume_of(dataset: Dataset, *, cluster: str | None = None, sub_path: str = "") -> Volume:
+    """The volume of a dataset."""
     namespace = dataset.namespace or DEFAULT_NAMESPACE
-    own = dataset.name if namespace == DEFAULT_NAMESPACE else f"{dataset.name}.{namespace}"
     return Volume(
-        name=own,
+        name=volume_name(namespace, dataset.name),
         namespace=namespace,
         claim=dataset.name,
-        capacity=dataset.metadata.annotations.get(CAPACITY_ANNOTATION, DEFAULT_CAPACITY),
+        capacity=DEFAULT_CAPACITY if ignored_capacity(dataset) else _asked_capacity(dataset),
         # Files are read-only whatever is asked for; this mode is what claims of training jobs ask for.
         access_modes=dataset.spec.access_modes or (AccessMode.READ_WRITE_MANY,),
         cluster=cluster or f"{namespace}/{dataset.name}",
         sub_path=sub_path,
     )
+
+
+def _asked_capacity(dataset: Dataset) -> str:
+    return dataset.metadata.annotations.get(CAPACITY_ANNOTATION, DEFAULT_CAPACITY)
+
+
+def ignored_capacity(dataset: Dataset) -> tuple[IgnoredField, ...]:
+    """The annotation with the size of the volume, where it says none."""
+    amount = amount_of(_asked_capacity(dataset))
+    if amount is not None and amount > 0:
+        return ()
+    field = f"metadata.annotations[{CAPACITY_ANNOTATION}]"
+    return (IgnoredField(field, f"it is no size above zero, {DEFAULT_CAPACITY} is taken"),)
 
 
 def persistent_volume(volume: Volume) -> PersistentVolume:

@@ -1,1 +1,6 @@
 """What runs as a process of its own: one module and one `main` for each."""
+
+from headrace.garbage import collect_seldom
+
+# Before all else that its programs load.
+collect_seldom()

@@ -12,7 +12,7 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from headrace.control.client import ControlClient
 from headrace.control.messages import Outlook
@@ -26,6 +26,7 @@ from headrace.roles.logs import start_python_log
 from headrace.roles.member import POLL_S, first_outlook
 from headrace.roles.messages import CopyOrders
 from headrace.roles.progress import ProgressFile
+from headrace.roles.progress_page import ProgressPage
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.copying import CopyConfig
 from headrace.settings.engine import EngineConfig, SnapshotPolicy
@@ -155,13 +156,25 @@ def _member(orders: CopyOrders, outlook: Outlook) -> EngineConfig:
 
 def serve(orders: CopyOrders, run: Callable[[CopyOrders, ProgressFile], int] | None = None) -> int:
     """Copies to the end; the exit code. What kept it from beginning is told in words, and in the file."""
-    progress = ProgressFile(orders.settings.progress_file)
+    progress = ProgressFile(orders.settings.progress_file, orders.settings.last_word_file)
     try:
-        return (run or _run)(orders, progress)
+        with _told(orders.settings.progress_address, progress):
+            return (run or _run)(orders, progress)
     except HeadraceError as error:
         progress.fail(f"{error.message}; {error.hint}" if error.hint else error.message)
         sys.stderr.write(complaint(error) + "\n")
         return int(exit_code(error))
+
+
+@contextlib.contextmanager
+def _told(address: str | None, progress: ProgressFile) -> Iterator[None]:
+    """Tells the progress to whoever asks, if that is wanted."""
+    page = ProgressPage(address, lambda: progress.numbers) if address else None
+    try:
+        yield
+    finally:
+        if page is not None:
+            page.close()
 
 
 def _run(orders: CopyOrders, progress: ProgressFile) -> int:

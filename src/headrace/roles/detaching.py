@@ -6,26 +6,20 @@ import os
 import subprocess
 from pathlib import Path
 
+from headrace.roles.mount_table import mount_at, mounts
+
 _DEADLINE_S = 10
-_MOUNTS = Path("/proc/self/mountinfo")
-_ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
 
 
 def device_at(mountpoint: str) -> str | None:
     """`major:minor` of what is mounted on top at `mountpoint`; `None` when nothing is. Does not touch the mount."""
-    found = None
-    with _MOUNTS.open(encoding="utf-8", errors="surrogateescape") as lines:
-        for line in lines:
-            words = line.split()
-            if _unescape(words[4]) == mountpoint:
-                found = words[2]
-    return found
+    entry = mount_at(mountpoint)
+    return None if entry is None else entry.device
 
 
 def mountpoints_below(folder: str) -> list[str]:
     """What is mounted at `folder` and below it. Does not touch the mounts."""
-    with _MOUNTS.open(encoding="utf-8", errors="surrogateescape") as lines:
-        found = [_unescape(line.split()[4]) for line in lines]
+    found = [entry.path for entry in mounts()]
     return [each for each in found if each == folder or each.startswith(f"{folder.rstrip('/')}/")]
 
 
@@ -37,9 +31,9 @@ def detach_commands(mountpoint: str, *, lazy: bool, force: bool = False) -> list
     return as_root if os.geteuid() == 0 else as_user
 
 
-def detach(mountpoint: str, device: str) -> bool:
-    """Takes the mount `device` off `mountpoint`, now; true when it is off afterwards."""
-    for command in detach_commands(mountpoint, lazy=True):
+def detach(mountpoint: str, device: str, *, force: bool = False) -> bool:
+    """Takes the mount `device` off `mountpoint`, now; true when it is off afterwards. `force` ends its connection."""
+    for command in detach_commands(mountpoint, lazy=True, force=force):
         if device_at(mountpoint) != device:
             return True
         try:
@@ -57,9 +51,3 @@ def abort(device: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _unescape(text: str) -> str:
-    for code, character in _ESCAPES:
-        text = text.replace(code, character)
-    return text

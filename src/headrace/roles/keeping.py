@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.roles.detaching import abort, detach
+from headrace.roles.mount_table import MountEntry
 
 
 @dataclass(frozen=True)
@@ -23,20 +25,31 @@ class Kept:
 
     def is_unmounted(self) -> bool:
         """True when the kernel has ended the connection."""
-        poll = select.poll()
-        poll.register(self.connection, 0)
-        return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+        return is_ended(self.connection)
 
-    def abort(self) -> None:
-        """Ends the connection, whoever holds it and hangs in it."""
-        abort(self.device)
+    def seen_as(self, entry: MountEntry) -> Kept:
+        """The same for a successor in another mount namespace, where the kernel has another number for the mount."""
+        words = json.loads(self.words) | {"mount_id": entry.id}
+        return replace(self, words=json.dumps(words))
+
+    def abort(self) -> bool:
+        """Ends the connection, whoever holds it and hangs in it; false when this process has no right to."""
+        return abort(self.device)
 
     def let_go(self) -> bool:
         """Ends the connection, so that nobody waits any longer, and takes what is left of the mount off its folder.
 
         False when something is left.
         """
-        # Closing alone does not do: a relay that the kernel holds has the connection open, too.
-        self.abort()
+        # Closing alone does not do: a relay that the kernel holds has the connection open, too, and so has a keeper. In
+        # a container the kernel's switch may be out of reach; then unmounting by force ends the connection.
+        aborted = self.abort()
         os.close(self.connection)
-        return detach(self.mountpoint, self.device)
+        return detach(self.mountpoint, self.device, force=not aborted)
+
+
+def is_ended(connection: int) -> bool:
+    """True when the kernel has ended the connection behind a descriptor of /dev/fuse."""
+    poll = select.poll()
+    poll.register(connection, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

@@ -28,7 +28,7 @@ def launch(orders: MountOrders, environment: Environment) -> Answer:
     descriptors = (orders_descriptor, their_descriptor)
     try:
         process = subprocess.Popen(
-            [*_PROGRAM, str(orders.mountpoint), *map(str, descriptors)],
+            [*_PROGRAM, str(orders.mountpoint), *map(str, descriptors), *_keeper_words(orders)],
             pass_fds=descriptors,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -56,7 +56,7 @@ def launch(orders: MountOrders, environment: Environment) -> Answer:
 
 def become(orders: MountOrders, environment: Environment) -> NoReturn:
     """Turns this process into the supervisor; its old arguments, credentials among them, are gone with it."""
-    _become([*_PROGRAM, str(orders.mountpoint)], orders, environment)
+    _become([*_PROGRAM, str(orders.mountpoint)], orders, environment, _keeper_words(orders))
 
 
 def become_role(role: str, label: str, orders: Orders, environment: Environment) -> NoReturn:
@@ -70,11 +70,20 @@ def raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _become(program: Sequence[str], orders: Orders, environment: Environment) -> NoReturn:
+def _keeper_words(orders: MountOrders) -> list[str]:
+    if orders.keeper is None:
+        return []
+    return ["keeper", str(orders.keeper), str(orders.config.state_directory)]
+
+
+def _become(
+    program: Sequence[str], orders: Orders, environment: Environment, after: Sequence[str] = ()
+) -> NoReturn:
     raise_file_limit()
     descriptor = orders.to_descriptor()
     os.set_inheritable(descriptor, True)
-    os.execve(sys.executable, [*program, str(descriptor)], _environment(environment))  # noqa: S606 - our own program
+    words = [*program, str(descriptor), *after]
+    os.execve(sys.executable, words, _environment(environment))  # noqa: S606 - our own program
 
 
 def _environment(environment: Environment) -> dict[str, str]:

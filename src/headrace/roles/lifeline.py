@@ -19,9 +19,11 @@ _MOST_DESCRIPTORS = 4
 # From the supervisor: begin (with what an earlier mount process left, if there was one), hand over and end.
 BEGIN = "begin"
 HAND_OVER = "hand-over"
-# From the mount process: what to keep for a successor, mounted and answering, stopped for a successor, unmounted.
+# From the mount process: what to keep for a successor, mounted and answering, told to whoever started the mount,
+# stopped for a successor, unmounted.
 KEPT = "kept"
 SERVING = "serving"
+ANSWERED = "answered"
 HANDED_OVER = "handed-over"
 ENDED = "ended"
 

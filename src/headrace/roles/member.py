@@ -22,6 +22,7 @@ from headrace.control.client import ControlClient
 from headrace.control.fetching import fetch_snapshot, has_snapshot
 from headrace.control.messages import MountHeartbeat, Outlook, SnapshotNote, Traffic
 from headrace.control.outlooks import last_outlook, save_outlook, with_earlier
+from headrace.engine.cluster import continue_snapshot
 from headrace.engine.handles import Engine
 from headrace.errors import (
     BusyError,
@@ -69,7 +70,7 @@ async def _fetched(client: ControlClient, folder: Path, tell: Tell) -> Outlook:
         outlook = await client.outlook()
         if outlook.snapshot is not None and outlook.dataset.origins:
             with contextlib.suppress(MissingFileError):  # a newer one took its place meanwhile
-                await fetch_snapshot(client, outlook.snapshot, folder)
+                await fetch_snapshot(client, outlook.snapshot, folder, continue_snapshot)
                 save_outlook(folder, outlook)
                 return outlook
         elif asyncio.get_running_loop().time() > deadline_s:
@@ -170,7 +171,7 @@ class Follower:
 
     async def _move_on(self, client: ControlClient, outlook: Outlook, note: SnapshotNote) -> None:
         try:
-            await fetch_snapshot(client, note, self._folder)
+            await fetch_snapshot(client, note, self._folder, continue_snapshot)
         except (MissingFileError, CorruptDataError) as error:
             _log.warning("mount/%s: snapshot %d: %s", self._mountpoint, note.version, error)
             await asyncio.sleep(_RETRY_S)

@@ -61,6 +61,8 @@ class MountOrders(Orders):
     registry_directory: Path
     log_file: Path | None
     member: MemberOrders | None = None
+    keeper: Path | None = None
+    """The socket of the node's keeper, for the supervisor."""
 
 
 class MasterOrders(Orders):
@@ -132,16 +134,16 @@ class Answer(Model):
         return int(exit_code(self.as_error()))
 
     def send(self, descriptor: int) -> None:
-        """Writes the answer and closes the descriptor. A listener that has gone is none of our business."""
+        """Writes the answer as a line and closes the descriptor. A listener that has gone is none of our business."""
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(self.model_dump_json())
+                file.write(self.model_dump_json() + "\n")
         except BrokenPipeError:
             return
 
 
 def read_answer(descriptor: int) -> Answer | None:
-    """The answer; `None` when the process ended without one."""
+    """The answer; `None` when the process, and those that were to take its place, ended without one."""
     with os.fdopen(descriptor, "rb") as file:
-        text = file.read(_LONGEST)
+        text = file.readline(_LONGEST)
     return Answer.model_validate_json(text) if text else None

@@ -26,7 +26,7 @@ from headrace.engine.registry import Entry, Registry, own_entry
 from headrace.errors import BusyError, HeadraceError
 from headrace.exits import complaint
 from headrace.roles.endpoint import Endpoint
-from headrace.roles.lifeline import ENDED, HAND_OVER, HANDED_OVER, SERVING, Lifeline
+from headrace.roles.lifeline import ANSWERED, ENDED, HAND_OVER, HANDED_OVER, SERVING, Lifeline
 from headrace.roles.logs import LogFile, set_python_level, start_python_log
 from headrace.roles.messages import Answer, MountOrders
 from headrace.roles.supervision import ALONE, Beginning, Supervision
@@ -68,6 +68,7 @@ class MountProcess:
                 self._supervision.tell(SERVING)
                 _reply(answer_descriptor, ready)
                 answer_descriptor = None
+                self._supervision.tell(ANSWERED)
                 self._serve()
         except (
             Exception

@@ -20,6 +20,7 @@ from headrace.errors import (
     UnsupportedError,
 )
 from headrace.roles.detaching import detach_commands, device_at
+from headrace.roles.mount_table import mount_at, place_of
 from headrace.settings.engine import EngineConfig
 from headrace.settings.origins import LocalOrigin
 
@@ -46,6 +47,25 @@ def check_mountpoint(mountpoint: Path, *, nonempty: bool) -> None:
             f"the mountpoint {mountpoint} is not empty",
             hint="choose an empty folder, or add --nonempty to hide what is in it while mounted",
         )
+
+
+def check_kept_mountpoint(mountpoint: Path, registry: Registry, *, nonempty: bool) -> None:
+    """The same for a mount with a keeper: one of ours may be there already, to go on with or to clear away.
+
+    Does not touch that one, which may be silent. Makes a folder that is not there, since a node begins without any.
+    """
+    place = place_of(mountpoint)
+    there = mount_at(place)
+    if there is None:
+        mountpoint.mkdir(parents=True, exist_ok=True)
+    if there is None or not there.is_ours:
+        check_mountpoint(mountpoint, nonempty=nonempty)
+        return
+    for entry in registry.entries():
+        if entry.mountpoint == place:
+            raise BusyError.of(
+                f"process {entry.pid} serves the mount at {mountpoint}", hint=f"headrace unmount {mountpoint}"
+            )
 
 
 def check_places(mountpoint: Path, config: EngineConfig) -> None:

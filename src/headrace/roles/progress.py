@@ -6,14 +6,21 @@ import time
 from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
 
-from headrace.engine.status import JobReport
 from headrace.settings.model import Model
+
+if TYPE_CHECKING:
+    from headrace.engine.status import JobReport
 
 FORMAT = 1
 _WINDOW_S = 20.0
+# What Kubernetes keeps of a container's last word; what is longer is cut off there, and no JSON any more.
+_LAST_WORD_BYTES = 4096
+_TOLD_ERRORS = 3
+_TOLD_LETTERS = 400
 
 
 class CopyProgress(Model):
@@ -30,6 +37,7 @@ class CopyProgress(Model):
     written_bytes: int = 0
     bytes_per_second: float = 0.0
     left_s: float | None = None
+    faults: int = 0
     errors: tuple[str, ...] = ()
     message: str = ""
 
@@ -54,10 +62,16 @@ class Pace:
 class ProgressFile:
     """Tells a report to whoever looks."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
+    def __init__(self, path: Path | None, last_word: Path | None = None) -> None:
+        self._path, self._last_word = path, last_word
         self._started_at = datetime.now(UTC).replace(microsecond=0)
         self._pace = Pace()
+        self._latest = ""
+
+    @property
+    def numbers(self) -> str:
+        """What was told last, as JSON without any sentence in it; empty before."""
+        return self._latest
 
     def tell(self, report: JobReport) -> None:
         """Replaces the file with what the report says."""
@@ -75,6 +89,7 @@ class ProgressFile:
                 written_bytes=report.origin_bytes,
                 bytes_per_second=round(rate, 1),
                 left_s=None if left_s is None or ended else round(left_s, 1),
+                faults=len(report.errors),
                 errors=tuple(str(error) for error in report.errors),
                 message=report.message,
             )
@@ -86,6 +101,10 @@ class ProgressFile:
         self._write(CopyProgress(state="failed", started_at=self._started_at, ended_at=now, message=message))
 
     def _write(self, progress: CopyProgress) -> None:
+        self._latest = progress.model_copy(update={"errors": (), "message": ""}).model_dump_json()
+        if self._last_word is not None and progress.state != "running":
+            # In place: in a container it is a file that is mounted, which cannot be renamed over.
+            self._last_word.write_text(last_word(progress))
         if self._path is None:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -93,6 +112,28 @@ class ProgressFile:
         draft.write_text(progress.model_dump_json())
         draft.chmod(0o600)
         draft.replace(self._path)
+
+
+def last_word(progress: CopyProgress) -> str:
+    """The same with as few sentences as fit into what Kubernetes keeps of a container's end."""
+    short = progress.model_copy(
+        update={
+            "errors": tuple(error[:_TOLD_LETTERS] for error in progress.errors[:_TOLD_ERRORS]),
+            "message": progress.message[:_TOLD_LETTERS],
+        }
+    )
+    text = short.model_dump_json()
+    if len(text.encode()) > _LAST_WORD_BYTES:
+        text = short.model_copy(update={"errors": ()}).model_dump_json()
+    return text
+
+
+def parse_progress(text: str) -> CopyProgress | None:
+    """What stands in such a file; `None` for anything else."""
+    try:
+        return CopyProgress.model_validate_json(text)
+    except ValidationError:
+        return None
 
 
 def read_progress(path: Path) -> CopyProgress | None:

@@ -90,7 +90,7 @@ class Supervision:
             self._relay = None
 
     def tell(self, kind: str) -> None:
-        """Says how things are: SERVING, HANDED_OVER or ENDED."""
+        """Says how things are: SERVING, ANSWERED, HANDED_OVER or ENDED."""
         if self._line is not None:
             self._line.send(Message(kind))
 

@@ -3,49 +3,54 @@
 It opens nothing and serves nobody, so there is little in it that could fail: the connection to the kernel and what a
 successor needs to know lie here as descriptors, and programs that read wait in the kernel until somebody answers again.
 
-SIGTERM and SIGINT end the mount; SIGHUP and SIGUSR1 go to the mount process; SIGUSR2 replaces it, and this program, by
-what is installed now.
+With a keeper even the death of this program is survived: copies of the descriptors lie in another pod, and the next
+supervisor of the mountpoint goes on with them (see `succession`).
+
+SIGINT ends the mount, and so does SIGTERM, unless a keeper holds it: then it is left to the next supervisor. SIGHUP and
+SIGUSR1 go to the mount process; SIGUSR2 replaces it, and this program, by what is installed now.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import resource
 import selectors
 import signal
-import socket
 import sys
 import time
-from dataclasses import asdict
 from typing import Any
 
-from headrace.roles import lifeline
-from headrace.roles.child import PYTHON, Child, spare_supervisor
+from headrace.exits import ExitCode
+from headrace.roles import lifeline, renewal, supervisor_log
+from headrace.roles.child import Child, spare_supervisor
+from headrace.roles.keeper_line import KeeperLine
 from headrace.roles.keeping import Kept
 from headrace.roles.lifeline import Message
 from headrace.roles.relay import Relay
 from headrace.roles.restarts import Restarts
+from headrace.roles.succession import Step, Succession
+from headrace.roles.supervisor_signals import end_as, hear_signals
+from headrace.roles.supervisor_words import words_of
 from headrace.roles.trial import fault_of_installed
 
-_THIS_PROGRAM = (*PYTHON, "-m", "headrace.roles.supervisor")
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _FAULT = 1
 _LOOK_S = 5.0
 _DYING_S = 30.0
 _RELAY_S = 1.0
+_AS_BEFORE = "going on as the supervisor that was installed before"
 
 
 class Supervisor:
     """Looks after one mount. `run` returns the exit code when there is nothing left to look after."""
 
-    def __init__(self, mountpoint: str, orders: int) -> None:
+    def __init__(self, mountpoint: str, orders: int, keeper: KeeperLine | None = None) -> None:
         self._mountpoint = mountpoint
         self._orders = orders
+        self._succession = Succession(keeper, self._say)
         self._selector = selectors.DefaultSelector()
         self._child: Child | None = None
         self._kept: Kept | None = None
+        self._answer: int | None = None
         self._old_relays: list[Relay] = []
         self._restarts = Restarts()
         self._reason: str | None = None
@@ -57,18 +62,30 @@ class Supervisor:
     def run(self, answer: int | None = None, adopted: dict[str, Any] | None = None) -> int:
         """Starts the mount process, with the descriptor for its answer, or goes on for an earlier supervisor."""
         spare_supervisor()
-        self._listen_to_signals()
+        self._answer = answer
+        self._wakeup = hear_signals(self._selector, self._on_signal)
         if adopted is not None:
             self._adopt(adopted)
-        self._start(answer)
+        else:
+            self._inherit()
+        if self._exit_code is None:
+            self._start()
         while self._exit_code is None:
-            for key, _ in self._selector.select(self._patience_s()):
-                key.data()
+            self._wait(self._patience_s())
             self._look()
+        self._succession.end()
         return self._exit_code
 
+    def _wait(self, patience_s: float) -> bool:
+        """Takes in what happens meanwhile; false when this is the end."""
+        for key, _ in self._selector.select(patience_s):
+            key.data()
+        return self._exit_code is None
+
     def _patience_s(self) -> float:
-        return _LOOK_S if self._start_at_s is None else max(self._start_at_s - time.monotonic(), 0)
+        if self._start_at_s is not None:
+            return max(self._start_at_s - time.monotonic(), 0)
+        return self._succession.look_s or _LOOK_S
 
     def _look(self) -> None:
         """What time alone brings about."""
@@ -77,24 +94,33 @@ class Supervisor:
             self._start()
         if self._child is not None:
             self._look_after_dying(self._child)
+        if self._exit_code is None:
+            self._succession.deposit(self._kept, self._restarts.count)
+            self._follow(self._succession.next_step())
 
     # Starting
 
-    def _start(self, answer: int | None = None) -> None:
+    def _inherit(self) -> None:
+        """Goes on with what an earlier supervisor left, or finds the mountpoint free."""
+        found = self._succession.inherit(self._mountpoint, self._wait)
+        if found.wait is not None and self._exit_code is None:
+            self._exit_code = int(ExitCode.BUSY)
+        if found.kept is not None:
+            self._kept, self._served = found.kept, True
+            self._restarts.count = found.restarts
+            self._reason = "ended with its supervisor"
+
+    def _start(self) -> None:
         words = {"supervisor": os.getpid(), "restarts": self._restarts.count, "reason": self._reason}
         kept = self._kept
         descriptors = () if kept is None else (kept.connection, kept.ledger)
         begin = Message(lifeline.BEGIN, {**words, "kept": kept and kept.words}, descriptors)
-        child = Child.start(self._mountpoint, self._orders, answer, begin)
-        if answer is not None:
-            os.close(answer)
+        child = Child.start(self._mountpoint, self._orders, self._answer, begin)
         if kept is not None:
             child.relay.start(kept.connection)
         self._child = child
         self._selector.register(child.exit_watch, selectors.EVENT_READ, lambda: self._on_end(child))
         self._selector.register(child.line, selectors.EVENT_READ, lambda: self._on_message(child))
-
-    # What the mount process says
 
     def _on_message(self, child: Child) -> None:
         if child is not self._child:
@@ -111,11 +137,15 @@ class Supervisor:
             connection, ledger = message.descriptors
             self._kept = Kept(**message.words, connection=connection, ledger=ledger)
             child.relay.start(connection)
+            self._succession.deposit(self._kept, self._restarts.count)
         elif message.kind == lifeline.SERVING:
             child.serving_since_s = time.monotonic()
             if self._served:
                 self._say("INFO", f"resumed by process {child.pid}; restarts so far: {self._restarts.count}")
             self._served = True
+        elif message.kind == lifeline.ANSWERED and self._answer is not None:
+            os.close(self._answer)
+            self._answer = None
         elif message.kind == lifeline.HANDED_OVER:
             child.handed_over = True
         elif message.kind == lifeline.ENDED:
@@ -128,10 +158,12 @@ class Supervisor:
             self._understand(child, message)
         code = child.process.wait()
         self._forget(child)
-        if not self._served:
+        if not self._served and not self._is_begun(code):
             self._end_as(code)
         elif child.ended or (self._kept is not None and self._kept.is_unmounted()):
             self._exit_code = max(code, 0)
+        elif self._succession.is_leaving:
+            self._end_left()
         elif self._ending:
             self._let_go()
             self._exit_code = 0
@@ -141,6 +173,12 @@ class Supervisor:
             self._become_new()
         else:
             self._replace(child, code)
+
+    def _is_begun(self, code: int) -> bool:
+        """Whether the first mount process was killed when programs saw the mount already: they only wait, and so does
+        whoever started it. One that ends by itself has said why.
+        """
+        return code < 0 and not self._ending and self._kept is not None and not self._kept.is_unmounted()
 
     def _replace(self, child: Child, code: int) -> None:
         self._reason = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
@@ -166,11 +204,7 @@ class Supervisor:
     def _end_as(self, code: int) -> None:
         """The first mount process ended before it was ready: its starter shall see how."""
         self._let_go()
-        if code < 0:
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            if -code not in (signal.SIGKILL, signal.SIGSTOP):
-                signal.signal(-code, signal.SIG_DFL)
-            os.kill(os.getpid(), -code)
+        end_as(code)
         self._exit_code = code if code > 0 else _FAULT
 
     def _let_go(self) -> None:
@@ -187,25 +221,15 @@ class Supervisor:
 
     # What people wish
 
-    def _listen_to_signals(self) -> None:
-        reader, writer = socket.socketpair()
-        for end in (reader, writer):
-            end.setblocking(False)
-        signal.set_wakeup_fd(writer.fileno())
-        for number in _SIGNALS:
-            signal.signal(number, lambda *_: None)
-        self._selector.register(reader, selectors.EVENT_READ, lambda: self._on_signals(reader))
-        self._wakeup = (reader, writer)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-
-    def _on_signals(self, reader: socket.socket) -> None:
-        for number in reader.recv(64):
-            if number in (signal.SIGTERM, signal.SIGINT):
+    def _on_signal(self, number: int) -> None:
+        if number in (signal.SIGTERM, signal.SIGINT):
+            may_leave = number == signal.SIGTERM and self._kept is not None
+            if not (may_leave and self._succession.begin_to_leave()):
                 self._end()
-            elif number == signal.SIGUSR2:
-                self._hand_over()
-            elif self._child is not None and self._child.serving_since_s is not None:
-                self._child.process.send_signal(number)
+        elif number == signal.SIGUSR2:
+            self._hand_over()
+        elif self._child is not None and self._child.serving_since_s is not None:
+            self._child.process.send_signal(number)
 
     def _end(self) -> None:
         self._ending = True
@@ -214,6 +238,26 @@ class Supervisor:
         else:
             self._let_go()
             self._exit_code = 0
+
+    def _follow(self, step: Step) -> None:
+        child = self._child
+        if step is Step.END:
+            self._end()
+        elif step is not Step.NOTHING and child is None:
+            self._exit_code = 0
+        elif step is Step.STOP and child is not None and child.serving_since_s is not None:
+            child.line.send(Message(lifeline.HAND_OVER))
+        elif step in (Step.STOP, Step.KILL) and child is not None:
+            child.process.kill()  # one that does not serve yet would unmount when it is told to end
+
+    def _end_left(self) -> None:
+        if all(relay.has_ended(_RELAY_S) for relay in self._old_relays) and self._succession.leave():
+            self._exit_code = 0
+            return
+        # A thread of this program waits in the kernel for an answer of the mount process: without one, neither ends.
+        # Or the keeper has gone meanwhile: ending now would leave a dead mount behind.
+        self._succession.stay_for_now()
+        self._start()
 
     def _hand_over(self) -> None:
         child = self._child
@@ -224,8 +268,6 @@ class Supervisor:
             return
         child.line.send(Message(lifeline.HAND_OVER))
 
-    # From one installed version to the next
-
     def _become_new(self) -> None:
         """Goes on as the program that is installed now, with the same process number and children."""
         if self._kept is None:
@@ -233,64 +275,35 @@ class Supervisor:
         # No other program can begin while a thread of this one hangs in the kernel, where it waits for an answer of the
         # mount process that is to be started.
         if not all(relay.has_ended(_RELAY_S) for relay in self._old_relays):
-            self._say(
-                "WARNING",
-                "going on as the supervisor that was installed before: an invalidation is under way",
-            )
+            self._say("WARNING", f"{_AS_BEFORE}: an invalidation is under way")
             self._start()
             return
-        state = {"kept": asdict(self._kept), "restarts": asdict(self._restarts), "reason": self._reason}
-        memory = os.memfd_create("headrace-supervisor")
-        os.write(memory, json.dumps(state).encode())
-        for descriptor in (memory, self._orders, self._kept.connection, self._kept.ledger):
-            os.set_inheritable(descriptor, True)
-        # A signal that comes between two programs waits for the second one.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        words = [*_THIS_PROGRAM, self._mountpoint, str(self._orders), "adopt", str(memory)]
-        try:
-            os.execv(sys.executable, words)  # noqa: S606 - our own program
-        except OSError as error:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            self._say("ERROR", f"going on as the supervisor that was installed before: {error}")
-            os.close(memory)
-            self._start()
+        error = renewal.become(
+            self._mountpoint,
+            self._orders,
+            renewal.state_of(self._kept, self._restarts, self._reason),
+            (self._kept.connection, self._kept.ledger),
+            self._succession.words,
+        )
+        self._say("ERROR", f"{_AS_BEFORE}: {error}")
+        self._start()
 
     def _adopt(self, state: dict[str, Any]) -> None:
-        self._kept = Kept(**state["kept"])
-        for descriptor in (self._orders, self._kept.connection, self._kept.ledger):
-            os.set_inheritable(descriptor, False)
-        self._restarts = Restarts(**state["restarts"])
-        self._reason = state["reason"]
+        self._kept, self._restarts, self._reason = renewal.adopted(state, self._orders)
         self._served = True
 
     def _say(self, level: str, text: str) -> None:
-        """One line in the log of the mount process, which may have begun a new file: so it is opened each time."""
-        name = self._kept.name if self._kept else self._mountpoint
-        now = time.time()
-        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now)) + f",{int(now % 1 * 1000):03d}"
-        line = f"{stamp} {level} headrace.supervisor: mount/{name}: {text}\n".encode()
-        log_file = self._kept.log_file if self._kept else None
-        with contextlib.suppress(OSError):
-            if log_file is None:
-                os.write(2, line)
-                return
-            descriptor = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            os.write(descriptor, line)
-            os.close(descriptor)
+        kept = self._kept
+        supervisor_log.say(
+            kept.log_file if kept else None, kept.name if kept else self._mountpoint, level, text
+        )
 
 
 def main(arguments: list[str]) -> int:
-    """`MOUNTPOINT ORDERS [ANSWER | adopt STATE]` (descriptors): for `headrace mount`, not for people."""
-    supervisor = Supervisor(arguments[0], int(arguments[1]))
-    os.set_inheritable(int(arguments[1]), False)
-    if arguments[2:3] == ["adopt"]:
-        with os.fdopen(int(arguments[3]), "rb") as file:
-            file.seek(0)
-            return supervisor.run(adopted=json.load(file))
-    if not arguments[2:]:
-        return supervisor.run()
-    os.set_inheritable(int(arguments[2]), False)
-    return supervisor.run(int(arguments[2]))
+    """The program: for `headrace mount`, not for people. Its words are those of `supervisor_words`."""
+    words = words_of(arguments)
+    supervisor = Supervisor(words.mountpoint, words.orders, words.keeper)
+    return supervisor.run(words.answer, words.adopted)
 
 
 if __name__ == "__main__":

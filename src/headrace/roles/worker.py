@@ -12,6 +12,7 @@ import logging
 import random
 import signal
 import sys
+import time
 from typing import Any
 
 from headrace.control.client import ControlClient
@@ -39,6 +40,7 @@ from headrace.roles.logs import start_python_log
 from headrace.roles.messages import WorkerOrders
 from headrace.roles.places import advertised_address, listening_address
 from headrace.roles.reachability import Reachability
+from headrace.roles.silence import Silence
 from headrace.settings.cluster import ClusterConfig, WorkerConfig
 from headrace.settings.engine import EngineConfig
 
@@ -56,12 +58,14 @@ class WorkerProcess:
         self._name = orders.id
         self._state = orders.config.state_directory.parent
         self._ended = asyncio.Event()
+        self._told_to_end = asyncio.Event()
         self._reachability = Reachability(_log, f"worker/{self._name}", orders.master)
         self._outlook: Outlook | None = None
         self._pins_version = 0
         self._drain: Drain | None = None
         self._drained = False
         self._superseded = False
+        self._silence = Silence()
 
     async def run(self) -> int:
         """Serves until it is told to end, or has handed over what it had."""
@@ -93,6 +97,8 @@ class WorkerProcess:
                 f"a younger process is worker '{self._name}' now", hint="give each worker an id of its own"
             )
         _log.info("worker/%s: ended%s", self._name, ", drained" if self._drained else "")
+        if self._drained and self._orders.settings.lingers_drained:
+            await self._told_to_end.wait()
         return 0
 
     async def _first_outlook(self, client: ControlClient) -> Outlook | None:
@@ -159,6 +165,7 @@ class WorkerProcess:
 
     async def _beat(self, state: WorkerState = WorkerState.ACTIVE) -> Heartbeat:
         report = await asyncio.to_thread(self._worker.status)
+        metrics = await asyncio.to_thread(self._worker.metrics)
         drain = self._drain
         return Heartbeat(
             id=self._name,
@@ -179,6 +186,7 @@ class WorkerProcess:
             drained_bytes=drain.done_bytes if drain else 0,
             to_drain_bytes=drain.total_bytes if drain else 0,
             version=version(),
+            origin_silent_s=self._silence.look(metrics, report.origin_bytes, time.monotonic()),
         )
 
     def _own_row(self) -> dict[str, Any]:
@@ -249,7 +257,11 @@ class WorkerProcess:
 
     def _listen_to_signals(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._ended.set)
+            asyncio.get_running_loop().add_signal_handler(number, self._end)
+
+    def _end(self) -> None:
+        self._told_to_end.set()
+        self._ended.set()
 
 
 def _level(level: LevelReport) -> Level:

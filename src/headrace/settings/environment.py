@@ -22,6 +22,9 @@ HEADRACE_VARIABLES: Mapping[str, str] = {
     "HEADRACE_NODE": "Set by `headrace run`: the node that the program runs on",
     "HEADRACE_NODE_ADDRESS": "Set by `headrace run`: the address of that node",
     "HEADRACE_DATASET_NAME": "Set by `headrace run`, with the dataset's name in the place of NAME: where its files are",
+    "HEADRACE_ENGINE_IMAGE": "Set by the chart: the image of masters, workers and mounts that the operator makes",
+    "HEADRACE_ENGINE_PULL_POLICY": "Set by the chart: when that image is pulled",
+    "HEADRACE_JOBS_BACKEND": "Where `arena` runs jobs when --backend does not say it: local or kubernetes",
     "HEADRACE_LOG": "Level of the log: error, warn, info, debug or trace",
     "HEADRACE_DEBUG": "1: show the traceback of an error",
 }
@@ -73,6 +76,14 @@ class Environment:
         """The user's home folder."""
         home = self.get("HOME")
         return Path(home) if home else Path("~").expanduser()
+
+    @property
+    def has_kubeconfig(self) -> bool:
+        """True when a cluster is known: by KUBECONFIG, by the usual file, or since this runs in a pod."""
+        named = self.get("KUBECONFIG")
+        files = [Path(part) for part in (named or "").split(os.pathsep) if part]
+        usual = files or [self.home / ".kube" / "config"]
+        return any(file.is_file() for file in usual) or self.get("KUBERNETES_SERVICE_HOST") is not None
 
     @property
     def config_files(self) -> tuple[Path, ...]:

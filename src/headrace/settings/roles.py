@@ -116,6 +116,9 @@ class WorkerSettings(RoleSettings):
         default=(),
         description="Cache levels, `PATH:QUOTA[:MEM|SSD|HDD]`, fastest first; `:HIGH-LOW` may follow",
     )
+    fit_cache: bool = Field(
+        default=False, description="Take less where a disk is smaller than the quotas, instead of refusing"
+    )
     high: float = Field(default=0.98, description="Share of the quota at which eviction starts")
     low: float = Field(default=0.95, description="Share of the quota at which eviction stops")
     eviction: EvictionPolicy = Field(
@@ -133,6 +136,10 @@ class WorkerSettings(RoleSettings):
     timeout_s: float = Field(default=20.0, gt=0, description="Longest silence of an origin, in seconds")
     retries: int = Field(default=5, ge=0, description="Tries after the first of what is temporary")
     threads: int = Field(default=2, ge=1, description="Threads that move data")
+    lingers_drained: bool = Field(
+        default=False,
+        description="Wait to be ended after a drain, for whoever would start the process again",
+    )
 
 
 class MemberSettings(RoleSettings):
@@ -163,6 +170,10 @@ class MemberSettings(RoleSettings):
         default=None, description="`HOST:PORT` where /metrics and /healthz answer"
     )
     log_file: Path | None = Field(default=None, description="Log of a mount in the background")
+    keeper: Path | None = Field(
+        default=None,
+        description="Socket of the node's keeper (`headrace csi`): the mount outlives the end of all its processes",
+    )
 
 
 class LoadSettings(RoleSettings):
@@ -213,6 +224,14 @@ class CopySettings(RoleSettings):
     )
     progress_file: Path | None = Field(
         default=None, description="File that says how far it is, replaced every second"
+    )
+    progress_address: str | None = Field(
+        default=None,
+        description="HOST:PORT where `/v1/progress` says how far it is, to anybody: numbers alone, no names of files",
+    )
+    last_word_file: Path | None = Field(
+        default=None,
+        description="File that gets the last state, written in place: the termination message of a container",
     )
     tls: TlsSettings | None = Field(default=None, description="TLS towards the workers: `authority`")
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from headrace.netns.namespaces import can_make_namespaces
-from headrace.testing.network import NamespaceLink
+from headrace.testing.network import NamespaceLink, StorageLink
 from headrace.testing.processes import ServerProcess
 
 SCRIPT = Path(__file__).with_name("ganesha.sh")
@@ -58,11 +58,16 @@ def lacking() -> str:
 class NfsServer:
     """A running server; leaving the `with` block ends it. What lies in `export` is served, at once, read-only."""
 
-    def __init__(self, export: Path, *, state: Path, squash: str = "no_root_squash") -> None:
-        """Starts and waits until it answers. `state` (a folder outside `export`) takes configuration and logs."""
+    def __init__(
+        self, export: Path, *, state: Path, squash: str = "no_root_squash", link: StorageLink | None = None
+    ) -> None:
+        """Starts and waits until it answers. `state` (a folder outside `export`) takes configuration and logs.
+
+        A `link` is closed with the server; without one it is a namespace of its own behind this machine.
+        """
         self.export = export.resolve()
         self._state = state
-        self._link = NamespaceLink(None)
+        self._link = link or NamespaceLink(None)
         self.address = self._link.server_address
         for folder in (export, state):
             folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +94,7 @@ class NfsServer:
             prefix=self._link.command_prefix,
             environment={"PATH": _path()},
         )
-        self.process.wait_until(self._answers)
+        self.process.wait_until(self._answers, timeout_s=60)
 
     def kill(self) -> None:
         """Ends it at once, as a crash would."""

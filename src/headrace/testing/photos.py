@@ -69,21 +69,21 @@ def make_photos(wanted: PhotoSet, cache: Path, *, report: Callable[[int, int], N
         return folder
     unfinished = cache / f"{wanted.folder_name()}.{os.getpid()}.unfinished"
     try:
-        _make_all(wanted, unfinished, _source_photos(cache), report or (lambda _done, _total: None))
+        # Once here, or every process of the pool would fetch the package.
+        _source_photos(cache)
+        _make_all(wanted, unfinished, cache, report or (lambda _done, _total: None))
         unfinished.rename(folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return folder
 
 
-def _make_all(
-    wanted: PhotoSet, folder: Path, sources: list[Path], report: Callable[[int, int], None]
-) -> None:
+def _make_all(wanted: PhotoSet, folder: Path, cache: Path, report: Callable[[int, int], None]) -> None:
     for index in range(wanted.files):
         (folder / wanted.relative_path(index)).parent.mkdir(parents=True, exist_ok=True)
     # Spawned: the caller may have threads, and a forked child must not inherit their locks.
     context = multiprocessing.get_context("spawn")
-    with context.Pool(len(os.sched_getaffinity(0)), _Maker.start, (wanted, folder, sources)) as pool:
+    with context.Pool(len(os.sched_getaffinity(0)), _Maker.start, (wanted, folder, cache)) as pool:
         for done, _ in enumerate(
             pool.imap_unordered(_Maker.make, range(wanted.files), chunksize=64), start=1
         ):
@@ -97,20 +97,54 @@ def _source_photos(cache: Path) -> list[Path]:
     return sorted((root / PHOTO_FOLDER).glob("*.jpg"))
 
 
+class PhotoCutter:
+    """The decoded photographs, from which it cuts the files of a set; one of them takes a second to make."""
+
+    def __init__(self, wanted: PhotoSet, cache: Path) -> None:
+        self._wanted = wanted
+        self._photos = [_decode(path) for path in _source_photos(cache)]
+        self._bytes_per_px = [_measure(photo) for photo in self._photos]
+
+    @property
+    def photographs(self) -> int:
+        """How many there are."""
+        return len(self._photos)
+
+    def cut(self, index: int, *, turn: int = 0) -> tuple[int, bytes]:
+        """(number of the photograph, JPEG) of file `index`, the same each time.
+
+        `turn` (0 to 2) says by how many places red, green and blue change roles: more kinds of pictures than photos.
+        """
+        choice = random.Random(f"{self._wanted.seed}/{index}")  # noqa: S311 - reproducible, not secret
+        which, area_px = self._choose_photo(choice)
+        return which, _crop(self._photos[which], area_px, choice, turn)
+
+    def _choose_photo(self, choice: random.Random) -> tuple[int, float]:
+        """A photo that is large enough for a file of a drawn size, and the pixels to cut from it."""
+        # The mean of a log-normal distribution is exp(mu + sigma²/2).
+        mu = math.log(self._wanted.mean_bytes * CALIBRATION) - SIZE_SPREAD**2 / 2
+        size_bytes = min(max(choice.lognormvariate(mu, SIZE_SPREAD), SMALLEST_BYTES), LARGEST_BYTES)
+        areas = [size_bytes / rate for rate in self._bytes_per_px]
+        fitting = [
+            n for n, photo in enumerate(self._photos) if areas[n] < photo.width * photo.height * LARGEST_SHARE
+        ]
+        which = choice.choice(fitting or [max(range(len(areas)), key=self._bytes_per_px.__getitem__)])
+        return which, areas[which]
+
+
 class _Maker:
-    """What one process of the pool keeps: the decoded photos and their bytes per pixel at QUALITY."""
+    """What one process of the pool keeps."""
 
     current: _Maker
 
-    def __init__(self, wanted: PhotoSet, folder: Path, sources: list[Path]) -> None:
+    def __init__(self, wanted: PhotoSet, folder: Path, cache: Path) -> None:
         self.wanted = wanted
         self.folder = folder
-        self.photos = [_decode(path) for path in sources]
-        self.bytes_per_px = [_measure(photo) for photo in self.photos]
+        self.cutter = PhotoCutter(wanted, cache)
 
     @classmethod
-    def start(cls, wanted: PhotoSet, folder: Path, sources: list[Path]) -> None:
-        cls.current = cls(wanted, folder, sources)
+    def start(cls, wanted: PhotoSet, folder: Path, cache: Path) -> None:
+        cls.current = cls(wanted, folder, cache)
 
     @classmethod
     def make(cls, index: int) -> int:
@@ -118,25 +152,11 @@ class _Maker:
 
     def make_one(self, index: int) -> int:
         """Writes file `index`; its size."""
-        choice = random.Random(f"{self.wanted.seed}/{index}")  # noqa: S311 - reproducible, not secret
-        which, area_px = self._choose_photo(choice)
-        content = _crop(self.photos[which], area_px, choice)
+        _, content = self.cutter.cut(index)
         path = self.folder / self.wanted.relative_path(index)
         path.write_bytes(content)
         set_etag(path, hashlib.md5(content, usedforsecurity=False).hexdigest())
         return len(content)
-
-    def _choose_photo(self, choice: random.Random) -> tuple[int, float]:
-        """A photo that is large enough for a file of a drawn size, and the pixels to cut from it."""
-        # The mean of a log-normal distribution is exp(mu + sigma²/2).
-        mu = math.log(self.wanted.mean_bytes * CALIBRATION) - SIZE_SPREAD**2 / 2
-        size_bytes = min(max(choice.lognormvariate(mu, SIZE_SPREAD), SMALLEST_BYTES), LARGEST_BYTES)
-        areas = [size_bytes / rate for rate in self.bytes_per_px]
-        fitting = [
-            n for n, photo in enumerate(self.photos) if areas[n] < photo.width * photo.height * LARGEST_SHARE
-        ]
-        which = choice.choice(fitting or [max(range(len(areas)), key=self.bytes_per_px.__getitem__)])
-        return which, areas[which]
 
 
 def _decode(path: Path) -> Image.Image:
@@ -152,7 +172,7 @@ def _measure(photo: Image.Image) -> float:
     return sum(map(len, crops)) / len(crops) / 160_000
 
 
-def _crop(photo: Image.Image, area_px: float, choice: random.Random) -> bytes:
+def _crop(photo: Image.Image, area_px: float, choice: random.Random, turn: int = 0) -> bytes:
     aspect = choice.choice((4 / 3, 3 / 4, 1.0, 3 / 2))
     width = _side(math.sqrt(area_px * aspect), photo.width)
     height = _side(area_px / width, photo.height)
@@ -162,6 +182,9 @@ def _crop(photo: Image.Image, area_px: float, choice: random.Random) -> bytes:
         crop = ImageOps.mirror(crop)
     gain = choice.uniform(0.8, 1.2)
     crop = crop.point([min(round(value * gain), 255) for value in range(256)] * 3)
+    if turn:
+        bands = crop.split()
+        crop = Image.merge("RGB", bands[turn:] + bands[:turn])
     out = io.BytesIO()
     crop.save(out, "JPEG", quality=QUALITY)
     return out.getvalue()

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import io
 import json
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,6 +51,10 @@ def run(folder: Path, test: Callable[[Running, ControlClient], Awaitable[None]],
             await test(master, client)
 
     asyncio.run(go())
+
+
+# For tests whose workers say something once: nobody is taken for dead meanwhile, however slow the machine is.
+PATIENT = {"dead_after_s": 30.0}
 
 
 async def until(is_so: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> None:
@@ -103,10 +108,12 @@ def test_a_long_poll_ends_with_the_change(tmp_path: Path) -> None:
 
 def test_a_silent_worker_leaves_the_view(tmp_path: Path) -> None:
     async def test(master: Running, client: ControlClient) -> None:
-        await client.heartbeat(heartbeat("w1"))
-        await client.heartbeat(heartbeat("w2"))
-        await client.heartbeat(heartbeat("w3"))
-        await until(lambda: len(master.cluster.view.members) == 3)
+        async def all_three() -> bool:
+            for name in ("w1", "w2", "w3"):
+                await client.heartbeat(heartbeat(name))
+            return len(master.cluster.view.members) == 3
+
+        await until(all_three)
 
         async def only_two() -> bool:
             await client.heartbeat(heartbeat("w1"))
@@ -147,7 +154,7 @@ def test_drain_order_and_end(tmp_path: Path) -> None:
         await until(lambda: [member.id for member in master.cluster.view.members] == ["w2"])
         assert (await client.heartbeat(heartbeat("w1"))).order is HeartbeatOrder.STOP
 
-    run(tmp_path, test)
+    run(tmp_path, test, **PATIENT)
 
 
 def test_a_snapshot_is_downloaded_and_gone_on_with(tmp_path: Path) -> None:
@@ -279,7 +286,7 @@ def test_what_was_ordered_survives_the_master(tmp_path: Path, module: SimpleName
         assert module.Lister.opened[1].loads[0][0] == [b"a"]
         assert len((await client.pins()).ids) == 1
 
-    run(tmp_path, first)
+    run(tmp_path, first, **PATIENT)
     epoch = json.loads((tmp_path / "state.json").read_text().splitlines()[1])["membership"]
     assert '"epoch"' in epoch
     run(tmp_path, second)
@@ -491,20 +498,49 @@ def test_status_and_metrics_tell_of_everybody(tmp_path: Path) -> None:
         assert status["workers"][0]["levels"] == [level]
         assert status["mounts"][0]["mountpoint"] == "/mnt/<b>"
         text = (await asyncio.to_thread(masters.fetch, master.url + "/metrics")).decode()
-        assert 'headrace_master_workers{state="active"} 1\n' in text
-        assert "headrace_master_cached_bytes 300\n" in text
+        assert 'headrace_master_workers{state="active"} 1.0\n' in text
+        assert "headrace_master_cached_bytes 300.0\n" in text
         assert text.endswith("# EOF\n")
-        refused = 'headrace_master_refused_requests_total{reason="forged"} 0\n'
+        refused = 'headrace_master_refused_requests_total{reason="forged"} 0.0\n'
         assert refused in text
 
+    run(tmp_path, test, **PATIENT)
+
+
+def test_a_load_without_a_list_of_files_is_refused_for_now_and_says_why(tmp_path: Path) -> None:
+    async def test(master: Running, client: ControlClient) -> None:
+        await until(lambda: master.cluster.shelf.has_tried)
+        with pytest.raises(BusyError, match="no snapshot yet: the bucket does not answer"):
+            await client.start_load(LoadOrder())
+        assert master.cluster.loads.reports() == []
+        (tmp_path / "unreachable").unlink()
+        await client.refresh()
+        assert (await client.start_load(LoadOrder())).state is LoadState.WAITING
+
+    (tmp_path / "unreachable").touch()
     run(tmp_path, test)
 
 
-def test_a_load_report_without_its_engine_says_why(tmp_path: Path) -> None:
-    async def test(master: Running, client: ControlClient) -> None:
-        report: LoadReport = await client.start_load(LoadOrder())
-        await until(lambda: master.cluster.loads.get(report.id).state is LoadState.FAILED)
-        assert "no snapshot yet" in (await client.load(report.id)).message
+def test_a_load_that_comes_before_the_first_list_begins_with_it(
+    tmp_path: Path, module: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the load of a DataLoad whose master was started anew and lists a large bucket."""
+    listing = threading.Event()
+    refresh = module.Lister.refresh
 
-    (tmp_path / "unreachable").touch()
+    def slowly(lister: object) -> object:
+        assert listing.wait(20)
+        return refresh(lister)
+
+    monkeypatch.setattr(module.Lister, "refresh", slowly)
+
+    async def test(master: Running, client: ControlClient) -> None:
+        report: LoadReport = await client.start_load(LoadOrder(paths=encode_paths([b"a"])))
+        assert report.state is LoadState.WAITING
+        listing.set()
+        await until(lambda: module.Lister.opened[0].loads != [])
+        await until(lambda: master.cluster.loads.get(report.id).state is not LoadState.WAITING)
+        assert module.Lister.opened[0].loads[0][0] == [b"a"]
+        assert len(module.Lister.opened[0].loads) == 1
+
     run(tmp_path, test)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.caches import cache_levels, default_cache, parse_cache, prepare_folder
+from headrace.engine.caches import cache_levels, default_cache, fitted, parse_cache, prepare_folder
 from headrace.errors import ConfigError, RefusedError
 from headrace.settings.engine import FolderConfig, Medium
 from headrace.settings.sizes import Quota
@@ -108,3 +108,18 @@ def test_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(RefusedError, match="cannot write to cache folder"):
         prepare_folder(FolderConfig(path=tmp_path, quota_bytes=1))
+
+
+def test_quotas_larger_than_their_disk_are_cut_to_what_fits_all_together(tmp_path: Path) -> None:
+    disk = os.statvfs(tmp_path)
+    size = disk.f_blocks * disk.f_frsize
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+    small = cache_levels([f"{tmp_path}/a:1Mi:SSD"], high=0.9, low=0.8)
+    assert fitted(small) == small
+    words = [f"{tmp_path}/a:{size}:SSD", f"{tmp_path}/b:{size}:SSD", f"{tmp_path}/c:1Mi:HDD"]
+    levels = fitted(cache_levels(words, high=0.9, low=0.8))
+    quotas = [folder.quota_bytes for level in levels for folder in level.folders]
+    assert size * 0.9 < sum(quotas) <= size * 0.95
+    assert quotas[0] == quotas[1] > quotas[2] > 0
+    assert levels[0].high == 0.9

@@ -93,6 +93,34 @@ def test_it_ends_its_programs_when_it_is_told_to_end(tmp_path: Path) -> None:
     assert (state.state, state.exit_code) == ("ended", 143)
 
 
+_TOLD_AFTER_FORK = """
+import os, signal, sys
+from headrace.local import attendant
+fork = os.fork
+def told():
+    pid = fork()
+    if pid:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return pid
+os.fork = told
+sys.exit(attendant.main())
+"""
+
+
+def test_a_program_that_has_just_begun_ends_with_its_errand_too(tmp_path: Path) -> None:
+    program = shell("exec sleep 4326", restarts=3)
+    (tmp_path / "errand.json").write_bytes(Errand(run="once", stages=((program,),)).to_json())
+    command = [sys.executable, "-P", "-c", _TOLD_AFTER_FORK, str(tmp_path)]
+    with subprocess.Popen(command) as process:
+        try:
+            assert process.wait(20) == 143
+        finally:
+            process.kill()
+    state = read_state(tmp_path / "state.json")
+    assert state is not None
+    assert (state.state, state.exit_code) == ("ended", 143)
+
+
 def test_an_errand_shows_no_variable() -> None:
     program = shell("true", environment={"TOKEN": "hidden"})
     assert "hidden" not in repr(Errand(run="once", stages=((program,),)))

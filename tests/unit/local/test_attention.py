@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from headrace.local.attention import Attention, pause_after
+from headrace.attention import families, pause_after, samples_of
+from headrace.local.attention import Attention
 from headrace.local.reconciler import NextLook
 from headrace.local.records import Reference
 
@@ -105,3 +106,26 @@ def test_a_look_that_fails_is_tried_again_and_hinders_nobody() -> None:
 def test_pauses_grow_and_end() -> None:
     assert [pause_after(number) for number in (1, 2, 3)] == [0.5, 1.0, 2.0]
     assert pause_after(1000) == 60.0
+
+
+def test_looks_are_counted_by_how_they_ended() -> None:
+    async def run() -> None:
+        scripted = Scripted(NextLook(), NextLook(is_complete=False), RuntimeError("no"))
+        attention = Attention(scripted)
+        assert samples_of("x", attention) == samples_of("x", None)
+        for name in ("a", "b", "c"):
+            attention.look_at([("default", name)])
+            await scripted.looked.get()
+        scripted.gate.clear()
+        attention.look_at([("default", "d"), ("default", "e")])
+        await asyncio.sleep(0.01)
+        samples = samples_of("x", attention)
+        counts = {labels["result"]: count for labels, count in samples["x_looks"]}
+        assert counts == {"done": 1, "incomplete": 1, "failed": 1}
+        assert samples["x_look_seconds"] > 0
+        assert samples["x_under_way"] == 2
+        assert samples["x_failing"] == 1
+        await attention.close()
+        assert samples.keys() == {family.name for family in families("x", "dataset")}
+
+    asyncio.run(run())

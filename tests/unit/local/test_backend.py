@@ -381,7 +381,7 @@ def test_a_supervisor_that_hangs_is_ended_by_down(places: Places, monkeypatch) -
 
     backends.bring_up(places)
     os.kill(LocalClient(places).hello().pid, signal.SIGSTOP)
-    launch.stop(places, wait_s=1)
+    launch.stop(places, wait_s=10)
     assert not is_owned(places)
 
 

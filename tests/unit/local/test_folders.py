@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
+
 import pytest
 
 from headrace.errors import ConfigError
@@ -58,6 +62,37 @@ def test_a_tree_goes_but_for_what_is_kept(tmp_path) -> None:
     assert (outside / "theirs").is_dir()
 
 
+def test_a_tree_goes_although_somebody_who_ends_still_writes_into_it(tmp_path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "shard").mkdir(parents=True)
+    late = threading.Event()
+
+    def write() -> None:
+        while not late.is_set():
+            with contextlib.suppress(FileNotFoundError):
+                (tree / "shard" / str(time.monotonic_ns())).touch()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        threading.Timer(0.3, late.set).start()
+        remove_tree(tree)
+    finally:
+        late.set()
+        writer.join()
+    assert not tree.exists()
+
+
+def test_a_folder_that_cannot_be_removed_stays_written_down(database, tmp_path, monkeypatch) -> None:
+    folders = Folders(database)
+    cache = folders.make(tmp_path / "cache" / "node-1")
+    monkeypatch.setattr("headrace.local.folders.remove_tree", lambda _path: None)
+    folders.drop(cache)
+    monkeypatch.undo()
+    folders.remove(keep=False)
+    assert not (tmp_path / "cache").exists()
+
+
 def test_one_folder_goes_alone_with_what_is_empty_above_it(database, tmp_path) -> None:
     folders = Folders(database)
     first, second = (folders.make(tmp_path / "disk" / "cache" / f"node-{number}") for number in (1, 2))
@@ -73,3 +108,31 @@ def test_a_folder_that_is_not_ours_is_not_dropped(database, tmp_path) -> None:
     (tmp_path / "photos").mkdir()
     Folders(database).drop(tmp_path / "photos")
     assert (tmp_path / "photos").exists()
+
+
+def test_a_file_to_mount_at_is_made_for_now_and_goes_with_its_folders(database, tmp_path) -> None:
+    folders = Folders(database)
+    path = tmp_path / "made" / "a.conf"
+    folders.stand_file(path)
+    folders.stand_file(path)
+    assert path.read_bytes() == b""
+    assert folders.caches() == []
+    folders.unstand(path, [path])
+    assert path.exists()
+    folders.unstand(path, [])
+    assert not path.parent.exists()
+
+
+def test_a_file_that_is_there_or_was_written_to_stays(database, tmp_path) -> None:
+    folders = Folders(database)
+    there, made = tmp_path / "there", tmp_path / "made"
+    there.write_text("content")
+    for path in (there, made):
+        folders.stand_file(path)
+    made.write_text("content")
+    for path in (there, made):
+        folders.unstand(path, [])
+    folders.remove(keep=False)
+    assert (there.read_text(), made.read_text()) == ("content", "content")
+    with pytest.raises(ConfigError, match="is no file"):
+        folders.stand_file(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.control.messages import SnapshotNote
 from headrace.errors import CorruptDataError, HeadraceError, MissingFileError, UnsupportedError
-from headrace.local.reconcile.backups import BackupNote, folder_of, restore
+from headrace.operations.backups import BackupNote, folder_of, restore
 
 TITLE = "default/shop"
 CONTENT = b"a snapshot"

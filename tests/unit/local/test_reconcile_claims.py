@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.api.core import PersistentVolume
-from headrace.local.reconcile.claims import address_of
+from headrace.plan.claims import address_of
 
 
 @pytest.mark.parametrize(

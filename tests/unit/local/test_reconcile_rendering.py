@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +19,11 @@ from headrace.local.nodes import VirtualNode
 from headrace.local.places import Places
 from headrace.local.reconcile.places import Addresses, DatasetPlaces
 from headrace.local.reconcile.relations import Relations
-from headrace.local.reconcile.rendering import Means, cache_folders_of, fitted, render
+from headrace.local.reconcile.rendering import Means, cache_folders_of, render
 from headrace.local.reconcile.scene import scene_of
 from headrace.local.roles import RoleOrder
 from headrace.local.store import Store
-from headrace.plan.roles import CacheFolder, Role
+from headrace.plan.roles import Role
 from headrace.settings.environment import Environment
 from headrace.settings.reading import role_settings
 from headrace.settings.roles import MasterSettings, MemberSettings, WorkerSettings
@@ -141,22 +140,6 @@ def test_a_cache_folder_that_holds_something_else_is_refused(
     with pytest.raises(ConfigError, match="is not empty"):
         render(planned["worker-0"], node, means)
     assert (folder / "thesis.tex").exists()
-
-
-def test_quotas_larger_than_their_disk_are_cut_to_what_the_engine_takes(tmp_path: Path) -> None:
-    disk = os.statvfs(tmp_path)
-    size = disk.f_blocks * disk.f_frsize
-    folders = [tmp_path / name for name in ("a", "b", "c")]
-    for folder in folders:
-        folder.mkdir()
-    large = CacheFolder("/x", size, "SSD", 0.9, 0.8)
-    small = CacheFolder("/x", 1 << 20, "SSD", 0.9, 0.8)
-    assert fitted({folders[0]: small}) == {folders[0]: small}
-    cut = fitted({folders[0]: large, folders[1]: large, folders[2]: small})
-    quotas = [cut[folder].quota_bytes for folder in folders]
-    assert size * 0.9 < sum(quotas) <= size * 0.95
-    assert quotas[0] == quotas[1] > quotas[2] > 0
-    assert cut[folders[0]].high == 0.9
 
 
 def test_another_user_is_refused_in_words(means: Means, node: VirtualNode, seed: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.netns import gateway
 from headrace.netns.addresses import free_subnet
 from headrace.netns.gateway import (
     TABLE_PREFIX,
@@ -218,3 +219,14 @@ def test_a_resolver_that_no_node_can_ask_is_seen(resolver: str, behind: str, fou
 )
 def test_ports_of_loopback_are_found_in_addresses(word: str, ports: set[int]) -> None:
     assert loopback_ports([word]) == ports
+
+
+def test_a_way_that_closes_while_another_opens_leaves_it_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = [False, True]
+    forwarding = tmp_path / "ip_forward"
+    monkeypatch.setattr(gateway, "_FORWARDING", forwarding)
+    monkeypatch.setattr(gateway, "_is_guarded", lambda: looks.pop(0))
+    close_way(f"{TABLE_PREFIX}nobody", ("eth0",))
+    assert forwarding.read_text() == "1"

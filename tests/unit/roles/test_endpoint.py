@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.errors import BusyError, ConfigError
-from headrace.roles.endpoint import OPEN_METRICS, Endpoint
+from headrace.openmetrics import OPEN_METRICS
+from headrace.roles.endpoint import Endpoint
 from headrace.settings.addresses import parse_address
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.engine.status import JobReport
-from headrace.roles.progress import Pace, ProgressFile, read_progress
+from headrace.roles.progress import Pace, ProgressFile, parse_progress, read_progress
 
 
 def test_what_is_told_is_read_by_whoever_looks(tmp_path: Path) -> None:
@@ -47,3 +47,28 @@ def test_rate_is_that_of_the_last_seconds() -> None:
     assert pace.of(0, 1000, 0.0) == (0.0, None)
     assert pace.of(100, 1000, 10.0) == (10.0, 90.0)
     assert pace.of(100, 1000, 100.0) == (0.0, None)
+
+
+def test_last_word_is_written_in_place_and_at_the_end_alone(tmp_path: Path) -> None:
+    mounted = tmp_path / "termination-log"
+    mounted.touch()
+    inode = mounted.stat().st_ino
+    file = ProgressFile(None, mounted)
+    file.tell(JobReport(done_bytes=5, total_bytes=10, done_files=1, total_files=2))
+    assert mounted.read_text() == ""
+    file.tell(JobReport(state="failed", errors=("a: gone",), message="1 failed"))
+    told = parse_progress(mounted.read_text())
+    assert told is not None
+    assert (told.state, told.faults, told.errors) == ("failed", 1, ("a: gone",))
+    assert mounted.stat().st_ino == inode
+
+
+@pytest.mark.parametrize("letter", ["x", "\u00e4", "\U0001f980", "\x01"])
+def test_last_word_fits_into_what_kubernetes_keeps_and_counts_all_faults(tmp_path: Path, letter: str) -> None:
+    word = tmp_path / "termination-log"
+    long = letter * 3000
+    ProgressFile(None, word).tell(JobReport(state="failed", errors=(long,) * 100, message=long))
+    assert len(word.read_bytes()) <= 4096
+    told = parse_progress(word.read_text())
+    assert told is not None
+    assert (told.faults, told.state) == (100, "failed")

@@ -100,8 +100,10 @@ def view_of(folder: Path) -> list[str]:
 
 
 def test_a_drained_worker_ends_by_itself(tmp_path: Path, port: int, url: str) -> None:
+    # Patient: a worker that is suspect for a moment must not keep the other from leaving.
+    orders = master_orders(tmp_path / "m", port, dead_after_s=30.0)
     with (
-        role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"),
+        role_process("master", orders, tmp_path / "log"),
         role_process("worker", worker_orders(tmp_path / "w1", url, "w1"), tmp_path / "w1.log") as first,
         role_process("worker", worker_orders(tmp_path / "w2", url, "w2"), tmp_path / "w2.log"),
     ):

@@ -133,6 +133,8 @@ def test_the_storage_node_counts_the_bytes_of_objects_and_nothing_else(bed, tmp_
         assert client.get("data", "folder/file") == content
         part = client.request("GET", "/data/folder/file", headers={"Range": "bytes=1000-1999"})
         assert part.body == content[1000:2000]
+    # It is noted after the last byte was sent.
+    assert wait_for(lambda: len(log.fetches()) == 2)
     assert log.object_bytes() == 301_000
     assert [(one.first, one.size_bytes) for one in log.fetches()] == [(0, 300_000), (1000, 1000)]
     assert {one.path for one in log.fetches()} == {"/data/folder/file"}
@@ -148,18 +150,19 @@ def test_what_a_killed_process_left_behind_goes_with_the_next_bed(tmp_path) -> N
         "bed = open_bed(2, base=Path(sys.argv[1]))\n"
         "mount_small_disk(bed.nodes[0].cache_folder, 1 << 20)\n"
         # A grandchild in a session of its own: nothing ends it but the search of its namespace.
-        "bed.nodes[1].run(['sh', '-c', 'setsid sleep 300 & echo $!; wait'], name='sleeper')\n"
-        "time.sleep(0.5)\n"
+        "sleeper = bed.nodes[1].run(['sh', '-c', 'setsid sleep 300 & echo $!; wait'], name='sleeper')\n"
+        "sleeper.wait_until(lambda: sleeper.log_path.read_text().endswith('\\n'))\n"
         "print(bed.folder, flush=True)\n"
         "time.sleep(60)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         folder = Path(parent.stdout.readline().strip())
+        # Before it dies: what nobody owns any more, any other bed may clear away.
+        assert mountpoints_below(folder)
+        assert folder.name in namespaces_now()
         parent.send_signal(signal.SIGKILL)
     sleeper = (folder / "node-1" / "logs" / "sleeper.log").read_text().strip()
-    assert mountpoints_below(folder)
-    assert folder.name in namespaces_now()
     open_bed(0, base=tmp_path).close()
     assert not folder.exists()
     assert not mountpoints_below(folder)

@@ -49,7 +49,8 @@ def test_the_longest_wait_is_seen(node, tmp_path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reading = Reading(node, tmp_path, only=["pipe"])
     with os.fdopen(open_for_a_reader(tmp_path / "pipe"), "wb") as pipe:
-        time.sleep(0.5)
+        # Long enough that a reader who is late for its wait still waits.
+        time.sleep(2.0)
         pipe.write(b"late")
     assert reading.finish().longest_wait_s > 0.4
 

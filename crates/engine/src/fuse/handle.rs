@@ -10,7 +10,7 @@ use super::kept::{self, Kept};
 use super::ledger::Ledger;
 use super::mount::{self, Mounted};
 use super::negotiate::Negotiated;
-use super::notify::{Delivery, Notice, Notifier};
+use super::notify::{Delivery, Notice, Notifier, notices_of};
 use super::options::{Mode, MountOptions};
 use super::relay::Relay;
 use super::session::{Inheritance, Session, Surroundings};
@@ -126,10 +126,10 @@ impl MountHandle {
         self.mounted.unmount(force, !self.wait(Some(Duration::ZERO)))
     }
 
-    /// Makes the kernel forget what it knows of these names; it looks them up again when next used, and open files stay
-    /// as they are. Returns at once; the delivery resolves when it has happened.
+    /// Makes the kernel forget what it knows of these names, and the lists of their directories; it looks them up again
+    /// when next used, and open files stay as they are. Returns at once; the delivery resolves when it has happened.
     pub fn invalidate(&self, names: Vec<(Inode, Vec<u8>)>) -> Delivery {
-        self.notifier.send(names.into_iter().map(|(parent, name)| Notice::Name { parent, name }).collect(), None)
+        self.notifier.send(notices_of(names), None)
     }
 
     /// The same for every name at once. `Delivered::unsupported` is 1 on kernels before Linux 6.16.
@@ -142,18 +142,18 @@ impl MountHandle {
         self.notifier.send(inodes.into_iter().map(Notice::Inode).collect(), None)
     }
 
-    /// Tells the kernel what snapshot `version` has changed. Until that has happened, `announced` is what it was.
-    pub fn announce(&self, version: u64, names: Vec<(Inode, Vec<u8>)>) -> Delivery {
-        self.notifier
-            .send(names.into_iter().map(|(parent, name)| Notice::Name { parent, name }).collect(), Some(version))
+    /// Tells the kernel what a snapshot has changed, by its identity. Until that has happened, `announced` is what it was.
+    pub fn announce(&self, identity: u64, names: Vec<(Inode, Vec<u8>)>) -> Delivery {
+        self.notifier.send(notices_of(names), Some(identity))
     }
 
-    /// The same when it is not known what has changed.
-    pub fn announce_all(&self, version: u64) -> Delivery {
-        self.notifier.send(vec![Notice::AllNames], Some(version))
+    /// The same when it is not known what has changed: every name, and the lists of `directories`, which are all.
+    pub fn announce_all(&self, identity: u64, directories: impl Iterator<Item = Inode>) -> Delivery {
+        let notices = std::iter::once(Notice::AllNames).chain(directories.map(Notice::Inode));
+        self.notifier.send(notices.collect(), Some(identity))
     }
 
-    /// The snapshot that the kernel was told of last, also by a daemon before; 0: none.
+    /// The identity of the snapshot that the kernel was told of last, also by a daemon before; 0: none.
     pub fn announced(&self) -> u64 {
         self.ledger.announced().load(Ordering::Acquire)
     }

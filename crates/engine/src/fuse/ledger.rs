@@ -14,6 +14,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
+use super::abi::PAGE_BYTES;
 use crate::error::{Error, ErrorKind, Result};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"HRLEDGER");
@@ -126,7 +127,21 @@ impl Ledger {
             return None;
         }
         self.word(BUFFERS_USED_AT).fetch_max(number as u64 + 1, Ordering::Relaxed);
+        self.make_present(number);
         Some(RequestBuffer { ledger: self.clone(), number })
+    }
+
+    /// Gives every page of a buffer its memory now. A thread that is killed may take one more request on its way out; the
+    /// kernel gives it no new memory any more, and fails the request with EIO where it has none to put it in (Linux:
+    /// `fuse_dev_do_read`, `__get_user_pages`). Put into the buffer, the request waits for the successor as all others do.
+    fn make_present(&self, number: usize) {
+        let start = self.buffer(number);
+        for offset in (0..BUFFER_BYTES).step_by(PAGE_BYTES as usize) {
+            // SAFETY: within the buffer, which the caller has just taken and nobody else touches.
+            unsafe { start.add(offset).write_volatile(start.add(offset).read_volatile()) };
+        }
+        // SAFETY: whole pages of the mapping. Where there is no right to it, the pages are there as long as memory is.
+        unsafe { libc::mlock(start.cast(), BUFFER_BYTES) };
     }
 
     /// Copies of what the buffers hold: the last request of each thread of the daemon before, answered or not. To be
@@ -164,7 +179,7 @@ impl Ledger {
         self.word(LOOKUPS_AT)
     }
 
-    /// The version of the snapshot that the kernel was told of last; 0: none.
+    /// The identity of the snapshot that the kernel was told of last; 0: none.
     pub fn announced(&self) -> &AtomicU64 {
         self.word(ANNOUNCED_AT)
     }
@@ -222,6 +237,20 @@ mod tests {
         assert_eq!(second.ticket(TICKETS - 1, 3).load(Ordering::Relaxed), 7);
         assert_eq!(second.announced().load(Ordering::Relaxed), 3);
         assert_eq!(&second.last_received()[0][..3], b"abc");
+    }
+
+    #[test]
+    fn a_taken_buffer_is_in_memory_and_keeps_its_content() {
+        let ledger = Arc::new(Ledger::create().expect("made"));
+        // SAFETY: mapped bytes that nobody else uses yet.
+        unsafe { ledger.buffer(0).add(BUFFER_BYTES - 1).write(7) };
+        let mut buffer = ledger.take_buffer().expect("free");
+        let start = buffer.bytes().as_mut_ptr();
+        let mut present = [0_u8; BUFFER_BYTES / PAGE_BYTES as usize];
+        // SAFETY: as many bytes as there are pages.
+        assert_eq!(unsafe { libc::mincore(start.cast(), BUFFER_BYTES, present.as_mut_ptr()) }, 0);
+        assert!(present.iter().all(|page| page & 1 == 1), "{present:?}");
+        assert_eq!(buffer.bytes()[BUFFER_BYTES - 1], 7);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The kernel may hold such a message until a reader lets go of a page or a directory, and that reader may be waiting
 //! for an answer of ours. So no request thread ever sends one, and none is sent under a lock.
 
+use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,6 +51,14 @@ struct Batch {
     /// The snapshot that the kernel knows of once all are delivered.
     announces: Option<u64>,
     done: tokio::sync::oneshot::Sender<Delivered>,
+}
+
+/// What makes the kernel forget these names, and the lists of the directories that they are in: of a name that it never
+/// asked for it knows nothing that could be forgotten, and goes on showing a list without it.
+pub fn notices_of(names: Vec<(Inode, Vec<u8>)>) -> Vec<Notice> {
+    let directories: BTreeSet<Inode> = names.iter().map(|(parent, _)| *parent).collect();
+    let names = names.into_iter().map(|(parent, name)| Notice::Name { parent, name });
+    names.chain(directories.into_iter().map(Notice::Inode)).collect()
 }
 
 /// What came of a batch.
@@ -112,8 +121,8 @@ impl Drop for Notifier {
 fn deliver_all(way: &Way, ledger: &Ledger, batches: &Receiver<Batch>) {
     while let Ok(batch) = batches.recv() {
         let delivered = way.deliver(&batch.notices);
-        if let Some(version) = batch.announces.filter(|_| !way.device.is_retired()) {
-            ledger.announced().store(version, Ordering::Release);
+        if let Some(identity) = batch.announces.filter(|_| !way.device.is_retired()) {
+            ledger.announced().store(identity, Ordering::Release);
         }
         let _ = batch.done.send(delivered);
     }

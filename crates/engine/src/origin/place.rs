@@ -62,7 +62,7 @@ impl Place {
             }
             Cause::Certificate => unreachable(
                 format!("the certificate of {endpoint} is not trusted"),
-                "install the certificate of its authority on this machine, or correct the endpoint",
+                "install the certificate of its authority on this machine, name its file in SSL_CERT_FILE, or correct the endpoint",
             )
             .with_retry(Retry::Permanent),
             Cause::Tls => unreachable(

@@ -11,6 +11,7 @@ use futures::StreamExt;
 use http::{HeaderMap, Request, Response, StatusCode};
 use opendal::raw::Operation;
 use opendal::{Buffer, HttpBody, HttpTransport, HttpTransporter, OperationContext};
+use tokio_rustls::rustls::crypto::ring;
 
 use crate::error::{Error, Result};
 use crate::origin::fault::{Cause, Fault};
@@ -63,6 +64,9 @@ pub(super) struct Wire {
 impl Wire {
     /// A wire with its own pool of connections. `silence`: longest wait for headers, and for the next bytes of a page.
     pub fn new(endpoint: &url::Url, connections: usize, silence: Duration) -> Result<Self> {
+        // The cryptography of TLS between workers, too: a second library would double the time of a clean build. Who comes
+        // first installs it, for all of this library.
+        let _ = ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .http1_only()
             .tcp_nodelay(true)

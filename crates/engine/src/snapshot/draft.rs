@@ -80,6 +80,12 @@ impl Draft {
         self.write_header()
     }
 
+    /// Writes all of a snapshot but its inodes, which are to be written then.
+    pub(super) fn write_copy(&mut self, snapshot: &Snapshot) -> Result<()> {
+        self.header = snapshot.header().clone();
+        (&self.file).write_all(snapshot.before_inodes()).map_err(|error| self.failed("write", error))
+    }
+
     /// Replaces the inodes by these, one for each entry in index order.
     pub(super) fn write_inodes(&mut self, inodes: &[u64], next_inode: u64) -> Result<()> {
         self.header.next_inode = next_inode;

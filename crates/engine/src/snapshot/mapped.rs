@@ -79,6 +79,20 @@ impl Snapshot {
         &self.0.map[self.0.sections[id as usize].clone()]
     }
 
+    /// A number of this content alone, also where a lister that lost its snapshots counts from 1 again. Never 0.
+    pub fn identity(&self) -> u64 {
+        self.0.header.identity()
+    }
+
+    pub(super) fn header(&self) -> &Header {
+        &self.0.header
+    }
+
+    /// The file up to the inodes, which stand at its end.
+    pub(super) fn before_inodes(&self) -> &[u8] {
+        &self.0.map[..self.0.sections[SectionId::Inodes as usize].start]
+    }
+
     /// Counts up by one with each refresh; the first is 1.
     pub fn version(&self) -> u64 {
         self.0.header.snapshot_version

@@ -4,7 +4,7 @@
 //! The file format stands in `docs/format/snapshot.md`, the rules for keys in `docs/semantics.md`, "Names".
 //!
 //! `build` judges (`rules`) and collects (`collected`), `tree` sorts and settles conflicts, `draft` writes the file, `mapped` reads
-//! it, `difference` compares two of them; `layout`, `record` and `names` are the format's three parts.
+//! it, `difference` compares two of them, `line` makes one the successor of another; `layout`, `record` and `names` are the format's three parts.
 
 mod build;
 mod collected;
@@ -13,6 +13,7 @@ mod directories;
 mod draft;
 pub mod erofs;
 mod layout;
+mod line;
 mod mapped;
 mod names;
 mod record;
@@ -22,6 +23,7 @@ mod walk;
 
 pub use build::SnapshotBuilder;
 pub use difference::{Change, ChangeKind, Difference, difference_inodes};
+pub use line::continue_line;
 pub use mapped::Snapshot;
 pub use names::{NAME_MAX, Name};
 pub use rules::{Rejections, Rule};

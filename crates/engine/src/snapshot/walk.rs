@@ -43,6 +43,11 @@ impl Snapshot {
         }
     }
 
+    /// The inodes of all directories, the root's first.
+    pub fn directory_inodes(&self) -> impl Iterator<Item = u64> {
+        (0..self.nodes()).map(NodeIndex).filter(|index| self.is_directory(*index)).filter_map(|index| self.inode(index))
+    }
+
     pub(super) fn is_directory(&self, index: NodeIndex) -> bool {
         self.record(index).and_then(|record| record.kind()) == Some(NodeKind::Directory)
     }

@@ -12,11 +12,12 @@ from headrace.api.scheduling import Toleration
 from headrace.errors import HeadraceError
 from headrace.local.reconcile.masters import Masters
 from headrace.local.reconcile.relations import RUNTIMES
-from headrace.local.reconcile.seeing import cached_by_node, node_facts
+from headrace.local.reconcile.seeing import node_facts
 from headrace.local.reconciler import Dataset
 from headrace.local.store import Selection
 from headrace.local.world import World
 from headrace.plan.choosing import Candidate
+from headrace.plan.master_status import cached_by_node
 from headrace.plan.mounting import may_mount
 from headrace.plan.observed import Node
 from headrace.plan.runtimes import Wanted, wanted_of

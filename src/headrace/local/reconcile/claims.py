@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import cast
 
 from headrace.api.core import PersistentVolume, PersistentVolumeClaim
 from headrace.local.reconcile.scene import Scene
+from headrace.plan.claims import address_of
 from headrace.plan.observed import ClaimFacts, ClaimState
 
 
@@ -31,21 +31,3 @@ def _facts(claim: PersistentVolumeClaim, scene: Scene) -> ClaimFacts:
         message = f"PersistentVolume {name} is none of nfs, hostPath and local"
         return ClaimFacts(ClaimState.PENDING, message=message)
     return ClaimFacts(ClaimState.PRESENT, address)
-
-
-def address_of(volume: PersistentVolume) -> str:
-    """Where the files of a volume are, as an address of an origin; empty for a kind that cannot be read.
-
-    Of the options of an NFS mount the port counts; all others are for the kernel's client, which is not used.
-    """
-    spec = volume.spec
-    if spec.nfs is not None:
-        server = f"[{spec.nfs.server}]" if ":" in spec.nfs.server else spec.nfs.server
-        return f"nfs://{server}{_port(spec.mount_options)}/{spec.nfs.path.strip('/')}"
-    folder = spec.host_path or spec.local
-    return f"local:///{folder.path.strip('/')}" if folder is not None else ""
-
-
-def _port(options: Iterable[str]) -> str:
-    ports = [option.removeprefix("port=") for option in options if option.startswith("port=")]
-    return f":{ports[-1]}" if ports and ports[-1].isdecimal() else ""

@@ -22,6 +22,7 @@ from headrace.local.reconcile.work.loads import LoadWork
 from headrace.local.reconcile.work.processes import ProcessWork
 from headrace.local.store import Selection
 from headrace.local.world import World
+from headrace.operations.loads import Loads
 from headrace.plan.operation_scene import JobFacts, JobState
 from headrace.plan.orders import BackupJob, CopyJob, Job, LoadJob, ProcessJob
 
@@ -45,7 +46,7 @@ class Jobs:
         operations, _ = world.store.select(Selection(OPERATIONS))
         follower.tidy(operations)
         self._works: Mapping[str, Work[Any]] = {
-            "load": LoadWork(masters),
+            "load": LoadWork(Loads(masters)),
             "backup": BackupWork(masters),
             "copy": CopyWork(world, masters),
             "process": ProcessWork(world, self._notes, Candidates(world, masters), follower),

@@ -135,6 +135,10 @@ class DatasetReconciler:
         planned = await plan_operations(scene, observed, self._jobs, now)
         if not planned:
             return None
+        for each in planned:
+            if not each.plan.finalizers and not each.plan.cancel and each.plan.start is None:
+                # Once the last finalizer is off, whoever waits for its end expects nothing of it any more.
+                await self._jobs.forget(each.record.uid)
         await asyncio.to_thread(self._say_operations, scene, planned)
         for each in planned:
             await operating.take(each, scene, self._jobs)

@@ -19,12 +19,13 @@ from headrace.local.reconcile.places import Addresses, DatasetPlaces, places_of
 from headrace.local.reconcile.rendering import master_url
 from headrace.local.reconcile.scene import Scene
 from headrace.local.reconcile.secret_values import secret_facts
-from headrace.local.reconcile.seeing import data_facts, node_facts, rooms_of
+from headrace.local.reconcile.seeing import node_facts, rooms_of
 from headrace.local.reconcile.standing import Sight, Standings, Trouble, failed_start
 from headrace.local.reconcile.troubles import Troubles
 from headrace.local.reconcile.using import Users, users_of
 from headrace.local.roles import RoleRecord
 from headrace.local.uses import Use
+from headrace.plan.master_status import data_facts
 from headrace.plan.observed import Observed, RoleFacts, UseFacts
 from headrace.plan.referring import referred
 

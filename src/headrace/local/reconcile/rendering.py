@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,19 @@ from headrace.errors import MissingFileError, UnsupportedError
 from headrace.local.folders import Folders
 from headrace.local.nodes import VirtualNode
 from headrace.local.private_files import make_private_folder, write_private
-from headrace.local.reconcile.backups import restore
 from headrace.local.reconcile.claims import claim_facts
 from headrace.local.reconcile.places import Addresses, DatasetPlaces, places_of
 from headrace.local.reconcile.scene import Scene
 from headrace.local.reconcile.secret_values import secret_content
 from headrace.local.roles import RoleOrder
 from headrace.netns.loopback import loopback_ports
+from headrace.operations.backups import restore
 from headrace.plan import addresses
-from headrace.plan.roles import MASTER_ID, CacheFolder, Role, RoleKind
+from headrace.plan.roles import MASTER_ID, Role, RoleKind
 from headrace.settings.roles import MemberSettings, OriginSettings
 
 # -P keeps the current folder off the path of modules.
 _PROGRAM = (sys.executable, "-P", "-m", "headrace.cli.main")
-_LARGEST_SHARE_PERCENT = 95
 _FOREGROUND = {RoleKind.MOUNT: ("--foreground",)}
 
 
@@ -146,7 +145,7 @@ def _settings(role: Role, node: VirtualNode, means: Means) -> dict[str, Any]:
     if role.kind is not RoleKind.MASTER:
         own |= {"master": master_url(cluster, means.addresses)}
     if role.kind is RoleKind.WORKER:
-        own |= {"cache": _cache(role, node, means.folders)}
+        own |= {"cache": _cache(role, node, means.folders), "fit_cache": True}
     return role.settings.model_dump(mode="json", exclude_unset=True, exclude_none=True) | own
 
 
@@ -176,32 +175,4 @@ def _datasets(scene: Scene) -> Mapping[str, Dataset]:
 def _cache(role: Role, node: VirtualNode, folders: Folders) -> list[str]:
     """The cache words. Nodes share this machine's disks, so each has a folder of its own below the named one."""
     made = {folders.make(Path(each.folder) / node.name): each for each in role.cache}
-    return [each.word(str(folder)) for folder, each in fitted(made).items()]
-
-
-def fitted(cache: Mapping[Path, CacheFolder]) -> dict[Path, CacheFolder]:
-    """The folders with quotas that all together fit on their disks: the engine takes no others. Blocks.
-
-    By the size of a disk and not by what is free, so that a worker that is started anew keeps what it has.
-    """
-    wanted: dict[int, int] = {}
-    for folder, each in cache.items():
-        disk = folder.stat().st_dev
-        wanted[disk] = wanted.get(disk, 0) + each.quota_bytes
-    return {
-        folder: replace(
-            each, quota_bytes=_share(each.quota_bytes, wanted[folder.stat().st_dev], _size_bytes(folder))
-        )
-        for folder, each in cache.items()
-    }
-
-
-def _share(quota: int, wanted: int, size: int) -> int:
-    largest = size * _LARGEST_SHARE_PERCENT // 100
-    # A size of 0 is one without limit.
-    return quota if not size or wanted <= largest else max(quota * largest // wanted, 1)
-
-
-def _size_bytes(folder: Path) -> int:
-    disk = os.statvfs(folder)
-    return disk.f_blocks * disk.f_frsize
+    return [each.word(str(folder)) for folder, each in made.items()]

@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from headrace.api.times import format_time, parse_time
+from headrace.attention import pause_after
 from headrace.errors import HeadraceError
 from headrace.exits import known_kinds
-from headrace.local.attention import pause_after
 from headrace.local.database import Database
 from headrace.local.reconcile.standing import Trouble
 from headrace.local.roles import RoleRecord

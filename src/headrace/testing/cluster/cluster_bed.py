@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from headrace.engine.registry import Registry
+from headrace.settings.environment import Environment
 from headrace.testing.cluster import words
 from headrace.testing.cluster.bed import Bed, Capability
 from headrace.testing.cluster.certificates import make_authority, make_certificate
@@ -316,8 +318,12 @@ class ClusterBed:
         self.workers[node.name].wait_until(serves, timeout_s=START_TIMEOUT_S)
 
     def wait_for_mount(self, node: Node) -> None:
-        process = self.mounts[node.name]
-        process.wait_until(lambda: self.is_mounted(node), timeout_s=START_TIMEOUT_S)
+        # The kernel shows the mount a little before its process registers it.
+        registry = Registry(Environment(self._environment(node)).runtime_directory)
+        mountpoint = str(self.mountpoint(node))
+        self.mounts[node.name].wait_until(
+            lambda: self.is_mounted(node) and registry.find(mountpoint) is not None, timeout_s=START_TIMEOUT_S
+        )
 
     def _check_running(self) -> None:
         if self.master is not None and not self.master.is_running():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from headrace.local.reconcile.backups import back_up
 from headrace.local.reconcile.masters import Masters
 from headrace.local.reconcile.work.desk import Note, Task, moment
+from headrace.operations.backups import back_up
 from headrace.plan.operation_scene import JobFacts, JobState
 from headrace.plan.orders import BackupJob
 

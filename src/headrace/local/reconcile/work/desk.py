@@ -6,13 +6,11 @@ The note of a run outlives the supervisor, so that the next one goes on with the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from headrace.api.times import format_time, parse_time
-from headrace.plan.operation_scene import JobFacts, JobState
+from headrace.operations.notes import Note, moment
+from headrace.plan.operation_scene import JobFacts
 from headrace.plan.orders import Job
 
 if TYPE_CHECKING:
@@ -20,38 +18,10 @@ if TYPE_CHECKING:
     from headrace.local.reconcile.scene import Scene
     from headrace.local.records import Record
 
+__all__ = ["Note", "Notes", "Task", "Work", "moment"]
+
 _PREFIX = "job:"
 _J_contra = TypeVar("_J_contra", bound=Job, contravariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What is written down of the work for one run. `details` are the kind's own, in JSON's types, without secrets."""
-
-    kind: str
-    run: str
-    started: str
-    ended: str = ""
-    fault: str = ""
-    details: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def started_at(self) -> datetime:
-        """When it was ordered."""
-        return parse_time(self.started)
-
-    def failed(self, message: str) -> Note:
-        """The same work after a fault that ended it."""
-        return replace(self, fault=message, ended=moment())
-
-    def with_details(self, **details: Any) -> Note:
-        """The same work with more to be known of it."""
-        return replace(self, details={**self.details, **details})
-
-    def facts(self, state: JobState, **more: Any) -> JobFacts:
-        """How far the run is."""
-        ended = parse_time(self.ended) if self.ended else None
-        return JobFacts(self.run, state, self.started_at, **{"ended_at": ended, **more})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +71,3 @@ class Notes:
         """Forgets it."""
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM facts WHERE name = ?", (f"{_PREFIX}{uid}",))
-
-
-def moment() -> str:
-    """Now, as it is written down."""
-    return format_time(datetime.now(UTC).replace(microsecond=0))

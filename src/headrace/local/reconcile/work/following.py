@@ -27,6 +27,7 @@ from headrace.local.world import World
 _log = logging.getLogger("headrace.local")
 
 _PROGRAM = (sys.executable, "-P", "-m", "headrace.local.attendant")
+_PREFIX = "operation."
 _LONGEST_NAME = 128
 _GRACE_S = 10.0
 
@@ -109,10 +110,11 @@ class Follower:
         known = list(operations)
         roles, uids = {role_of(record) for record in known}, {record.uid for record in known}
         for use in self._world.uses.all():
-            if not use.pid and use.id not in roles:
+            if not use.pid and use.id.startswith(_PREFIX) and use.id not in roles:
                 self._world.uses.end(use.id)
         for record in self._world.roles.all():
-            if record.order.kind == "job" and record.state == "ended" and record.order.id not in roles:
+            is_own = record.order.kind == "job" and record.order.id.startswith(_PREFIX)
+            if is_own and record.state == "ended" and record.order.id not in roles:
                 self._world.roles.forget(record.order.id)
         folder = self._world.places.folder / "operations"
         for each in folder.iterdir() if folder.is_dir() else ():
@@ -139,4 +141,4 @@ def role_of(record: Record) -> str:
     name = reference.name
     if len(name) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME - 13]}-{record.uid[:12]}"
-    return f"operation.{reference.namespace}.{reference.kind.lower()}.{name}"
+    return f"{_PREFIX}{reference.namespace}.{reference.kind.lower()}.{name}"

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from headrace.control.messages import LoadOrder, LoadReport, LoadState, encode_paths
-from headrace.errors import HeadraceError, MissingFileError
-from headrace.local.reconcile.masters import Masters
 from headrace.local.reconcile.work.desk import Note, Task
-from headrace.plan.operation_scene import JobFacts, JobState
+from headrace.operations.loads import Loads
+from headrace.plan.operation_scene import JobFacts
 from headrace.plan.orders import LoadJob
 
 
@@ -19,72 +14,19 @@ from headrace.plan.orders import LoadJob
 class LoadWork:
     """The work of DataLoads."""
 
-    masters: Masters
+    loads: Loads
 
     async def begin(self, task: Task, job: LoadJob, note: Note) -> Note:  # noqa: ARG002
         """Orders a load for each part."""
-        loads: list[str] = []
-        async with await self.masters.client(job.cluster) as client:
-            if job.refresh:
-                await client.refresh()
-            for part in job.parts:
-                paths = encode_paths(os.fsencode(path) for path in part.paths)
-                report = await client.start_load(LoadOrder(paths=paths, replicas=part.replicas, pin=job.pin))
-                loads.append(report.id)
-        return note.with_details(cluster=job.cluster, loads=loads)
+        return await self.loads.begin(job, note)
 
     async def facts(self, uid: str, note: Note) -> JobFacts | None:  # noqa: ARG002
         """What the master reports; `None` when it lost the loads."""
-        if not note.details.get("loads"):
-            return None
-        try:
-            return _facts(note, await self._reports(note))
-        except MissingFileError:
-            return None
-        except HeadraceError as error:
-            # A master that is away comes back, and knows its loads.
-            return note.facts(JobState.RUNNING, message=error.message)
+        return await self.loads.facts(note)
 
     async def cancel(self, uid: str, note: Note) -> bool:  # noqa: ARG002
         """Stops the loads; what is cached stays."""
-        if not note.details.get("loads"):
-            return False
-        try:
-            async with await self.masters.client(note.details["cluster"]) as client:
-                for load in note.details["loads"]:
-                    await client.cancel_load(load)
-        except MissingFileError:
-            return True
-        return False
+        return await self.loads.cancel(note)
 
     async def forget(self, uid: str, note: Note) -> None:
         """Nothing is kept."""
-
-    async def _reports(self, note: Note) -> list[LoadReport]:
-        async with await self.masters.client(note.details["cluster"]) as client:
-            return [await client.load(load) for load in note.details["loads"]]
-
-
-def _facts(note: Note, reports: Sequence[LoadReport]) -> JobFacts:
-    """Several loads as the work of one run."""
-    ended = [each.ended_at_s for each in reports if each.state.ended and each.ended_at_s is not None]
-    messages = [each.message for each in reports if each.message]
-    return note.facts(
-        _state(reports),
-        ended_at=datetime.fromtimestamp(max(ended), UTC).replace(microsecond=0) if ended else None,
-        done_bytes=sum(each.done_bytes for each in reports),
-        total_bytes=sum(each.total_bytes for each in reports),
-        done_files=sum(each.done_files for each in reports),
-        total_files=sum(each.total_files for each in reports),
-        did_not_fit_bytes=sum(each.did_not_fit_bytes for each in reports),
-        faults=sum(len(each.errors) for each in reports),
-        message=messages[0] if messages else "",
-    )
-
-
-def _state(reports: Sequence[LoadReport]) -> JobState:
-    if any(not each.state.ended for each in reports):
-        return JobState.RUNNING
-    if any(each.state in (LoadState.FAILED, LoadState.CANCELLED) for each in reports):
-        return JobState.FAILED
-    return JobState.COMPLETE

@@ -1,0 +1,17 @@
+//! Blocks of a worker on the same node that are read from the worker's own files.
+
+#[path = "../fuse/support.rs"]
+mod fuse;
+
+mod mount;
+mod processes;
+mod support;
+
+#[path = "../transfer/support.rs"]
+mod transfer;
+
+#[test]
+#[ignore = "the worker of the other tests"]
+fn worker_process() {
+    support::work();
+}

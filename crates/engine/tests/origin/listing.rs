@@ -1,0 +1,152 @@
+//! Parallel listing of buckets: every key exactly once, whatever the keys, and fast in one flat folder, too.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use crate::servers::fixture::{Fixture, Protocol, fixture, served, settings};
+use crate::servers::wire::{Reply, Request};
+use crate::servers::{Stored, World, list_page, oss, s3, web, xml_error};
+use headrace_engine::config::TransferConfig;
+use headrace_engine::origin::ObjectKind;
+use proptest::prelude::*;
+
+/// Pages of a few keys only, so that a few hundred keys take many pages. Signatures are checked: odd keys come back in
+/// the queries of the next pages, where a client may sign them in another spelling than it sends.
+fn tiny_s3(world: &World, request: &Request) -> Reply {
+    s3::verify(request).map_or_else(|code| xml_error(403, code), |()| tiny_page(world, request))
+}
+
+fn tiny_oss(world: &World, request: &Request) -> Reply {
+    oss::verify(request).map_or_else(|code| xml_error(403, code), |()| tiny_page(world, request))
+}
+
+fn tiny_page(world: &World, request: &Request) -> Reply {
+    let mut request = request.clone();
+    request.target = request.target.replace("max-keys=1000", "max-keys=7");
+    list_page(world, &request)
+}
+
+async fn keys_of(keys: &BTreeSet<String>, protocol: Protocol) -> (Vec<String>, u64) {
+    let handler = if protocol == Protocol::Oss { tiny_oss } else { tiny_s3 };
+    let fixture = served(protocol, handler, "data", settings()).await;
+    keys.iter().for_each(|key| fixture.put(key, b"x"));
+    let mut listed: Vec<String> = fixture
+        .list()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|object| String::from_utf8(object.key.into_vec()).unwrap())
+        .collect();
+    listed.sort();
+    (listed, fixture.world.requests.load(Ordering::SeqCst))
+}
+
+fn key() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[0-9]{1,6}",
+        "img_[0-9]{6}\\.jpg",
+        "(train|val)/n[0-9]{3}/[a-z]{1,3}",
+        "[a-c]{1,4}",
+        "[ -~]{1,12}",
+        "[0-9a-f]{8}",
+        "\\PC{1,5}",
+        "['()*!+&=%#?/ ~]{1,3}x",
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_key_is_listed_exactly_once(keys in proptest::collection::btree_set(key(), 0..400), oss in any::<bool>()) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let protocol = if oss { Protocol::Oss } else { Protocol::S3 };
+        let (listed, requests) = runtime.block_on(keys_of(&keys, protocol));
+        let expected: Vec<String> = keys.iter().cloned().collect();
+        prop_assert_eq!(listed, expected);
+        // Cuts that find nothing are bounded, so a listing never costs out of proportion.
+        prop_assert!(requests <= 300 + 6 * (keys.len() as u64 / 7 + 1), "{} requests for {} keys", requests, keys.len());
+    }
+}
+
+/// What no file system can hold must arrive raw, for the snapshot to judge and to count.
+#[tokio::test]
+async fn keys_that_no_path_can_have_arrive_as_they_are() {
+    let fixture = fixture(Protocol::S3).await;
+    let odd = ["a//b", "/leading", "a/../b", "./x", "..", "trailing//", "\u{1}control", " ", "both", "both/inside"];
+    odd.iter().for_each(|key| fixture.put(key, b"x"));
+    fixture.put("marker/", b"");
+    fixture.put("full/", b"content");
+    fixture.put("", b"");
+    let listed = fixture.list().await.unwrap();
+    let mut keys: Vec<&str> = listed.iter().map(|object| std::str::from_utf8(&object.key).unwrap()).collect();
+    let mut expected: Vec<&str> = odd.into_iter().chain(["marker/", "full/"]).collect();
+    keys.sort();
+    expected.sort();
+    assert_eq!(keys, expected);
+    for object in &listed {
+        let marker = &*object.key == b"marker/";
+        assert_eq!(object.kind == ObjectKind::Directory, marker, "{object:?}");
+    }
+    // Nor may such a key be read as another one: a URL would resolve the dots.
+    fixture.put("b", b"another object");
+    let dots = fixture.version("a/../b").await;
+    assert!(fixture.read_all(&dots).await.is_err());
+}
+
+#[tokio::test]
+async fn a_whole_bucket_without_a_prefix_is_listed() {
+    let fixture = served(Protocol::S3, s3::handle, "", settings()).await;
+    ["x", "data/y", "/z"].iter().for_each(|key| fixture.world.put(key, b"x"));
+    assert_eq!(fixture.files().await, ["/z", "data/y", "x"]);
+}
+
+#[tokio::test]
+async fn a_web_server_that_links_to_folders_without_a_slash_is_listed() {
+    let fixture = served(Protocol::Http, web::handle_without_slashes, "data", settings()).await;
+    ["a/b/c", "a/d", "e"].iter().for_each(|key| fixture.put(key, b"x"));
+    assert_eq!(fixture.files().await, ["a/b/c", "a/d", "e"]);
+}
+
+fn flat_folder(count: usize) -> Arc<World> {
+    let world = World::new();
+    let stored = Stored { body: Vec::new(), etag: "e".to_owned(), mtime_s: 1_700_000_000 };
+    world.objects.lock().extend((0..count).map(|index| (format!("data/img_{index:08}.jpg"), stored.clone())));
+    world
+}
+
+async fn flat(count: usize, latency_ms: u64) -> (Fixture, f64, usize) {
+    let settings = TransferConfig { concurrency: 32, ..settings() };
+    let fixture = served(Protocol::S3, s3::handle_unsigned, "data", settings).await;
+    *fixture.world.objects.lock() = std::mem::take(&mut *flat_folder(count).objects.lock());
+    fixture.world.tamper(move |_, reply| Reply { delay: std::time::Duration::from_millis(latency_ms), ..reply });
+    let started = Instant::now();
+    let listed = fixture.list().await.unwrap().len();
+    let seconds = started.elapsed().as_secs_f64();
+    (fixture, seconds, listed)
+}
+
+/// Costs about a second: with 20 ms a page, 60 pages in sequence take at least 1.2 s; in parallel they must not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_flat_folder_is_listed_in_parallel() {
+    let (fixture, _, listed) = flat(60_000, 20).await;
+    assert_eq!(listed, 60_000);
+    assert!(fixture.world.most_in_flight.load(Ordering::SeqCst) >= 8);
+    let requests = fixture.world.requests.load(Ordering::SeqCst);
+    assert!(requests < 60 * 4, "{requests} requests for 60 pages");
+}
+
+/// A measurement, not a test: a million keys of one folder, server in the same process. Run with `--ignored`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes half a minute; prints a rate"]
+async fn a_million_keys_of_one_folder() {
+    for latency_ms in [0, 20] {
+        let (fixture, seconds, listed) = flat(1_000_000, latency_ms).await;
+        assert_eq!(listed, 1_000_000);
+        let requests = fixture.world.requests.load(Ordering::SeqCst);
+        println!("{latency_ms} ms a page: {seconds:.1} s, {:.0} keys/s, {requests} requests", listed as f64 / seconds);
+    }
+}

@@ -1,0 +1,10 @@
+//! Storages of all kinds, served by programs of the tests: one contract, and what each may do wrong.
+
+mod check;
+mod contract;
+mod faults;
+mod listing;
+mod local;
+mod nfs;
+mod servers;
+mod throughput;

@@ -1,0 +1,11 @@
+//! The cache on disk and in memory.
+
+mod basics;
+mod crash;
+mod damage;
+mod disk;
+mod leases;
+mod levels;
+mod model;
+mod support;
+mod threads;

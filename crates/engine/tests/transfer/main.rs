@@ -1,0 +1,6 @@
+//! Blocks on their way from the storage.
+
+mod ahead;
+mod background;
+mod single_flight;
+mod support;

@@ -1,0 +1,116 @@
+//! Many answers share a connection: none holds up another, none grows, and what nobody wants any more ends.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::support::*;
+use futures::StreamExt;
+use futures::future::join_all;
+use headrace_engine::ids::ByteRange;
+use headrace_engine::metrics::Metrics;
+use headrace_engine::wire::{ClientSecurity, PeerClient, PeerCommand};
+
+const WINDOW: u64 = 4 << 20;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_slow_consumers_share_one_connection() {
+    let fixture = Fixture::new(Depot::new()).await;
+    let metrics = Metrics::new();
+    let client = Arc::new(PeerClient::new(ClientSecurity::token_only(token()), one_connection(), &metrics));
+    let consumers = (0..1000u64).map(|number| {
+        let (client, address) = (client.clone(), fixture.address());
+        tokio::spawn(async move {
+            let range = ByteRange::new(number * 1013, 300_000 + number);
+            let mut stream = client.get(&address, &request("a", range)).await.unwrap().unwrap();
+            let mut position = range.start;
+            while let Some(piece) = stream.next().await {
+                let piece = piece.unwrap();
+                let end = position + piece.len() as u64;
+                assert!(piece[..] == content(ByteRange { start: position, end }));
+                position = end;
+                for _ in 0..number % 50 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            assert_eq!(position, range.end);
+        })
+    });
+    for outcome in join_all(consumers).await {
+        outcome.unwrap();
+    }
+    assert_eq!((metrics.peer.connections.get(), metrics.peer.requests.get()), (1, 1000));
+    assert_eq!(fixture.metrics.peer.served_connections.get(), 1);
+    until(|| fixture.metrics.peer.queued_frames.get() == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_who_stops_neither_holds_up_others_nor_piles_up_bytes() {
+    let fixture = Fixture::new(Depot::new()).await;
+    let (client, address) = (client(one_connection()), fixture.address());
+    let stalled = client.get(&address, &request("counted", ByteRange::new(0, 1 << 30))).await.unwrap().unwrap();
+    for _ in 0..3 {
+        assert!(get(&client, &address, &request("a", ByteRange::new(9, 20 << 20))).await.unwrap().len() == 20 << 20);
+    }
+    // One frame may overdraw the window, and one chunk is in the hands of `send`.
+    let most = WINDOW + (1 << 20);
+    assert!(fixture.depot.counted.load(Ordering::SeqCst) <= most);
+    drop(stalled);
+}
+
+#[tokio::test]
+async fn a_dropped_stream_ends_the_work_for_it() {
+    let fixture = Fixture::new(Depot::new()).await;
+    let (client, address) = (client(one_connection()), fixture.address());
+    let alive = fixture.depot.alive.clone();
+    for path in ["a", "pause"] {
+        let stream = client.get(&address, &request(path, ByteRange::new(0, 3 << 20))).await.unwrap().unwrap();
+        let large = client.get(&address, &request("a", ByteRange::new(0, 1 << 30))).await.unwrap().unwrap();
+        drop((stream, large));
+        until(|| alive.load(Ordering::SeqCst) == 0).await;
+    }
+    assert!(get(&client, &address, &request("a", ByteRange::new(0, 9))).await.is_ok(), "the connection goes on");
+    assert_eq!(fixture.metrics.peer.served_connections.get(), 1);
+}
+
+#[tokio::test]
+async fn a_call_dropped_before_its_answer_begins_ends_the_work_for_it() {
+    let fixture = Fixture::new(Depot::new()).await;
+    let (client, address) = (client(one_connection()), fixture.address());
+    let alive = fixture.depot.alive.clone();
+    let wanted = request("never", ByteRange::new(0, 9));
+    tokio::select! {
+        _ = client.get(&address, &wanted) => unreachable!("it is never answered"),
+        () = until(|| alive.load(Ordering::SeqCst) == 1) => {}
+    }
+    until(|| alive.load(Ordering::SeqCst) == 0).await;
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_ends_all_its_work() {
+    let fixture = Fixture::new(Depot::new()).await;
+    let (client, address) = (client(one_connection()), fixture.address());
+    let stream = client.get(&address, &request("a", ByteRange::new(0, 1 << 30))).await.unwrap().unwrap();
+    drop(client);
+    assert_eq!(fixture.metrics.peer.served_connections.get(), 1, "a stream outlives its client");
+    drop(stream);
+    until(|| fixture.metrics.peer.served_connections.get() == 0).await;
+    until(|| fixture.depot.alive.load(Ordering::SeqCst) == 0).await;
+}
+
+#[tokio::test]
+async fn more_connections_are_opened_beside_requests_under_way_up_to_the_limit() {
+    let fixture = Fixture::new(Depot::new()).await;
+    let metrics = Metrics::new();
+    let options = headrace_engine::wire::ClientOptions { connections_per_peer: 3, ..one_connection() };
+    let client = PeerClient::new(ClientSecurity::token_only(token()), options, &metrics);
+    let mut streams = Vec::new();
+    for number in 1..=3 {
+        let asked = request("pause", ByteRange::new(0, 1000));
+        streams.push(client.get(&fixture.address(), &asked).await.unwrap());
+        client.command(&fixture.address(), &PeerCommand::Status).await.unwrap();
+        until(|| metrics.peer.connections.get() == 3.min(number + 1)).await;
+    }
+    drop(client.get(&fixture.address(), &request("pause", ByteRange::new(0, 1000))).await.unwrap());
+    assert_eq!(metrics.peer.connections.get(), 3);
+}

@@ -1,0 +1,7 @@
+//! What members of a cluster say to each other.
+
+mod answers;
+mod faults;
+mod flow;
+mod support;
+mod tls;

@@ -1,0 +1,85 @@
+"""`headrace csi`: the CSI driver of a node."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from headrace.cli import roles
+from headrace.errors import UnsupportedError
+from headrace.roles.logs import start_python_log
+from headrace.settings.addresses import parse_address
+from headrace.settings.dataset import LogFormat
+from headrace.settings.environment import Environment
+from headrace.settings.files import explain
+from headrace.settings.paths import absolute
+
+
+def run(
+    endpoint: Annotated[
+        str, typer.Option(metavar="unix:///PATH", help="The socket where the kubelet calls the driver.")
+    ],
+    node: Annotated[str, typer.Option(metavar="NAME", help="The name of the node.")],
+    node_folder: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", readable=False, help="What driver and mounts of the node share."),
+    ] = Path("/var/lib/headrace"),
+    registration: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SOCKET",
+            readable=False,
+            help="In the kubelet's folder plugins_registry: to be found there.",
+        ),
+    ] = None,
+    kubelet_endpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="SOCKET", readable=False, help="The endpoint's path as the kubelet sees it."),
+    ] = None,
+    unused_after: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", help="A mount without a process and without users is taken off then; 0: never."
+        ),
+    ] = 600.0,
+    stranded_after: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", help="A mount without a process is ended then, with its users; 0: never."
+        ),
+    ] = 3600.0,
+    metrics_address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where /metrics and /healthz answer.")
+    ] = None,
+    log_format: roles.LogFormatOption = None,
+) -> None:
+    """Run the CSI driver of a node: it shows datasets to pods, and keeps their mounts over the end of a pod."""
+    environment = Environment.current()
+    try:
+        from headrace.csi.driver import Driver  # noqa: PLC0415 - gRPC is not installed everywhere
+        from headrace.csi.settings import CsiSettings  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise UnsupportedError.of(
+            f"the package {error.name} is not installed", hint="pip install 'headrace[kubernetes]'"
+        ) from None
+    if metrics_address:
+        parse_address(metrics_address)
+    start_python_log(environment.get("HEADRACE_LOG") or "info", log_format or LogFormat.TEXT)
+    try:
+        settings = CsiSettings(
+            node=node,
+            endpoint=endpoint,
+            node_folder=absolute(node_folder),
+            registration=registration,
+            kubelet_endpoint=kubelet_endpoint,
+            unused_after_s=unused_after,
+            stranded_after_s=stranded_after,
+            metrics_address=metrics_address,
+        )
+    except ValidationError as error:
+        raise explain(error, CsiSettings) from None
+    asyncio.run(Driver(settings).run())

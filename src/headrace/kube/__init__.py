@@ -1,0 +1,1 @@
+"""Talking to the API server of Kubernetes: the only code that does."""

@@ -1,0 +1,94 @@
+"""What Kubeflow and Headrace call things: kinds, labels and annotations of jobs and of their pods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from headrace.api.times import parse_time
+from headrace.jobs.naming import KINDS
+from headrace.jobs.spec import JobKind
+
+Content = dict[str, Any]
+
+DATA_COST_ANNOTATION = "headrace.io/data-cost"
+"""Of a job: what reading cost it so far (JSON, docs/format/job-annotations.md)."""
+KEPT_ANNOTATION = "headrace.io/kept"
+"""Of a job: what is remembered of its pods (JSON, the same page)."""
+LOG_LABEL = "headrace.io/kept-log"
+"""Of a ConfigMap with a part of a log: the name of the job."""
+
+_JOB_NAMES = ("training.kubeflow.org/job-name", "mpi-job-name", "mpi_job_name")
+_ROLES = (
+    *("training.kubeflow.org/job-role", "training.kubeflow.org/replica-type"),
+    *("mpi-job-role", "mpi_role_type"),
+)
+_INDEX = "training.kubeflow.org/replica-index"
+_OPERATOR = "training.kubeflow.org/operator-name"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What belongs to a kind of job."""
+
+    operator: str
+    """Who runs such jobs, for a person."""
+    replica_specs: str
+    """The field of its spec that holds the roles."""
+    versions: tuple[str, ...]
+    """Those that we can write, the best first."""
+
+
+WORDS: dict[JobKind, Words] = {
+    JobKind.MPI: Words("the Kubeflow MPI operator", "mpiReplicaSpecs", ("v2beta1", "v1", "v1alpha1")),
+    JobKind.PYTORCH: Words("the Kubeflow training operator", "pytorchReplicaSpecs", ("v1",)),
+    JobKind.TF: Words("the Kubeflow training operator", "tfReplicaSpecs", ("v1",)),
+}
+KIND_OF = {name: kind for kind, name in KINDS.items()}
+
+
+def labels_of(content: Content) -> dict[str, str]:
+    """The labels of an object."""
+    return (content.get("metadata") or {}).get("labels") or {}
+
+
+def annotations_of(content: Content) -> dict[str, str]:
+    """The annotations of an object."""
+    return (content.get("metadata") or {}).get("annotations") or {}
+
+
+def job_name_of(pod: Content) -> str:
+    """The job that a pod belongs to; empty when it is no job's."""
+    return _first(labels_of(pod), _JOB_NAMES)
+
+
+def role_word_of(pod: Content) -> str:
+    """The role that the operator made a pod for: `worker`; a master is a worker to some operators."""
+    labels = labels_of(pod)
+    # Of a PyTorchJob's master both labels are there, and the type says more.
+    kind = labels.get("training.kubeflow.org/replica-type")
+    return (kind or _first(labels, _ROLES)).lower()
+
+
+def index_of(pod: Content) -> int:
+    """Which of its role a pod is, from 0."""
+    given = labels_of(pod).get(_INDEX) or pod["metadata"]["name"].rpartition("-")[2]
+    return int(given) if given.isdecimal() else 0
+
+
+def kind_word_of(pod: Content) -> JobKind:
+    """The kind of job that a pod belongs to, by the operator that made it."""
+    operator = labels_of(pod).get(_OPERATOR, "").lower()
+    if operator.startswith("pytorchjob"):
+        return JobKind.PYTORCH
+    return JobKind.TF if operator.startswith("tfjob") else JobKind.MPI
+
+
+def time_of(text: str | None) -> datetime | None:
+    """A moment as Kubernetes writes it."""
+    return parse_time(text) if text else None
+
+
+def _first(labels: dict[str, str], keys: tuple[str, ...]) -> str:
+    return next((labels[key] for key in keys if labels.get(key)), "")

@@ -1,0 +1,38 @@
+"""The masters of datasets, for work that is ordered from them."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+from pydantic import SecretStr
+
+from headrace.control.client import ControlClient
+from headrace.errors import MissingFileError
+from headrace.kube.client import KubeClient
+from headrace.operator.mirror import Mirror
+from headrace.operator.observing import master_url
+from headrace.operator.rendering.naming import Names, names_of
+
+
+@dataclass(frozen=True, slots=True)
+class Masters:
+    """Where masters answer, and the tokens that they know."""
+
+    client_of_api: KubeClient
+    mirror: Mirror
+
+    async def client(self, title: str) -> ControlClient:
+        """Asks the master of the dataset `namespace/name`. Raises `MissingFileError` when it has none."""
+        names = names_of(title)
+        master = master_url(self.mirror, names)
+        token = await self.token(names)
+        if not master or token is None:
+            raise MissingFileError.of(f"dataset {title} has no master")
+        return ControlClient(master, token)
+
+    async def token(self, names: Names) -> SecretStr | None:
+        """The token of a dataset's cluster. It is asked for anew each time, and kept nowhere."""
+        secret = await self.client_of_api.get("Secret", names.namespace, names.token)
+        text = ((secret or {}).get("data") or {}).get("token")
+        return SecretStr(base64.b64decode(text).decode()) if text else None

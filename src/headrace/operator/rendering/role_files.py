@@ -1,0 +1,85 @@
+"""The settings file of each role, as the role's own command reads it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from headrace.operator.rendering.naming import MASTER_PORT, METRICS_PORT, WORKER_PORT, Names
+from headrace.operator.rendering.secrets import secret_folder, secret_numbers
+from headrace.operator.rendering.surroundings import Surroundings
+from headrace.plan.roles import Role, RoleKind
+from headrace.settings.roles import MemberSettings
+
+SETTINGS_FOLDER = "/etc/headrace/settings"
+TOKEN_FILE = "/etc/headrace/token/token"  # noqa: S105 - a path
+MASTER_STATE = "/var/lib/headrace/master"
+
+
+def mountpoint(surroundings: Surroundings, names: Names) -> str:
+    """Where the dataset is mounted on a node."""
+    return f"{surroundings.settings.node_folder}/mounts/{names.title}"
+
+
+def state_folder(surroundings: Surroundings, names: Names) -> str:
+    """The folder of a node that holds what the dataset's roles keep there, seen by all of them at the same place."""
+    return f"{surroundings.settings.node_folder}/state/{names.title}"
+
+
+def keeper_folder(surroundings: Surroundings) -> str:
+    """Where the keeper of a node listens."""
+    return f"{surroundings.settings.node_folder}/keeper"
+
+
+def settings_file(role: Role, names: Names, surroundings: Surroundings) -> str:
+    """The file, in JSON, which is YAML. What differs from pod to pod comes by the environment."""
+    own = role.settings.model_dump(
+        mode="json", exclude_unset=True, exclude_none=True, exclude={"id", "node", "origins"}
+    )
+    return json.dumps(own | _shared(surroundings) | _of_kind(role, names, surroundings), indent=1)
+
+
+def _shared(surroundings: Surroundings) -> dict[str, Any]:
+    settings = surroundings.settings
+    return {"token_file": TOKEN_FILE, "log_level": settings.log_level, "log_format": settings.log_format}
+
+
+def _of_kind(role: Role, names: Names, surroundings: Surroundings) -> dict[str, Any]:
+    if isinstance(role.settings, MemberSettings):
+        return {
+            "master": surroundings.master,
+            "mountpoint": mountpoint(surroundings, names),
+            "state_directory": f"{state_folder(surroundings, names)}/mount",
+            "allow_other": True,
+            "metrics_address": f":{METRICS_PORT}",
+            "keeper": f"{keeper_folder(surroundings)}/keeper.sock",
+        }
+    if role.kind is RoleKind.MASTER:
+        return {
+            "listen": f":{MASTER_PORT}",
+            "state_directory": MASTER_STATE,
+            "origins": _origins(role),
+        }
+    return {
+        "master": surroundings.master,
+        "listen": f":{WORKER_PORT}",
+        "metrics_address": f":{METRICS_PORT}",
+        "cache": [folder.word() for folder in role.cache],
+        "fit_cache": True,
+        "lingers_drained": True,
+        "origins": _origins(role),
+    }
+
+
+def _origins(role: Role) -> list[dict[str, Any]]:
+    """The origins, each with the folder of its credentials."""
+    if isinstance(role.settings, MemberSettings):
+        return []
+    numbers = secret_numbers(role)
+    found = []
+    for origin in role.settings.origins:
+        content = origin.model_dump(mode="json", exclude_none=True)
+        if origin.path in numbers:
+            content["secret_file"] = secret_folder(numbers[origin.path])
+        found.append(content)
+    return found

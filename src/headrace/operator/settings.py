@@ -1,0 +1,31 @@
+"""What the operator is told at its start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image that pods are made of."""
+
+    name: str
+    pull_policy: str = "IfNotPresent"
+    pull_secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSettings:
+    """The operator's own place, and what it gives to the pods that it makes.
+
+    `node_folder` is the folder of each node below which mounts and states lie.
+    """
+
+    namespace: str
+    identity: str
+    engine: Image
+    node_folder: str = "/var/lib/headrace"
+    log_level: str = "info"
+    log_format: str = "json"
+    lease: str = "headrace-operator"
+    health_port: int = 8080

@@ -1,0 +1,97 @@
+"""The token of a dataset's cluster: made once, put back when somebody takes it away, borrowed by who refers to it.
+
+It follows from the operator's key and the identity of the Dataset. So a Secret that was deleted comes back with the
+same token, and nothing that runs is disturbed. Where that is not enough (the key is another one, too), all roles are
+started anew with another token: pods note a digest of the one that they have, by which the planner tells them apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.errors import BusyError
+from headrace.kube.client import KubeClient
+from headrace.operator.masters import Masters
+from headrace.operator.rendering import workloads
+from headrace.operator.rendering.naming import Names, names_of
+from headrace.operator.rendering.surroundings import Surroundings
+from headrace.operator.scene import Scene
+from headrace.operator.token_notes import (
+    is_locked_out,
+    note_of,
+    noted_token,
+    own_token,
+    token_digest,
+    token_note,
+)
+from headrace.plan.events import Event, EventType
+from headrace.plan.referring import referred
+
+_RESTORED = "TokenRestored"
+_LOST = "TokenLost"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The token is in its Secret. `note` is for pods; `event` tells what had happened to it."""
+
+    note: str
+    event: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenKeeper:
+    """Keeps the token of one dataset. It costs no request while nothing is amiss."""
+
+    client: KubeClient
+    masters: Masters
+    scene: Scene
+    surroundings: Surroundings
+
+    async def keep(self) -> Kept:
+        """Has the Secret hold the token. Raises `BusyError` while the one that is to be borrowed is not there."""
+        home = self.scene.declared and referred(self.scene.declared)
+        return await self._borrow(names_of(home)) if home else await self._own()
+
+    async def _own(self) -> Kept:
+        mirror, names = self.scene.mirror, self.scene.names
+        note, present = token_note(self.scene), token_digest(mirror, names)
+        if present and note == note_of(mirror, present):
+            return Kept(note)
+        await self._write(own_token(self.scene))
+        return Kept(note, self._event(note))
+
+    def _event(self, note: str) -> Event | None:
+        noted = [each for each in map(noted_token, self.scene.pods()) if each]
+        if not noted:
+            return None
+        secret = f"Secret {self.scene.names.token}"
+        if not any(is_locked_out(each, note) for each in noted):
+            what = (
+                f"{secret} was deleted or changed: it is as it was again, and nothing that runs is disturbed"
+            )
+            return Event("Dataset", EventType.WARNING, _RESTORED, what)
+        what = (
+            f"{secret} was deleted, and its token cannot be had again: master, workers and mounts start anew, "
+            "and who reads waits for them"
+        )
+        return Event("Dataset", EventType.WARNING, _LOST, what)
+
+    async def _borrow(self, home: Names) -> Kept:
+        mirror, names = self.scene.mirror, self.scene.names
+        theirs = token_digest(mirror, home)
+        if theirs and theirs == token_digest(mirror, names):
+            return Kept(note_of(mirror, theirs))
+        token = await self.masters.token(home)
+        if token is None:
+            raise BusyError.of(f"dataset {home.title} has no token yet", hint="it is looked at again")
+        await self._write(token.get_secret_value())
+        return Kept(note_of(mirror, mirror.digest(token.get_secret_value())))
+
+    async def _write(self, token: str) -> None:
+        names = self.scene.names
+        content = workloads.secret(names.token, {"token": token}, names, self.surroundings)
+        if self.scene.mirror.get("Secret", names.namespace, names.token) is None:
+            await self.client.create(content)
+        else:
+            await self.client.apply(content)

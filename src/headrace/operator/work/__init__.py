@@ -1,0 +1,1 @@
+"""The work for operations, one module a kind: ordered, followed, cancelled."""

@@ -1,0 +1,50 @@
+"""From one installed version of the supervisor to the next: same process number, same children, another program."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from headrace.roles.child import PYTHON
+from headrace.roles.keeping import Kept
+from headrace.roles.restarts import Restarts
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+"""Those that a supervisor listens to."""
+_PROGRAM = (*PYTHON, "-m", "headrace.roles.supervisor")
+
+
+def become(
+    mountpoint: str, orders: int, state: dict[str, Any], descriptors: Iterable[int], words: Iterable[str]
+) -> OSError:
+    """Becomes the supervisor that is installed now, which adopts `state` and the descriptors. Returns what failed."""
+    memory = os.memfd_create("headrace-supervisor")
+    os.write(memory, json.dumps(state).encode())
+    for descriptor in (memory, orders, *descriptors):
+        os.set_inheritable(descriptor, True)
+    # A signal that comes between two programs waits for the second one.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        os.execv(sys.executable, [*_PROGRAM, mountpoint, str(orders), "adopt", str(memory), *words])  # noqa: S606
+    except OSError as error:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        os.close(memory)
+        return error
+
+
+def state_of(kept: Kept, restarts: Restarts, reason: str | None) -> dict[str, Any]:
+    """What the next program must know."""
+    return {"kept": asdict(kept), "restarts": asdict(restarts), "reason": reason}
+
+
+def adopted(state: dict[str, Any], orders: int) -> tuple[Kept, Restarts, str | None]:
+    """What the program before knew. No child inherits its descriptors, nor the one of the orders."""
+    kept = Kept(**state["kept"])
+    for descriptor in (orders, kept.connection, kept.ledger):
+        os.set_inheritable(descriptor, False)
+    return kept, Restarts(**state["restarts"]), state["reason"]

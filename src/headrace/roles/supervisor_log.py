@@ -1,0 +1,21 @@
+"""The supervisor's lines in the log of the mount process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+
+def say(log_file: str | None, name: str, level: str, text: str) -> None:
+    """Writes one line. The mount process may have begun a new file meanwhile, so it is opened each time."""
+    now = time.time()
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now)) + f",{int(now % 1 * 1000):03d}"
+    line = f"{stamp} {level} headrace.supervisor: mount/{name}: {text}\n".encode()
+    with contextlib.suppress(OSError):
+        if log_file is None:
+            os.write(2, line)
+            return
+        descriptor = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.write(descriptor, line)
+        os.close(descriptor)

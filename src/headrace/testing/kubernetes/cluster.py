@@ -1,0 +1,272 @@
+"""A whole cluster: made, found again by its state folder, and taken away without a trace."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+
+from headrace.netns.commands import run_command
+from headrace.netns.namespaces import enter_prefix, make_namespace, namespaces, remove_namespace
+from headrace.netns.switch import DEVICE, make_switch, plug_host, plug_node, unplug_host
+from headrace.testing.kubernetes import registry, running
+from headrace.testing.kubernetes.certificates import Authority, make_signing_key
+from headrace.testing.kubernetes.cgroups import end_cgroup, make_cgroup
+from headrace.testing.kubernetes.control_plane import ControlPlane
+from headrace.testing.kubernetes.kubeconfig import write_kubeconfig
+from headrace.testing.kubernetes.kubectl import Kubectl
+from headrace.testing.kubernetes.layout import (
+    DOMAIN,
+    Layout,
+    Plan,
+    choose_plan,
+    claim,
+    is_claimed,
+    read_plan,
+    write_plan,
+)
+from headrace.testing.kubernetes.node import Node, add_route, make_routes
+from headrace.testing.kubernetes.node_files import PAUSE_IMAGE
+from headrace.testing.kubernetes.outside import OutsideLink
+from headrace.testing.kubernetes.pause import pause_image
+from headrace.testing.kubernetes.programs import lacking
+
+_PREFIX = 24
+_READY_S = 180.0
+_LOG_TAIL_BYTES, _LOG_LINES, _LOG_WIDTH = 8000, 12, 240
+# The node's own overlays cannot hold a state folder that lies on them.
+_NODE_OWN = ("/proc", "/sys", "/dev", "/run")
+
+
+class Cluster:
+    """A running cluster; `Cluster.up` makes one, `Cluster.open` finds one."""
+
+    def __init__(self, layout: Layout, plan: Plan) -> None:
+        self._layout = layout
+        self._plan = plan
+        self.folder = layout.folder
+        self.kubeconfig = layout.kubeconfig
+        self.host_address = str(plan.addresses.host)
+        """This machine, as nodes and pods reach it."""
+        self.kubectl = Kubectl(layout.kubeconfig)
+        self.control_plane = ControlPlane(layout, plan)
+        self.nodes = tuple(Node(layout, plan, number) for number in range(1, plan.nodes + 1))
+
+    @classmethod
+    def up(cls, folder: Path, *, nodes: int = 2, lives_with: int | None = None) -> Self:
+        """A cluster that is ready. What was in the folder of a cluster before is taken away first.
+
+        With `lives_with`, a process's number, whoever makes the next cluster takes this one away if that is gone.
+        """
+        layout = Layout(folder.resolve())
+        _refuse_places(layout.folder)
+        if reason := lacking():
+            raise RuntimeError(f"no Kubernetes can be made here: {reason}")
+        for left in registry.abandoned():
+            take_down(left)
+        take_down(layout.folder)
+        registry.enter(layout, lives_with)
+        claim(layout)
+        cluster = cls(layout, choose_plan(layout, nodes))
+        try:
+            cluster._make()
+        except BaseException as error:
+            error.add_note(cluster.log_tails())
+            take_down(layout.folder)
+            raise
+        return cluster
+
+    @classmethod
+    def open(cls, folder: Path) -> Self | None:
+        """The cluster of a folder; `None` where none is."""
+        layout = Layout(folder.resolve())
+        plan = read_plan(layout)
+        return cls(layout, plan) if plan else None
+
+    def down(self) -> None:
+        """Takes everything of the cluster away, its folder, too."""
+        take_down(self.folder)
+
+    def node(self, name: str) -> Node:
+        return next(node for node in self.nodes if node.name == name)
+
+    def plug_outside(self) -> OutsideLink:
+        """A machine on the nodes' network that is none of them; the cluster has room for one."""
+        return OutsideLink(self._layout, self._plan)
+
+    def load_image(self, archive: Path) -> None:
+        """Gives all nodes an image that `images.image_tar` has made."""
+        for node in self.nodes:
+            node.load_image(archive)
+
+    def log_tails(self) -> str:
+        """The last lines of every process of the cluster, for reports of failures."""
+        parts = []
+        for path in sorted(self._layout.logs.glob("*.log")):
+            tail = path.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace").splitlines()[-_LOG_LINES:]
+            parts += [f"--- {path.name}", *(line[:_LOG_WIDTH] for line in tail)]
+        return "\n".join(parts)
+
+    def _make(self) -> None:
+        layout = self._layout
+        layout.logs.mkdir(parents=True, exist_ok=True)
+        make_cgroup(layout.system_cgroup)
+        self._make_network()
+        write_plan(layout, self._plan)
+        self._make_certificates()
+        self.control_plane.start()
+        with ThreadPoolExecutor() as pool:
+            pause = pool.submit(pause_image, layout.folder / "pause.tar")
+            list(pool.map(self._make_node, self.nodes))
+            self.load_image(pause.result())
+        self._make_name_service()
+        self._await_ready()
+        self.control_plane.start_proxy()
+
+    def _make_node(self, node: Node) -> None:
+        make_cgroup(f"{self._layout.cgroup}/{node.name}")
+        node.start()
+
+    def _make_network(self) -> None:
+        layout, addresses = self._layout, self._plan.addresses
+        make_switch(layout.switch)
+        plug_host(layout.switch, layout.device, f"{addresses.host}/{_PREFIX}")
+        machines = [(layout.control, "control", addresses.control)]
+        machines += [
+            (layout.namespace(node.name), node.name, addresses.node(node.number)) for node in self.nodes
+        ]
+        for namespace, port, address in machines:
+            make_namespace(namespace)
+            interface = f"{address}/{_PREFIX}"
+            plug_node(layout.switch, namespace, port=port, interface=interface, gateway=str(addresses.host))
+        for node in self.nodes:
+            make_routes(layout, self._plan, node.number)
+            subnet = str(addresses.pods_of(node.number))
+            add_route(("ip",), subnet, node.address, layout.device)
+            add_route(("ip", "-n", layout.control), subnet, node.address, DEVICE)
+        # The kube-proxy beside the control plane leads this machine to services, too.
+        add_route(("ip",), str(addresses.services), str(addresses.control), layout.device)
+        run_command(*enter_prefix(layout.control), "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+
+    def _make_certificates(self) -> None:
+        layout, addresses = self._layout, self._plan.addresses
+        authority = Authority(layout.certificates)
+        services = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
+        authority.issue(
+            "apiserver",
+            "kube-apiserver",
+            addresses=(addresses.control, addresses.kubernetes_service),
+            hosts=(*services, f"kubernetes.default.svc.{DOMAIN}"),
+        )
+        authority.issue("admin", "admin", group="system:masters")
+        authority.issue("names", "headrace-test-names", group="system:masters")
+        for user in ("controller-manager", "scheduler", "proxy"):
+            authority.issue(user if user != "proxy" else "kube-proxy", f"system:kube-{user}")
+        for node in self.nodes:
+            address = addresses.node(node.number)
+            user = f"system:node:{node.name}"
+            authority.issue(node.name, user, group="system:nodes", addresses=(address,), hosts=(node.name,))
+        make_signing_key(layout.certificates, "accounts")
+        write_kubeconfig(layout.kubeconfig, addresses, layout.certificates, "admin")
+
+    def _make_name_service(self) -> None:
+        self.kubectl.wait(lambda: bool(self.kubectl("get", "namespace", "kube-system")), "the API")
+        self.kubectl.apply(*name_service(self._plan))
+
+    def _await_ready(self) -> None:
+        self.kubectl.wait(self._nodes_are_ready, "all nodes ready", timeout_s=_READY_S)
+        account = ("get", "serviceaccount", "default", "--namespace", "default")
+        self.kubectl.wait(lambda: bool(self.kubectl(*account)), "the default account")
+        probes = [_probe(node.name) for node in self.nodes]
+        self.kubectl.apply(*probes)
+        self.kubectl.wait(lambda: self._run(probes), "a pod on each node", timeout_s=_READY_S)
+        self.kubectl("delete", "pod", "--now", *(probe["metadata"]["name"] for probe in probes))
+
+    def _nodes_are_ready(self) -> bool:
+        ready = [each for each in self.kubectl.get("nodes")["items"] if _condition(each, "Ready")]
+        return len(ready) == len(self.nodes)
+
+    def _run(self, pods: Iterable[dict[str, Any]]) -> bool:
+        names = [pod["metadata"]["name"] for pod in pods]
+        phases = self.kubectl("get", "pods", *names, "-o", "jsonpath={.items[*].status.phase}{.status.phase}")
+        return phases.split() == ["Running"] * len(names)
+
+
+def take_down(folder: Path) -> None:
+    """Takes everything away that belongs to the cluster of a folder, whoever made it. What is gone is no error."""
+    layout = Layout(folder.resolve())
+    _refuse_foreign(layout)
+    running.kill_all(layout.instance)
+    end_cgroup(layout.cgroup)
+    for name in namespaces():
+        if name.startswith(layout.namespaces_prefix):
+            remove_namespace(name)
+    unplug_host(layout.device)
+    _remove_folder(layout.folder)
+    registry.leave(layout)
+
+
+def name_service(plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The service of the name server, which is no pod."""
+    name = {"name": "kube-dns", "namespace": "kube-system"}
+    port = {"name": "dns", "port": 53, "protocol": "UDP"}
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": name,
+        "spec": {"clusterIP": str(plan.addresses.name_service), "ports": [port]},
+    }
+    endpoints = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {**name, "labels": {"kubernetes.io/service-name": "kube-dns"}},
+        "addressType": "IPv4",
+        "ports": [port],
+        "endpoints": [{"addresses": [str(plan.addresses.control)], "conditions": {"ready": True}}],
+    }
+    return service, endpoints
+
+
+def _probe(node: str) -> dict[str, Any]:
+    container = {"name": "pause", "image": PAUSE_IMAGE, "imagePullPolicy": "Never"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"headrace-probe-{node}", "namespace": "default"},
+        "spec": {"nodeName": node, "containers": [container]},
+    }
+
+
+def _condition(shown: dict[str, Any], kind: str) -> bool:
+    conditions = shown.get("status", {}).get("conditions", ())
+    return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+
+
+def _refuse_places(folder: Path) -> None:
+    if any(folder.is_relative_to(place) for place in _NODE_OWN) or folder == Path("/"):
+        raise ValueError(f"{folder} cannot hold a cluster: choose a folder on a disk")
+
+
+def _refuse_foreign(layout: Layout) -> None:
+    """A folder that somebody named by mistake is not removed with all that it holds."""
+    if registry.is_entered(layout) or is_claimed(layout):
+        return
+    if layout.folder.exists() and any(layout.folder.iterdir()):
+        raise ValueError(f"{layout.folder} is not a cluster's: choose an empty folder or a new one")
+
+
+def _remove_folder(folder: Path) -> None:
+    """Never through a mount: what is mounted below belongs to somebody else."""
+    mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    inside = [mount for mount in mounts if Path(mount).is_relative_to(folder)]
+    if inside:
+        raise RuntimeError(f"{folder} is not removed: mounted below it are {', '.join(inside)}")
+    if not folder.exists():
+        return
+    for path in folder.iterdir():
+        # What says that the folder is a cluster's goes last, so that a removal can be cut short.
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+    shutil.rmtree(folder)

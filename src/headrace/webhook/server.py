@@ -1,0 +1,76 @@
+"""The HTTPS server that API servers ask, bounded bodies in and reviews out, and pages for probes. Decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from headrace.errors import ConfigError
+from headrace.kube.probes import probe_pages
+from headrace.settings.addresses import format_address
+from headrace.webhook.reviews import Question, read_question
+
+PATH = "/pods"
+LARGEST_BODY_BYTES = 4 << 20
+"""More than an API server takes itself (3 MiB), as JSON may come out a little longer than it went in."""
+
+Ask = Callable[[Question], Awaitable[dict[str, Any]]]
+"""Answers a question."""
+
+_BODY_S = 1.5
+
+
+class _Listener:
+    """An application on one address, until it is closed."""
+
+    def __init__(self, application: web.Application) -> None:
+        self._runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=5.0)
+
+    async def start(self, host: str, port: int, context: ssl.SSLContext | None = None) -> int:
+        """Listens; the port, also when 0 was asked for. Raises `ConfigError`."""
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host or None, port, ssl_context=context, reuse_address=True)
+        try:
+            await site.start()
+        except OSError as error:
+            await self.close()
+            raise ConfigError.of(
+                f"cannot listen on {format_address(host, port)}: {error.strerror}", hint="name another port"
+            ) from error
+        return int(self._runner.addresses[0][1])
+
+    async def close(self) -> None:
+        """Takes no more requests, answers those that are there, and ends."""
+        await self._runner.cleanup()
+
+
+class AdmissionServer(_Listener):
+    """Takes reviews to `answer`."""
+
+    def __init__(self, answer: Ask) -> None:
+        application = web.Application(client_max_size=LARGEST_BODY_BYTES)
+        application.router.add_post(PATH, self._review)
+        super().__init__(application)
+        self._answer = answer
+
+    async def _review(self, request: web.Request) -> web.Response:
+        try:
+            async with asyncio.timeout(_BODY_S):
+                body = await request.read()
+            question = read_question(body)
+        except TimeoutError:
+            return web.Response(status=408, text="the request did not come in time\n")
+        except ConfigError as error:
+            return web.Response(status=400, text=f"{error}\n")
+        return web.json_response(await self._answer(question))
+
+
+class ProbeServer(_Listener):
+    """Tells kubelets that this process lives, and whether it is ready to be asked, and Prometheus what it did."""
+
+    def __init__(self, is_ready: Callable[[], bool], metrics: Callable[[], str]) -> None:
+        super().__init__(probe_pages(is_ready, metrics))

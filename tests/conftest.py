@@ -1,0 +1,78 @@
+"""Which tests may run side by side: `make test` runs files of tests beside one another, and some folders in a row.
+
+What is in one lane shares something that is dear or that a machine has once: a Kubernetes of the tests' own, the nodes
+that tests/cluster makes, the local backend's network. All other files stand alone.
+"""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+
+LANES: dict[str, tuple[str, ...]] = {
+    # First the longest: who runs the last of them alone keeps everybody waiting.
+    "Kubernetes": ("tests/kubernetes",),
+    "local backend": (
+        "tests/integration/test_living",
+        "tests/integration/test_local_",
+        "tests/integration/test_migrate",
+        "tests/integration/test_run.py",
+        "tests/integration/test_seeds",
+        "tests/integration/test_training_",
+        "tests/integration/test_world",
+        "tests/unit/cli/test_backend_verbs",
+        "tests/unit/cli/test_selecting_verbs",
+        "tests/unit/csi",
+        "tests/unit/local",
+        "tests/unit/netns",
+    ),
+    "cluster": ("tests/cluster",),
+    "real mounts": ("tests/integration/test_csi", "tests/integration/test_survival"),
+    # On a second Kubernetes, when a runner is free for it: the longest lane would run alone in the end. Not more of it:
+    # with test_jindofs here, too, both processors were busy all the time, and it took longer.
+    "other clusters": (
+        "tests/kubernetes/test_cluster",
+        "tests/kubernetes/test_image_contents",
+        "tests/kubernetes/test_leftovers",
+        "tests/kubernetes/test_repairs",
+    ),
+}
+"""What runs in a row, by how the names of its files begin; the longest beginning that fits a test decides."""
+
+# How long an example takes says more of the machine than of the code.
+settings.register_profile("headrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("headrace")
+
+
+def pytest_configure() -> None:
+    # A shell's background job, and so all that it starts, ignores SIGINT: then no test could interrupt a program.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class Lanes(LoadScopeScheduling):
+    """One of these lanes, or one other file, at a time for each runner; the lanes begin first, in their order."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return lane_of(nodeid)
+
+
+def lane_of(nodeid: str) -> str:
+    """What a test runs in a row with."""
+    starts = {start: lane for lane, found in LANES.items() for start in found if nodeid.startswith(start)}
+    return starts[max(starts, key=len)] if starts else nodeid.partition("::")[0]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {lane: rank for rank, lane in enumerate(LANES)}
+    items.sort(key=lambda item: ranks.get(lane_of(item.nodeid), len(ranks)))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes:
+    # It would begin with what has the most tests.
+    config.option.loadscopereorder = False
+    return Lanes(config, log)

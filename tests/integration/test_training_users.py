@@ -1,0 +1,105 @@
+"""Training jobs of an ordinary user: plain processes on addresses of loopback, with real Open MPI between them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .harness import HEADRACE
+from .machines import NEEDS, USER, Machine, shared_machine
+
+pytestmark = [
+    *NEEDS,
+    pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs Open MPI (openmpi-bin)"),
+]
+
+DEADLINE_S = 90.0
+DATASET = """apiVersion: data.fluid.io/v1alpha1
+kind: Dataset
+metadata: {{name: own}}
+spec: {{placement: Shared, mounts: [{{mountPoint: "local://{folder}/source", name: a}}]}}
+---
+apiVersion: data.fluid.io/v1alpha1
+kind: AlluxioRuntime
+metadata: {{name: own}}
+spec:
+  replicas: 2
+  tieredstore: {{levels: [{{mediumtype: SSD, path: {folder}/home/cache, quota: 64Mi}}]}}
+"""
+
+
+class Person:
+    """A user with a backend of their own."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.folder = machine.folder
+        self._machine = machine
+
+    def must(self, *words: str | Path, code: int = 0) -> str:
+        state = f"HEADRACE_STATE_DIR={self.folder}/home/state"
+        done = self._machine.run(USER, "env", state, *words)
+        assert done.returncode == code, f"{words} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+    def arena(self, *words: str, code: int = 0) -> str:
+        script = "import sys; from headrace.cli.arena.main import main; sys.exit(main())"
+        return self.must(sys.executable, "-c", script, *words, code=code)
+
+
+@pytest.fixture
+def person() -> Iterator[Person]:
+    with shared_machine() as machine:
+        person = Person(machine)
+        person.must(HEADRACE, "up", "--nodes", "2")
+        try:
+            yield person
+        finally:
+            person.must(HEADRACE, "down")
+            assert not (person.folder / "home" / "state" / "local").exists()
+
+
+def test_ranks_are_started_in_instances_without_namespaces_and_read_the_dataset(person: Person) -> None:
+    file = person.folder / "home" / "dataset.yaml"
+    file.write_text(DATASET.format(folder=person.folder))
+    person.must(HEADRACE, "apply", "-f", file)
+    person.must(HEADRACE, "wait", "dataset/own", "--for=jsonpath={.status.phase}=Bound", "--timeout", "2m")
+    rank = "echo $OMPI_COMM_WORLD_RANK $HEADRACE_NODE $(wc -c < $HEADRACE_DATASET_OWN/a/a.txt)"
+    common = (
+        "submit",
+        "mpi",
+        "--name",
+        "own",
+        "--workers=2",
+        "--gpus=2",
+        f"--working-dir={person.folder}/home",
+    )
+    person.arena(*common, "--data", "own:/data", "--wait", f"mpirun sh -c '{rank}'")
+    # Open MPI wonders about users who have no shell, such as this one.
+    lines = [line for line in person.arena("logs", "own").splitlines() if "local probe" not in line]
+    assert sorted(lines) == [f"{rank} node-{1 + rank // 2} 7000" for rank in range(4)]
+    person.arena("delete", "own")
+    moved = (*common, "--data-dir", f"{person.folder}/source:/elsewhere", "true")
+    assert "only root can put folders" in person.arena(*moved, code=1)
+    # What runs when everything is taken down goes with it.
+    person.arena(*common, "mpirun sleep 7654")
+    deadline = time.monotonic() + DEADLINE_S
+    while "sleep\x007654" not in (words := command_lines()):
+        assert time.monotonic() < deadline, words
+        time.sleep(0.2)
+    person.must(HEADRACE, "down")
+    assert "sleep\x007654" not in command_lines()
+
+
+def command_lines() -> str:
+    """Of all processes."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_text(errors="replace"))
+    return "\n".join(found)

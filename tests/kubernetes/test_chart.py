@@ -1,0 +1,113 @@
+"""The chart on a real cluster: taken by its API server, running with its own rights, and upgraded."""
+
+import functools
+import json
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from charts import CHART, EVERY_OPTION, NAMESPACE, TEST_IMAGES, Release, run_helm, template
+from datasets_on_kubernetes import metrics_of, parts_of
+from prometheus_kinds import kind_file
+
+from headrace.plan.volume import DRIVER
+from headrace.testing.kubernetes.kubectl import Kubectl, KubectlError
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.slow,  # a cluster, its images and every process of the chart
+    pytest.mark.timeout(1200),
+]
+
+
+def _may(kubernetes: Kubectl, account: str, verb: str, resource: str, *words: str) -> bool:
+    subject = f"--as=system:serviceaccount:{NAMESPACE}:{account}"
+    try:
+        return kubernetes("auth", "can-i", verb, resource, subject, *words).strip() == "yes"
+    except KubectlError:
+        return False
+
+
+@pytest.fixture
+def monitors(kubernetes: Kubectl) -> Iterator[None]:
+    """The kinds of the Prometheus operator that the chart makes objects of."""
+    files = [word for plural in ("servicemonitors", "podmonitors") for word in ("-f", str(kind_file(plural)))]
+    kubernetes("apply", "--server-side", "--force-conflicts", *files)
+    kubernetes("wait", "--for=condition=Established", *files, "--timeout=60s")
+    yield
+    kubernetes("delete", *files)
+
+
+@pytest.mark.parametrize("values", [{}, EVERY_OPTION], ids=["defaults", "everything"])
+def test_the_api_server_takes_every_object(
+    kubernetes: Kubectl, release: Release, monitors: None, values: dict
+) -> None:
+    objects = [each for each in yaml.load_all(template(values), yaml.CSafeLoader) if each]
+    shown = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    words = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
+    said = kubernetes(*words, "-f", "-", stdin=shown)
+    assert said.count("serverside-applied") == len(objects)
+
+
+def test_a_second_installation_is_refused_and_told_of_the_first(release: Release) -> None:
+    words = ("install", "second", str(CHART), "--namespace", "default", "--take-ownership")
+    done = run_helm(*words, "--kubeconfig", str(release.kubeconfig), values=TEST_IMAGES)
+    assert done.returncode != 0
+    assert f"already, as the release {NAMESPACE}/headrace" in done.stderr
+
+
+def test_the_driver_is_registered_on_every_node(kubernetes: Kubectl, release: Release) -> None:
+    nodes = kubernetes.get("csinodes")["items"]
+    assert nodes
+    for node in nodes:
+        assert [each["name"] for each in node["spec"]["drivers"] or []] == [DRIVER]
+
+
+def test_the_webhook_announces_its_authority_and_an_upgrade_keeps_it(
+    kubernetes: Kubectl, release: Release
+) -> None:
+    def announced() -> str:
+        found = kubernetes.get("mutatingwebhookconfiguration", "headrace-webhook")
+        return str(found["webhooks"][0]["clientConfig"].get("caBundle", ""))
+
+    kubernetes.wait(lambda: bool(announced()), "the webhook's authority")
+    before = announced()
+    release.install({"webhook": {"timeoutSeconds": 3}})
+    found = kubernetes.get("mutatingwebhookconfiguration", "headrace-webhook")["webhooks"][0]
+    assert found["timeoutSeconds"] == 3
+    assert found["clientConfig"]["caBundle"] == before
+
+
+def test_one_operator_leads(kubernetes: Kubectl, release: Release) -> None:
+    def holder() -> str:
+        lease = kubernetes.get("-n", NAMESPACE, "lease", "headrace-operator")
+        return str(lease["spec"].get("holderIdentity", ""))
+
+    kubernetes.wait(lambda: holder().startswith("headrace-operator-"), "a leader")
+
+
+@pytest.mark.parametrize("component", ["operator", "jobs"])
+def test_the_one_that_leads_says_so_to_prometheus(
+    kubernetes: Kubectl, release: Release, component: str
+) -> None:
+    def leaders() -> list[float]:
+        pods = parts_of(kubernetes, NAMESPACE, component)
+        return [metrics_of(kubernetes, pod, 8080)[f"headrace_{component}_leads",] for pod in pods]
+
+    kubernetes.wait(lambda: sum(leaders()) == 1, f"the page of the {component} that leads")
+
+
+def test_accounts_may_do_what_they_need_and_no_more(kubernetes: Kubectl, release: Release) -> None:
+    may = functools.partial(_may, kubernetes)
+    assert may("headrace-operator", "watch", "datasets.data.fluid.io", "-A")
+    assert may("headrace-operator", "patch", "datasets.data.fluid.io", "--subresource=status", "-A")
+    assert not may("headrace-operator", "create", "pods", "-A")
+    assert not may("headrace-operator", "create", "pods", "--subresource=exec", "-A")
+    assert not may("headrace-operator", "patch", "nodes")
+    assert not may("headrace-operator", "create", "clusterroles")
+    assert may("headrace-webhook", "get", "secret/headrace-webhook-certificate", "-n", NAMESPACE)
+    assert not may("headrace-webhook", "get", "secrets", "-n", NAMESPACE)
+    assert not may("headrace-webhook", "get", "secrets", "-n", "default")
+    assert not may("headrace-webhook", "patch", "mutatingwebhookconfiguration/another")
+    assert not may("headrace-csi", "get", "pods", "-n", NAMESPACE)
+    assert not may("headrace-csi", "list", "datasets.data.fluid.io", "-A")

@@ -1,0 +1,340 @@
+"""Training jobs on a real cluster, run by the real MPI operator: `arena` from the first word to the last."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from charts import Release
+from crd_schemas import value_faults
+from datasets_on_kubernetes import Bucket, bound_dataset, namespace_of, runtime, served_bucket
+from memory_jobs import mpi_spec
+
+from headrace.jobs.mpi import mpi_job
+from headrace.testing.kubernetes.build_images import CHECKOUT
+from headrace.testing.kubernetes.cluster import Cluster
+from headrace.testing.kubernetes.kubectl import Kubectl
+from headrace.testing.kubernetes.programs import program_folder
+from headrace.testing.kubernetes.training import (
+    JOB_IMAGE,
+    install_operator,
+    job_image,
+    operator_folder,
+    operator_image,
+    uninstall_operator,
+)
+
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
+
+GREETING = "a, 'b' \"c\" # d: $HOME $(id) ü\nsecond line"
+# Each rank reads all files, and says who it is and what it was told.
+_READ = """
+import hashlib, os, sys
+whole = hashlib.sha256()
+for folder, folders, names in os.walk("/data"):
+    folders.sort()
+    for name in sorted(names):
+        path = os.path.join(folder, name)
+        whole.update(os.path.relpath(path, "/data").encode())
+        whole.update(open(path, "rb").read())
+rank, host = os.environ["OMPI_COMM_WORLD_RANK"], os.uname().nodename
+sys.stdout.write(f"rank {rank} on {host} read {whole.hexdigest()} {os.environ['GREETING']!r}\\n")
+"""
+WARM = {
+    "apiVersion": "data.fluid.io/v1alpha1",
+    "kind": "DataLoad",
+    "metadata": {"name": "warm"},
+    "spec": {"dataset": {"name": "imagenet"}},
+}
+
+
+class Arena:
+    """The command `arena`, for one namespace of the cluster."""
+
+    def __init__(self, kubectl: Kubectl, namespace: str) -> None:
+        self.kubectl, self.namespace = kubectl, namespace
+
+    def run(self, *words: str, timeout_s: float = 180) -> subprocess.CompletedProcess[str]:
+        """What it says and its exit code."""
+        command = [sys.executable, "-m", "headrace.cli.arena.main", *words]
+        path = f"{program_folder()}:{os.environ['PATH']}"
+        environment = os.environ | {"KUBECONFIG": str(self.kubectl.kubeconfig), "PATH": path}
+        environment |= {"HEADRACE_JOBS_BACKEND": "kubernetes"}
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+
+    def __call__(self, verb: str, *words: str) -> str:
+        """What it prints; it must succeed."""
+        done = self.run(verb, "-n", self.namespace, *words)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
+
+    def submit(self, name: str, *words: str) -> str:
+        """Submits a job of two workers that uses the dataset."""
+        shape = ("--name", name, "--workers=2", "--data", "imagenet:/data")
+        image = ("--image", JOB_IMAGE, "--image-pull-policy", "Never", "--working-dir", "/tmp")
+        done = self.run("submit", "mpi", "-n", self.namespace, *shape, *image, *words)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
+
+    def job(self, name: str) -> dict[str, Any]:
+        """`arena get -o json`."""
+        shown: dict[str, Any] = json.loads(self("get", name, "-o", "json"))
+        return shown
+
+    def until(self, name: str, status: str, timeout_s: float = 120) -> dict[str, Any]:
+        """The job once it has this status."""
+        seen: dict[str, Any] = {}
+
+        def is_so() -> bool:
+            seen.update(self.job(name))
+            return bool(seen["status"] == status)
+
+        try:
+            self.kubectl.wait(is_so, f"{name} {status}", timeout_s=timeout_s)
+        except TimeoutError as error:
+            error.add_note(json.dumps(seen, indent=1))
+            raise
+        return seen
+
+    def pods(self) -> list[dict[str, Any]]:
+        """The pods of jobs that are there."""
+        return list(self.kubectl.get("-n", self.namespace, "pods", "-l", "headrace.io/job")["items"])
+
+    def holders(self) -> list[str]:
+        """Those of them that hold the claim."""
+        return [
+            each["metadata"]["name"]
+            for each in self.pods()
+            for volume in each["spec"]["volumes"]
+            if volume.get("persistentVolumeClaim")
+        ]
+
+
+@pytest.fixture(scope="module")
+def operator(cluster: Cluster, kubernetes: Kubectl) -> Iterator[None]:
+    """The MPI operator, and an image with Open MPI on all nodes."""
+    folder = CHECKOUT / ".cache" / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    for image in (job_image(folder), operator_image(folder)):
+        cluster.load_image(image)
+    install_operator(kubernetes)
+    yield
+    uninstall_operator(kubernetes)
+
+
+@pytest.fixture(scope="module")
+def bucket(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    with served_bucket(cluster.host_address, tmp_path_factory.mktemp("s3")) as made:
+        made.fill(12, 100_000)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def arena(release: Release, operator: None, kubernetes: Kubectl, bucket: Bucket) -> Iterator[Arena]:
+    """A namespace with a dataset that nobody has read."""
+    with (
+        namespace_of(kubernetes, "training") as namespace,
+        bound_dataset(kubernetes, namespace, bucket.secret(), bucket.dataset(), runtime()),
+    ):
+        yield Arena(kubernetes, namespace)
+
+
+def test_a_job_from_its_first_word_to_its_last(arena: Arena, bucket: Bucket) -> None:
+    """One job that is waited with, looked at, entered, read and deleted, since each start takes half a minute."""
+    wait = "until [ -e /tmp/go ]; do sleep 0.2; done"
+    script = f'mpirun python3 -c "$READER"; echo all have read; {wait}'
+    words = ("-e", f"GREETING={GREETING}", "-e", f"READER={_READ}", "--mounts-on-launcher")
+    created = arena.submit("life", "--wait-warm", "100", *words, script)
+    assert "mpijob.kubeflow.org/life created" in created
+
+    held = arena.until("life", "SUSPENDED")
+    assert "starts once 100 % of its data is cached" in held["reason"]
+    assert arena.pods() == []
+    assert "life" in arena("list")
+
+    arena.kubectl.apply(WARM, namespace=arena.namespace)
+    running = arena.until("life", "RUNNING", timeout_s=180)
+    assert [each["chief"] for each in running["instances"]] == [True, False, False]
+    lines = arena("get", "life").splitlines()
+    assert lines[0] == "STATUS: RUNNING"
+    table = [line.split() for line in lines if line.startswith("life ")]
+    assert [row[1:3] for row in table] == [["RUNNING", "MPIJOB"]] * 3
+    assert len({row[-1] for row in table[1:]}) == 2, "workers are on the nodes that hold the data"
+
+    arena.kubectl.wait(lambda: "all have read" in arena("logs", "life"), "the ranks to read")
+    log = arena("logs", "life")
+    for rank, host in enumerate(("life-worker-0", "life-worker-1")):
+        assert f"rank {rank} on {host} read {bucket.digest()} {GREETING!r}" in log
+
+    arena("attach", "life", "--", "touch", "/tmp/go")
+    done = arena.run("wait", "-n", arena.namespace, "life", "--timeout", "60s")
+    assert done.returncode == 0, done.stderr
+
+    # The launcher's pod held the volume: it goes by itself, and its log stays.
+    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim", timeout_s=60)
+    assert arena("logs", "life") == log
+    assert arena("logs", "life", "--tail", "1") == "all have read\n"
+    ended = arena.until("life", "SUCCEEDED")
+    assert ended["instances"][0]["status"] == "SUCCEEDED"
+    size = sum(path.stat().st_size for path in bucket.folder.rglob("*") if path.is_file())
+    cost = ended["dataCost"]
+    assert cost["originBytes"] == 0, "it was warm"
+    assert cost["localBytes"] + cost["peerBytes"] >= size
+
+    deleted = arena("delete", "life")
+    assert 'mpijob.kubeflow.org "life" deleted' in deleted
+    assert 'configmap "life-mpijob" deleted' in deleted
+    arena.kubectl.wait(lambda: _left(arena, "life") == [], "what was made for the job to go")
+
+
+def _left(arena: Arena, name: str) -> list[str]:
+    kinds = "mpijobs,configmaps,secrets,pods,services,jobs"
+    listed = arena.kubectl("-n", arena.namespace, "get", kinds, "-o", "name").split()
+    return [each for each in listed if f"/{name}" in each]
+
+
+def test_a_job_whose_worker_is_killed_fails_and_says_so(arena: Arena, cluster: Cluster) -> None:
+    arena.submit("killed", "mpirun sleep 600")
+    arena.until("killed", "RUNNING")
+    pod = arena.kubectl.get("-n", arena.namespace, "pod", "killed-worker-1")
+    container = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+    cluster.node(pod["spec"]["nodeName"]).run(
+        *("ctr", "-n", "k8s.io", "task", "kill", "--all", "-s", "SIGKILL", container)
+    )
+    done = arena.run("wait", "-n", arena.namespace, "killed", "--timeout", "120s")
+    assert done.returncode == 1, done.stderr
+    ended = arena.until("killed", "FAILED")
+    assert "killed-worker-1: it was killed (SIGKILL)" in ended["reason"]
+    assert ended["exitCode"] != 0
+    arena("delete", "killed")
+    arena.kubectl.wait(lambda: _left(arena, "killed") == [], "what was made for it to go")
+
+
+def test_a_job_that_goes_over_its_memory_fails_and_says_so(arena: Arena) -> None:
+    fill = "mpirun -np 1 python3 -c 'x = bytearray(1 << 30); print(len(x))'"
+    arena.submit("greedy", "--memory", "256Mi", fill)
+    done = arena.run("wait", "-n", arena.namespace, "greedy", "--timeout", "120s")
+    assert done.returncode == 1, done.stderr
+    ended = arena.until("greedy", "FAILED")
+    # Where the kernel counts memory the old way, it ends the one program and not its container.
+    if "greedy-worker-0: it went over its memory limit and was killed (OOMKilled)" not in ended["reason"]:
+        assert "one of its ranks was killed (SIGKILL), as for want of memory" in ended["reason"]
+        assert "signal 9 (Killed)" in arena("logs", "greedy")
+    arena("delete", "greedy")
+    arena.kubectl.wait(lambda: _left(arena, "greedy") == [], "what was made for it to go")
+
+
+def test_a_job_that_cannot_begin_says_why_and_goes_when_it_is_deleted(arena: Arena) -> None:
+    arena.submit("pending", "--image", "headrace/no-such-image:test", "true")
+    arena.kubectl.wait(
+        lambda: "ErrImageNeverPull" in arena.job("pending")["reason"], "a word about the image"
+    )
+    assert arena.job("pending")["status"] == "PENDING"
+    arena("delete", "pending")
+    arena.kubectl.wait(lambda: _left(arena, "pending") == [], "what was made for it to go")
+    assert arena.holders() == []
+
+
+def test_a_job_that_loses_a_node_says_which_and_lets_go_of_its_data(arena: Arena, cluster: Cluster) -> None:
+    arena.submit("bereft", "mpirun sleep 600")
+    nodes = {each["role"]: each["node"] for each in arena.until("bereft", "RUNNING")["instances"]}
+    workers = {each["name"]: each["node"] for each in arena.job("bereft")["instances"] if not each["chief"]}
+    worker, node = next(each for each in workers.items() if each[1] != nodes["launcher"])
+    cluster.node(node).cut()
+    try:
+        words = (f"{worker}: its node {node} does not answer", f"{worker}: its node {node} is away")
+        for said in words:
+            arena.kubectl.wait(lambda said=said: said in arena.job("bereft")["reason"], said, timeout_s=120)
+    finally:
+        cluster.node(node).repair()
+    done = arena.run("wait", "-n", arena.namespace, "bereft", "--timeout", "150s")
+    assert done.returncode == 1, done.stderr
+    assert f"{worker}: its node {node} is away" in arena.job("bereft")["reason"]
+    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim", timeout_s=60)
+    arena("delete", "bereft")
+    arena.kubectl.wait(lambda: _left(arena, "bereft") == [], "what was made for it to go")
+
+
+def test_what_cannot_run_is_refused_before_anything_is_made(arena: Arena) -> None:
+    before = arena.kubectl("-n", arena.namespace, "get", "mpijobs,configmaps,secrets", "-o", "name")
+    base = ("submit", "mpi", "-n", arena.namespace, "--name", "refused", "--image", JOB_IMAGE, "--workers=2")
+    for words, complaint in (
+        (("--data", "nowhere:/data"), "neither a claim nor a dataset"),
+        (("--priority", "very-high"), "PriorityClass very-high"),
+        (("--queue", "team"), "Kueue is not on this cluster"),
+        (("--gpus", "8"), "GPU"),
+        (("--wait-warm", "50"), "there is no --data to wait for"),
+    ):
+        done = arena.run(*base, *words, "true")
+        assert done.returncode != 0
+        assert complaint in done.stderr
+    assert arena.kubectl("-n", arena.namespace, "get", "mpijobs,configmaps,secrets", "-o", "name") == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("mpi", ("--gpus=1", "--gang", "--priority=system-node-critical", "--mounts-on-launcher")),
+        ("pytorch", ("--gpus=1", "--nproc-per-node=2", "--running-timeout=1h", "--share-memory=1Gi")),
+        (
+            "tf",
+            (
+                "--ps=1",
+                "--chief",
+                "--evaluator",
+                "--clean-task-policy=Running",
+                "--tensorboard",
+                "--logdir=/data/logs",
+            ),
+        ),
+    ],
+)
+def test_the_api_server_takes_every_word_of_what_is_written(
+    arena: Arena, tmp_path: Path, kind: str, words: tuple[str, ...]
+) -> None:
+    """Strictly: no field that the operators' kinds do not know."""
+    file = tmp_path / "settings.yaml"
+    file.write_text("a: 1\n")
+    more = ("-e", "API_TOKEN=hush-hush", "--config-file", f"{file}:/etc/settings.yaml", "--toleration", "all")
+    base = ("--name", f"seen-{kind}", "--image", JOB_IMAGE, "--workers=2", "--data", "imagenet:/data")
+    words = (*base, *more, *words, "--dry-run", "-o", "json", "echo", "$(x) it's")
+    done = arena.run("submit", kind, "-n", arena.namespace, *words)
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout
+    assert "hush-hush" not in shown
+    said = arena.kubectl(
+        *("-n", arena.namespace, "create", "--dry-run=server", "--validate=strict", "-f", "-"), stdin=shown
+    )
+    assert f"seen-{kind} created" in said
+
+
+def test_jobs_of_the_older_version_fit_its_kind(operator: None) -> None:
+    """One cluster serves one of both, so this kind is only read."""
+    file = operator_folder() / "kubeflow.org_mpijobs_v1.yaml"
+    (version,) = yaml.load(file.read_text(), yaml.CSafeLoader)["spec"]["versions"]
+    assert version["name"] == "v1"
+    full = {"gang": True, "retries": 2, "mounts_on_launcher": True, "running_timeout_s": 60, "suspend": True}
+    job = mpi_job(mpi_spec().model_copy(update=full), "v1")
+    faults = value_faults(job, version["schema"]["openAPIV3Schema"])
+    # Of the metadata of pods the kind knows only that it is an object.
+    assert [each for each in faults if ".template.metadata." not in each] == []
+
+
+def test_a_dataset_goes_right_after_the_jobs_that_read_it(arena: Arena) -> None:
+    """Nobody has to patch a finalizer away."""
+    arena.submit("last", "--mounts-on-launcher", "--clean-task-policy", "Running", "mpirun ls /data")
+    done = arena.run("wait", "-n", arena.namespace, "last", "--timeout", "120s")
+    assert done.returncode == 0, done.stderr
+    arena.kubectl("-n", arena.namespace, "delete", "dataset", "imagenet", "--timeout=150s", timeout_s=180)
+    claims = arena.kubectl("-n", arena.namespace, "get", "pvc", "-o", "name")
+    assert claims == ""
+    assert "class-0" in arena("logs", "last")

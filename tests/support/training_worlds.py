@@ -1,0 +1,138 @@
+"""A world in memory that jobs of one machine are decided in: processes that live, end and are killed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from headrace.jobs.spec import JobKind, JobSpec, Resources, Role, RoleName
+from headrace.local.training.deciding import decide
+from headrace.local.training.placing import Placement
+from headrace.local.training.records import JobRecord, Stage
+from headrace.local.training.shaping import posts_of
+from headrace.local.training.sights import End, Forget, Hold, InstanceSight, Release, Seen, Sight, Start, Step
+
+BEGUN = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
+
+
+def job_spec(*, kind: JobKind = JobKind.MPI, workers: int = 2, **fields: Any) -> JobSpec:
+    """A job of some workers, with all else as it is wished."""
+    first = {JobKind.MPI: RoleName.LAUNCHER, JobKind.PYTORCH: RoleName.MASTER, JobKind.TF: RoleName.CHIEF}
+    own: dict[str, Any] = {
+        "name": "job",
+        "namespace": "default",
+        "kind": kind,
+        "command": ("true",),
+        "roles": (
+            Role(name=first[kind], replicas=1),
+            Role(name=RoleName.WORKER, replicas=workers, resources=Resources(gpus=2)),
+        ),
+    }
+    return JobSpec(**{**own, **fields})
+
+
+def record_of(spec: JobSpec) -> JobRecord:
+    """The job as it was submitted."""
+    return JobRecord(uid="0123456789abcdef", spec=spec, created=BEGUN)
+
+
+@dataclass
+class MemoryWorld:
+    """One job and its processes. Looks happen when they are asked for; a supervisor may die between any two lines."""
+
+    record: JobRecord
+    now: datetime = BEGUN
+    sights: dict[str, InstanceSight] = field(default_factory=dict)
+    nodes: set[str] = field(default_factory=lambda: {"node-1", "node-2", "node-3"})
+    held: bool = False
+    unmounted: str = ""
+    cold: str = ""
+    is_gone: bool = False
+    launchers: set[str] = field(default_factory=set)
+    """Every launcher that ever began."""
+
+    def look(self, *, dies_before_steps: bool = False) -> tuple[Step, ...]:
+        """One look, and its steps, unless the supervisor dies before it takes them."""
+        decision = decide(self.record, self.seen(), self.now)
+        self.record = decision.record
+        if not dies_before_steps:
+            for step in decision.steps:
+                self.take(step)
+        return decision.steps
+
+    def look_until(self, stage: Stage, *, most: int = 50) -> None:
+        """Looks until the job is there; processes come up by themselves meanwhile."""
+        for _ in range(most):
+            if self.record.stage is stage:
+                return
+            self.look()
+            self.come_up()
+            self.now += timedelta(seconds=0.1)
+        raise AssertionError(f"the job stays {self.record.stage}")
+
+    def seen(self) -> Seen:
+        """What a look sees."""
+        posts = posts_of(self.record.spec, self.record.uid, self.record.attempt + 1)
+        ready = sorted(self.nodes)
+        placed = {post.name: ready[number % len(ready)] for number, post in enumerate(posts)} if ready else {}
+        return Seen(
+            instances=dict(self.sights),
+            ready_nodes=frozenset(self.nodes),
+            cold=self.cold,
+            placement=Placement(placed) if ready else Placement(problem="there is no node"),
+            unmounted=self.unmounted,
+            is_released=not self.held,
+        )
+
+    def take(self, step: Step) -> None:
+        """Does what was decided."""
+        match step:
+            case Hold():
+                self.held = True
+            case Start(name):
+                assert not self.sights.get(name, InstanceSight()).runs, f"{name} runs already"
+                self.sights[name] = InstanceSight(Sight.STARTING)
+                if "launcher" in name:
+                    self.launchers.add(name)
+            case End(names):
+                for name in names:
+                    sight = self.sights[name]
+                    gone = sight.sight if sight.sight is Sight.ENDED else Sight.LOST
+                    self.sights[name] = InstanceSight(gone, sight.exit_code, sight.message)
+            case Release():
+                assert not any(sight.runs for sight in self.sights.values()), "released under a process"
+                self.held = False
+            case Forget():
+                self.is_gone = True
+        names = {each.name for each in self.record.instances}
+        # Another attempt does not take what the one before has said for its own.
+        if self.record.stage is Stage.PREPARING:
+            self.sights = {name: each for name, each in self.sights.items() if each.runs and name in names}
+
+    def come_up(self) -> None:
+        """Programs begin."""
+        for name, sight in self.sights.items():
+            if sight.sight is Sight.STARTING:
+                self.sights[name] = InstanceSight(Sight.UP)
+
+    def end(self, name: str, code: int) -> None:
+        """A program ends by itself."""
+        if self.sights.get(name, InstanceSight()).runs:
+            self.sights[name] = InstanceSight(Sight.ENDED, code, f"exited with {code}" if code else "")
+
+    def kill(self, name: str) -> None:
+        """A process is killed; what it had started goes on."""
+        if self.sights.get(name, InstanceSight()).runs:
+            self.sights[name] = InstanceSight(Sight.LOST, has_leftovers=True)
+
+    @property
+    def running_launchers(self) -> list[str]:
+        """Launchers of which something runs."""
+        return [name for name, sight in self.sights.items() if "launcher" in name and sight.runs]
+
+    @property
+    def chief(self) -> str:
+        """The name of the instance whose end is the job's."""
+        assert self.record.chief is not None
+        return self.record.chief.name

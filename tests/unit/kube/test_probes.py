@@ -1,0 +1,31 @@
+"""What kubelet and Prometheus are told."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+
+from headrace.kube.probes import serve_probes
+from headrace.openmetrics import OPEN_METRICS
+
+
+def test_life_readiness_and_numbers_are_told_apart() -> None:
+    async def told() -> None:
+        ready = False
+        runner = await serve_probes(0, lambda: ready, lambda: "headrace_looks_total 1\n# EOF\n")
+        # It listens on each family of addresses, and the kernel chose a port for each.
+        port = next(address[1] for address in runner.addresses if len(address) == 2)
+
+        async def page(name: str) -> tuple[int, str, str]:
+            async with aiohttp.request("GET", f"http://127.0.0.1:{port}/{name}") as found:
+                return found.status, found.headers["Content-Type"], await found.text()
+
+        assert (await page("healthz"))[0] == 200
+        assert (await page("readyz"))[0] == 503
+        ready = True
+        assert (await page("readyz"))[0] == 200
+        assert await page("metrics") == (200, OPEN_METRICS, "headrace_looks_total 1\n# EOF\n")
+        await runner.cleanup()
+
+    asyncio.run(told())

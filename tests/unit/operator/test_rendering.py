@@ -1,0 +1,202 @@
+"""A planned role as objects of Kubernetes: what its command reads is what the planner meant, and secrets stay apart."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from operator_world import SETTINGS
+from planned import SEED, World
+
+from headrace.operator.rendering import workloads
+from headrace.operator.rendering.naming import NOWHERE_LABEL, Names
+from headrace.operator.rendering.pods import on_nodes, pod_version
+from headrace.operator.rendering.role_files import settings_file
+from headrace.operator.rendering.secrets import plain_options
+from headrace.operator.rendering.surroundings import PodWishes, Surroundings, wishes_of
+from headrace.operator.rendering.sweepers import sweeper
+from headrace.operator.rendering.volumes import claims_of, volumes_of
+from headrace.operator.settings import Image
+from headrace.plan.roles import Role, RoleKind
+from headrace.settings.environment import Environment
+from headrace.settings.reading import role_settings
+from headrace.settings.roles import MasterSettings, MemberSettings, WorkerSettings
+
+NAMES = Names("default", "imagenet")
+WORLD = Surroundings(SETTINGS, "http://10.96.0.7:8700")
+PLAIN = SEED.replace(
+    "options: {fs.oss.endpoint: oss-cn-shanghai.aliyuncs.com}",
+    "options: {fs.oss.endpoint: oss-cn-shanghai.aliyuncs.com, fs.oss.accessKeyId: AKIDCLEAR}",
+).replace(
+    "        - {name: fs.oss.accessKeyId, valueFrom: {secretKeyRef: {name: mysecret, key: fs.oss.accessKeyId}}}\n",
+    "",
+)
+
+
+def planned(text: str = SEED) -> dict[str, Role]:
+    return {role.id: role for role in World.of(text).settle().roles}
+
+
+@pytest.fixture(scope="module")
+def roles() -> dict[str, Role]:
+    return planned()
+
+
+def rendered(roles: dict[str, Role], surroundings: Surroundings = WORLD) -> list[dict[str, Any]]:
+    """Everything that is applied, but for Secrets."""
+    by_kind = {role.kind: role for role in roles.values()}
+    nodes = ["node-1", "node-2"]
+    return [
+        workloads.master_set(by_kind[RoleKind.MASTER], NAMES, surroundings),
+        workloads.worker_set(by_kind[RoleKind.WORKER], nodes, 2, NAMES, surroundings),
+        workloads.mount_set(by_kind[RoleKind.MOUNT], nodes, NAMES, surroundings),
+        workloads.master_service(NAMES, surroundings),
+        workloads.worker_service(NAMES, surroundings),
+        workloads.settings_map(by_kind, {"node-1": ["/cache"]}, NAMES, surroundings),
+        sweeper(NAMES, "node-1", ["/cache"], SETTINGS),
+    ]
+
+
+def test_each_command_takes_its_settings_file(roles: dict[str, Role], tmp_path: Path) -> None:
+    read: dict[str, Any] = {}
+    models = {"master": MasterSettings, "worker-0": WorkerSettings, "mount-node-1": MemberSettings}
+    for name, model in models.items():
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(settings_file(roles[name], NAMES, WORLD))
+        given = {"worker-0": {"HEADRACE_WORKER_ID": "worker-0", "HEADRACE_WORKER_NODE": "node-1"}}
+        given["mount-node-1"] = {"HEADRACE_MOUNT_NODE": "node-1"}
+        read[name], _ = role_settings(model, file, Environment(given.get(name, {})))
+    worker, mount = read["worker-0"], read["mount-node-1"]
+    assert worker.master == mount.master == "http://10.96.0.7:8700"
+    assert worker.fit_cache
+    assert worker.lingers_drained
+    assert worker.cache == [folder.word() for folder in roles["worker-0"].cache] or worker.cache == tuple(
+        folder.word() for folder in roles["worker-0"].cache
+    )
+    assert str(mount.mountpoint) == "/var/lib/headrace/mounts/default/imagenet"
+    assert read["master"].listen == ":8700"
+
+
+def test_every_object_is_plain_json(roles: dict[str, Role]) -> None:
+    for content in rendered(roles):
+        assert json.loads(json.dumps(content)) == content
+
+
+@pytest.mark.parametrize("kind", ["master", "worker"])
+def test_who_asks_the_storage_may_ask_from_a_reserved_port_and_nothing_else(
+    roles: dict[str, Role], kind: str
+) -> None:
+    """NFS servers usually answer no others."""
+    (workload,) = (
+        each
+        for each in rendered(roles)
+        if each["kind"] == "StatefulSet" and each["metadata"]["name"].endswith(kind)
+    )
+    for container in workload["spec"]["template"]["spec"]["containers"]:
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}
+
+
+def test_a_value_that_stands_in_clear_is_in_the_secret_of_options_alone() -> None:
+    world = World.of(PLAIN)
+    roles = {role.id: role for role in world.settle().roles}
+    assert world.dataset is not None
+    values = plain_options(roles["master"], {"default/imagenet": world.dataset})
+    assert list(values.values()) == ["AKIDCLEAR"]
+    encoded = base64.b64encode(b"AKIDCLEAR").decode()
+    for content in rendered(roles):
+        assert "AKIDCLEAR" not in json.dumps(content)
+        assert encoded not in json.dumps(content)
+    content = workloads.secret(NAMES.options, values, NAMES, WORLD)
+    assert "stringData" not in content
+    assert [base64.b64decode(each) for each in content["data"].values()] == [b"AKIDCLEAR"]
+    volumes, _ = volumes_of(roles["worker-0"], NAMES, WORLD)
+    (sources,) = [each["projected"]["sources"] for each in volumes if "projected" in each]
+    assert {item["key"] for each in sources for item in each["secret"]["items"]} >= set(content["data"])
+
+
+@pytest.mark.parametrize("kind", list(RoleKind))
+def test_what_a_person_wishes_changes_no_selector(roles: dict[str, Role], kind: RoleKind) -> None:
+    labels = {"app.kubernetes.io/name": "mine", "headrace.io/dataset": "theirs", "team": "vision"}
+    wished = replace(WORLD, wishes={kind: PodWishes(labels=labels)})
+    for plain, other in zip(rendered(roles), rendered(roles, wished), strict=True):
+        assert plain.get("spec", {}).get("selector") == other.get("spec", {}).get("selector")
+        template = other.get("spec", {}).get("template")
+        if template:
+            assert other["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+
+
+OTHERWISE = [
+    replace(WORLD, settings=replace(SETTINGS, engine=Image("headrace/engine:2"))),
+    replace(WORLD, settings=replace(SETTINGS, node_folder="/data/headrace")),
+    replace(WORLD, settings=replace(SETTINGS, log_level="debug")),
+    replace(WORLD, settings=replace(SETTINGS, log_format="text")),
+    replace(WORLD, master="http://10.96.0.8:8700"),
+    replace(WORLD, wishes={RoleKind.WORKER: PodWishes(environment=({"name": "A", "value": "b"},))}),
+    replace(WORLD, wishes={RoleKind.MASTER: PodWishes(tolerations=({"operator": "Exists"},))}),
+    replace(WORLD, settings=replace(SETTINGS, identity="operator-2", health_port=1, lease="other")),
+]
+
+
+@pytest.mark.parametrize("other", OTHERWISE)
+@pytest.mark.parametrize("kind", list(RoleKind))
+def test_a_version_changes_when_the_pod_would_be_made_otherwise_and_only_then(
+    roles: dict[str, Role], kind: RoleKind, other: Surroundings
+) -> None:
+    role = next(each for each in roles.values() if each.kind is kind)
+
+    def made(surroundings: Surroundings) -> str:
+        sets = {content["metadata"]["name"]: content for content in rendered(roles, surroundings)}
+        name = {RoleKind.MASTER: NAMES.master, RoleKind.WORKER: NAMES.worker, RoleKind.MOUNT: NAMES.mount}
+        template = sets[name[kind]] if kind is RoleKind.MOUNT else workload(kind, roles, surroundings)
+        spec = template["spec"]["template"]["spec"]
+        return json.dumps(spec) + settings_file(role, NAMES, surroundings)
+
+    same = made(WORLD) == made(other)
+    assert (pod_version(role, WORLD) == pod_version(role, other)) == same
+
+
+def workload(kind: RoleKind, roles: dict[str, Role], surroundings: Surroundings) -> dict[str, Any]:
+    component = "app.kubernetes.io/component"
+    return next(
+        content
+        for content in rendered(roles, surroundings)
+        if content["kind"].endswith("Set") and content["metadata"]["labels"][component] == kind
+    )
+
+
+def test_on_no_nodes_nothing_runs() -> None:
+    (term,) = on_nodes([])["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    assert term == {"matchExpressions": [{"key": NOWHERE_LABEL, "operator": "Exists"}]}
+
+
+def test_claims_are_those_below_their_folder(roles: dict[str, Role]) -> None:
+    master = roles["master"]
+    assert isinstance(master.settings, MasterSettings)
+    (origin,) = master.settings.origins
+    found = [
+        origin.model_copy(update={"origin": f"local:///claims/{each}"})
+        for each in ("shelf/a", "shelf/b", "desk")
+    ]
+    moved = replace(master, settings=master.settings.model_copy(update={"origins": tuple(found)}))
+    assert claims_of(moved) == ["desk", "shelf"]
+    assert claims_of(master) == []
+    volumes, mounts = volumes_of(moved, NAMES, WORLD)
+    claims = [each["persistentVolumeClaim"] for each in volumes if "persistentVolumeClaim" in each]
+    assert claims == [{"claimName": "desk", "readOnly": True}, {"claimName": "shelf", "readOnly": True}]
+    assert {each["name"] for each in mounts} <= {each["name"] for each in volumes}
+
+
+def test_a_runtime_s_words_for_pods_reach_them() -> None:
+    text = SEED.replace(
+        "  replicas: 4", "  replicas: 4\n  worker: {env: {A: b}, resources: {limits: {cpu: '2'}}}"
+    )
+    runtime = World.of(text).runtime
+    wishes = wishes_of(runtime)[RoleKind.WORKER]
+    assert wishes.environment == ({"name": "A", "value": "b"},)
+    assert wishes.resources == {"limits": {"cpu": "2"}}

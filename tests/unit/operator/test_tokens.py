@@ -1,0 +1,138 @@
+"""The token of a cluster that somebody takes away or writes over, while roles and readers go on."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from operator_world import OperatorWorld
+
+from headrace.operator.token_notes import is_locked_out
+
+TOKEN = ("Secret", "default", "imagenet-headrace-token")
+PART = """
+apiVersion: data.fluid.io/v1alpha1
+kind: Dataset
+metadata: {name: part, namespace: default}
+spec: {mounts: [{mountPoint: "dataset://default/imagenet"}]}
+"""
+
+
+def secret(token: str, name: str = TOKEN[2]) -> dict[str, Any]:
+    data = {"token": base64.b64encode(token.encode()).decode()}
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+
+
+def write_over(world: OperatorWorld) -> None:
+    world.cluster._store(TOKEN, {**world.cluster.objects[TOKEN], "data": secret("mine")["data"]})
+
+
+def empty(world: OperatorWorld) -> None:
+    world.cluster._store(TOKEN, {**world.cluster.objects[TOKEN], "data": {}})
+
+
+def delete(world: OperatorWorld) -> None:
+    world.cluster.remove(TOKEN)
+
+
+def uids(world: OperatorWorld) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in world.cluster.of("Pod")}
+
+
+def notes(world: OperatorWorld) -> set[str]:
+    pods = (pod["metadata"].get("annotations") or {} for pod in world.cluster.of("Pod"))
+    return {noted["headrace.io/token"] for noted in pods if "headrace.io/token" in noted}
+
+
+def reasons(world: OperatorWorld) -> list[str]:
+    return [each["reason"] for each in world.cluster.of("Event") if each["reason"].startswith("Token")]
+
+
+@pytest.mark.parametrize("harm", [delete, write_over, empty])
+def test_a_token_comes_back_as_it_was_and_nothing_is_disturbed(world: OperatorWorld, harm: Any) -> None:
+    world.declare()
+    world.settle()
+    world.use("train", "node-1")
+    world.settle()
+    before, running = world.cluster.objects[TOKEN]["data"], uids(world)
+    harm(world)
+    assert world.sync() == {("default", "imagenet")}, "nobody has to ask for the look"
+    world.settle()
+    assert world.cluster.objects[TOKEN]["data"] == before
+    assert uids(world) == running
+    assert reasons(world) == ["TokenRestored"]
+
+
+def test_each_dataset_has_a_token_of_its_own_each_time_that_it_is_made(world: OperatorWorld) -> None:
+    world.declare()
+    world.settle()
+    first = world.cluster.objects[TOKEN]["data"]["token"]
+    for kind in ("Dataset", "JindoRuntime"):
+        world.cluster.remove((kind, "default", "imagenet"))
+    for _ in range(15):
+        world.look()
+    world.declare()
+    world.settle()
+    second = world.cluster.objects[TOKEN]["data"]["token"]
+    assert first != second
+    assert len(base64.b64decode(second)) == 64
+
+
+def test_a_token_that_cannot_be_had_again_is_followed_by_all_in_their_order(world: OperatorWorld) -> None:
+    # As it was made by an operator with another key.
+    world.cluster.add(secret("of-old"))
+    world.declare()
+    world.declare(PART)
+    world.settle()
+    world.use("train", "node-1")
+    world.settle()
+    before, mounts = uids(world), world.cluster.objects["DaemonSet", "default", "imagenet-fuse"]["metadata"]
+    delete(world)
+    begun = len(world.cluster.writes)
+    world.settle()
+    roles = {pod["metadata"]["uid"] for pod in world.cluster.of("Pod") if "fuse" in pod["metadata"]["name"]}
+    roles |= {pod["metadata"]["uid"] for pod in world.cluster.of("Pod") if "-er-" in pod["metadata"]["name"]}
+    assert not roles & before, "the mount that is read, too"
+    assert len(notes(world)) == 1
+    assert world.cluster.objects["DaemonSet", "default", "imagenet-fuse"]["metadata"]["uid"] == mounts["uid"]
+    deleted = [
+        name for verb, kind, name in world.cluster.writes[begun:] if (verb, kind) == ("delete(None)", "Pod")
+    ]
+    gone = [name for name in deleted if name.startswith("imagenet")]
+    order = [next(kind for kind in ("master", "worker", "fuse") if kind in name) for name in gone]
+    assert order == sorted(order, key=["master", "worker", "fuse"].index)
+    assert order.count("worker") == 4
+    assert "TokenLost" in reasons(world)
+
+
+def test_a_reference_reads_with_the_token_of_its_home(world: OperatorWorld) -> None:
+    world.declare()
+    world.declare(PART)
+    world.settle()
+    own = ("Secret", "default", "part-headrace-token")
+    world.use("train", "node-1", claim="part")
+    world.settle()
+    assert world.cluster.objects[own]["data"] == world.cluster.objects[TOKEN]["data"]
+    running = uids(world)
+    world.cluster.remove(own)
+    world.settle()
+    assert world.cluster.objects[own]["data"] == world.cluster.objects[TOKEN]["data"]
+    assert uids(world) == running
+
+
+@pytest.mark.parametrize(
+    ("noted", "current", "out"),
+    [
+        ("k1.a", "k1.a", False),
+        ("k1.a", "k1.b", True),
+        ("k1.a", "k2.b", False),
+        ("", "k1.b", False),
+        ("k1.a", "", False),
+    ],
+)
+def test_only_a_digest_of_the_same_key_tells_that_somebody_is_locked_out(
+    noted: str, current: str, out: bool
+) -> None:
+    assert is_locked_out(noted, current) is out

@@ -1,0 +1,9 @@
+//go:build tools
+
+// Names the MPI operator of the test cluster, so that go.mod and go.sum pin all that it is built from.
+// tools/install_mpi_operator.sh builds it.
+package tools
+
+import (
+	_ "github.com/kubeflow/mpi-operator/cmd/mpi-operator"
+)
