@@ -21,8 +21,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests start programs of the package by the thousand: each would compile it anew where somebody has set this.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-tests build check lint types layers test test-unit test-rust test-integration test-kubernetes cluster
-.PHONY: cluster-down demo demo-bucket horovod bench images gen docs lock clean
+.PHONY: help setup setup-tests build check lint types layers test test-unit test-rust test-integration test-kubernetes soak
+.PHONY: cluster cluster-down demo demo-bucket horovod bench images gen docs lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,8 +31,8 @@ setup: $(STAMPS)/system $(STAMPS)/python $(STAMPS)/torch $(STAMPS)/engine $(VERS
 	@:
 
 # Two at a time: one core would wait for the other's downloads and its linker.
-setup-tests: ## Install what the tests need as well: Horovod and, as root, a Kubernetes (built once, in about ten minutes)
-	@$(MAKE) --no-print-directory --jobs=2 setup kubernetes horovod-where-possible
+setup-tests: ## Install what `make test` needs as well: helm, and Horovod where it can be built
+	@$(MAKE) --no-print-directory --jobs=2 setup helm horovod-where-possible
 
 build: $(STAMPS)/engine ## Build the engine (release) into the environment
 
@@ -100,7 +100,7 @@ layers: $(STAMPS)/python ## Check who imports whom, in Python and in Rust
 
 # --- test ----------------------------------------------------------------------------------------------------------
 
-test: setup-tests test-rust test-python ## Run all tests
+test: setup-tests test-rust test-python ## Show every capability once, with real servers, mounts and kills: what CI runs
 
 test-unit: $(STAMPS)/engine ## Run the Python unit tests
 	$(BIN)/python -m pytest tests/unit
@@ -111,19 +111,28 @@ test-integration: setup ## Run the tests with real servers and mounts
 test-kubernetes: setup kubernetes ## Run the tests on a real Kubernetes: one of their own, or that of HEADRACE_KUBECONFIG
 	$(BIN)/python -m pytest tests/kubernetes
 
+SOAK_MINUTES ?= 30
+
+soak: setup ## Repeat and randomise: kills, walks, scale, for SOAK_MINUTES=30; says its seed, and takes one as SOAK_SEED
+	SOAK_MINUTES=$(SOAK_MINUTES) SOAK_SEED=$(SOAK_SEED) $(BIN)/python -m pytest tests/soak
+
 test-rust: $(STAMPS)/python ## Run the Rust tests
-	cargo test --workspace --locked --quiet
+	time cargo test --workspace --locked --quiet
 
 TESTS_AT_ONCE ?= 3
 
 # Those that share nothing run beside each other (tests/conftest.py); they wait more than they compute.
 .PHONY: test-python
 test-python: setup-tests
-	$(BIN)/python -m pytest --numprocesses=$(TESTS_AT_ONCE)
+	time $(BIN)/python -m pytest --numprocesses=$(TESTS_AT_ONCE)
 
 # --- a real Kubernetes on this machine -----------------------------------------------------------------------------
 
 NODES ?= 2
+
+.PHONY: helm
+helm:
+	@tools/install_helm.sh >/dev/null
 
 .PHONY: kubernetes
 # Built only where its tests can run: as root.
