@@ -27,9 +27,9 @@ class MountEntry:
         return self.kind == KIND
 
 
-def mounts() -> list[MountEntry]:
-    """All mounts of this mount namespace; later ones cover earlier ones."""
-    with _MOUNTS.open(encoding="utf-8", errors="surrogateescape") as lines:
+def mounts(table: Path = _MOUNTS) -> list[MountEntry]:
+    """All mounts of this mount namespace, or of that of another process's `table`; later ones cover earlier ones."""
+    with table.open(encoding="utf-8", errors="surrogateescape") as lines:
         return [_entry(line) for line in lines]
 
 

@@ -19,12 +19,15 @@ from headrace.errors import (
     RefusedError,
     UnsupportedError,
 )
-from headrace.roles.detaching import detach_commands, device_at
+from headrace.roles.detaching import abort, detach_commands, device_at
 from headrace.roles.mount_table import mount_at, place_of
+from headrace.roles.other_namespaces import holders_of, sees_all_processes
 from headrace.settings.engine import EngineConfig
 from headrace.settings.origins import LocalOrigin
 
 _END_S = 60.0
+# Then it is worth looking who holds it: usually a process ends at once.
+_COPIES_AFTER_S = 1.0
 _MOST_USERS = 3
 
 
@@ -92,7 +95,8 @@ def check_places(mountpoint: Path, config: EngineConfig) -> None:
 def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) -> None:
     """Ends a mount and waits until its processes have ended, too."""
     entry = next((entry for entry in registry.entries() if entry.mountpoint == str(mountpoint)), None)
-    if not _is_mounted(mountpoint):
+    device = device_at(str(mountpoint))
+    if device is None:
         if entry is None:
             raise MissingFileError.of(
                 f"nothing is mounted at {mountpoint}", hint="see `headrace status` for what is"
@@ -101,7 +105,7 @@ def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) ->
         _detach(mountpoint, force=force, lazy=lazy)
     if entry is not None and not lazy:
         for pid, ticks in entry.processes:
-            _wait_for_end(pid, ticks, mountpoint)
+            _wait_for_end(pid, ticks, mountpoint, device)
 
 
 def _detach(mountpoint: Path, *, force: bool, lazy: bool) -> None:
@@ -165,15 +169,37 @@ def _uses(process: Path, mountpoint: Path) -> bool:
     return False
 
 
-def _wait_for_end(pid: int, ticks: int, mountpoint: Path) -> None:
-    deadline = time.monotonic() + _END_S
+def _wait_for_end(pid: int, ticks: int, mountpoint: Path, device: str | None) -> None:
+    begin = time.monotonic()
+    look = begin + _COPIES_AFTER_S
     while started_ticks(pid) == ticks:
-        if time.monotonic() > deadline:
-            raise DeadlineError.of(
-                f"{mountpoint} is unmounted, but its process {pid} has not ended yet",
-                hint=f"see its log, or: kill {pid}",
-            )
+        now = time.monotonic()
+        if now > begin + _END_S:
+            raise _not_ended(pid, mountpoint, device)
+        if device is not None and now > look:
+            end_unused_copies(device)
+            look = now + _COPIES_AFTER_S
         time.sleep(0.02)
+
+
+def end_unused_copies(device: str) -> None:
+    """Ends a mount that was taken off here, unless a program in another mount namespace uses a copy of it."""
+    if sees_all_processes() and not any(holder.is_user for holder in holders_of(device)):
+        abort(device)
+
+
+def _not_ended(pid: int, mountpoint: Path, device: str | None) -> DeadlineError:
+    users = [] if device is None else [str(holder) for holder in holders_of(device) if holder.is_user]
+    if users:
+        by = ", ".join(users[:_MOST_USERS])
+        return DeadlineError.of(
+            f"{mountpoint} is unmounted here, but in another mount namespace it is in use by {by}",
+            hint=f"end them; to end the mount for them, too: kill {pid}",
+        )
+    return DeadlineError.of(
+        f"{mountpoint} is unmounted, but its process {pid} has not ended yet",
+        hint=f"see its log, or: kill {pid}",
+    )
 
 
 def _check_fuse() -> None:

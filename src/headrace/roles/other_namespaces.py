@@ -1,0 +1,67 @@
+"""Copies of a mount in other mount namespaces: a mount that was taken off here lives on in them.
+
+`unshare`, containers and services with a mount namespace of their own begin with a copy of every mount. Where
+unmounting is not handed on to them, the copy keeps the connection, though nobody may know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.roles.mount_table import mounts
+
+# Of the namespace in which a machine starts: include/linux/proc_ns.h, PROC_PID_INIT_INO.
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process that sees a copy of the mount."""
+
+    pid: int
+    name: str
+    is_user: bool
+    """It has a file, a folder or a map of it, or that cannot be told."""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.pid})"
+
+
+def sees_all_processes() -> bool:
+    """False in a container, where users in other containers cannot be seen."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino == _FIRST_PID_NAMESPACE
+    except OSError:
+        return False
+
+
+def holders_of(device: str) -> list[Holder]:
+    """The processes whose mount namespace has the mount `device` (`major:minor`)."""
+    return list(_holders(device))
+
+
+def _holders(device: str) -> Iterator[Holder]:
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            paths = [entry.path for entry in mounts(process / "mountinfo") if entry.device == device]
+            name = (process / "comm").read_text(errors="replace").strip()
+        except OSError:
+            continue
+        if paths:
+            yield Holder(int(process.name), name, _uses(process, paths))
+
+
+def _uses(process: Path, paths: list[str]) -> bool:
+    try:
+        links = [process / "cwd", process / "root", *(process / "fd").iterdir()]
+        targets = [str(link.readlink()) for link in links]
+        maps = (process / "maps").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        # Of somebody else, or just ending: not known to be idle.
+        return True
+    targets += [line.split(maxsplit=5)[5] for line in maps if line.count(" /")]
+    return any(target == path or target.startswith(f"{path}/") for target in targets for path in paths)
