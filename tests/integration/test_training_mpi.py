@@ -257,7 +257,8 @@ def test_a_job_waits_for_warm_data_and_its_dataset_can_be_deleted_right_after_it
     machine.delete("late")
     assert len(machine.jobs.release(machine.view("brief"))) == 1
     machine.wait("brief", JobPhase.SUCCEEDED)
-    assert machine.log("brief").split() == [str(4 * FILE_BYTES)]
+    # What it says on standard error is there, too: its rsh warns when a child was faster than the parent.
+    assert machine.log("brief").splitlines()[-1] == str(4 * FILE_BYTES)
     machine.shell.must("delete", "dataset", "brief", "--timeout", "80s", deadline_s=90)
     assert machine.view("brief").phase is JobPhase.SUCCEEDED
     machine.delete("brief")
