@@ -6,14 +6,11 @@ from pathlib import Path
 import pytest
 
 from headrace.testing.faulty_origin import FaultyOrigin
-from headrace.testing.network import NamespaceLink, ProxyLink, storage_link
 from headrace.testing.oss_server import OssServer
 from headrace.testing.s3_server import S3Server
 
 from .harness import Shell
 from .servers import Bucket
-
-SLOW_LINK_BITS_PER_S = 200_000_000
 
 
 @pytest.fixture
@@ -37,22 +34,6 @@ def shell(tmp_path: Path, server: S3Server) -> Shell:
     home = tmp_path / "home"
     (home / "run").mkdir(parents=True, mode=0o700)
     return Shell(home, {**server.credentials.environment(), "AWS_REGION": server.region})
-
-
-@pytest.fixture
-def slow_link() -> Iterator[NamespaceLink | ProxyLink]:
-    """A link of 200 Mbit/s that counts what the storage sends."""
-    with storage_link(SLOW_LINK_BITS_PER_S) as link:
-        yield link
-
-
-@pytest.fixture
-def slow_bucket(tmp_path: Path, slow_link: NamespaceLink | ProxyLink) -> Iterator[Bucket]:
-    """An empty bucket behind the slow link."""
-    with S3Server(tmp_path / "far-objects", state=tmp_path / "far-server", link=slow_link) as running:
-        made = Bucket(running)
-        made.fill({})
-        yield made
 
 
 @pytest.fixture

@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from headrace.engine.handles import Engine
+from headrace.engine.registry import Entry, Registry
+from headrace.errors import HeadraceError
+from headrace.settings.environment import Environment
+
 from .harness import DEADLINE_S, Shell
 
+MODES = ("elide", "classic", "passthrough")
+
+
+def fill(folder: Path) -> Path:
+    """Twelve files for the readers, 17 MB."""
+    folder.mkdir()
+    for number in range(12):
+        data = random.Random(number).randbytes(900_000 + number * 100_000)
+        (folder / f"part-{number:02}").write_bytes(data)
+    return folder
+
+
+def shell_without_server(home: Path) -> Shell:
+    """For mounts whose origin is a folder."""
+    (home / "run").mkdir(parents=True, mode=0o700)
+    return Shell(home, {"HEADRACE_RUNTIME_DIR": str(home / "run")})
+
+
 # Reads in every way that programs do, past the page cache where it can, and ends with a traceback at the first failure
-# or wrong byte.
+# or wrong byte. After each round it says in a file how many there were.
 READER = """
 import mmap, os, pathlib, random, sys
 mountpoint, source, stop, seed = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+progress = os.open(f"{stop}-{seed}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 names = sorted(path.name for path in source.iterdir())
 content = {name: (source / name).read_bytes() for name in names}
 chance = random.Random(seed)
@@ -56,12 +81,43 @@ while not os.path.exists(stop):
     if not kept:
         os.close(descriptor)
     rounds += 1
+    os.pwrite(progress, b"%20d" % rounds, 0)
 print(rounds)
 """
 
 
+@dataclass(frozen=True)
+class Readers:
+    """Programs that read without end."""
+
+    running: list[subprocess.Popen[str]]
+    progress: list[Path]
+
+    def rounds(self) -> list[int]:
+        """How many files each of them has read so far."""
+        return [int(file.read_bytes() or 0) for file in self.progress]
+
+    def wait_for_a_round(self) -> None:
+        """Returns once each of them has read a file to the end that it had not when this was called."""
+        before = self.rounds()
+
+        def have_read() -> bool:
+            assert all(reader.poll() is None for reader in self.running), "a reader has ended"
+            return all(now > then for now, then in zip(self.rounds(), before, strict=True))
+
+        wait_until(have_read, lambda: f"rounds of the readers: {before}, then {self.rounds()}")
+
+
+def wait_until(is_so: Callable[[], object], seen: Callable[[], object]) -> None:
+    """Returns once it is so; else says what is seen instead."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not is_so():
+        assert time.monotonic() < deadline, f"in vain; seen: {seen()}"
+        time.sleep(0.02)
+
+
 @contextlib.contextmanager
-def readers(mountpoint: Path, source: Path, count: int = 8) -> Iterator[None]:
+def readers(mountpoint: Path, source: Path, count: int = 8) -> Iterator[Readers]:
     """Programs that read while the block runs; afterwards each must have read something, and nothing wrong."""
     stop = source.parent / "stop"
     stop.unlink(missing_ok=True)
@@ -74,7 +130,7 @@ def readers(mountpoint: Path, source: Path, count: int = 8) -> Iterator[None]:
         for reader in running:
             assert reader.stdout is not None
             assert reader.stdout.readline() == "ready\n", reader.communicate(timeout=DEADLINE_S)[1]
-        yield
+        yield Readers(running, [Path(f"{stop}-{seed}") for seed in range(count)])
     finally:
         stop.touch()
         ends = [_end(reader) for reader in running]
@@ -93,27 +149,38 @@ def _end(reader: subprocess.Popen[str]) -> tuple[int, str, str]:
     return reader.returncode, said, failure
 
 
+def registered(shell: Shell, mountpoint: Path) -> Entry:
+    """What the registry says of a mount. A command would take longer to start than a process to come back."""
+    return Registry(Environment(shell.full_environment()).runtime_directory).get(str(mountpoint))
+
+
 def entry_of(shell: Shell, mountpoint: Path) -> dict:
-    """What the registry says of a mount; `engine` is in it when its process answers."""
-    return json.loads(shell.run("status", "--json", mountpoint).stdout)[0]
+    """As `headrace status --json` tells of a mount; `engine` is in it when its process answers."""
+    entry = registered(shell, mountpoint)
+    told = entry.model_dump(mode="json")
+    if not entry.is_restarting:
+        with contextlib.suppress(HeadraceError), Engine.attach(Path(entry.state_directory)) as engine:
+            told["engine"] = engine.status().model_dump(mode="json")
+    return told
 
 
 def kill_process(shell: Shell, mountpoint: Path) -> int:
     """Kills the mount process with SIGKILL; the number of restarts before."""
-    entry = entry_of(shell, mountpoint)
-    os.kill(entry["pid"], signal.SIGKILL)
-    return entry["restarts"]
+    entry = registered(shell, mountpoint)
+    os.kill(entry.pid, signal.SIGKILL)
+    return entry.restarts
 
 
 def wait_until_restarted(shell: Shell, mountpoint: Path, *, beyond: int) -> dict:
     """The mount's entry once more than `beyond` processes have replaced the first one."""
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
-        entry = entry_of(shell, mountpoint)
-        if entry["restarts"] > beyond and "engine" in entry:
-            return entry
-        time.sleep(0.05)
-    raise AssertionError(f"no new process came: {entry}")
+    found: list[dict] = []
+
+    def is_back() -> bool:
+        found.append(entry_of(shell, mountpoint))
+        return found[-1]["restarts"] > beyond and "engine" in found[-1]
+
+    wait_until(is_back, lambda: found[-1])
+    return found[-1]
 
 
 def is_running(pid: int) -> bool:
@@ -127,10 +194,10 @@ def is_running(pid: int) -> bool:
 
 def wait_until_ended(*pids: int) -> None:
     """Returns when none of the processes runs any more."""
-    deadline = time.monotonic() + DEADLINE_S
-    while any(is_running(pid) for pid in pids):
-        assert time.monotonic() < deadline, f"one of {pids} still runs"
-        time.sleep(0.02)
+    wait_until(
+        lambda: not any(map(is_running, pids)),
+        lambda: f"{[pid for pid in pids if is_running(pid)]} still run",
+    )
 
 
 # Stops threads one by one, which no signal can, and holds them until its input ends.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ class Lie(Enum):
     SERVICE_UNAVAILABLE = "503 SlowDown instead of the answer"
     SERVER_ERROR = "500 InternalError instead of the answer"
     SLOW_DRIP = "the body in pieces of 1 KiB, each after `delay_s`"
+    HELD = "nothing until `released` is set, then the answer"
     SILENCE = "nothing at all for `delay_s`, then the connection closes"
     CONNECTION_RESET = "a TCP reset instead of an answer"
     RESET_IN_BODY = "a TCP reset after half of the body"
@@ -44,6 +46,7 @@ class Fault:
     after: int = 0
     delay_s: float = 0.1
     done: int = field(default=0, init=False)
+    released: threading.Event = field(default_factory=threading.Event, init=False)
 
     def takes(self, method: str, target: str) -> bool:
         """True when it is this fault's turn; counts. Call with the proxy's lock held."""

@@ -124,6 +124,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is not None and fault.lie is Lie.SILENCE:
             time.sleep(fault.delay_s)
             return self._reset()
+        if fault is not None and fault.lie is Lie.HELD:
+            fault.released.wait()
         return self._send(self._answer(origin, fault, body), fault, origin)
 
     # The names are the base class's.

@@ -1,0 +1,69 @@
+"""`make soak`: what `make test` shows once, again and again and at random, for as long as it is told to.
+
+SOAK_MINUTES says how long all of it takes, about; SOAK_SEED does the same things again in the same order. What is told
+of a failure begins with the seed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.integration.conftest import bucket, server, shell
+
+__all__ = ["bucket", "server", "shell"]
+
+MINUTES = float(os.environ.get("SOAK_MINUTES", "5"))
+SEED = int(os.environ.get("SOAK_SEED") or random.SystemRandom().randrange(10**6))
+
+
+def pytest_report_header() -> str:
+    return again()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    """The words that do it again."""
+    report = yield
+    if report.failed:
+        report.sections.append(("seed", again()))
+    return report
+
+
+def again() -> str:
+    return f"SOAK_SEED={SEED} SOAK_MINUTES={MINUTES:g}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # The time of a test is for it to spend; it is as long as it was told to be.
+    for item in items:
+        item.add_marker(pytest.mark.timeout(600 + 60 * MINUTES))
+
+
+@pytest.fixture
+def seed() -> int:
+    """What chance begins with."""
+    return SEED
+
+
+@pytest.fixture
+def soak_seconds(request: pytest.FixtureRequest) -> float:
+    """The share of a test that goes on until it is told to stop."""
+    sharing = [item for item in request.session.items if "soak_seconds" in getattr(item, "fixturenames", ())]
+    return 60 * MINUTES / len(sharing)
+
+
+@pytest.fixture
+def rounds(soak_seconds: float) -> Iterator[int]:
+    """Numbers from 0, until the time is over; one at least."""
+
+    def count() -> Iterator[int]:
+        end, number = time.monotonic() + soak_seconds, 0
+        while number == 0 or time.monotonic() < end:
+            yield number
+            number += 1
+
+    return count()
