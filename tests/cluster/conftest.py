@@ -1,4 +1,4 @@
-"""Clusters of real processes, one for each test; what their logs say is part of the report of a failure."""
+"""Clusters of real processes, for one test or for a file's; what their logs say is part of the report of a failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,17 @@ class MakeCluster(Protocol):
 @pytest.fixture
 def make_cluster(request: pytest.FixtureRequest) -> Iterator[MakeCluster]:
     """Makes a cluster over these files and, unless told otherwise, starts it."""
-    made = request.node.stash.setdefault(LOGS, [])
+    yield from _making(request.node)
+
+
+@pytest.fixture(scope="module")
+def make_shared_cluster(request: pytest.FixtureRequest) -> Iterator[MakeCluster]:
+    """The same, for all tests of a file."""
+    yield from _making(request.node)
+
+
+def _making(node: pytest.Item | pytest.Collector) -> Iterator[MakeCluster]:
+    made = node.stash.setdefault(LOGS, [])
 
     def make(
         nodes: int, files: Mapping[str, bytes], rules: Rules | None = None, *, start: bool = True
@@ -52,6 +62,6 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     """While the processes still run: the end of every log."""
     report = yield
     if report.when == "call" and report.failed:
-        for cluster in item.stash.get(LOGS, []):
+        for cluster in [made for node in item.listchain() for made in node.stash.get(LOGS, [])]:
             report.sections.append(("logs of the cluster", cluster.bed.log_tails()))
     return report

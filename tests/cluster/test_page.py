@@ -51,16 +51,29 @@ class OpenPage(Protocol):
     def __call__(self, cluster: ClusterBed, *, width: int = 1280, is_dark: bool = False) -> Tab: ...
 
 
+@pytest.fixture(scope="module")
+def browsers() -> dict[str, Browser]:
+    """Those of the clusters that tests share, by the master that they show."""
+    return {}
+
+
+def browser_of(cluster: ClusterBed, folder: Path) -> Browser:
+    """One from where only the nodes of the bed can be reached."""
+    return Browser(folder, prefix=cluster.control.command_prefix)
+
+
 @pytest.fixture
-def open_page(tmp_path: Path) -> Iterator[OpenPage]:
-    """Opens a master's page, from where only the nodes of the bed can be reached; returns when it tells something."""
-    browsers: list[Browser] = []
+def open_page(tmp_path: Path, browsers: dict[str, Browser]) -> Iterator[OpenPage]:
+    """Opens a master's page; returns when it tells something."""
+    own: list[Browser] = []
     opened: list[tuple[Tab, str]] = []
 
     def go(cluster: ClusterBed, *, width: int = 1280, is_dark: bool = False) -> Tab:
-        if not browsers:
-            browsers.append(Browser(tmp_path / "browser", prefix=cluster.control.command_prefix))
-        tab = browsers[0].tab(width=width, is_dark=is_dark)
+        browser = browsers.get(cluster.master_url)
+        if browser is None:
+            browser = browser_of(cluster, tmp_path / "browser")
+            own.append(browser)
+        tab = browser.tab(width=width, is_dark=is_dark)
         opened.append((tab, cluster.master_url))
         tab.open(f"{cluster.master_url}/")
         tab.wait_for("document.body.dataset.ready === 'true'")
@@ -73,9 +86,37 @@ def open_page(tmp_path: Path) -> Iterator[OpenPage]:
             assert tab.complaints == []
             asked = {url for url in tab.requests if not url.startswith("data:")}
             assert asked == {f"{master_url}/", f"{master_url}/v1/status"}
+            # It would ask on, while other tests share its browser.
+            tab.open("about:blank")
     finally:
-        for browser in browsers:
+        for browser in own:
             browser.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    make_shared_cluster, browsers: dict[str, Browser], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClusterBed]:
+    """Two nodes with all files in their caches, read once on the first. What a test strikes, it heals."""
+    made = make_shared_cluster(2, FILES)
+    made.load()
+    made.reading(made.node(0)).finish()
+    with browser_of(made, tmp_path_factory.mktemp("browser")) as browser:
+        browsers[made.master_url] = browser
+        yield made
+
+
+@pytest.fixture(scope="module")
+def struck(
+    make_shared_cluster, browsers: dict[str, Browser], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClusterBed]:
+    """Two nodes with little room, a load that is pinned, and one of the workers dead."""
+    made = make_shared_cluster(2, FILES, Rules(quota="8Mi"))
+    made.load("train/class-1", flags=["--pin"])
+    made.node(1).kill(made.worker(1))
+    with browser_of(made, tmp_path_factory.mktemp("browser")) as browser:
+        browsers[made.master_url] = browser
+        yield made
 
 
 def state_has(text: str) -> str:
@@ -93,10 +134,7 @@ def test_an_empty_cluster_is_told_what_it_lacks(make_cluster, open_page: OpenPag
     assert tab.evaluate("document.title").startswith("(2)")
 
 
-def test_a_cluster_that_is_well_is_seen_at_a_glance(make_cluster, open_page: OpenPage) -> None:
-    cluster = make_cluster(2, FILES)
-    cluster.load()
-    cluster.reading(cluster.node(0)).finish()
+def test_a_cluster_that_is_well_is_seen_at_a_glance(cluster: ClusterBed, open_page: OpenPage) -> None:
     tab = open_page(cluster)
     tab.wait_for(state_has("All well: 2 workers, 2 mounts."))
     assert "100.0 %" in tab.text("#loads") and "12 of 12" in tab.text("#loads")
@@ -111,26 +149,6 @@ def test_a_cluster_that_is_well_is_seen_at_a_glance(make_cluster, open_page: Ope
     assert "now" in tab.evaluate("document.getElementById('chart').textContent")
 
 
-def test_what_a_mount_reads_from_other_nodes_is_told_apart(make_cluster, open_page: OpenPage) -> None:
-    cluster = make_cluster(2, FILES)
-    cluster.load()
-    cluster.reading(cluster.node(0)).finish()
-    held = cluster.wait_for("all bytes", lambda status: status.cached_bytes >= cluster.content.size_bytes)
-    held_there = held.workers[cluster.node(1).name].cached_bytes
-
-    def peer_bytes(status: ClusterStatus) -> int:
-        (found,) = (one["peer_bytes"] for one in status.raw["mounts"] if one["node"] == cluster.node(0).name)
-        return int(found)
-
-    # A mount reports every ten seconds, also while it reads.
-    told = cluster.wait_for(
-        "the reader's mount to report it all", lambda status: peer_bytes(status) >= held_there
-    )
-    assert 0 < held_there <= peer_bytes(told) <= cluster.content.size_bytes
-    tab = open_page(cluster)
-    assert "MiB" in tab.text("#mounts tr td:nth-child(5)")
-
-
 def test_a_load_that_runs_tells_its_speed_and_what_is_left(make_cluster, open_page: OpenPage) -> None:
     cluster = make_cluster(2, make_files(48, MEBIBYTE))
     cluster.bed.need(Capability.LINKS)
@@ -142,42 +160,6 @@ def test_a_load_that_runs_tells_its_speed_and_what_is_left(make_cluster, open_pa
     cluster.bed.storage.set_rate(None)
     tab.wait_for("document.getElementById('loads').innerText.includes('took ')")
     assert "100.0 %" in tab.text("#loads")
-
-
-def test_a_dead_worker_is_told_in_a_sentence_and_stands_first(make_cluster, open_page: OpenPage) -> None:
-    cluster = make_cluster(2, FILES)
-    tab = open_page(cluster)
-    tab.wait_for(state_has("All well"))
-    cluster.node(1).kill(cluster.worker(1))
-    tab.wait_for(state_has("Worker node-1 is dead"))
-    tab.wait_for("document.title.startsWith('(1)')")
-    assert tab.evaluate("document.querySelector('#workers .bad').closest('tr').rowIndex") == 1
-    cluster.start_worker(cluster.node(1))
-    tab.wait_for(state_has("All well"))
-
-
-@pytest.mark.parametrize(
-    ("strike", "heal", "why"),
-    [
-        pytest.param("kill", "start_master", "no connection", id="dead"),
-        pytest.param("freeze", "thaw", "no answer within 5 s", id="frozen"),
-    ],
-)
-def test_a_master_out_of_reach_is_told_and_forgotten_when_it_is_back(
-    make_cluster, open_page: OpenPage, strike: str, heal: str, why: str
-) -> None:
-    cluster = make_cluster(2, FILES)
-    tab = open_page(cluster)
-    getattr(cluster.control, strike)(cluster.master)
-    tab.wait_for(state_has(f"cannot be reached: {why}"))
-    assert "What stands below was so at" in tab.text("#state .bad")
-    assert "node-1" in tab.text("#workers")
-    if heal == "thaw":
-        cluster.control.thaw(cluster.master)
-    else:
-        cluster.start_master()
-    tab.wait_for(state_has("All well"))
-    assert tab.evaluate("document.body.dataset.stale === undefined")
 
 
 def test_hostile_names_are_text(make_cluster, open_page: OpenPage) -> None:
@@ -206,12 +188,9 @@ def test_what_got_in_could_not_write_html_nor_ask_anybody(make_cluster, open_pag
 @pytest.mark.parametrize("width", [PHONE_PIXELS, 1280])
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 def test_it_can_be_read_on_a_phone_and_at_night(
-    make_cluster, open_page: OpenPage, width: int, is_dark: bool
+    struck: ClusterBed, open_page: OpenPage, width: int, is_dark: bool
 ) -> None:
-    cluster = make_cluster(2, FILES, Rules(quota="8Mi"))
-    cluster.load("train/class-1", flags=["--pin"])
-    cluster.node(1).kill(cluster.worker(1))
-    tab = open_page(cluster, width=width, is_dark=is_dark)
+    tab = open_page(struck, width=width, is_dark=is_dark)
     tab.wait_for(state_has("dead"))
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     background = tab.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -220,9 +199,9 @@ def test_it_can_be_read_on_a_phone_and_at_night(
 
 
 @pytest.mark.parametrize("width", [PHONE_PIXELS, 1280])
-def test_assistive_software_is_told_everything_by_name(make_cluster, open_page: OpenPage, width: int) -> None:
-    cluster = make_cluster(1, FILES)
-    cluster.load()
+def test_assistive_software_is_told_everything_by_name(
+    cluster: ClusterBed, open_page: OpenPage, width: int
+) -> None:
     told = open_page(cluster, width=width).accessible()
     assert {name for role, name in told if role == "table"} == {"Loads", "Workers", "Mounts"}
     columns = {name for role, name in told if role == "columnheader"}
@@ -234,10 +213,62 @@ def test_assistive_software_is_told_everything_by_name(make_cluster, open_page: 
     assert "status" in {role for role, _ in told}
 
 
-def test_thousands_of_mounts_do_not_drown_the_page(make_cluster, open_page: OpenPage) -> None:
-    cluster = make_cluster(1, FILES)
+def test_thousands_of_mounts_do_not_drown_the_page(cluster: ClusterBed, open_page: OpenPage) -> None:
     tab = open_page(cluster)
     status = cluster.status().raw
-    many = status | {"mounts": status["mounts"] * 5000}
+    many = status | {"mounts": status["mounts"][:1] * 5000}
     assert tab.evaluate(f"show({json.dumps(many)}); document.getElementById('mounts').rows.length") <= 201
     assert "and 4,800 more" in tab.text("#mounts")
+
+
+def test_what_a_mount_reads_from_other_nodes_is_told_apart(cluster: ClusterBed, open_page: OpenPage) -> None:
+    held = cluster.wait_for("all bytes", lambda status: status.cached_bytes >= cluster.content.size_bytes)
+    held_there = held.workers[cluster.node(1).name].cached_bytes
+
+    def peer_bytes(status: ClusterStatus) -> int:
+        (found,) = (one["peer_bytes"] for one in status.raw["mounts"] if one["node"] == cluster.node(0).name)
+        return int(found)
+
+    # A mount reports every ten seconds, also while it reads.
+    told = cluster.wait_for(
+        "the reader's mount to report it all", lambda status: peer_bytes(status) >= held_there
+    )
+    assert 0 < held_there <= peer_bytes(told) <= cluster.content.size_bytes
+    tab = open_page(cluster)
+    assert "MiB" in tab.text("#mounts tr td:nth-child(5)")
+
+
+def test_a_dead_worker_is_told_in_a_sentence_and_stands_first(
+    cluster: ClusterBed, open_page: OpenPage
+) -> None:
+    tab = open_page(cluster)
+    tab.wait_for(state_has("All well"))
+    cluster.node(1).kill(cluster.worker(1))
+    tab.wait_for(state_has("Worker node-1 is dead"))
+    tab.wait_for("document.title.startsWith('(1)')")
+    assert tab.evaluate("document.querySelector('#workers .bad').closest('tr').rowIndex") == 1
+    cluster.start_worker(cluster.node(1))
+    tab.wait_for(state_has("All well"))
+
+
+@pytest.mark.parametrize(
+    ("strike", "heal", "why"),
+    [
+        pytest.param("kill", "start_master", "no connection", id="dead"),
+        pytest.param("freeze", "thaw", "no answer within 5 s", id="frozen"),
+    ],
+)
+def test_a_master_out_of_reach_is_told_and_forgotten_when_it_is_back(
+    cluster: ClusterBed, open_page: OpenPage, strike: str, heal: str, why: str
+) -> None:
+    tab = open_page(cluster)
+    getattr(cluster.control, strike)(cluster.master)
+    tab.wait_for(state_has(f"cannot be reached: {why}"))
+    assert "What stands below was so at" in tab.text("#state .bad")
+    assert "node-1" in tab.text("#workers")
+    if heal == "thaw":
+        cluster.control.thaw(cluster.master)
+    else:
+        cluster.start_master()
+    tab.wait_for(state_has("All well"))
+    assert tab.evaluate("document.body.dataset.stale === undefined")
