@@ -14,9 +14,10 @@ from pathlib import Path
 
 import backends
 import pytest
+from killed_steps import instance_of, ours, setup_killed_at, teardown_killed_at
 
 from headrace.cli.main import main
-from headrace.errors import HeadraceError, MissingFileError, RefusedError
+from headrace.errors import MissingFileError, RefusedError
 from headrace.local.client import LocalClient
 from headrace.local.database import Database
 from headrace.local.folders import Folders
@@ -27,11 +28,12 @@ from headrace.local.ownership import is_owned, owning
 from headrace.local.places import Places
 from headrace.local.roles import RoleOrder, Roles
 from headrace.local.teardown import tear_down
-from headrace.netns.namespaces import can_make_namespaces, namespaces
+from headrace.netns.namespaces import can_make_namespaces
 from headrace.netns.rates import MINIMUM_BURST_BYTES
 from headrace.settings.environment import Environment
 
 needs_root = pytest.mark.skipif(not can_make_namespaces(), reason="network namespaces need root")
+DEADLINE_S = 60.0
 DATASET = {
     "apiVersion": "data.fluid.io/v1alpha1",
     "kind": "Dataset",
@@ -47,19 +49,6 @@ def places(tmp_path: Path):
     backends.take_down(places)
 
 
-def ours(instance: str) -> list[str]:
-    """What the kernel has of a backend: its namespaces and links."""
-    links = subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True).stdout
-    found = [name for name in namespaces() if instance in name] if can_make_namespaces() else []
-    return found + [line for line in links.splitlines() if instance in line]
-
-
-def instance_of(places: Places) -> str:
-    database = Database(places.database)
-    database.close()
-    return database.instance
-
-
 def role(tmp_path: Path, node: str = "node-1") -> RoleOrder:
     command = (sys.executable, "-c", "import time; time.sleep(600)")
     log = str(tmp_path / "role.log")
@@ -71,8 +60,9 @@ def test_declarations_outlive_a_kill_and_the_next_up(places: Places) -> None:
     client = LocalClient(places)
     (outcome,) = client.declare(Declaration(verb="apply", objects=(DATASET,)))
     backends.kill(client)
+    deadline = time.monotonic() + DEADLINE_S
     with pytest.raises(MissingFileError, match="not up"):
-        while True:
+        while time.monotonic() < deadline:
             client.objects(["Dataset"])
     backends.bring_up(places)
     (item,) = client.objects(["Dataset"]).items
@@ -105,7 +95,7 @@ def test_two_ups_at_the_same_time_start_one_supervisor(places: Places) -> None:
         )
         for _ in range(2)
     ]
-    talk = [process.communicate()[1].decode() for process in both]
+    talk = [process.communicate(timeout=DEADLINE_S)[1].decode() for process in both]
     assert [process.returncode for process in both] == [0, 0], talk
     assert LocalClient(places).hello().pid
 
@@ -214,7 +204,9 @@ def test_what_a_node_moves_takes_as_long_as_its_link_says(places: Places, progra
     with socket.create_server((address, 0)) as here:
         text = program.format(address=address, port=here.getsockname()[1], count=SENT_BYTES)
         with subprocess.Popen([*node.prefix, sys.executable, "-c", text]) as process:
+            here.settimeout(DEADLINE_S)
             link, _ = here.accept()
+            link.settimeout(DEADLINE_S)
             began = time.monotonic()
             with link:
                 assert _moved(link, sends=program is TAKE)
@@ -299,72 +291,18 @@ def test_down_keeps_caches_when_asked(tmp_path: Path, monkeypatch, capsys) -> No
     assert not is_owned(places)
 
 
+# One step that the next `up` finishes, one whose remains are taken away; tests/soak has all.
 @needs_root
-@pytest.mark.slow
 @pytest.mark.root
-def test_a_setup_killed_at_any_step_is_finished_or_taken_away(tmp_path: Path, monkeypatch) -> None:
-    """Kills the supervisor at each of its calls of `ip`. Costs half a minute: each step is a setup of its own."""
-    for step in range(1, 100):
-        places = Places(tmp_path / str(step) / "local")
-        with monkeypatch.context() as patched:
-            patched.setenv("PATH", f"{killing_ip(tmp_path, step)}{os.pathsep}{os.environ['PATH']}")
-            try:
-                backends.bring_up(places)
-            except HeadraceError as error:
-                assert "before it was ready" in error.message
-                finished = False
-            else:
-                finished = True
-        instance = instance_of(places)
-        if step % 2 and not finished:
-            backends.bring_up(places)
-            (node,) = LocalClient(places).status().nodes
-            assert node.state == "Ready"
-        backends.take_down(places)
-        assert ours(instance) == []
-        assert not places.folder.exists()
-        if finished:
-            break
-    assert step > 10
+@pytest.mark.parametrize("step", [5, 10])
+def test_a_setup_killed_at_a_step_is_finished_or_taken_away(tmp_path: Path, step: int) -> None:
+    assert not setup_killed_at(tmp_path, step)
 
 
 @needs_root
-@pytest.mark.slow
 @pytest.mark.root
-def test_a_teardown_killed_at_any_step_is_finished_by_the_next(tmp_path: Path) -> None:
-    """Kills `down` at each of its calls of `ip`. Costs seconds: each step is a setup of its own."""
-    for step in range(1, 100):
-        places = Places(tmp_path / "local")
-        backends.bring_up(places)
-        instance = instance_of(places)
-        path = f"{killing_ip(tmp_path, step)}{os.pathsep}{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, "HEADRACE_STATE_DIR": str(tmp_path)}
-        command = [sys.executable, "-P", "-m", "headrace.cli.main", "down"]
-        code = subprocess.run(command, env=environment, capture_output=True, check=False).returncode
-        assert code in (0, -signal.SIGKILL)
-        backends.take_down(places)
-        assert ours(instance) == []
-        assert not places.folder.exists()
-        if code == 0:
-            break
-    assert step > 2
-
-
-def killing_ip(tmp_path: Path, step: int) -> Path:
-    """A folder with an `ip` that does its work, and kills who called it at the given call."""
-    real = subprocess.run(["which", "ip"], capture_output=True, text=True, check=True).stdout.strip()
-    folder = tmp_path / f"bin-{step}"
-    folder.mkdir(exist_ok=True)
-    count, program = folder / "count", folder / "ip"
-    count.write_text("0")
-    program.write_text(
-        "#!/bin/sh\n"
-        f"n=$(($(cat {count}) + 1)); echo $n > {count}\n"
-        f'if [ $n = {step} ]; then {real} "$@"; kill -9 $PPID; exit 1; fi\n'
-        f'exec {real} "$@"\n'
-    )
-    program.chmod(0o755)
-    return folder
+def test_a_teardown_killed_at_a_step_is_finished_by_the_next(tmp_path: Path) -> None:
+    assert not teardown_killed_at(tmp_path, 2)
 
 
 def reap() -> None:

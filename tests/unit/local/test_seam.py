@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import backends
@@ -18,6 +19,7 @@ from headrace.local.client import LocalClient
 from headrace.local.messages import RoleLine
 from headrace.local.places import Places
 
+DEADLINE_S = 60.0
 DATASET = """apiVersion: data.fluid.io/v1alpha1
 kind: Dataset
 metadata: {name: shop}
@@ -41,6 +43,14 @@ def worker(places: Places) -> RoleLine:
     return role
 
 
+def eventually(look: Callable[[], object], wanted: object) -> object:
+    """What is seen once it is that; else what was seen last."""
+    deadline = time.monotonic() + DEADLINE_S
+    while (seen := look()) != wanted and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return seen
+
+
 def applied(places: Places, tmp_path: Path) -> RoleLine:
     assert main(["up"]) == 0
     assert main(["apply", "-f", str(tmp_path / "dataset.yaml")]) == 0
@@ -52,9 +62,8 @@ def test_a_dataset_is_served_watched_and_taken_away(places: Places, tmp_path: Pa
     role = applied(places, tmp_path)
     assert (role.state, role.role, role.node) == ("running", "worker", "node-1")
     capsys.readouterr()
-    while not (text := (main(["logs", "shop"]), capsys.readouterr().out)[1]):
-        time.sleep(0.05)
-    assert text == f"serving as {role.pid}\n"
+    said = f"serving as {role.pid}\n"
+    assert eventually(lambda: (main(["logs", "shop"]), capsys.readouterr().out)[1], said) == said
     assert main(["events"]) == 0
     assert "Started   dataset/shop   worker-0 runs on node-1" in capsys.readouterr().out
     assert main(["delete", "-f", str(tmp_path / "dataset.yaml")]) == 0
@@ -74,9 +83,13 @@ def test_a_role_outlives_the_supervisor_and_is_taken_over(places: Places, tmp_pa
 def test_a_role_that_dies_is_started_again(places: Places, tmp_path: Path) -> None:
     role = applied(places, tmp_path)
     os.kill(role.pid, signal.SIGKILL)
-    while (again := worker(places)).pid in (None, role.pid):
-        time.sleep(0.05)
-    assert (again.state, again.restarts) == ("running", 1)
+    again = eventually(lambda: _standing(worker(places), role.pid), ("running", 1, True))
+    assert again == ("running", 1, True)
+
+
+def _standing(role: RoleLine, before: int | None) -> tuple[str, int, bool]:
+    """How a role stands, and whether another process runs as it."""
+    return role.state, role.restarts, role.pid not in (None, before)
 
 
 def test_what_was_declared_while_the_supervisor_died_is_done_by_the_next(
