@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from .harness import Shell, drop_page_cache, tree_of
+from headrace.testing.faulty_origin import Fault, FaultyOrigin, Lie
+
+from .harness import DEADLINE_S, Shell, drop_page_cache, tree_of
+from .servers import Bucket
+from .survival import registered, wait_until
 
 
 def content_of(files: int, size: int) -> dict[str, bytes]:
@@ -33,24 +35,28 @@ def read_leniently(mountpoint: Path) -> dict[str, bytes]:
     return found
 
 
-@pytest.mark.parametrize("moment_s", [0.05, 0.3, 0.8])
+@pytest.mark.parametrize("answers", [0, 7, 70])
 def test_kill_9_during_a_fill_leaves_a_cache_that_serves_nothing_wrong(
-    shell, bucket, tmp_path, moment_s
+    shell: Shell, liar: FaultyOrigin, lying_bucket: Bucket, tmp_path: Path, answers: int
 ) -> None:
     content = content_of(120, 300_000)
-    bucket.fill(content)
-    arguments = {"cache": tmp_path / "cache", "options": bucket.options}
-    with shell.mounted(bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
+    lying_bucket.fill(content)
+    arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
+    held = liar.add(Fault(Lie.HELD, r"/d\d/f", after=answers))
+    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
         reader = threading.Thread(target=read_leniently, args=(mountpoint,))
         reader.start()
-        time.sleep(moment_s)
+        # Whatever it does with the answers before, the fill cannot end: the origin keeps the rest to itself.
+        wait_until(lambda: held.done, lambda: liar.requests)
         # The supervisor first: otherwise another process would go on.
-        (mount,) = json.loads(shell.must("status", "--json", mountpoint).stdout)
-        os.kill(mount["supervisor_pid"], signal.SIGKILL)
-        os.kill(mount["pid"], signal.SIGKILL)
-        reader.join(60)
+        entry = registered(shell, mountpoint)
+        os.kill(entry.supervisor_pid, signal.SIGKILL)
+        os.kill(entry.pid, signal.SIGKILL)
+        reader.join(DEADLINE_S)
         assert not reader.is_alive(), "a reader hangs after the mount's process died"
-    with shell.mounted(bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
+    liar.clear()
+    held.released.set()
+    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
         assert tree_of(mountpoint) == content
         assert shell.run("verify", mountpoint).code == 0
 
