@@ -6,7 +6,6 @@ import hashlib
 import ipaddress
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -17,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from headrace.local.client import LocalClient
+from headrace.local.places import Places
 from headrace.netns.namespaces import can_make_namespaces, namespaces
 from headrace.testing.buckets import put_object
 from headrace.testing.network import LoopbackLink
@@ -139,6 +140,15 @@ spec:
 """
 
 
+KINDS = {
+    "dataset": "Dataset",
+    "jindoruntime": "JindoRuntime",
+    "alluxioruntime": "AlluxioRuntime",
+    "pvc": "PersistentVolumeClaim",
+    "pv": "PersistentVolume",
+}
+
+
 class HostLink(LoopbackLink):
     """The server listens on this machine's own address on the switch of the virtual nodes."""
 
@@ -146,18 +156,32 @@ class HostLink(LoopbackLink):
         self.server_address = address
 
 
-@pytest.fixture
-def backend(tmp_path: Path) -> Iterator[Shell]:
-    """`headrace up --nodes 2` in a state folder of its own."""
-    home = tmp_path / "home"
-    (home / "run").mkdir(parents=True, mode=0o700)
-    own = {"HEADRACE_STATE_DIR": str(tmp_path / "state"), "HEADRACE_RUNTIME_DIR": str(home / "run")}
-    shell = Shell(home, own)
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """`headrace up --nodes 2` in a state folder of its own; `down` leaves nothing of it."""
+    folder = tmp_path_factory.mktemp("backend")
+    (folder / "home" / "run").mkdir(parents=True, mode=0o700)
+    own = {"HEADRACE_STATE_DIR": str(folder / "state"), "HEADRACE_RUNTIME_DIR": str(folder / "home" / "run")}
+    shell = Shell(folder / "home", own)
     shell.must("up", "--nodes", "2")
+    instance = client_of(shell).hello().instance
     try:
         yield shell
     finally:
         shell.must("down")
+    if can_make_namespaces():
+        assert not [name for name in namespaces() if instance in name]
+
+
+@pytest.fixture
+def backend(lasting: Shell) -> Iterator[Shell]:
+    """The same with nothing declared, before and after each test."""
+    yield lasting
+    for kind in ("dataset", "jindoruntime", "alluxioruntime", "pvc", "pv"):
+        names = [each["metadata"]["name"] for each in client_of(lasting).objects([KINDS[kind]]).items]
+        for name in names:
+            lasting.must("delete", kind, name, "--ignore-not-found")
+    eventually(lambda: roles(lasting) == {}, lasting)
 
 
 @pytest.fixture
@@ -185,7 +209,7 @@ def eventually(what: Callable[[], bool], shell: Shell) -> None:
                 shell.run(*words.split()).talk for words in ("describe dataset imagenet", "logs imagenet")
             ]
             raise AssertionError("\n".join(told))
-        time.sleep(0.2)
+        time.sleep(0.1)
 
 
 def apply(shell: Shell, text: str, tmp_path: Path) -> str:
@@ -194,13 +218,28 @@ def apply(shell: Shell, text: str, tmp_path: Path) -> str:
     return shell.must("apply", "-f", file).stdout
 
 
+def state_of(shell: Shell) -> Path:
+    return Path(shell.environment["HEADRACE_STATE_DIR"]) / "local"
+
+
+def client_of(shell: Shell) -> LocalClient:
+    """Asks without a command, which takes longer to start than what is waited for."""
+    return LocalClient(Places(state_of(shell)))
+
+
+def status_of(shell: Shell, kind: str, name: str = "imagenet") -> dict[str, Any]:
+    """The status of an object; empty while there is none."""
+    things = client_of(shell).objects([kind], namespace="default").items
+    found = next((each for each in things if each["metadata"]["name"] == name), {})
+    return found.get("status") or {}
+
+
 def phase(shell: Shell) -> str:
-    words = shell.run("get", "dataset", "imagenet", "-o", "json").stdout
-    return str(json.loads(words).get("status", {}).get("phase", "")) if words else ""
+    return str(status_of(shell, "Dataset").get("phase", ""))
 
 
-def mountpoints(tmp_path: Path) -> list[Path]:
-    nodes = tmp_path / "state" / "local" / "nodes"
+def mountpoints(shell: Shell) -> list[Path]:
+    nodes = state_of(shell) / "nodes"
     return [nodes / f"node-{number}" / "mounts" / "default" / "imagenet" for number in (1, 2)]
 
 
@@ -219,10 +258,10 @@ def test_a_dataset_is_bound_read_loaded_and_deleted(
     apply(backend, text, tmp_path)
     eventually(lambda: phase(backend) == "Bound", backend)
     tell(backend.must("get", "dataset").stdout)
-    eventually(lambda: all(folder.is_mount() for folder in mountpoints(tmp_path)), backend)
+    eventually(lambda: all(folder.is_mount() for folder in mountpoints(backend)), backend)
 
     expected = {Path(name).name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
-    for mountpoint in mountpoints(tmp_path):
+    for mountpoint in mountpoints(backend):
         assert digests(mountpoint / "imagenet") == expected
 
     apply(backend, LOAD, tmp_path)
@@ -231,7 +270,7 @@ def test_a_dataset_is_bound_read_loaded_and_deleted(
     tell(backend.must("get", "pv,pvc").stdout)
     tell(backend.must("events").stdout)
     state = subprocess.run(
-        ["grep", "-rl", keys.secret_access_key, tmp_path / "state" / "local" / "nodes"],
+        ["grep", "-rl", keys.secret_access_key, state_of(backend) / "nodes"],
         capture_output=True,
         text=True,
         check=False,
@@ -242,21 +281,18 @@ def test_a_dataset_is_bound_read_loaded_and_deleted(
     backend.must("delete", "dataset", "imagenet")
     for thing in ("jindoruntime/imagenet", "dataload/warm"):
         backend.must("wait", "--for=delete", thing, "--timeout", "60s")
-    assert not any(folder.exists() and folder.is_mount() for folder in mountpoints(tmp_path))
+    assert not any(folder.exists() and folder.is_mount() for folder in mountpoints(backend))
     assert not cache.exists()
-    assert not (tmp_path / "state" / "local" / "datasets" / "default.imagenet").exists()
+    assert not (state_of(backend) / "datasets" / "default.imagenet").exists()
     assert "imagenet" not in backend.must("get", "pv,pvc").talk
     status = json.loads(backend.must("status", "--local", "--json").stdout)
     assert status["roles"] == []
-    backend.must("down")
-    if can_make_namespaces():
-        assert not [name for name in namespaces() if status["instance"] in name]
 
 
 def roles(shell: Shell) -> dict[str, dict[str, Any]]:
     """What runs, by id."""
-    lines = json.loads(shell.must("status", "--local", "--json").stdout)["roles"]
-    return {line["id"]: line for line in lines if line["state"] == "running"}
+    lines = client_of(shell).status().roles
+    return {line.id: line.model_dump(mode="json") for line in lines if line.state == "running"}
 
 
 def test_kills_are_survived_and_a_used_mount_is_not_taken_away(
@@ -266,11 +302,11 @@ def test_kills_are_survived_and_a_used_mount_is_not_taken_away(
     names = {"key": keys.access_key_id, "secret": keys.secret_access_key, "endpoint": storage.endpoint}
     apply(backend, YAML.format(cache=tmp_path / "cache", **names), tmp_path)
     eventually(lambda: len(roles(backend)) == 5, backend)
-    mountpoint = mountpoints(tmp_path)[0]
+    mountpoint = mountpoints(backend)[0]
     eventually(mountpoint.is_mount, backend)
     before = roles(backend)
 
-    os.kill(json.loads(backend.must("status", "--local", "--json").stdout)["pid"], signal.SIGKILL)
+    os.kill(client_of(backend).hello().pid, signal.SIGKILL)
     backend.must("up")
     assert {name: line["pid"] for name, line in roles(backend).items()} == {
         name: line["pid"] for name, line in before.items()
@@ -285,7 +321,7 @@ def test_kills_are_survived_and_a_used_mount_is_not_taken_away(
 
     with (mountpoint / "imagenet" / "part-0.bin").open("rb") as used:
         backend.must("delete", "dataset", "imagenet", "--no-wait")
-        eventually(lambda: "VolumeInUse" in backend.must("describe", "dataset", "imagenet").stdout, backend)
+        eventually(lambda: reason(backend, "Terminating") == "VolumeInUse", backend)
         assert f"process {os.getpid()}" in backend.must("describe", "dataset", "imagenet").stdout
         assert used.read(1) == FILES["train/part-0.bin"][:1]
     backend.must("wait", "--for=delete", "dataset/imagenet", "--timeout", "60s")
@@ -300,22 +336,13 @@ def kill_role(shell: Shell, role: str) -> None:
 
 
 def ready_workers(shell: Shell) -> int:
-    document = json.loads(shell.must("get", "jindoruntime", "imagenet", "-o", "json").stdout)
-    return int(document["status"].get("workerNumberReady", 0))
+    return int(status_of(shell, "JindoRuntime").get("workerNumberReady", 0))
 
 
-def ready_reason(shell: Shell, name: str) -> str:
-    """Why a dataset is not ready, in a word."""
-    document = json.loads(shell.must("get", "dataset", name, "-o", "json").stdout)
-    conditions = document.get("status", {}).get("conditions", [])
-    return next((each["reason"] for each in conditions if each["type"] == "Ready"), "")
-
-
-def degraded_reason(shell: Shell) -> str:
-    """What is wrong with a dataset that can be read, in a word."""
-    document = json.loads(shell.must("get", "dataset", "imagenet", "-o", "json").stdout)
-    conditions = document.get("status", {}).get("conditions", [])
-    return next((each["reason"] for each in conditions if each["type"] == "Degraded"), "")
+def reason(shell: Shell, condition: str, name: str = "imagenet") -> str:
+    """Why a condition of a dataset is as it is, in a word; empty when it has none of the kind."""
+    conditions = status_of(shell, "Dataset", name).get("conditions", [])
+    return next((each["reason"] for each in conditions if each["type"] == condition), "")
 
 
 def test_scaling_hands_over_and_one_datasets_fault_is_its_own(
@@ -333,9 +360,9 @@ def test_scaling_hands_over_and_one_datasets_fault_is_its_own(
     eventually(lambda: phase(backend) == "Bound" and len(of(backend, "imagenet")) == 5, backend)
     # Only now: of two that are declared at once, the exclusive one may be the first to be given nodes.
     apply(backend, alone, tmp_path)
-    eventually(lambda: ready_reason(backend, "broken") == "AccessDenied", backend)
-    eventually(lambda: ready_reason(backend, "lacking") == "SecretMissing", backend)
-    eventually(lambda: ready_reason(backend, "alone") == "NodesTaken", backend)
+    eventually(lambda: reason(backend, "Ready", "broken") == "AccessDenied", backend)
+    eventually(lambda: reason(backend, "Ready", "lacking") == "SecretMissing", backend)
+    eventually(lambda: reason(backend, "Ready", "alone") == "NodesTaken", backend)
 
     apply(backend, LOAD, tmp_path)
     backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "dataload/warm", "--timeout", "60s")
@@ -343,7 +370,7 @@ def test_scaling_hands_over_and_one_datasets_fault_is_its_own(
     eventually(lambda: "default.imagenet.worker-1" not in of(backend, "imagenet"), backend)
     storage.stop()
     expected = {Path(name).name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
-    assert digests(mountpoints(tmp_path)[0] / "imagenet") == expected
+    assert digests(mountpoints(backend)[0] / "imagenet") == expected
     for name in ("imagenet", "broken", "lacking", "alone"):
         backend.must("delete", "dataset", name)
         backend.must("wait", "--for=delete", f"jindoruntime/{name}", "--timeout", "60s")
@@ -373,41 +400,11 @@ def test_a_backup_starts_a_dataset_whose_storage_is_away(
     again = f"spec:\n  dataRestoreLocation: {place}\n  mounts"
     apply(backend, text.replace("spec:\n  mounts", again), tmp_path)
     eventually(lambda: phase(backend) == "Bound", backend)
-    document = json.loads(backend.must("get", "dataset", "imagenet", "-o", "json").stdout)
-    assert document["status"]["fileNum"] == str(len(FILES))
-    eventually(mountpoints(tmp_path)[0].is_mount, backend)
-    assert {path.name for path in (mountpoints(tmp_path)[0] / "imagenet").iterdir()} == {
+    assert status_of(backend, "Dataset")["fileNum"] == str(len(FILES))
+    eventually(mountpoints(backend)[0].is_mount, backend)
+    assert {path.name for path in (mountpoints(backend)[0] / "imagenet").iterdir()} == {
         Path(name).name for name in FILES
     }
-
-
-def kill_supervisor(shell: Shell) -> None:
-    os.kill(json.loads(shell.must("status", "--local", "--json").stdout)["pid"], signal.SIGKILL)
-    shell.must("up")
-
-
-def test_a_supervisor_killed_again_and_again_gets_there(
-    backend: Shell, storage: S3Server, tmp_path: Path
-) -> None:
-    keys = storage.credentials
-    names = {"key": keys.access_key_id, "secret": keys.secret_access_key, "endpoint": storage.endpoint}
-    apply(backend, YAML.format(cache=tmp_path / "cache", **names), tmp_path)
-    for _ in range(4):
-        time.sleep(random.uniform(0, 1))
-        kill_supervisor(backend)
-    eventually(lambda: phase(backend) == "Bound" and len(roles(backend)) == 5, backend)
-    eventually(lambda: all(folder.is_mount() for folder in mountpoints(tmp_path)), backend)
-    assert len(digests(mountpoints(tmp_path)[1] / "imagenet")) == len(FILES)
-
-    backend.must("delete", "dataset", "imagenet", "--no-wait")
-    backend.must("delete", "jindoruntime", "imagenet", "--no-wait", "--ignore-not-found")
-    for _ in range(3):
-        time.sleep(random.uniform(0, 1))
-        kill_supervisor(backend)
-    eventually(lambda: "No resources" in backend.run("get", "dataset,jindoruntime").talk, backend)
-    eventually(lambda: roles(backend) == {}, backend)
-    assert not (tmp_path / "cache").exists()
-    assert not any(folder.is_mount() for folder in mountpoints(tmp_path))
 
 
 def test_a_claim_is_accelerated(backend: Shell, tmp_path: Path) -> None:
@@ -416,7 +413,7 @@ def test_a_claim_is_accelerated(backend: Shell, tmp_path: Path) -> None:
     (folder / "picture.jpg").write_bytes(FILES["train/part-0.bin"])
     apply(backend, CLAIM.format(folder=folder, cache=tmp_path / "cache"), tmp_path)
     eventually(lambda: phase(backend) == "Bound", backend)
-    mountpoint = mountpoints(tmp_path)[0]
+    mountpoint = mountpoints(backend)[0]
     eventually(mountpoint.is_mount, backend)
     assert (mountpoint / "nfs-imagenet" / "picture.jpg").read_bytes() == FILES["train/part-0.bin"]
     tell(backend.must("get", "pv,pvc").stdout)
@@ -424,7 +421,7 @@ def test_a_claim_is_accelerated(backend: Shell, tmp_path: Path) -> None:
     backend.must("delete", "alluxioruntime", "imagenet")
     eventually(lambda: phase(backend) == "NotBound", backend)
     assert not mountpoint.is_mount()
-    eventually(lambda: not (tmp_path / "state" / "local" / "datasets" / "default.imagenet").exists(), backend)
+    eventually(lambda: not (state_of(backend) / "datasets" / "default.imagenet").exists(), backend)
     backend.must("delete", "dataset", "imagenet")
     claims = backend.must("get", "pvc").stdout.splitlines()
     assert [line.split()[:2] for line in claims[1:]] == [["nfs-imagenet", "Bound"]]
@@ -454,11 +451,11 @@ def test_a_changed_secret_restarts_master_and_workers_and_no_mount(
 
     before = {name: line["pid"] for name, line in roles(backend).items()}
     apply(backend, noted.replace(keys.secret_access_key, "wrong-" * 4), tmp_path)
-    eventually(lambda: degraded_reason(backend) == "AccessDenied", backend)
+    eventually(lambda: reason(backend, "Degraded") == "AccessDenied", backend)
     # Workers go on with the keys that they have.
     assert changed() == {"default.imagenet.master"}
     apply(backend, noted, tmp_path)
-    eventually(lambda: degraded_reason(backend) != "AccessDenied" and ready_workers(backend) == 2, backend)
+    eventually(lambda: reason(backend, "Degraded") != "AccessDenied" and ready_workers(backend) == 2, backend)
     assert phase(backend) == "Bound"
     assert {name for name in changed() if "mount" in name} == set()
-    assert len(digests(mountpoints(tmp_path)[1] / "imagenet")) == len(FILES)
+    assert len(digests(mountpoints(backend)[1] / "imagenet")) == len(FILES)
