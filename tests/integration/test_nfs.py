@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,8 @@ import pytest
 from headrace.testing import nfs_server
 from headrace.testing.nfs_server import NfsServer
 
-from .harness import HEADRACE, Shell, tree_of
+from .harness import DEADLINE_S, HEADRACE, Shell, tree_of
+from .survival import wait_until
 
 LACKING = nfs_server.lacking()
 pytestmark = pytest.mark.skipif(bool(LACKING), reason=LACKING)
@@ -82,17 +82,20 @@ def test_reads_wait_for_a_server_that_was_killed_and_comes_back(
     with shell.mounted(nfs.uri, tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
         for name in early:
             assert (mountpoint / name).read_bytes() == content[name]
-        # It takes requests and answers none: however fast the reader is, it is waiting when the server dies.
+        # It answers nothing, and what it has not answered is nowhere else: however fast the reader is, it waits.
         nfs.process.freeze()
+        assert shell.status(mountpoint)["cached_files"] < len(content)
         read: dict[str, bytes] = {}
         reader = threading.Thread(target=lambda: read.update(tree_of(mountpoint)))
         reader.start()
-        time.sleep(0.1)
+        wait_until(
+            nfs.waiting_bytes, lambda: f"no request at the server; the reader lives: {reader.is_alive()}"
+        )
         nfs.kill()
         assert reader.is_alive(), "all was read without the server"
         nfs.start()
-        reader.join(60)
-        assert not reader.is_alive()
+        reader.join(DEADLINE_S)
+        assert not reader.is_alive(), f"{len(read)} files"
         assert read == content
 
 

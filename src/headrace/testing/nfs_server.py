@@ -100,6 +100,15 @@ class NfsServer:
         """Ends it at once, as a crash would."""
         self.process.kill()
 
+    def waiting_bytes(self) -> int:
+        """Bytes of requests that have arrived and that the server has not taken."""
+        # It listens for both kinds of addresses on one socket, which stands in the second table.
+        tables = [Path(f"/proc/{self.process.pid}/net/{name}").read_text() for name in ("tcp", "tcp6")]
+        fields = [line.split() for table in tables for line in table.splitlines()[1:]]
+        here = [each for each in fields if int(each[1].rpartition(":")[2], 16) == NFS_PORT]
+        # 01: established. Of one that only listens it would be the connections that wait.
+        return sum(int(each[4].rpartition(":")[2], 16) for each in here if each[3] == "01")
+
     def stop(self) -> None:
         self.process.stop()
         self._link.close()
