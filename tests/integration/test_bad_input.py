@@ -9,13 +9,15 @@ import pytest
 
 from .harness import Outcome, Shell
 
-SECONDS = 15
+# The slowest is an endpoint that refuses, which is tried again for some seconds: ten times that.
+SECONDS = 60
 
 
 def refused(shell: Shell, *arguments: str | Path) -> Outcome:
     start = time.monotonic()
     outcome = shell.run(*arguments)
-    assert time.monotonic() - start < SECONDS, "an error must not take that long"
+    took_s = time.monotonic() - start
+    assert took_s < SECONDS, f"an error must not take {took_s:.1f} s: {outcome.talk}"
     assert outcome.code != 0, outcome.talk
     assert "Traceback" not in outcome.talk
     lines = [line for line in outcome.stderr.splitlines() if line.strip()]
