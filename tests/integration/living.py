@@ -7,6 +7,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import random
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,7 @@ from headrace.local.client import LocalClient
 from headrace.local.messages import RoleLine
 from headrace.local.places import Places
 from headrace.netns.namespaces import can_make_namespaces
+from headrace.testing.buckets import put_object
 from headrace.testing.network import LoopbackLink
 from headrace.testing.s3_server import S3Server
 
@@ -26,6 +28,9 @@ from .harness import Shell
 
 DEADLINE_S = 120.0
 KINDS = ("AlluxioRuntime", "JindoRuntime")
+A = "{mountPoint: 's3://data/a', name: a}"
+B = "{mountPoint: 's3://data/b', name: b}"
+ELSEWHERE = B.replace("data/b", "data/cold")
 SECRET = """apiVersion: v1
 kind: Secret
 metadata: {{name: keys, namespace: {namespace}}}
@@ -195,3 +200,21 @@ def replaced(made: Backend, before: Mapping[str, RoleLine], *names: str) -> bool
     """True when other processes run as these roles, or all, of the dataset `living` than before."""
     now = made.roles("living")
     return all(name in now and now[name].pid != before[name].pid for name in names or before)
+
+
+def fill(server: S3Server) -> None:
+    """Six objects in each of three folders of the bucket."""
+    folder = server.bucket_folder("data")
+    for name in (f"{where}/part-{number}.bin" for where in ("a", "b", "cold") for number in range(6)):
+        size = 900_000 + len(name) * 4099 + int(name[-5]) * 70_001
+        put_object(folder, name, random.Random(name).randbytes(size))
+
+
+def begin(made: Backend, server: S3Server) -> Path:
+    """The dataset `living` with one mount and two workers; where node 1 sees it."""
+    made.apply(declared(server, made.folder / "cache", mounts=f"[{A}]"))
+    mounted = made.mountpoint("living")
+    made.eventually(lambda: (mounted / "a").is_dir() and os.listdir(mounted) == ["a"], "living")
+    # What it says before it has looked is of the test before.
+    made.eventually(lambda: made.is_bound("living", 2), "living")
+    return mounted

@@ -1,34 +1,20 @@
-"""A dataset whose supervisor and processes are killed, at every step of its life: it ends up as if nobody had been."""
+"""A dataset whose supervisor and processes are killed: it ends up as if nobody had been; tests/soak has every step."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import random
 import signal
-import sqlite3
-import subprocess
-import sys
-import time
-from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
-from headrace.local.marks import marked_processes
 from headrace.local.messages import Named
-from headrace.local.places import Places
 from headrace.plan.dataset_status import READY_MESSAGE
-from headrace.testing.buckets import put_object
 from headrace.testing.s3_server import S3Server
 
-from .harness import HEADRACE
-from .living import DEADLINE_S, Backend, backend, bucket, declared, replaced, same
-
-A = "{mountPoint: 's3://data/a', name: a}"
-QUIET_S = 6.0
+from .killing import fill, set_up_and_delete
+from .living import A, Backend, backend, bucket, declared, replaced, same
 
 
 @pytest.fixture(scope="module")
@@ -40,117 +26,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
 @pytest.fixture(scope="module")
 def server(made: Backend) -> Iterator[S3Server]:
     with bucket(made) as running:
-        folder = running.bucket_folder("data")
-        for number in range(4):
-            put_object(folder, f"a/part-{number}.bin", random.Random(number).randbytes(700_000 + number))
+        fill(running)
         yield running
 
 
-def kill_at_each_commit(made: Backend) -> int:
-    """Kills the supervisor at once, the next one at its first commit, the one after at its second, and so on; how many
-    lives it took.
-
-    What was committed stays, so each life gets further than the one before; it is over when one is quiet.
-    """
-    pid = made.client.hello().pid
-    os.kill(pid, signal.SIGKILL)
-    life, next_pid = 0, 0
-    while next_pid != pid:
-        life, pid = life + 1, next_pid or pid
-        next_pid = _life(made, pid, life)
-        tell(f"life {life}")
-    return life
-
-
-def _life(made: Backend, before: int, commits: int) -> int:
-    """Brings the backend up, and kills its supervisor at that commit; its number, or that of the one before when it was
-    quiet and lives on.
-    """
-    starting = subprocess.Popen([HEADRACE, "up"], env=made.shell.full_environment(), stderr=subprocess.PIPE)
-    try:
-        database = sqlite3.connect(f"file:{made.folder}/state/local/objects.db?mode=ro", uri=True)
-        with contextlib.closing(database):
-            return pid if _kills_at_commit(database, pid := _owner(made, before), commits) else before
-    finally:
-        # Killed early, its supervisor gives it no answer, and it says so.
-        starting.communicate(timeout=DEADLINE_S)
-
-
-def _owner(made: Backend, before: int) -> int:
-    """The next process that looks after the backend."""
-    lock = Places(made.folder / "state" / "local").lock
-    deadline = time.monotonic() + DEADLINE_S
-    while (text := lock.read_text()) in ("", str(before)):
-        assert time.monotonic() < deadline, "no supervisor started"
-    return int(text)
-
-
-def _kills_at_commit(database: sqlite3.Connection, pid: int, number: int) -> bool:
-    seen, commits, quiet_since = _version(database), 0, time.monotonic()
-    while commits < number:
-        if (version := _version(database)) != seen:
-            seen, commits, quiet_since = version, commits + 1, time.monotonic()
-        if time.monotonic() - quiet_since > QUIET_S:
-            return False
-    os.kill(pid, signal.SIGKILL)
-    return True
-
-
-def _version(database: sqlite3.Connection) -> int:
-    """Another number after each commit of somebody else."""
-    return int(database.execute("PRAGMA data_version").fetchone()[0])
-
-
-def tell(text: str) -> None:
-    """For whoever reads the test's output."""
-    sys.stdout.write(f"{time.strftime('%X')} {text}\n")
-
-
-def left_in(folder: Path) -> list[str]:
-    """The folder itself, and all that is below it: nothing where there is none."""
-    return sorted(str(each) for each in (folder, *folder.rglob("*")) if each.exists())
-
-
-def supervisor_log(made: Backend) -> str:
-    """What all supervisors have said."""
-    return Places(made.folder / "state" / "local").log.read_text()
-
-
-def processes(made: Backend) -> Counter[str]:
-    """How many processes were started as each role, and live."""
-    instance = made.client.hello().instance
-    return Counter(each.role for each in marked_processes(instance) if each.is_first)
-
-
-def test_a_setup_and_a_deletion_survive_the_supervisors_death_at_each_step(
-    made: Backend, server: S3Server
-) -> None:
-    cache = made.folder / "cache"
-    made.apply(declared(server, cache, mounts=f"[{A}]"))
-    lives = kill_at_each_commit(made)
-    made.eventually(lambda: made.is_bound("living", 2), "living")
-    wanted = {"master", "worker-0", "worker-1", "mount-node-1", "mount-node-2"}
-    made.eventually(lambda: set(made.roles("living")) == wanted, "living")
-    assert processes(made) == {f"default.living.{role}": 1 for role in wanted}
-    for node in (1, 2):
-        mountpoint = made.mountpoint("living", node)
-        made.eventually(partial(same, mountpoint / "a", server.bucket_folder("data") / "a"), "living")
-        assert Path("/proc/self/mountinfo").read_text().count(f" {mountpoint} ") == 1
-
-    made.shell.must("delete", "dataset", "living", "--no-wait")
-    made.shell.must("delete", "alluxioruntime", "living", "--no-wait")
-    lives += kill_at_each_commit(made)
-    made.shell.must("wait", "--for=delete", "dataset/living", "--timeout", "60s")
-    made.shell.must("wait", "--for=delete", "alluxioruntime/living", "--timeout", "60s")
-    made.eventually(lambda: not processes(made), "living")
-    left = left_in(cache)
-    assert left == [], "\n".join([*left, *supervisor_log(made).splitlines()[-120:]])
-    assert not (made.folder / "state" / "local" / "datasets" / "default.living").exists()
-    assert str(made.folder / "state") not in Path("/proc/self/mountinfo").read_text()
-    left = made.client.objects(["Dataset", "AlluxioRuntime", "PersistentVolume", "PersistentVolumeClaim"])
-    assert left.items == ()
-    # Two that were quiet, and more that were not: else nothing was tried.
-    assert lives > 6
+def test_a_setup_and_a_deletion_survive_the_supervisors_death(made: Backend, server: S3Server) -> None:
+    assert set_up_and_delete(made, server, lambda: (1, 4)) >= 3
 
 
 def test_killed_processes_come_back_and_lost_workers_are_told(made: Backend, server: S3Server) -> None:
