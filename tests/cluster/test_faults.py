@@ -1,98 +1,49 @@
-"""One worker killed, frozen, cut off, slow or full at any moment: no failed read, no wrong byte, no long wait."""
+"""One worker killed, frozen, cut off, slow or full while others read: no failed read, no wrong byte, no long wait.
+
+At any moment, and with any number of copies: tests/soak.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
 import time
-from collections.abc import Callable
 
 import pytest
 
-from headrace.testing.cluster import Capability, ClusterBed, Node, Rules
-from headrace.testing.cluster.content import make_files
-from headrace.testing.cluster.folders import mount_small_disk
+from headrace.testing.cluster import Capability, Rules
 
-MEBIBYTE = 1 << 20
-FILES = make_files(36, MEBIBYTE)
-SMALL_DISK_BYTES = 48 * MEBIBYTE
-# What a disk that is full still has: less than one block.
-LEFT_OVER_BYTES = 300_000
-# Generous: the test machine is small. What is promised is measured by the benchmark.
-LONGEST_WAIT_S = 30
-WHOLE_S = 60
-
-
-def kill(cluster: ClusterBed, node: Node) -> None:
-    node.kill(cluster.workers[node.name])
-
-
-def freeze(cluster: ClusterBed, node: Node) -> None:
-    node.freeze(cluster.workers[node.name])
-
-
-def cut(_: ClusterBed, node: Node) -> None:
-    node.link_down()
-
-
-def slow_down(_: ClusterBed, node: Node) -> None:
-    node.set_rate(2_000_000, received_bits_per_s=2_000_000)
-
-
-def fill_disk(_: ClusterBed, node: Node) -> None:
-    # Others write there at the same time: what is free may be gone a moment later.
-    for number in range(10):
-        room = shutil.disk_usage(node.cache_folder).free - LEFT_OVER_BYTES
-        if room <= 0:
-            return
-        with (node.cache_folder / f"ballast-{number}").open("wb") as ballast, contextlib.suppress(OSError):
-            os.posix_fallocate(ballast.fileno(), 0, room)
-    raise RuntimeError("the disk did not get full")
-
+from .conftest import MakeCluster
+from .striking import (
+    FILES,
+    LONGEST_WAIT_S,
+    WHOLE_S,
+    Strike,
+    cut,
+    fill_disk,
+    freeze,
+    kill,
+    read_while_struck,
+    slow_down,
+)
 
 FAULTS = [
     pytest.param(kill, 1, id="killed"),
-    pytest.param(kill, 2, id="killed, two copies"),
-    pytest.param(freeze, 1, id="frozen"),
     pytest.param(freeze, 2, id="frozen, two copies"),
     pytest.param(cut, 1, id="cut off"),
     pytest.param(slow_down, 2, id="slow"),
     pytest.param(fill_disk, 1, id="out of disk"),
 ]
-NEED_LINKS = (cut, slow_down)
 
 
 @pytest.mark.parametrize(("strike", "replicas"), FAULTS)
-def test_reads_go_on_when_a_worker_is(make_cluster, strike: Callable, replicas: int) -> None:
-    rules = Rules(replicas=replicas, quota=f"{SMALL_DISK_BYTES * 3 // 4}")
-    cluster = make_cluster(3, FILES, rules, start=False)
-    first, second, victim = cluster.bed.nodes
-    if strike in NEED_LINKS:
-        cluster.bed.need(Capability.LINKS)
-    if strike is fill_disk:
-        cluster.bed.need(Capability.SMALL_DISKS)
-        mount_small_disk(victim.cache_folder, SMALL_DISK_BYTES)
-    cluster.start()
-    readings = [
-        cluster.reading(node, "--seed", str(seed), "--pause-ms", "30")
-        for seed, node in enumerate((first, second))
-    ]
-    readings[0].wait_for_files(6)
-    strike(cluster, victim)
-    for reading in readings:
-        summary = reading.finish(timeout_s=WHOLE_S)
-        assert summary.size_bytes == cluster.content.size_bytes
-        assert not cluster.content.wrong(reading.files())
-        assert summary.longest_wait_s < LONGEST_WAIT_S
+def test_reads_go_on_when_a_worker_is(make_cluster: MakeCluster, strike: Strike, replicas: int) -> None:
+    read_while_struck(make_cluster, strike, replicas)
 
 
-@pytest.mark.parametrize("strike", [kill, freeze], ids=["killed", "frozen"])
-def test_a_node_reads_on_without_its_own_worker(make_cluster, strike: Callable) -> None:
+def test_a_node_reads_on_without_its_own_worker(make_cluster) -> None:
     cluster = make_cluster(2, FILES)
     reading = cluster.reading(cluster.node(0), "--pause-ms", "30")
     reading.wait_for_files(4)
-    strike(cluster, cluster.node(0))
+    kill(cluster, cluster.node(0))
     summary = reading.finish(timeout_s=WHOLE_S)
     assert not cluster.content.wrong(reading.files())
     assert summary.longest_wait_s < LONGEST_WAIT_S

@@ -10,11 +10,13 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.cluster.conftest import make_cluster, pytest_runtest_call
 from tests.integration.conftest import bucket, server, shell
 
-__all__ = ["bucket", "server", "shell"]
+__all__ = ["bucket", "make_cluster", "pytest_runtest_call", "server", "shell"]
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "5"))
 SEED = int(os.environ.get("SOAK_SEED") or random.SystemRandom().randrange(10**6))
@@ -39,7 +41,7 @@ def again() -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # The time of a test is for it to spend; it is as long as it was told to be.
-    for item in items:
+    for item in (each for each in items if each.path.is_relative_to(Path(__file__).parent)):
         item.add_marker(pytest.mark.timeout(600 + 60 * MINUTES))
 
 
