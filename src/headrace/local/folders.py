@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -95,15 +95,8 @@ class Folders:
                 return
         elif part is Part.FOUND:
             _empty(path)
-        self._strike(path)
-        for above in path.parents:
-            if self._all().get(above) is not Part.ABOVE:
-                break
-            try:
-                above.rmdir()
-            except OSError:
-                break
-            self._strike(above)
+        # What is struck is forgotten: all at once, so that whoever dies in between leaves the next one something to do.
+        self._strike(path, *self._leave(path.parents))
 
     def stand(self, path: Path) -> None:
         """A folder for something to be mounted at: what is there is taken as it is, what is lacking is made for now.
@@ -150,22 +143,27 @@ class Folders:
             if path in needed:
                 return
             _remove_if_empty(path)
-            self._strike(path)
-            path = path.parent
-        for each in (path, *path.parents):
-            if self._all().get(each) is not Part.ABOVE or any(one.is_relative_to(each) for one in needed):
-                break
+            self._strike(path, *self._leave(path.parents, needed))
+            return
+        self._strike(*self._leave((path, *path.parents), needed))
+
+    def _leave(self, folders: Sequence[Path], needed: Collection[Path] = ()) -> Iterator[Path]:
+        """Takes away those that were made for what is gone, as far as they are empty and nobody needs them."""
+        known = self._all()
+        for each in folders:
+            if known.get(each) is not Part.ABOVE or any(one.is_relative_to(each) for one in needed):
+                return
             try:
                 each.rmdir()
             except FileNotFoundError:
                 pass
             except OSError:
-                break
-            self._strike(each)
+                return
+            yield each
 
-    def _strike(self, path: Path) -> None:
+    def _strike(self, *paths: Path) -> None:
         with self._database.transaction() as connection:
-            connection.execute("DELETE FROM folders WHERE path = ?", (str(path),))
+            connection.executemany("DELETE FROM folders WHERE path = ?", [(str(path),) for path in paths])
 
     def _take(self, path: Path) -> None:
         if any(path.iterdir()):

@@ -3,6 +3,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -136,3 +138,24 @@ def test_a_file_that_is_there_or_was_written_to_stays(database, tmp_path) -> Non
     assert (there.read_text(), made.read_text()) == ("content", "content")
     with pytest.raises(ConfigError, match="is no file"):
         folders.stand_file(tmp_path)
+
+
+@pytest.mark.parametrize("commits", [1, 2])
+def test_the_folders_above_go_although_who_drops_the_cache_dies_at_a_commit(
+    database, tmp_path, monkeypatch: pytest.MonkeyPatch, commits: int
+) -> None:
+    folders = Folders(database)
+    cache = folders.make(tmp_path / "disk" / "default" / "cache")
+    strike, numbers = Folders._strike, count(1)
+
+    def die(self: Folders, *paths: Path) -> None:
+        strike(self, *paths)
+        if next(numbers) == commits:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
+        patched.setattr(Folders, "_strike", die)
+        folders.drop(cache)
+    # Who comes next still finds it among the settings of its role.
+    folders.drop(cache)
+    assert not (tmp_path / "disk").exists()
