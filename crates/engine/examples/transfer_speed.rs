@@ -106,6 +106,7 @@ impl Bench {
             size,
             mtime_ns: 0,
             etag: Some((*b"tag").into()),
+            permissions: None,
         };
         builder.add(0, object("large".into(), LARGE));
         (0..SMALL_FILES).for_each(|n| builder.add(0, object(format!("small/{n:06}"), SMALL)));

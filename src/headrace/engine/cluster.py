@@ -16,7 +16,8 @@ from headrace.settings.engine import EngineConfig
 
 _MAGIC = b"\x89HRSNP\r\n"
 _HEAD_BYTES = 512
-_FORMAT = 1
+# 2 has permissions as well; the header says the same in both.
+_FORMATS = (1, 2)
 
 
 class NativeWorker:
@@ -126,7 +127,7 @@ def read_snapshot_head(path: Path) -> SnapshotHead:
     if len(head) < _HEAD_BYTES or head[:8] != _MAGIC:
         raise CorruptDataError.of(f"{path} is no snapshot")
     form, _, length, version = struct.unpack_from("<IIQQ", head, 8)
-    if form != _FORMAT or length != size:
+    if form not in _FORMATS or length != size:
         raise CorruptDataError.of(f"{path} is cut off, or of another format")
     files, directories, _, data_bytes = struct.unpack_from("<QQQQ", head, 48)
     return SnapshotHead(version=version, files=files, directories=directories, bytes=data_bytes)

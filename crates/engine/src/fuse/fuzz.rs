@@ -35,7 +35,8 @@ fn of(inode: Inode) -> Result<Attributes> {
         return Err(Error::new(ErrorKind::Stale, "no such inode"));
     }
     let kind = if inode.is_multiple_of(2) { FileKind::File } else { FileKind::Directory };
-    Ok(Attributes { inode, kind, size: CONTENT.len() as u64, mtime_ns: i64::MIN, mode: u32::MAX, links: 1 })
+    let (size, mtime_ns, mode) = (CONTENT.len() as u64, i64::MIN, u32::MAX);
+    Ok(Attributes { inode, kind, size, mtime_ns, mode, uid: 0, gid: 0, links: 1 })
 }
 
 fn content(inode: Inode) -> Result<ReadReply> {
@@ -105,7 +106,7 @@ fn session(runtime: tokio::runtime::Handle, mode: Mode) -> (Arc<Shared>, UnixDat
         device,
         filesystem: Arc::new(Endless),
         negotiated: Negotiated { minor: 45, flags: u64::MAX, mode },
-        shown: Presentation { entry: lifetime, attributes: lifetime, user: 0, group: 0 },
+        shown: Presentation { entry: lifetime, attributes: lifetime },
         runtime,
         in_flight: Arc::default(),
         counts: Counts::new(&Metrics::new()),

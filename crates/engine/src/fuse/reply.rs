@@ -60,8 +60,6 @@ pub fn header(unique: u64, error: i32, payload_bytes: usize) -> Words {
 pub struct Presentation {
     pub entry: Lifetime,
     pub attributes: Lifetime,
-    pub user: u32,
-    pub group: u32,
 }
 
 /// A duration in the kernel's form.
@@ -125,8 +123,8 @@ impl Presentation {
             .u32(nanoseconds)
             .u32(file_type(of.kind) | (of.mode & 0o7777))
             .u32(of.links)
-            .u32(self.user)
-            .u32(self.group)
+            .u32(of.uid)
+            .u32(of.gid)
             .u32(device)
             .u32(PAGE_BYTES as u32)
             .u32(flags)
@@ -250,13 +248,13 @@ mod tests {
     use super::*;
 
     fn a_file() -> Attributes {
-        Attributes { inode: 5, kind: FileKind::File, size: 513, mtime_ns: -1, mode: 0o444, links: 1 }
+        Attributes { inode: 5, kind: FileKind::File, size: 513, mtime_ns: -1, mode: 0o444, uid: 1, gid: 2, links: 1 }
     }
 
     #[test]
     fn structures_have_the_sizes_of_the_kernel() {
         let lifetime = Lifetime::from_seconds(1.5);
-        let shown = Presentation { entry: lifetime, attributes: lifetime, user: 1, group: 2 };
+        let shown = Presentation { entry: lifetime, attributes: lifetime };
         assert_eq!(shown.entry(&a_file()).as_bytes().len(), 128);
         assert_eq!(shown.absent().as_bytes().len(), 128);
         assert_eq!(shown.attributes(&a_file()).as_bytes().len(), 104);

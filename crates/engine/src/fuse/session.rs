@@ -217,8 +217,6 @@ fn share(
         shown: Presentation {
             entry: Lifetime::from_seconds(options.entry_timeout_s),
             attributes: Lifetime::from_seconds(options.attributes_timeout_s),
-            user: nix::unistd::getuid().as_raw(),
-            group: nix::unistd::getgid().as_raw(),
         },
         runtime: with.runtime,
         in_flight: Arc::default(),

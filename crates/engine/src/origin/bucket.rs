@@ -53,6 +53,7 @@ impl Bucket {
             size: entry.size,
             mtime_ns: entry.mtime_ns,
             etag: entry.etag,
+            permissions: None,
         })
     }
 }

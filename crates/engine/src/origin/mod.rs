@@ -66,6 +66,25 @@ pub struct ListedObject {
     pub mtime_ns: i64,
     /// Entity tag without quotes, where the origin has one.
     pub etag: Option<Box<[u8]>>,
+    /// Who may read it, where the origin knows users.
+    pub permissions: Option<Permissions>,
+}
+
+/// Whose an entry is, and what who may do with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Permissions {
+    /// The nine bits for owner, group and all others.
+    pub mode: u16,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl Permissions {
+    /// Those of `st_mode`, `st_uid` and `st_gid`. What lets a program take over another's rights (set-user-ID, set-group-ID) stays
+    /// behind: who may write to the origin shall not decide that here.
+    pub fn of(mode: u32, uid: u32, gid: u32) -> Self {
+        Permissions { mode: (mode & 0o777) as u16, uid, gid }
+    }
 }
 
 /// One version of one object, as the snapshot froze it.
@@ -92,7 +111,8 @@ pub trait Origin: Send + Sync + 'static {
     /// no answer. Succeeds otherwise.
     async fn check(&self) -> Result<()>;
 
-    /// Sends every object below the prefix, in batches, in any order, each once. Ends with an error when the listing
+    /// Sends every object below the prefix, in batches, in any order, each once. An origin that knows users tells its top
+    /// folder as well, by an empty key. Ends with an error when the listing
     /// is known or suspected to be incomplete (a page that repeats, a truncation without a continuation).
     async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()>;
 

@@ -168,7 +168,7 @@ fn listed(key: String, status: Status) -> ListedObject {
         Kind::Directory => (ObjectKind::Directory, 0),
         Kind::Symlink => (ObjectKind::Symlink(status.symlink.unwrap_or_default().into_bytes().into()), 0),
     };
-    ListedObject { key: key.into_bytes().into(), kind, size, mtime_ns, etag: None }
+    ListedObject { key: key.into_bytes().into(), kind, size, mtime_ns, etag: None, permissions: None }
 }
 
 #[async_trait]

@@ -7,6 +7,7 @@ use super::difference::{self, Difference};
 use super::directories::ROOT;
 use super::layout::ENTRIES_MAX;
 use super::mapped::Snapshot;
+use super::permissions::PermissionId;
 use super::record::{ORIGINS_MAX, Record};
 use super::rules::{self, PATH_MAX, Rule, Verdict};
 use super::{draft, tree};
@@ -101,7 +102,10 @@ impl SnapshotBuilder {
         match rules::judge(&object, room, mount.posix) {
             Ok(Verdict::Entry(path)) => self.add_leaf(origin, path, &object),
             Ok(Verdict::Directory(path, rule)) => self.add_directory(origin, path, rule, &object),
-            Ok(Verdict::Root) => {}
+            Ok(Verdict::Root) => {
+                let root = mount.directory;
+                self.note_permissions(root, origin, &object);
+            }
             Err(rule) => self.collected.rejected.count(rule, || object.key.to_vec()),
         }
     }
@@ -128,13 +132,34 @@ impl SnapshotBuilder {
         };
         record.parent = directory;
         let name = self.collected.names.push(name);
+        let permissions = self.permission_id(object);
+        self.collected.permissions.set_leaf(self.collected.leaves.len(), permissions);
         self.collected.leaves.push(Leaf { record, name });
+    }
+
+    fn permission_id(&mut self, object: &ListedObject) -> PermissionId {
+        let Some(permissions) = object.permissions else { return 0 };
+        self.collected.permissions.add(permissions).unwrap_or_else(|| {
+            let message = "the files belong to more than 65,535 different owners, groups and modes";
+            self.fault = Some(Error::new(ErrorKind::Unsupported, message).with_hint("give each part its own dataset"));
+            0
+        })
+    }
+
+    /// Where several origins have the directory, the first of them decides.
+    fn note_permissions(&mut self, directory: u32, origin: u16, object: &ListedObject) {
+        let id = self.permission_id(object);
+        let directory = self.collected.directories.get_mut(directory);
+        if id != 0 && (directory.permissions == 0 || directory.origin == origin) {
+            directory.permissions = id;
+        }
     }
 
     fn add_directory(&mut self, origin: u16, path: &[u8], rule: Option<Rule>, object: &ListedObject) {
         let number = self.directory(origin, path);
         let directory = self.collected.directories.get_mut(number);
         directory.mtime_ns = directory.mtime_ns.max(Some(object.mtime_ns));
+        self.note_permissions(number, origin, object);
         if let Some(rule) = rule {
             self.collected.rejected.count(rule, || object.key.to_vec());
         }

@@ -1,6 +1,7 @@
 //! What a listing left behind before it is arranged into a tree: directories, leaves, their names and texts.
 
 use super::directories::{Directories, NameArena, NameRange};
+use super::permissions::PermissionTable;
 use super::record::Record;
 use super::rules::Rejected;
 
@@ -20,6 +21,7 @@ pub(super) struct Collected {
     /// Link texts, and entity tags that do not fit a record.
     pub text: Vec<u8>,
     pub rejected: Rejected,
+    pub permissions: PermissionTable,
 }
 
 impl Collected {
@@ -30,6 +32,7 @@ impl Collected {
             leaves: Vec::new(),
             text: Vec::new(),
             rejected: Rejected::default(),
+            permissions: PermissionTable::default(),
         }
     }
 }

@@ -24,7 +24,7 @@ pub enum ChangeKind {
     Replaced,
     /// The name is gone.
     Removed,
-    /// The same inode with another time (or, a directory, other children): remembered attributes are wrong now.
+    /// The same inode with another time or owner or mode (or, a directory, other children): remembered attributes are wrong now.
     Touched,
 }
 
@@ -120,8 +120,8 @@ fn change_of(old: &Snapshot, new: &Snapshot, side: Side, name: &[u8]) -> Option<
             let (before, after) = (old.node(left)?, new.node(right)?);
             let kind = if before.inode != after.inode {
                 ChangeKind::Replaced
-            } else if (before.mtime_ns, before.children, before.subdirectories)
-                != (after.mtime_ns, after.children, after.subdirectories)
+            } else if (before.mtime_ns, before.children, before.subdirectories, before.permissions)
+                != (after.mtime_ns, after.children, after.subdirectories, after.permissions)
             {
                 ChangeKind::Touched
             } else {

@@ -4,6 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 use super::names::NAME_MAX;
+use super::permissions::PermissionId;
 use super::record::DirectoryContent;
 
 /// The number of the root among the directories.
@@ -42,6 +43,8 @@ pub(super) struct Directory {
     pub origin: u16,
     /// An origin's mount place or on the way to one: always a directory, whatever the origins say.
     pub mount: bool,
+    /// As listed by the first of the origins that do.
+    pub permissions: PermissionId,
     // Filled by `tree`:
     pub index: u32,
     pub content: DirectoryContent,
@@ -66,6 +69,7 @@ impl Directories {
             mtime_ns: None,
             origin: 0,
             mount: true,
+            permissions: 0,
             index: 0,
             content: DirectoryContent::default(),
             newest_ns: i64::MIN,
@@ -105,7 +109,7 @@ impl Directories {
         self.table[slot] = number;
         let mut directory = self.all[ROOT as usize].clone();
         (directory.parent, directory.name, directory.origin) = (parent, names.push(name), origin);
-        (directory.mount, directory.mtime_ns) = (false, None);
+        (directory.mount, directory.mtime_ns, directory.permissions) = (false, None, 0);
         self.all.push(directory);
         if self.all.len() * 2 > self.table.len() {
             self.grow(names);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::NodeKind;
 use super::collected::Collected;
+use super::directories::ROOT;
 use super::layout::{ENTRIES_MAX, HEADER_BYTES, Header, Section, SectionId};
 use super::mapped::{Meta, Snapshot};
 use super::names::NameWriter;
@@ -65,15 +66,17 @@ impl Draft {
         self.try_write_tree(collected, tree, mounts).map_err(|error| self.failed("write", error))
     }
 
-    fn try_write_tree(&mut self, collected: Collected, tree: &Tree, mounts: Vec<String>) -> std::io::Result<()> {
+    fn try_write_tree(&mut self, mut collected: Collected, tree: &Tree, mounts: Vec<String>) -> std::io::Result<()> {
         let mut out = SectionWriter::new(&self.file, &mut self.header, HEADER_BYTES as u64)?;
         let mut names = NameWriter::default();
         write_nodes(&mut out, &collected, tree, &mut names)?;
-        let meta = Meta { mounts, rejections: collected.rejected.into_rejections() };
+        let meta = Meta { mounts, rejections: std::mem::take(&mut collected.rejected).into_rejections() };
         out.write_section(SectionId::NameGroups, &names.groups)?;
         out.write_section(SectionId::Names, &names.names)?;
         out.write_section(SectionId::Text, &collected.text)?;
         out.write_section(SectionId::Meta, &serde_json::to_vec(&meta)?)?;
+        out.write_section(SectionId::Permissions, &collected.permissions.encode())?;
+        write_permissions(&mut out, &collected, tree)?;
         out.write_section(SectionId::Inodes, &[])?;
         out.write_section(SectionId::InodeOrder, &[])?;
         out.finish()?;
@@ -192,6 +195,23 @@ fn write_nodes(
         }
     }
     out.end(SectionId::Nodes);
+    Ok(())
+}
+
+/// What each entry has of the table, in the order of `write_nodes`.
+fn write_permissions(out: &mut SectionWriter<'_>, collected: &Collected, tree: &Tree) -> std::io::Result<()> {
+    out.begin()?;
+    if !collected.permissions.is_empty() {
+        let of_directory = |number: u32| collected.directories.get(number).permissions;
+        out.write(&of_directory(ROOT).to_le_bytes())?;
+        for &number in &tree.order {
+            for item in tree.children(number, collected.directories.get(number).content.children) {
+                let id = item.directory().map_or_else(|| collected.permissions.of_leaf(item.leaf()), of_directory);
+                out.write(&id.to_le_bytes())?;
+            }
+        }
+    }
+    out.end(SectionId::PermissionOfNode);
     Ok(())
 }
 

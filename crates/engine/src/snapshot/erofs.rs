@@ -249,12 +249,16 @@ fn write_inodes(snapshot: &Snapshot, mut places: Places<'_>, mut file: &File) ->
     out.flush()
 }
 
+fn mode_of(node: &Node, otherwise: u16) -> u16 {
+    node.permissions.map_or(otherwise, |permissions| permissions.mode)
+}
+
 fn inode(plan: &Plan, node: &Node, size: u64, block: u32, blob_block: u32) -> [u8; 64] {
     let mut bytes = [0; 64];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     let (mode, links) = match node.kind {
-        NodeKind::File => (0o100_444u16, 1),
-        NodeKind::Directory => (0o040_555, node.subdirectories.saturating_add(2)),
+        NodeKind::File => (0o100_000 | mode_of(node, 0o444), 1),
+        NodeKind::Directory => (0o040_000 | mode_of(node, 0o555), node.subdirectories.saturating_add(2)),
         NodeKind::Symlink => (0o120_777, 1),
     };
     let (seconds, nanoseconds) = (node.mtime_ns.div_euclid(1_000_000_000), node.mtime_ns.rem_euclid(1_000_000_000));

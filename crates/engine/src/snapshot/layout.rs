@@ -5,7 +5,9 @@ use crate::error::{Error, ErrorKind, Result};
 /// The first bytes of every snapshot. Like PNG's, they break when a file is carried as text.
 pub(super) const MAGIC: [u8; 8] = *b"\x89HRSNP\r\n";
 /// The newest format that this code writes, and the newest that it reads.
-pub(super) const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
+/// Without the sections of permissions. Still written where there are none, so that earlier readers understand it.
+const PLAIN_FORMAT_VERSION: u32 = 1;
 pub(super) const HEADER_BYTES: usize = 512;
 /// Entries a snapshot can hold: an item is a `u32` whose highest bit tells directories from files while it is built.
 pub(super) const ENTRIES_MAX: u64 = 1 << 31;
@@ -29,13 +31,19 @@ pub(super) enum SectionId {
     Text,
     /// JSON: mounts and rejections.
     Meta,
+    /// Each different owner, group and mode once; nothing when the origins tell none.
+    Permissions,
+    /// One `u16` an entry: its place in `Permissions` counted from 1, or 0; nothing when `Permissions` is nothing.
+    PermissionOfNode,
     /// One `u64` an entry, or nothing when every inode is its index + 1.
     Inodes,
     /// One `u32` an entry: the indices in ascending order of their inodes; nothing when `Inodes` is nothing.
     InodeOrder,
 }
 
-pub(super) const SECTIONS: usize = 7;
+pub(super) const SECTIONS: usize = 9;
+/// What the plain format lacks.
+const PERMISSION_SECTIONS: std::ops::Range<usize> = SectionId::Permissions as usize..SectionId::Inodes as usize;
 
 /// Where a section lies and what its bytes must add up to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -83,14 +91,15 @@ impl Header {
     pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.format_version().to_le_bytes());
         bytes[12..16].copy_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
         bytes[40..44].copy_from_slice(&self.nodes.to_le_bytes());
-        bytes[44..48].copy_from_slice(&(SECTIONS as u32).to_le_bytes());
+        let written = written_sections(self.format_version());
+        bytes[44..48].copy_from_slice(&(written.len() as u32).to_le_bytes());
         for (at, value) in self.wide_fields() {
             bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
-        for (index, section) in self.sections.iter().enumerate() {
+        for (index, section) in written.into_iter().map(|section| &self.sections[section]).enumerate() {
             let entry = &mut bytes[SECTION_TABLE + index * SECTION_ENTRY_BYTES..][..SECTION_ENTRY_BYTES];
             entry[..8].copy_from_slice(&section.offset.to_le_bytes());
             entry[8..16].copy_from_slice(&section.length.to_le_bytes());
@@ -99,6 +108,11 @@ impl Header {
         let checksum = crc32c::crc32c(&bytes[..CHECKSUM_AT]);
         bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         bytes
+    }
+
+    fn format_version(&self) -> u32 {
+        let has_permissions = self.sections[PERMISSION_SECTIONS].iter().any(|section| section.length > 0);
+        if has_permissions { FORMAT_VERSION } else { PLAIN_FORMAT_VERSION }
     }
 
     fn wide_fields(&self) -> [(usize, u64); 7] {
@@ -130,7 +144,7 @@ impl Header {
             directories: u64_at(bytes, 56),
             symlinks: u64_at(bytes, 64),
             total_bytes: u64_at(bytes, 72),
-            sections: std::array::from_fn(|index| section_at(bytes, SECTION_TABLE + index * SECTION_ENTRY_BYTES)),
+            sections: sections_of(bytes),
         };
         header.check_sections(file.len() as u64)?;
         Ok(header)
@@ -157,11 +171,11 @@ fn check_frame(bytes: &[u8; HEADER_BYTES]) -> Result<()> {
         return Err(corrupt("its header does not match its checksum"));
     }
     let version = u32_at(bytes, 8);
-    if version != FORMAT_VERSION {
+    if !(PLAIN_FORMAT_VERSION..=FORMAT_VERSION).contains(&version) {
         return Err(Error::new(ErrorKind::Unsupported, format!("format {version} is not known here"))
             .with_hint("upgrade Headrace, or take a new snapshot"));
     }
-    if u32_at(bytes, 12) as usize != HEADER_BYTES || u32_at(bytes, 44) as usize != SECTIONS {
+    if u32_at(bytes, 12) as usize != HEADER_BYTES || u32_at(bytes, 44) as usize != written_sections(version).len() {
         return Err(corrupt("its header has another shape"));
     }
     Ok(())
@@ -170,6 +184,25 @@ fn check_frame(bytes: &[u8; HEADER_BYTES]) -> Result<()> {
 /// A snapshot that says something impossible. The caller adds which file it is.
 pub(super) fn corrupt(what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, what).with_hint("take a new snapshot of the dataset")
+}
+
+/// The sections that a header of this format tells of, in the order of the file.
+fn written_sections(version: u32) -> Vec<usize> {
+    (0..SECTIONS).filter(|section| version != PLAIN_FORMAT_VERSION || !PERMISSION_SECTIONS.contains(section)).collect()
+}
+
+/// All sections; those that the format does not have are empty, where they would stand.
+fn sections_of(bytes: &[u8; HEADER_BYTES]) -> [Section; SECTIONS] {
+    let mut sections = [Section::default(); SECTIONS];
+    let written = written_sections(u32_at(bytes, 8));
+    for (index, &section) in written.iter().enumerate() {
+        sections[section] = section_at(bytes, SECTION_TABLE + index * SECTION_ENTRY_BYTES);
+    }
+    for section in PERMISSION_SECTIONS.filter(|section| !written.contains(section)) {
+        let end = sections[section - 1].end().and_then(|end| end.checked_next_multiple_of(8));
+        sections[section].offset = end.unwrap_or(u64::MAX);
+    }
+    sections
 }
 
 fn section_at(bytes: &[u8], at: usize) -> Section {
@@ -184,4 +217,9 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 /// The little-endian number at `at`, 0 beyond the end.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |chunk| u32::from_le_bytes(*chunk))
+}
+
+/// The little-endian number at `at`, 0 beyond the end.
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |chunk| u16::from_le_bytes(*chunk))
 }

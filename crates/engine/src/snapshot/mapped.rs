@@ -14,11 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::{ENTRIES_MAX, Header, SECTIONS, SectionId, corrupt, u32_at, u64_at};
 use super::names::{GROUP, GROUP_BYTES, Name, Names};
+use super::permissions::{PERMISSION_BYTES, PERMISSION_OF_NODE_BYTES, permissions_of};
 use super::record::{DirectoryContent, RECORD_BYTES, Record};
 use super::rules::{PATH_MAX, Rejections};
 use super::{Node, NodeIndex, NodeKind};
 use crate::error::{Error, Result};
 use crate::ids::Version;
+use crate::origin::Permissions;
 
 /// The section that is not per file.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -180,10 +182,16 @@ impl Snapshot {
             kind,
             size: if is_directory { 0 } else { record.extent },
             mtime_ns: record.mtime_ns,
+            permissions: self.permissions(index),
             origin: record.origin(),
             subdirectories: content.subdirectories,
             children: content.children,
         })
+    }
+
+    /// Whose an entry is and who may read it, where the origin knows that.
+    pub(super) fn permissions(&self, index: NodeIndex) -> Option<Permissions> {
+        permissions_of(self.section(SectionId::Permissions), self.section(SectionId::PermissionOfNode), index.0)
     }
 
     /// The inode of an entry.
@@ -296,9 +304,12 @@ fn check_lengths(header: &Header) -> Result<()> {
     let nodes = u64::from(header.nodes);
     let length = |id| header.section(id).length;
     let inodes = (length(SectionId::Inodes), length(SectionId::InodeOrder));
+    let permissions = (length(SectionId::Permissions), length(SectionId::PermissionOfNode));
     let consistent = (1..=ENTRIES_MAX).contains(&nodes)
         && length(SectionId::Nodes) == nodes * RECORD_BYTES as u64
         && length(SectionId::NameGroups) == nodes.div_ceil(u64::from(GROUP)) * GROUP_BYTES as u64
+        && permissions.0 % PERMISSION_BYTES as u64 == 0
+        && permissions.1 == if permissions.0 == 0 { 0 } else { nodes * PERMISSION_OF_NODE_BYTES as u64 }
         && (inodes == (0, 0) || inodes == (nodes * 8, nodes * 4));
     if consistent { Ok(()) } else { Err(corrupt("its sections have impossible lengths")) }
 }

@@ -4,7 +4,8 @@
 //! The file format stands in `docs/format/snapshot.md`, the rules for keys in `docs/semantics.md`, "Names".
 //!
 //! `build` judges (`rules`) and collects (`collected`), `tree` sorts and settles conflicts, `draft` writes the file, `mapped` reads
-//! it, `difference` compares two of them, `line` makes one the successor of another; `layout`, `record` and `names` are the format's three parts.
+//! it, `difference` compares two of them, `line` makes one the successor of another; `layout`,
+//! `record`, `names` and `permissions` are the format's parts.
 
 mod build;
 mod collected;
@@ -16,6 +17,7 @@ mod layout;
 mod line;
 mod mapped;
 mod names;
+mod permissions;
 mod record;
 mod rules;
 mod tree;
@@ -27,6 +29,8 @@ pub use line::continue_line;
 pub use mapped::Snapshot;
 pub use names::{NAME_MAX, Name};
 pub use rules::{Rejections, Rule};
+
+use crate::origin::Permissions;
 
 /// The position of an entry inside one snapshot. 0 is the root directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,6 +62,8 @@ pub struct Node {
     /// Bytes of a file or of a link's text; 0 for a directory.
     pub size: u64,
     pub mtime_ns: i64,
+    /// Whose it is and who may read it, where the origin knows that.
+    pub permissions: Option<Permissions>,
     /// Which of the snapshot's origins holds it. Directories: the first of the origins that do.
     pub origin: u16,
     /// Directories: how many of the children are directories (for the link count).

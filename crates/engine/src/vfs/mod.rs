@@ -40,8 +40,10 @@ pub struct Attributes {
     pub kind: FileKind,
     pub size: u64,
     pub mtime_ns: i64,
-    /// Permission bits; the tree is read-only.
+    /// Permission bits; the tree is read-only whatever they say.
     pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
     pub links: u32,
 }
 

@@ -17,7 +17,7 @@ use crate::snapshot::{Change, Node, NodeIndex, NodeKind, Snapshot, difference_in
 use crate::sync::Mutex;
 use crate::transfer::{Source, Transfer};
 
-/// Who the files seem to belong to, and what may be done with them.
+/// Who files belong to, and what may be done with them, where their origin does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ownership {
     pub uid: u32,
@@ -162,7 +162,10 @@ impl Tree {
             NodeKind::Directory => (FileKind::Directory, self.ownership.directory_mode, 2 + node.subdirectories),
             NodeKind::Symlink => (FileKind::Symlink, 0o777, 1),
         };
-        Attributes { inode: node.inode, kind, size: node.size, mtime_ns: node.mtime_ns, mode, links }
+        let Ownership { uid, gid, .. } = self.ownership;
+        let known = node.permissions.map(|known| (u32::from(known.mode), known.uid, known.gid));
+        let (mode, uid, gid) = known.unwrap_or((mode, uid, gid));
+        Attributes { inode: node.inode, kind, size: node.size, mtime_ns: node.mtime_ns, mode, uid, gid, links }
     }
 }
 

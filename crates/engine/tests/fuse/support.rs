@@ -217,7 +217,8 @@ impl FileSystem for Tree {
             Content::Directory(_) => (FileKind::Directory, 4096, 0o555),
         };
         let links = self.nodes.read().expect("lock")[inode as usize - 1].links;
-        Ok(Attributes { inode, kind, size, mtime_ns: 1_700_000_000_123_456_789, mode, links })
+        let (uid, gid) = (nix::unistd::getuid().as_raw(), nix::unistd::getgid().as_raw());
+        Ok(Attributes { inode, kind, size, mtime_ns: 1_700_000_000_123_456_789, mode, uid, gid, links })
     }
 
     fn read_link(&self, inode: Inode) -> Result<Vec<u8>> {

@@ -10,7 +10,7 @@ use crate::servers::fixture::{Fixture, Protocol, fixture, pattern, version_of};
 use futures::StreamExt;
 use headrace_engine::error::ErrorKind;
 use headrace_engine::ids::{ByteRange, Version};
-use headrace_engine::origin::{ObjectKind, ObjectVersion};
+use headrace_engine::origin::{ObjectKind, ObjectVersion, Permissions};
 
 fn root(fixture: &Fixture) -> &Path {
     fixture.folder.as_ref().unwrap().path()
@@ -37,6 +37,22 @@ async fn links_are_listed_with_their_text_and_never_followed() {
     let names: Vec<&str> = links.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["dangling", "link", "loop", "out"]);
     assert_eq!(links[1].1, b"real/file");
+}
+
+#[tokio::test]
+async fn owners_and_modes_are_listed_also_of_the_top_folder() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let fixture = fixture(Protocol::Local).await;
+    fixture.put("run.sh", b"x");
+    let chmod = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    chmod(&root(&fixture).join("run.sh"), 0o4751);
+    chmod(root(&fixture), 0o710);
+    let owner = std::fs::metadata(root(&fixture)).unwrap();
+    for (key, mode) in [("", 0o710), ("run.sh", 0o751)] {
+        let listed = fixture.list_with_top().await.unwrap();
+        let found = listed.iter().find(|object| &*object.key == key.as_bytes()).unwrap();
+        assert_eq!(found.permissions, Some(Permissions { mode, uid: owner.uid(), gid: owner.gid() }), "{key:?}");
+    }
 }
 
 #[tokio::test]

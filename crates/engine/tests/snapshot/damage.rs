@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::support::{Listing, build, listing, object, temporary};
 use headrace_engine::error::{ErrorKind, Result};
-use headrace_engine::origin::ObjectKind;
+use headrace_engine::origin::{ObjectKind, Permissions};
 use headrace_engine::snapshot::{Difference, NodeIndex, Snapshot, SnapshotBuilder, difference_inodes};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -194,7 +194,7 @@ fn garbage_is_not_a_snapshot() {
 fn a_newer_format_is_named_not_guessed_at() {
     let folder = temporary();
     let mut bytes = sample(folder.path());
-    bytes[8] = 2;
+    bytes[8] = 3;
     forge(&mut bytes);
     assert_eq!(open_bytes(folder.path(), &bytes).unwrap_err().kind(), ErrorKind::Unsupported);
 }
@@ -208,12 +208,18 @@ fn a_missing_snapshot_is_not_found_and_a_folder_is_no_snapshot() {
 
 /// What is written today must open for ever. A new format version brings a new sample; this one stays.
 #[test]
-fn the_sample_of_format_1_still_opens() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/snapshot-1.bin");
-    if std::env::var_os("HEADRACE_WRITE_SAMPLES").is_some() {
-        write_sample(&path);
+fn the_samples_of_all_formats_still_open() {
+    for (format, permissions) in [(1, None), (2, Some(Permissions { mode: 0o640, uid: 1000, gid: 100 }))] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/snapshot-{format}.bin"));
+        if std::env::var_os("HEADRACE_WRITE_SAMPLES").is_some() {
+            write_sample(&path, permissions);
+        }
+        assert_eq!(std::fs::read(&path).unwrap()[8], format);
+        check_sample(&Snapshot::open(&path).unwrap(), permissions);
     }
-    let snapshot = Snapshot::open(&path).unwrap();
+}
+
+fn check_sample(snapshot: &Snapshot, permissions: Option<Permissions>) {
     assert_eq!((snapshot.version(), snapshot.files(), snapshot.symlinks(), snapshot.directories()), (2, 22, 1, 4));
     assert_eq!(snapshot.mounts(), ["", "more/here"]);
     assert_eq!(snapshot.rejections().counts, [("relative-segment".to_owned(), 1)]);
@@ -223,10 +229,11 @@ fn the_sample_of_format_1_still_opens() {
     let version = snapshot.file_version(at("train/img_03").index).unwrap();
     assert_eq!(version, headrace_engine::ids::Version::Etag(b"00000000000000000000000000000001-12"[..].into()));
     assert_eq!(snapshot.symlink_target(at("latest").index).unwrap(), b"train/img_19");
-    ask_everything(&snapshot);
+    assert_eq!((at("train/img_07").permissions, at("readme").permissions), (permissions, None));
+    ask_everything(snapshot);
 }
 
-fn write_sample(path: &Path) {
+fn write_sample(path: &Path, permissions: Option<Permissions>) {
     let mut previous = None;
     for step in 0..2 {
         let mut builder = SnapshotBuilder::new(&[String::new(), "more/here".to_owned()]).unwrap();
@@ -235,6 +242,7 @@ fn write_sample(path: &Path) {
             if step == 1 && number == 3 {
                 image.etag = Some(b"00000000000000000000000000000001-12"[..].into());
             }
+            image.permissions = permissions;
             builder.add(0, image);
         }
         builder.add(0, object("../escape", ObjectKind::File, 1));

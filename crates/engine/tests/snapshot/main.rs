@@ -4,5 +4,6 @@ mod crash;
 mod damage;
 mod erofs;
 mod keys;
+mod permissions;
 mod properties;
 mod support;

@@ -39,7 +39,8 @@ pub fn temporary() -> tempfile::TempDir {
 
 pub fn object(key: &str, kind: ObjectKind, number: u64) -> ListedObject {
     let etag = Some(format!("{number:032x}").into_bytes().into());
-    ListedObject { key: key.as_bytes().into(), kind, size: number, mtime_ns: number as i64, etag }
+    let (mtime_ns, permissions) = (number as i64, None);
+    ListedObject { key: key.as_bytes().into(), kind, size: number, mtime_ns, etag, permissions }
 }
 
 /// Builds the model's snapshot, its names given as a local folder gives them.
@@ -50,7 +51,8 @@ pub fn build(model: &Listing, path: &Path, previous: Option<&Snapshot>) -> (Snap
         let kind = entry.target.as_ref().map_or(ObjectKind::File, |target| ObjectKind::Symlink(target.clone().into()));
         let etag = entry.etag.clone().map(Into::into);
         let Entry { size, mtime_ns, .. } = *entry;
-        builder.add(0, ListedObject { key: key.clone().into(), kind, size, mtime_ns, etag });
+        let object = ListedObject { key: key.clone().into(), kind, size, mtime_ns, etag, permissions: None };
+        builder.add(0, object);
     }
     builder.finish(path, previous).unwrap()
 }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::origin::local::beneath::{open_folder, open_root};
 use crate::origin::local::read::nanoseconds;
-use crate::origin::{ListedObject, ObjectKind};
+use crate::origin::{ListedObject, ObjectKind, Permissions};
 use crate::sync::{Condvar, Mutex};
 
 /// More threads than this wait for each other in the kernel's directory cache.
@@ -110,6 +110,9 @@ impl Folder<'_> {
         let entries =
             std::fs::read_dir(format!("/proc/self/fd/{}", handle.as_raw_fd())).map_err(|error| self.failed(error))?;
         let (mut folders, mut batch) = (Vec::new(), Vec::new());
+        if self.key.is_empty() {
+            batch.push(root_object(&handle).map_err(|error| self.failed(error))?);
+        }
         for entry in entries {
             let entry = entry.map_err(|error| self.failed(error))?;
             let Some(object) = self.object(&entry)? else { continue };
@@ -146,7 +149,8 @@ impl Folder<'_> {
         } else {
             return Ok(None);
         };
-        Ok(Some(ListedObject { key: self.key_of(entry), kind, size, mtime_ns: mtime_ns(&metadata), etag: None }))
+        let (mtime_ns, permissions) = (mtime_ns(&metadata), Some(permissions(&metadata)));
+        Ok(Some(ListedObject { key: self.key_of(entry), kind, size, mtime_ns, etag: None, permissions }))
     }
 
     fn key_of(&self, entry: &DirEntry) -> Box<[u8]> {
@@ -174,6 +178,18 @@ impl Folder<'_> {
         Error::from_io("list", &self.path(), error)
             .with_hint("every folder below the origin must be readable, or moved elsewhere")
     }
+}
+
+/// What the folder itself is: who may not look into it shall not look into its mount.
+fn root_object(handle: &File) -> io::Result<ListedObject> {
+    let metadata = handle.metadata()?;
+    let (kind, key) = (ObjectKind::Directory, Box::default());
+    let (mtime_ns, permissions) = (mtime_ns(&metadata), Some(permissions(&metadata)));
+    Ok(ListedObject { key, kind, size: 0, mtime_ns, etag: None, permissions })
+}
+
+fn permissions(metadata: &Metadata) -> Permissions {
+    Permissions::of(metadata.mode(), metadata.uid(), metadata.gid())
 }
 
 fn mtime_ns(metadata: &Metadata) -> i64 {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::origin::Permissions;
 use crate::origin::nfs::failure::Failure;
 use crate::origin::nfs::rpc::{AUTH_SYS, Call, Program};
 use crate::origin::nfs::xdr::{Garbled, Reader, Writer};
@@ -40,6 +41,7 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Attributes {
     pub kind: Kind,
+    pub permissions: Permissions,
     pub size: u64,
     pub mtime_ns: i64,
     /// Changes with every change of the content, and cannot be set back.
@@ -99,12 +101,15 @@ impl Attributes {
             3 | 4 | 6 | 7 => Kind::Other,
             _ => return Err(Garbled),
         };
-        // Mode, links, user, group.
-        reader.fixed::<16>()?;
+        let mode = reader.number()?;
+        // Links.
+        reader.fixed::<4>()?;
+        let (uid, gid) = (reader.number()?, reader.number()?);
+        let permissions = Permissions::of(mode, uid, gid);
         let size = reader.long()?;
         // Space used, device, file system, file number, time of access.
         reader.fixed::<40>()?;
-        Ok(Attributes { kind, size, mtime_ns: time(reader)?, ctime_ns: time(reader)? })
+        Ok(Attributes { kind, permissions, size, mtime_ns: time(reader)?, ctime_ns: time(reader)? })
     }
 }
 
@@ -261,7 +266,8 @@ mod tests {
     use crate::origin::nfs::failure::status;
 
     fn attributes_of(kind: u32, size: u64, mtime: (u32, u32)) -> Writer {
-        let start = Writer::default().number(kind).fixed(&[0; 16]).long(size).fixed(&[0; 40]);
+        let owned = Writer::default().number(kind).number(0o4750).number(1).number(1000).number(100);
+        let start = owned.long(size).fixed(&[0; 40]);
         start.number(mtime.0).number(mtime.1).number(8).number(9)
     }
 
@@ -275,12 +281,11 @@ mod tests {
     }
 
     #[test]
-    fn attributes_have_size_times_and_kind() {
+    fn attributes_have_permissions_size_times_and_kind() {
         let told = attributes(reply([numbers(&[0]), attributes_of(5, 1 << 40, (3, 7))])).unwrap();
-        assert_eq!(
-            told,
-            Attributes { kind: Kind::Symlink, size: 1 << 40, mtime_ns: 3_000_000_007, ctime_ns: 8_000_000_009 }
-        );
+        let permissions = Permissions { mode: 0o750, uid: 1000, gid: 100 };
+        let (mtime_ns, ctime_ns) = (3_000_000_007, 8_000_000_009);
+        assert_eq!(told, Attributes { kind: Kind::Symlink, permissions, size: 1 << 40, mtime_ns, ctime_ns });
         let odd = attributes(reply([numbers(&[0]), attributes_of(99, 0, (0, 0))]));
         assert_eq!(odd, Err(Garbled.into()));
     }

@@ -40,7 +40,9 @@ struct Listed {
 impl Nfs {
     pub(super) async fn walk(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
         let export = self.mounted().await?;
-        let mut waiting = vec![Folder { key: Vec::new(), handle: export.root.clone() }];
+        let root = Folder { key: Vec::new(), handle: export.root.clone() };
+        deliver(&sink, self.root_object(&export, &root).await?.into_iter().collect()).await?;
+        let mut waiting = vec![root];
         let mut under_way = FuturesUnordered::new();
         loop {
             while under_way.len() < self.pace.concurrency {
@@ -50,6 +52,12 @@ impl Nfs {
             let Some(folders) = under_way.next().await else { return Ok(()) };
             waiting.extend(folders?);
         }
+    }
+
+    /// What the folder itself is: who may not look into it shall not look into its mount.
+    async fn root_object(&self, export: &Export, root: &Folder) -> Result<Option<ListedObject>> {
+        let asked = self.unless_gone(root, || export.attributes(&root.handle)).await?;
+        Ok(asked.map(|attributes| listed_object(&root.key, ObjectKind::Directory, 0, &attributes)))
     }
 
     /// Looks at the first names of the root: fails when they may not be listed.
@@ -144,7 +152,7 @@ impl Nfs {
         };
         let deeper = kind == ObjectKind::Directory && key.len() < LONGEST_KEY;
         let folder = handle.filter(|_| deeper).map(|handle| Folder { key: key.clone(), handle });
-        let object = ListedObject { key: key.into(), kind, size, mtime_ns: attributes.mtime_ns, etag: None };
+        let object = listed_object(&key, kind, size, &attributes);
         Ok(Some(Listed { object, folder }))
     }
 
@@ -214,6 +222,11 @@ impl Nfs {
         Error::new(ErrorKind::Corrupt, format!("cannot {}: the server tells {what}", self.listing(folder)))
             .with_hint("the server is at fault; try another one, or mount it and give the folder's path")
     }
+}
+
+fn listed_object(key: &[u8], kind: ObjectKind, size: u64, attributes: &Attributes) -> ListedObject {
+    let permissions = Some(attributes.permissions);
+    ListedObject { key: key.into(), kind, size, mtime_ns: attributes.mtime_ns, etag: None, permissions }
 }
 
 fn key_of(folder: &[u8], name: &[u8]) -> Vec<u8> {

@@ -166,8 +166,15 @@ impl Fixture {
         }
     }
 
-    /// Everything that the origin lists.
+    /// Everything that the origin lists, but its top folder.
     pub async fn list(&self) -> Result<Vec<ListedObject>> {
+        let mut objects = self.list_with_top().await?;
+        objects.retain(|object| !object.key.is_empty());
+        Ok(objects)
+    }
+
+    /// Everything that the origin lists. File systems tell their top folder, too.
+    pub async fn list_with_top(&self) -> Result<Vec<ListedObject>> {
         let (sink, mut batches) = tokio::sync::mpsc::channel(4);
         let origin = self.origin.clone();
         let listing = tokio::spawn(async move { origin.list(sink).await });
