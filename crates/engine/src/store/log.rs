@@ -47,6 +47,8 @@ struct Writer {
 pub struct Replayed {
     /// The last record says that the folder was closed in good order.
     pub clean: bool,
+    /// The log says which files were given away whole.
+    pub notes_lending: bool,
     /// Bytes at the end that were no records, and were cut off.
     pub cut_bytes: u64,
 }
@@ -102,6 +104,11 @@ impl Log {
         let file_record = if index.is_none() { writer.mean_file_record() } else { 0 };
         writer.garbage += u64::from(blocks + 1) * record::BLOCK_RECORD_BYTES + file_record;
         Ok(())
+    }
+
+    /// Notes that a data file is about to be given away whole.
+    pub fn append_lent(&self, id: FileId) -> io::Result<()> {
+        self.append_record(&Record::Lent { id })
     }
 
     fn append_record(&self, record: &Record) -> io::Result<()> {
@@ -181,7 +188,9 @@ impl Writer {
         self.file.set_len(0)?;
         self.length = 0;
         let header = Header { version: record::VERSION, block_size: self.block_size.bytes() };
-        self.append(&header.encode()).map(drop)
+        let mut bytes = header.encode().to_vec();
+        Record::NotesLending.encode(&mut bytes);
+        self.append(&bytes).map(drop)
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<u64> {
@@ -231,7 +240,7 @@ impl Writer {
 
     fn replay(&mut self, visit: &mut impl FnMut(u64, &Record) -> bool) -> io::Result<Replayed> {
         let mut reader = RecordReader::new(&self.file);
-        let mut clean = false;
+        let (mut clean, mut notes_lending) = (false, false);
         let mut datasets = Vec::new();
         let mut counted = (0, 0, 0);
         while let Some((offset, record, length)) = reader.next()? {
@@ -249,6 +258,7 @@ impl Writer {
                 break;
             }
             clean = record == Record::Clean;
+            notes_lending |= record == Record::NotesLending && offset == HEADER_BYTES as u64;
             match record {
                 Record::File { .. } => counted = (counted.0 + 1, counted.1 + length, counted.2),
                 Record::Drop { .. } => counted.2 += 2 * record::BLOCK_RECORD_BYTES,
@@ -264,7 +274,7 @@ impl Writer {
             self.file.set_len(good)?;
         }
         self.length = good;
-        Ok(Replayed { clean: clean && cut_bytes == 0, cut_bytes })
+        Ok(Replayed { clean: clean && cut_bytes == 0, notes_lending, cut_bytes })
     }
 
     /// Copies header, dataset names and the records to keep; the new offsets of the file records.
@@ -283,14 +293,14 @@ impl Writer {
             }
             match &record {
                 Record::Dataset { number, name } => fresh.learn(name, *number),
-                Record::Clean | Record::Drop { .. } => continue,
+                Record::Clean | Record::Drop { .. } | Record::NotesLending => continue,
                 _ if !keep(&record) => continue,
                 Record::File { id, .. } => {
                     offsets.push((*id, fresh.length + bytes.len() as u64));
                     fresh.file_records += 1;
                     fresh.file_record_bytes += length;
                 }
-                Record::Block { .. } => {}
+                Record::Block { .. } | Record::Lent { .. } => {}
             }
             record.encode(&mut bytes);
             if bytes.len() >= READ_BYTES {

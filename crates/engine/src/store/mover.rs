@@ -71,14 +71,31 @@ impl Mover {
 
 /// Ends a move: the old place is given up, or, while somebody reads there, the new one; true when the block has moved.
 fn leave(from: &Folder, to: &Folder, id: &FileId, index: u32) -> bool {
-    for _ in 0..LEAVE_TRIES {
-        if from.remove(id, Some(index), Removal::Move) > 0 || !from.may_contain(id, index) {
-            return true;
-        }
-        std::thread::sleep(LEAVE_PAUSE);
+    let left = tries(|| from.remove(id, Some(index), Removal::Move) > 0 || !from.may_contain(id, index));
+    if !left {
+        to.remove(id, Some(index), Removal::Move);
     }
-    to.remove(id, Some(index), Removal::Move);
-    false
+    left
+}
+
+/// The same for all of a file that may be mapped, and so goes in one piece, if all that is there was copied.
+fn leave_whole(from: &Folder, to: &Folder, id: &FileId, copied: &[u32]) -> bool {
+    let left = from.indices(id) == copied && tries(|| from.remove(id, None, Removal::Move) > 0 || !from.holds_file(id));
+    if !left {
+        for index in copied {
+            to.remove(id, Some(*index), Removal::Move);
+        }
+    }
+    left
+}
+
+fn tries(leave: impl Fn() -> bool) -> bool {
+    (0..LEAVE_TRIES).any(|number| {
+        if number > 0 {
+            std::thread::sleep(LEAVE_PAUSE);
+        }
+        leave()
+    })
 }
 
 struct Worker {
@@ -174,6 +191,9 @@ impl Core {
             for target in level.folders.iter().filter(|target| !target.is_aside()) {
                 let room = ((level.high * target.quota_bytes as f64) as u64).saturating_sub(target.used());
                 let whole = folder.cached_bytes(id).next_multiple_of(4096) <= room;
+                if !whole && folder.is_lent(id) {
+                    continue;
+                }
                 let chosen = if whole { indices.clone() } else { vec![index] };
                 let free = bytes(&chosen) <= room || whole;
                 if self.pays(target, fresh, free) {
@@ -213,6 +233,9 @@ impl Core {
             to.store(&content).is_ok()
         });
         let copied: Vec<u32> = copied.copied().collect();
+        if from.is_lent(id) {
+            return if leave_whole(from, to, id, &copied) { copied.len() as u64 } else { 0 };
+        }
         copied.into_iter().filter(|index| leave(from, to, id, *index)).count() as u64
     }
 }

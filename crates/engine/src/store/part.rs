@@ -79,6 +79,17 @@ enum Slots {
     Many(Box<Vec<Slot>>),
 }
 
+/// Whether a data file was ever given away whole. It may be mapped for good then, which nothing but the kernel knows, so
+/// it gets no holes and goes by being unlinked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lending {
+    #[default]
+    Never,
+    /// About to be; the log may not say so yet.
+    BeingNoted,
+    Noted,
+}
+
 /// One file version in one folder.
 #[derive(Debug)]
 pub struct Part {
@@ -95,6 +106,7 @@ pub struct Part {
     pub busy: u16,
     /// All of it is being removed.
     pub leaving: bool,
+    pub lending: Lending,
     /// Opened or read since the last look for a descriptor to close.
     pub recent: bool,
     /// Pinned by name: pressure does not touch it. Changed by `Shard::set_pinned` alone.
@@ -118,6 +130,7 @@ impl Part {
             present: 0,
             busy: 0,
             leaving: false,
+            lending: Lending::Never,
             recent: false,
             pinned: false,
             held_until_s: 0,
@@ -168,6 +181,11 @@ impl Part {
     /// True when somebody holds a handle into the data file.
     pub fn is_pinned(&self) -> bool {
         self.open.as_ref().is_some_and(|open| Arc::strong_count(open) > 1)
+    }
+
+    /// True when somebody may have the data file mapped.
+    pub fn is_lent(&self) -> bool {
+        self.lending != Lending::Never
     }
 
     /// Takes note of how the file looks now: a change that is not ours makes every block suspect.

@@ -33,6 +33,11 @@ pub enum Record {
     Drop { id: FileId, index: Option<u32> },
     /// The folder was closed in good order here.
     Clean,
+    /// First in a log: every data file of several blocks that was ever given away whole has its `Lent` record. A version
+    /// that does not know these records cuts the log here, and so lets every such file go.
+    NotesLending,
+    /// The data file was given away whole, to the kernel or another process: somebody may have it mapped.
+    Lent { id: FileId },
 }
 
 /// What stands at the start of some bytes.
@@ -100,6 +105,8 @@ impl Record {
             Record::Block { .. } => 3,
             Record::Drop { .. } => 4,
             Record::Clean => 5,
+            Record::NotesLending => 6,
+            Record::Lent { .. } => 7,
         }
     }
 
@@ -127,7 +134,8 @@ impl Record {
                 out.extend_from_slice(&id.0);
                 out.extend_from_slice(&index.unwrap_or(EVERY_BLOCK).to_le_bytes());
             }
-            Record::Clean => {}
+            Record::Lent { id } => out.extend_from_slice(&id.0),
+            Record::Clean | Record::NotesLending => {}
         }
     }
 
@@ -173,6 +181,8 @@ impl Record {
                 Record::Drop { id, index: (index != EVERY_BLOCK).then_some(index) }
             }
             5 => Record::Clean,
+            6 => Record::NotesLending,
+            7 => Record::Lent { id: fields.id()? },
             _ => return None,
         };
         fields.0.is_empty().then_some(record)
@@ -251,8 +261,10 @@ mod tests {
                 length,
                 crc
             }),
-            (id, prop::option::of(0..u32::MAX)).prop_map(|(id, index)| Record::Drop { id, index }),
+            (id.clone(), prop::option::of(0..u32::MAX)).prop_map(|(id, index)| Record::Drop { id, index }),
             Just(Record::Clean),
+            Just(Record::NotesLending),
+            id.prop_map(|id| Record::Lent { id }),
         ]
     }
 

@@ -6,6 +6,7 @@ mod damage;
 mod disk;
 mod leases;
 mod levels;
+mod maps;
 mod model;
 mod support;
 mod threads;

@@ -10,7 +10,7 @@ use crate::ids::FileId;
 use crate::store::blocks::WholeFile;
 use crate::store::eviction::Use;
 use crate::store::loan::{BlockMap, Hold, Loan};
-use crate::store::part::{Descriptor, OpenFile, Part};
+use crate::store::part::{Descriptor, Lending, OpenFile, Part};
 use crate::store::{disk, layout};
 
 /// Suspect blocks beside the wanted one that are verified while somebody waits for the answer.
@@ -51,6 +51,30 @@ impl Folder {
                 None
             }
         }
+    }
+
+    /// True when somebody may have the data file of `id` mapped.
+    pub fn is_lent(&self, id: &FileId) -> bool {
+        self.index.shard(id).find(id).is_some_and(Part::is_lent)
+    }
+
+    /// Remembers, beyond this process, that the data file is given away whole, before it is. `None` when that cannot be
+    /// noted. A file of one block goes as a whole anyway. Called while the file is pinned, so that nothing of it goes
+    /// in between.
+    pub(super) fn note_lent(&self, id: &FileId) -> Option<()> {
+        let mut shard = self.index.shard(id);
+        let part = shard.find_mut(id)?;
+        if part.lending == Lending::Noted || self.shared.block_size.count(part.size) <= 1 {
+            return Some(());
+        }
+        part.lending = Lending::BeingNoted;
+        drop(shard);
+        if let Err(error) = self.log.append_lent(*id) {
+            tracing::debug!("cannot note that the data file of {id} is lent: {error}");
+            return None;
+        }
+        self.index.shard(id).find_mut(id)?.lending = Lending::Noted;
+        Some(())
     }
 
     /// The data file for another process, with what of it is verified. Verifies `wanted` first, and a little more: the
@@ -114,6 +138,8 @@ impl Folder {
             self.note_use_of_all(id, part);
         }
         drop(shard);
+        // A file that is not whole is only read, through the descriptor that carries the lock.
+        let whole = whole && self.note_lent(id).is_some();
         let (file, descriptor) = (locked.file, locked.descriptor);
         let hold = Hold { pin: locked.open, afterwards: None };
         Some((Loan { file, blocks, whole, unverified, descriptor, hold }, fresh))

@@ -148,6 +148,11 @@ impl Folder {
         part.present_indices().map(|index| u64::from(self.length_of(part.size, index))).sum()
     }
 
+    /// True for files that are evicted as a whole, whoever holds them.
+    fn is_small(&self, size: u64) -> bool {
+        size <= self.quota_bytes / 32
+    }
+
     fn length_of(&self, size: u64, index: u32) -> u32 {
         self.shared.block_size.range(index, size).length() as u32
     }
@@ -223,12 +228,12 @@ impl Folder {
         let now_s = self.now_s();
         let best = |_| {
             self.index.pick(|part, index| {
-                let small = part.present > 1 && part.size <= self.quota_bytes / 32;
-                let whole = small || !self.punches.load(Ordering::Relaxed);
+                let small = part.present > 1 && self.is_small(part.size);
+                let whole = small || part.is_lent() || !self.punches.load(Ordering::Relaxed);
                 let mark = if whole { part.mark() } else { part.slot(index).mark() };
                 let score = if forced { Some(mark.idle(now)) } else { self.shared.policy.surrender(mark, now) };
-                // A file goes from under another process that holds it as a whole, but gets no holes.
-                let takeable = !part.is_pinned() && part.busy == 0 && (whole || part.held_until_s <= now_s);
+                // A small file goes from under another process that holds it: that room is soon free.
+                let takeable = !part.is_pinned() && part.busy == 0 && (small || part.held_until_s <= now_s);
                 score.filter(|_| takeable).map(|score| Victim {
                     id: part.id,
                     index: (!whole).then_some(index),
@@ -250,6 +255,7 @@ impl Folder {
         use super::record::Record;
         let keep = |record: &Record| match record {
             Record::File { id, .. } => self.index.shard(id).find(id).is_some(),
+            Record::Lent { id } => self.is_lent(id),
             Record::Block { id, index, crc, .. } => self.index.shard(id).find(id).is_some_and(|part| {
                 let slot = part.slot(*index);
                 slot.state != super::part::BlockState::Absent && slot.crc == *crc

@@ -145,7 +145,7 @@ impl Folder {
         for _ in 0..5 {
             match self.look_whole(id, size)? {
                 Whole::Ready(open) => match locked.take().filter(|locked| locked.is_of(&open)) {
-                    Some(locked) => return Some(locked.whole(size)),
+                    Some(locked) => return self.note_lent(id).map(|()| locked.whole(size)),
                     // Only what is seen after the lock is sure to stay.
                     None => locked = Some(self.lock_file(id, open)?),
                 },

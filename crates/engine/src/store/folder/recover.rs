@@ -13,7 +13,7 @@ use crate::store::counters::LevelGauges;
 use crate::store::index::Index;
 use crate::store::lock::FolderLock;
 use crate::store::log::{Log, Replayed};
-use crate::store::part::{BlockState, Part};
+use crate::store::part::{BlockState, Lending, Part};
 use crate::store::record::Record;
 use crate::store::{disk, layout};
 
@@ -51,7 +51,10 @@ impl Folder {
     /// Makes index and data files agree, counts, and says what was found.
     fn reconcile(&self, replayed: &Replayed) -> Result<()> {
         let orphans = self.sweep()?;
-        if !replayed.clean {
+        if !replayed.notes_lending || replayed.cut_bytes > 0 {
+            self.take_all_as_lent(replayed).map_err(|error| Error::from_io("write the log of", &self.path, error))?;
+        }
+        if !replayed.clean && self.punches.load(Ordering::Relaxed) {
             self.trim();
         }
         for shard in self.index.shards() {
@@ -74,6 +77,15 @@ impl Folder {
         Ok(())
     }
 
+    /// The log of an older version, or one that lost its end, does not say which files were given away: any may have been.
+    fn take_all_as_lent(&self, replayed: &Replayed) -> std::io::Result<()> {
+        let ids: Vec<FileId> = self.index.ids().collect();
+        for id in &ids {
+            self.note_lent(id);
+        }
+        if replayed.notes_lending || ids.is_empty() { Ok(()) } else { self.compact() }
+    }
+
     /// Removes data files without records, and parts without data file or blocks; the number of files removed.
     fn sweep(&self) -> Result<u64> {
         let root = self.path.join(layout::DATA);
@@ -87,6 +99,9 @@ impl Folder {
                     seen.insert(id);
                 } else if std::fs::remove_file(entry.path()).is_ok() {
                     removed += 1;
+                } else {
+                    // It may have been lent, and would be filled again.
+                    self.punches.store(false, Ordering::Relaxed);
                 }
             }
         }
@@ -121,7 +136,7 @@ impl Folder {
     fn absent_blocks(&self, id: &FileId) -> Option<(u64, Vec<u32>, u64)> {
         let shard = self.index.shard(id);
         let count = self.shared.block_size.count(shard.find(id)?.size);
-        let part = shard.find(id).filter(|part| count > 1 && part.present < count)?;
+        let part = shard.find(id).filter(|part| count > 1 && part.present < count && !part.is_lent())?;
         let kept = part.present_indices().map(|index| charge(self.length_of(part.size, index))).sum();
         Some((part.size, (0..count).filter(|index| !part.holds(*index)).collect(), kept))
     }
@@ -161,7 +176,11 @@ fn replay(index: &Index, block_size: BlockSize, offset: u64, record: &Record) ->
             }
             true
         }
-        Record::Dataset { .. } | Record::Clean => true,
+        Record::Lent { id } => {
+            index.shard(id).find_mut(id).into_iter().for_each(|part| part.lending = Lending::Noted);
+            true
+        }
+        Record::Dataset { .. } | Record::Clean | Record::NotesLending => true,
     }
 }
 

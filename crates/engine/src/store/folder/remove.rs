@@ -3,6 +3,9 @@
 //! A block is taken out of sight before its room is asked for, and a file is locked before its blocks are named to
 //! another process (`lend`). So a hole never lies under a block that was named: either the lock was there first and is
 //! seen here, or the block was out of sight first and is not named there.
+//!
+//! A lock ends with its descriptor, and a map does not. So a file that was ever given away whole (`Part::is_lent`) gets no
+//! holes at all: it goes in one piece, by being unlinked, and its inode lives on for its maps.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,6 +39,7 @@ struct Claim {
     size: u64,
     whole: bool,
     pinned: bool,
+    lent: bool,
     open: Option<Arc<OpenFile>>,
 }
 
@@ -101,10 +105,14 @@ impl Folder {
             return None;
         }
         let whole = indices.len() == part.present as usize && part.busy == 0;
+        let lent = part.is_lent();
+        if lent && !whole && why != Removal::Corrupt {
+            return None;
+        }
         part.begin_change();
         part.leaving = whole;
         let trusted = indices.iter().map(|index| part.slot(*index).trusted).collect();
-        let claim = Claim { size: part.size, whole, pinned, open: part.open.clone(), indices, trusted };
+        let claim = Claim { size: part.size, whole, pinned, lent, open: part.open.clone(), indices, trusted };
         claim.indices.iter().for_each(|index| shard.set_state(id, *index, BlockState::Moving));
         Some(claim)
     }
@@ -122,11 +130,20 @@ impl Folder {
     }
 
     fn room(&self, id: &FileId, claim: &Claim) -> Room {
-        if claim.whole || claim.pinned || !self.punches.load(Ordering::Relaxed) {
+        // The room of a large file that somebody has open would not come free.
+        let stays = claim.lent && claim.whole && !self.is_small(claim.size);
+        let punched = !claim.lent && !claim.whole && !claim.pinned && self.punches.load(Ordering::Relaxed);
+        if !stays && !punched {
             return Room::Left;
         }
         match claim.open.clone().map_or_else(|| self.open_data(id, false), Ok) {
-            Ok(open) if !disk::is_held(&open.file) => Room::Hole(open),
+            Ok(open) if !disk::is_held(&open.file) => {
+                if punched {
+                    Room::Hole(open)
+                } else {
+                    Room::Left
+                }
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Room::Left,
             _ => Room::Held,
         }
@@ -191,6 +208,8 @@ impl Folder {
             && error.kind() != std::io::ErrorKind::NotFound
         {
             tracing::debug!("cannot remove the data file of {id}: {error}");
+            // It would be filled again, and nobody would remember who has it mapped.
+            self.punches.store(false, Ordering::Relaxed);
         }
     }
 }

@@ -132,3 +132,21 @@ fn damage_is_noticed_though_two_writers_reopen_the_file_at_once() {
     };
     assert_eq!(damage_then(two_writers), Some(true));
 }
+
+#[test]
+fn what_was_lent_is_remembered_through_a_compaction_and_forgotten_with_the_file() {
+    let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    let id = {
+        let folder = folder(place.path(), 100 * BLOCK);
+        let id = (0..4).map(|index| put(&folder, "large", 4 * BLOCK, index)).max().unwrap_or(FileId([0; 16]));
+        assert!(folder.whole_file(&id, 4 * BLOCK).is_some());
+        assert!(folder.compact().is_ok());
+        id
+    };
+    let folder = folder(place.path(), 100 * BLOCK);
+    assert!(folder.is_lent(&id));
+    assert_eq!(folder.remove(&id, Some(2), Removal::Evict), 0, "not in pieces");
+    assert_eq!(folder.remove(&id, None, Removal::Evict), 4 * BLOCK);
+    put(&folder, "large", 4 * BLOCK, 0);
+    assert!(!folder.is_lent(&id), "that is another inode");
+}

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
@@ -119,7 +120,8 @@ impl Folder {
     /// Undoes a claim after a failed write.
     fn unclaim(&self, content: &Content<'_>) {
         let (id, index) = (&content.id, content.index);
-        let open = self.index.shard(id).find(id).and_then(|part| part.open.clone());
+        let unlent = |part: &Part| if part.is_lent() { None } else { part.open.clone() };
+        let open = self.index.shard(id).find(id).filter(|_| self.punches.load(Ordering::Relaxed)).and_then(unlent);
         if let Some(open) = open.filter(|open| !disk::is_held(&open.file)) {
             // What was written of it takes room; a file system without holes keeps it until the file goes.
             let _ = disk::punch_hole(&open.file, self.offset_of(index), charge(content.length));

@@ -1,0 +1,212 @@
+"""A map of a file stays right whatever becomes of the cache, though its descriptor is long closed."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .harness import Shell
+from .survival import kill_process, wait_until_restarted
+
+MODES = ["passthrough", "elide", "classic"]
+SIZE = 8 << 20
+PAGE = 4096
+# Each file is a quarter of the cache: not so small that it is evicted as a whole anyway.
+QUOTA = "32Mi"
+MOST_ROUNDS = 40
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+class LoneMap:
+    """A map without a descriptor, as C programs keep it; `mmap.mmap` keeps a copy of the descriptor."""
+
+    def __init__(self, path: Path, flags: int) -> None:
+        descriptor = os.open(path, os.O_RDONLY)
+        self.address = libc.mmap(None, SIZE, mmap.PROT_READ, flags, descriptor, 0)
+        os.close(descriptor)
+        assert self.address != ctypes.c_void_p(-1).value, os.strerror(ctypes.get_errno())
+        assert ctypes.string_at(self.address, PAGE)
+
+    def wrong_pages(self, expected: bytes) -> int:
+        found = ctypes.string_at(self.address, SIZE)
+        return sum(found[at : at + PAGE] != expected[at : at + PAGE] for at in range(0, SIZE, PAGE))
+
+    def close(self) -> None:
+        libc.munmap(self.address, SIZE)
+
+
+class Maps:
+    """A shared and a private map of each file, and what must be in them."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[LoneMap, bytes]] = []
+
+    def add(self, path: Path, expected: bytes) -> None:
+        self.made += [(LoneMap(path, flags), expected) for flags in (mmap.MAP_SHARED, mmap.MAP_PRIVATE)]
+
+    def wrong_pages(self) -> list[int]:
+        return [made.wrong_pages(expected) for made, expected in self.made]
+
+    def must_be_right(self) -> None:
+        assert self.wrong_pages() == [0] * len(self.made)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for name in ["a", *(f"b{number}" for number in range(8))]:
+        (folder / name).write_bytes(random.Random(name).randbytes(SIZE))
+    return folder
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """Without a server: the origin is a folder."""
+    home = tmp_path / "home"
+    (home / "run").mkdir(parents=True, mode=0o700)
+    return Shell(home, {"HEADRACE_RUNTIME_DIR": str(home / "run")})
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    if request.param == "passthrough" and os.geteuid() != 0:
+        pytest.skip("passthrough needs CAP_SYS_ADMIN; run as root")
+    return request.param
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def mount(shell: Shell, source: Path, tmp_path: Path, mode: str, cache: Path) -> Iterator[Path]:
+    words = ["--mode", mode, "--block-size", "1Mi", "--eviction", "lru"]
+    with shell.mounted(str(source), tmp_path / "mnt", *words, cache=cache, quota=QUOTA) as mountpoint:
+        yield mountpoint
+
+
+@pytest.fixture
+def maps(mount: Path) -> Iterator[Maps]:
+    """Its maps end before the mount does."""
+    kept = Maps()
+    yield kept
+    for made, _ in kept.made:
+        made.close()
+
+
+def read_until_whole(path: Path, cache: Path) -> Path:
+    """Reads the first file of a mount until all of it is in the cache; its data file."""
+    for _ in range(MOST_ROUNDS):
+        path.read_bytes()
+        (data,) = (cache / "data").glob("*/*")
+        if taken(data) >= SIZE:
+            path.read_bytes()
+            return data
+    raise AssertionError("the file never became whole")
+
+
+def taken(data: Path) -> int:
+    try:
+        return data.stat().st_blocks * 512
+    except FileNotFoundError:
+        return 0
+
+
+def press_out(mount: Path, data: Path) -> None:
+    """Reads other files until some of this data file has given way."""
+    for _, path in zip(range(MOST_ROUNDS), itertools.cycle(sorted(mount.glob("b*"))), strict=False):
+        path.read_bytes()
+        if taken(data) < SIZE:
+            return
+    raise AssertionError("the file never gave way")
+
+
+def test_eviction_changes_no_byte_under_a_map(mount: Path, source: Path, cache: Path, maps: Maps) -> None:
+    data = read_until_whole(mount / "a", cache)
+    maps.add(mount / "a", (source / "a").read_bytes())
+    press_out(mount, data)
+    maps.must_be_right()
+    assert (mount / "a").read_bytes() == (source / "a").read_bytes()
+    maps.must_be_right()
+
+
+@pytest.mark.parametrize("mode", ["passthrough"], indirect=True)
+def test_a_mount_process_that_follows_a_killed_one_changes_no_byte_under_a_map(
+    shell: Shell, mount: Path, source: Path, cache: Path, maps: Maps
+) -> None:
+    data = read_until_whole(mount / "a", cache)
+    maps.add(mount / "a", (source / "a").read_bytes())
+    beyond = kill_process(shell, mount)
+    wait_until_restarted(shell, mount, beyond=beyond)
+    press_out(mount, data)
+    maps.must_be_right()
+
+
+@pytest.mark.parametrize("mode", ["passthrough"], indirect=True)
+def test_verification_takes_nothing_from_a_map_and_heals_it(
+    shell: Shell, mount: Path, source: Path, cache: Path, maps: Maps
+) -> None:
+    data = read_until_whole(mount / "a", cache)
+    maps.add(mount / "a", (source / "a").read_bytes())
+    damage(data, 5 << 20)
+    shell.run("verify", mount)
+    assert maps.wrong_pages() == [1, 1], "the damage, and no more"
+    assert (mount / "a").read_bytes() == (source / "a").read_bytes()
+    maps.must_be_right()
+
+
+def damage(data: Path, offset: int) -> None:
+    with data.open("r+b", buffering=0) as file:
+        file.seek(offset)
+        byte = file.read(1)
+        file.seek(offset)
+        file.write(bytes([byte[0] ^ 0xFF]))
+
+
+@pytest.mark.parametrize("mode", ["passthrough"], indirect=True)
+def test_a_map_shows_its_version_after_refreshes(
+    shell: Shell, mount: Path, source: Path, cache: Path, maps: Maps
+) -> None:
+    data = read_until_whole(mount / "a", cache)
+    maps.add(mount / "a", (source / "a").read_bytes())
+    for number in range(6):
+        new = random.Random(number).randbytes(SIZE)
+        (source / "a").write_bytes(new)
+        shell.must("refresh", mount)
+        assert (mount / "a").read_bytes() == new
+    press_out(mount, data)
+    maps.must_be_right()
+
+
+@pytest.mark.parametrize("mode", ["passthrough"], indirect=True)
+def test_moves_between_levels_change_no_byte_under_a_map(
+    shell: Shell, source: Path, tmp_path: Path, mode: str
+) -> None:
+    fast, slow = tmp_path / "fast", tmp_path / "slow"
+    words = ["--mode", mode, "--block-size", "1Mi", "--eviction", "lru", "--cache", f"{slow}:128Mi:HDD"]
+    kept = Maps()
+    with shell.mounted(str(source), tmp_path / "mnt", *words, cache=fast, quota="12Mi") as mount:
+        try:
+            data = read_until_whole(mount / "a", fast)
+            kept.add(mount / "a", (source / "a").read_bytes())
+            press_out(mount, data)
+            for path in sorted(mount.iterdir()):
+                path.read_bytes()
+                kept.add(path, (source / path.name).read_bytes())
+            kept.must_be_right()
+        finally:
+            for made, _ in kept.made:
+                made.close()
