@@ -2,64 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
-import mmap
 import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lone_maps import Maps
 
 from .harness import Shell
 from .survival import kill_process, wait_until_restarted
 
 MODES = ["passthrough", "elide", "classic"]
 SIZE = 8 << 20
-PAGE = 4096
 # Each file is a quarter of the cache: not so small that it is evicted as a whole anyway.
 QUOTA = "32Mi"
 MOST_ROUNDS = 40
-
-libc = ctypes.CDLL(None, use_errno=True)
-libc.mmap.restype = ctypes.c_void_p
-libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-
-
-class LoneMap:
-    """A map without a descriptor, as C programs keep it; `mmap.mmap` keeps a copy of the descriptor."""
-
-    def __init__(self, path: Path, flags: int) -> None:
-        descriptor = os.open(path, os.O_RDONLY)
-        self.address = libc.mmap(None, SIZE, mmap.PROT_READ, flags, descriptor, 0)
-        os.close(descriptor)
-        assert self.address != ctypes.c_void_p(-1).value, os.strerror(ctypes.get_errno())
-        assert ctypes.string_at(self.address, PAGE)
-
-    def wrong_pages(self, expected: bytes) -> int:
-        found = ctypes.string_at(self.address, SIZE)
-        return sum(found[at : at + PAGE] != expected[at : at + PAGE] for at in range(0, SIZE, PAGE))
-
-    def close(self) -> None:
-        libc.munmap(self.address, SIZE)
-
-
-class Maps:
-    """A shared and a private map of each file, and what must be in them."""
-
-    def __init__(self) -> None:
-        self.made: list[tuple[LoneMap, bytes]] = []
-
-    def add(self, path: Path, expected: bytes) -> None:
-        self.made += [(LoneMap(path, flags), expected) for flags in (mmap.MAP_SHARED, mmap.MAP_PRIVATE)]
-
-    def wrong_pages(self) -> list[int]:
-        return [made.wrong_pages(expected) for made, expected in self.made]
-
-    def must_be_right(self) -> None:
-        assert self.wrong_pages() == [0] * len(self.made)
 
 
 @pytest.fixture
@@ -103,8 +62,7 @@ def maps(mount: Path) -> Iterator[Maps]:
     """Its maps end before the mount does."""
     kept = Maps()
     yield kept
-    for made, _ in kept.made:
-        made.close()
+    kept.close()
 
 
 def read_until_whole(path: Path, cache: Path) -> Path:
@@ -208,5 +166,4 @@ def test_moves_between_levels_change_no_byte_under_a_map(
                 kept.add(path, (source / path.name).read_bytes())
             kept.must_be_right()
         finally:
-            for made, _ in kept.made:
-                made.close()
+            kept.close()
