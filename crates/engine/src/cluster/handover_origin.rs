@@ -17,6 +17,7 @@ use super::Cluster;
 use super::body::{Answer, Body, Helper, Step as Event};
 use super::inquiry::Wanted;
 use super::segments::segments;
+use super::verdict::{is_damage, is_of_worker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, ByteRange, FileKey};
 use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin};
@@ -160,7 +161,7 @@ impl Part {
                 Ok(Some(body)) => self.body = Some(body),
                 Ok(None) => {}
                 Err(error) if step == Step::Origin => return Err(error),
-                Err(error) => self.places.member_failed(&step, &error),
+                Err(error) => self.places.member_failed(&step, self.rest.start, &error),
             }
         }
         Ok(())
@@ -201,7 +202,7 @@ impl Part {
             if step == Step::Origin {
                 return Some((Err(error), None));
             }
-            self.places.member_failed(&step, &error);
+            self.places.member_failed(&step, rest.start, &error);
         }
         None
     }
@@ -261,11 +262,12 @@ impl Places {
         })
     }
 
-    fn member_failed(&self, step: &Step, error: &Error) {
+    fn member_failed(&self, step: &Step, offset: u64, error: &Error) {
         let (Step::Cached(member) | Step::Fetch(member)) = step else { return };
         self.cluster.metrics.cluster_failovers.inc();
-        let is_of_worker = error.context().iter().any(|(name, _)| *name == REPORTED);
-        if !is_of_worker && error.kind() != ErrorKind::Corrupt {
+        if is_damage(error) {
+            self.cluster.doubt(&self.ring, *member, &self.wanted, offset, error);
+        } else if !is_of_worker(error) {
             self.cluster.suspect(&self.ring, *member, error);
         }
     }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::Cluster;
 use super::body::{Answer, Body, Helper};
 use super::candidates::{Candidate, candidates};
-use super::verdict::{Verdict, is_of_worker, verdict};
+use super::verdict::{Verdict, is_damage, is_of_worker, verdict};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, ByteRange, FileKey};
 use crate::metrics::UnsignedGauge;
@@ -158,7 +158,7 @@ impl Inquiry {
             match verdict(&error) {
                 Verdict::Final => return Round::Failed(error),
                 Verdict::Suspect => self.cluster.suspect(ring, candidate.member, &error),
-                Verdict::TryAnother => {}
+                Verdict::TryAnother => self.consider_damage(ring, candidate.member, &error),
             }
             refusals += usize::from(error.kind() == ErrorKind::PermissionDenied);
             // A worker that is about to end knows nothing of the origin.
@@ -254,6 +254,13 @@ impl Inquiry {
             fails || late == Some(member) || cluster.slow.contains(id, now)
         };
         candidates(ring, self.stripe, &self.cluster.options.node, comes_last, everybody)
+    }
+
+    /// A member whose bytes were damaged looks at what it has.
+    pub(super) fn consider_damage(&self, ring: &Ring, member: usize, error: &Error) {
+        if is_damage(error) {
+            self.cluster.doubt(ring, member, &self.wanted, self.rest.start, error);
+        }
     }
 
     fn start_waiting(&self) -> Waiting {

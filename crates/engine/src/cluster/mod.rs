@@ -13,6 +13,7 @@
 
 mod body;
 mod candidates;
+mod doubt;
 mod given_up;
 mod handover_origin;
 mod hedging;

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::origin::ByteStream;
 use crate::wire::{GetRequest, PeerClient, PeerCommand};
 
-/// How long a probe waits for an answer.
-const PROBE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a probe, or a doubt, waits for an answer.
+pub(super) const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Workers by address.
 #[async_trait]

@@ -78,7 +78,7 @@ impl Reading {
         match verdict(&error) {
             Verdict::Final => return Err(error),
             Verdict::Suspect => inquiry.cluster.suspect(&body.from.ring, body.from.number, &error),
-            Verdict::TryAnother => {}
+            Verdict::TryAnother => inquiry.consider_damage(&body.from.ring, body.from.number, &error),
         }
         inquiry.distrust(&body.from.ring.member(body.from.number).id, error).await
     }

@@ -41,6 +41,8 @@ enum Manner {
     Shortens,
     /// What it sends does not match its checksum.
     Corrupts,
+    /// The same, until it is told to look at the block.
+    Rotten,
     /// Says that the origin does not answer it.
     LostOrigin,
     /// Says that the file has changed.
@@ -119,15 +121,19 @@ impl Peers for Crowd {
                 Ok(Some(slowly.boxed()))
             }
             Manner::Shortens => stream(cut(all.length() / 2), None),
-            Manner::Corrupts => Err(Error::new(ErrorKind::Corrupt, "wrong checksum")),
+            Manner::Corrupts | Manner::Rotten => Err(Error::new(ErrorKind::Corrupt, "wrong checksum")),
             Manner::LostOrigin => Err(gone().with_context(REPORTED, address)),
             Manner::SaysStale => Err(Error::new(ErrorKind::Stale, "changed").with_context(REPORTED, address)),
         }
     }
 
-    async fn command(&self, address: &str, _command: &PeerCommand) -> Result<Value> {
+    async fn command(&self, address: &str, command: &PeerCommand) -> Result<Value> {
         let manner = self.manners.lock()[address];
         match manner {
+            Manner::Rotten if matches!(command, PeerCommand::Verify { first: 1, count: 1, .. }) => {
+                self.manners.lock().insert(address.to_owned(), Manner::Well);
+                Ok(Value::Null)
+            }
             Manner::Refuses | Manner::Freezes => Err(gone()),
             Manner::Crawls => {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -477,4 +483,17 @@ proptest! {
             assert!(bytes == content(ByteRange::new(0, SIZE)));
         });
     }
+}
+
+#[test]
+fn a_worker_whose_bytes_are_damaged_is_told_and_the_read_goes_on_though_it_is_the_only_one() {
+    paused(async {
+        let crowd = crowd(&[Manner::Rotten]);
+        let cluster = cluster(&crowd, view(1, 1), patient(20));
+        let block = u64::from(BlockSize::DEFAULT.bytes());
+        let range = ByteRange { start: block + 5, end: block + 100_000 };
+        let (read, started) = (read(&cluster, 1, range).await, tokio::time::Instant::now());
+        assert_eq!(read.ok(), Some(content(range)));
+        assert!(started.elapsed() < Duration::from_secs(1));
+    });
 }

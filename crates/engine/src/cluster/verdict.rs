@@ -18,6 +18,11 @@ pub(super) fn is_of_worker(error: &Error) -> bool {
     error.context().iter().any(|(name, _)| *name == REPORTED)
 }
 
+/// True when a member's bytes did not match the checksum that it sent with them.
+pub(super) fn is_damage(error: &Error) -> bool {
+    error.kind() == ErrorKind::Corrupt && !is_of_worker(error)
+}
+
 /// What to do about an error of a member.
 pub(super) fn verdict(error: &Error) -> Verdict {
     use ErrorKind::*;

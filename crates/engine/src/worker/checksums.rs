@@ -1,7 +1,8 @@
 //! Checksums of pieces of blocks that were sent before, so that sending them again touches no byte.
 //!
 //! A block's identity names its content, so what was computed once holds for ever, whatever becomes of the cached copy.
-//! If that copy is damaged, the receiver notices by this very checksum.
+//! If that copy is damaged, the receiver notices by this very checksum, and has the worker look at the block. What was
+//! computed of a block that turns out damaged is forgotten.
 
 use std::collections::HashMap;
 
@@ -48,6 +49,11 @@ impl Checksums {
         }
     }
 
+    /// Forgets what was computed of a block.
+    pub(super) fn forget(&self, block: &BlockId) {
+        self.shard(block).lock().remove(block);
+    }
+
     fn shard(&self, block: &BlockId) -> &Mutex<Shard> {
         &self.shards[(usize::from(block.file.0[1]) + block.index as usize) % SHARDS]
     }
@@ -70,6 +76,8 @@ mod tests {
         checksums.note(block(1), 2, 4, 99);
         assert_eq!((checksums.find(&block(1), 2), checksums.find(&block(1), 1)), (Some(99), None));
         assert_eq!((checksums.find(&block(1), 9), checksums.find(&block(2), 2)), (None, None));
+        checksums.forget(&block(1));
+        assert_eq!(checksums.find(&block(1), 2), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::service::BlockService;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ids::FileKey;
+use crate::ids::{BlockId, FileKey};
 use crate::transfer::Held;
 use crate::wire::PeerCommand;
 
@@ -41,6 +41,10 @@ impl BlockService {
         let (good, corrupt) = tokio::task::spawn_blocking(verifying)
             .await
             .map_err(|_| Error::new(ErrorKind::Cancelled, "the worker is stopping"))?;
+        if corrupt > 0 {
+            // Some may have been computed of the damaged bytes.
+            (first..first.saturating_add(count)).for_each(|index| self.checksums.forget(&BlockId { file: id, index }));
+        }
         Ok(json!({ "good_blocks": good, "corrupt_blocks": corrupt }))
     }
 
