@@ -92,6 +92,12 @@ print("TORCH", dist.get_rank(), dist.get_world_size(), value.item(), os.environ[
 ODD = "a,b=c 'd' \"e\" $(f) `g` # : ü\n  second line\\"
 
 
+def without_warnings(log: str) -> str:
+    """A job's log without what Open MPI says when a child that it started was faster than itself."""
+    lines = log.splitlines(keepends=True)
+    return "".join(line for line in lines if "plm:rsh: Warning: setpgid" not in line)
+
+
 @dataclass(frozen=True)
 class Machine:
     """A backend that is up, and a folder of its tests."""
@@ -127,7 +133,7 @@ class Machine:
         return self.view(name)
 
     def log(self, name: str, **wish: Any) -> str:
-        return b"".join(self.jobs.logs(self.view(name), LogWish(**wish))).decode()
+        return without_warnings(b"".join(self.jobs.logs(self.view(name), LogWish(**wish))).decode())
 
     def said(self, name: str, word: str) -> None:
         """Waits until the program has said a word."""
@@ -257,8 +263,7 @@ def test_a_job_waits_for_warm_data_and_its_dataset_can_be_deleted_right_after_it
     machine.delete("late")
     assert len(machine.jobs.release(machine.view("brief"))) == 1
     machine.wait("brief", JobPhase.SUCCEEDED)
-    # What it says on standard error is there, too: its rsh warns when a child was faster than the parent.
-    assert machine.log("brief").splitlines()[-1] == str(4 * FILE_BYTES)
+    assert machine.log("brief").split() == [str(4 * FILE_BYTES)]
     machine.shell.must("delete", "dataset", "brief", "--timeout", "80s", deadline_s=90)
     assert machine.view("brief").phase is JobPhase.SUCCEEDED
     machine.delete("brief")
@@ -278,7 +283,7 @@ def test_the_command_of_the_seeds_runs_here_as_it_is_written_there(machine: Mach
     )
     machine.arena(*arena, *line.split())
     machine.wait("horovod-resnet50", JobPhase.SUCCEEDED)
-    told = machine.arena(*arena, "logs", "--tail", "100", "horovod-resnet50").split("\n")
+    told = without_warnings(machine.arena(*arena, "logs", "--tail", "100", "horovod-resnet50")).split("\n")
     assert told == ["4"] * 32 + ["1000 4 8", ""]
     shown = machine.arena(*arena, "get", "-e", "horovod-resnet50")
     assert shown.startswith("STATUS: SUCCEEDED\nNAMESPACE: default\n")

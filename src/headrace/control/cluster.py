@@ -83,8 +83,9 @@ class Cluster:
 
     def __init__(self, rules: ClusterRules, engine: MasterEngine) -> None:
         self.rules = rules
-        # By the clock, so that no earlier master of these workers has used the epochs that follow.
-        self.roster = Roster(rules.policy, time.monotonic(), first_epoch=int(time.time()))
+        # By the clock, so that no earlier master of these workers has used the epochs that follow. In milliseconds: one
+        # that was replaced within the second has published several.
+        self.roster = Roster(rules.policy, time.monotonic(), first_epoch=time.time_ns() // 1_000_000)
         self.view: View = self.roster.empty_view
         self.shelf = Shelf(rules.snapshot_directory, engine)
         self.pin_board = PinBoard(engine.file_ids)

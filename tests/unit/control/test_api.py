@@ -21,6 +21,7 @@ from masters import TOKEN, Running, heartbeat, running_master
 from pydantic import SecretStr
 
 from headrace.control.client import ControlClient
+from headrace.control.cluster import Cluster
 from headrace.control.fetching import fetch_snapshot
 from headrace.control.messages import (
     HeartbeatOrder,
@@ -544,3 +545,27 @@ def test_a_load_that_comes_before_the_first_list_begins_with_it(
         assert len(module.Lister.opened[0].loads) == 1
 
     run(tmp_path, test)
+
+
+def test_a_master_that_lost_its_state_at_once_uses_none_of_the_epochs_of_the_one_before(
+    tmp_path: Path,
+) -> None:
+    """Within the same second: workers could not tell the two views of one epoch apart."""
+    epochs: list[int] = []
+
+    async def go() -> None:
+        for folder in ("before", "after"):
+            async with running_master(tmp_path / folder) as master, master.client() as client:
+
+                async def is_published(
+                    cluster: Cluster = master.cluster, ask: ControlClient = client
+                ) -> bool:
+                    await ask.heartbeat(heartbeat())
+                    return cluster.view.epoch > 0
+
+                await until(is_published)
+                epochs.append(master.cluster.view.epoch)
+
+    asyncio.run(go())
+    before, after = epochs
+    assert after > before
