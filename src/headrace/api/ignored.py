@@ -28,12 +28,15 @@ _POD_FIELDS = tuple(
     f"spec.{field}"
     for field in ("podMetadata", "affinity", "tolerations", "nodeSelector", "schedulerName", "resources")
 )
+_METRICS = "metrics are always offered"
+_NETWORK = "Headrace chooses the network"
+_CLEANING = "the cache goes with the runtime, and that is tried until it is done"
 _FUSE_ARGS = "the mount chooses what the kernel can do best"
 
 IGNORED: Mapping[str, Mapping[str, str]] = {
     "Dataset": {
         "spec.runtimes": "a runtime binds to the dataset of its own name",
-        "spec.owner": "files belong to the user that the mount runs as, and all may read them",
+        "spec.owner": "files belong to whom the storage says, or to the user that the mount runs as",
         "spec.mounts[].shared": "all users of a node share one mount of the dataset",
     },
     "AlluxioRuntime": {
@@ -47,6 +50,9 @@ IGNORED: Mapping[str, Mapping[str, str]] = {
         "spec.hadoopConfig": _HADOOP,
         "spec.master.replicas": _ONE_MASTER,
         "spec.worker.replicas": "the number of workers is spec.replicas",
+        "spec.disablePrometheus": _METRICS,
+        "spec.management.cleanCachePolicy": _CLEANING,
+        **{f"spec.{role}.networkMode": _NETWORK for role in ("master", "worker", "fuse")},
         **{f"spec.{role}.jvmOptions": _JAVA for role in ("master", "worker", "fuse")},
         **{f"spec.{role}.properties": _PROPERTIES for role in ("master", "worker", "fuse")},
         **{f"spec.{role}.ports": _PORTS for role in ("master", "worker")},
@@ -63,6 +69,9 @@ IGNORED: Mapping[str, Mapping[str, str]] = {
         "spec.user": "processes run as spec.runAs says, by number",
         "spec.master.replicas": _ONE_MASTER,
         "spec.worker.replicas": "the number of workers is spec.replicas",
+        "spec.networkmode": _NETWORK,
+        "spec.cleanCachePolicy": _CLEANING,
+        "spec.fuse.metrics": _METRICS,
         **{f"spec.{role}.properties": _PROPERTIES for role in ("master", "worker", "fuse")},
         **{f"spec.{role}.ports": _PORTS for role in ("master", "worker")},
         **{f"spec.fuse.{field}": _IMAGE for field in ("image", "imageTag", "imagePullPolicy")},
@@ -87,6 +96,21 @@ IGNORED: Mapping[str, Mapping[str, str]] = {
 }
 """By kind: the path of the field, and why it has no effect."""
 
+_PROCESSES = "here roles are processes, not pods"
+_FOR_PODS = {
+    **{f"spec.{field}": _PROCESSES for field in ("podMetadata", "labels", "volumes", "imagePullSecrets")},
+    **{
+        f"spec.{role}.{field}": _PROCESSES
+        for role in ("master", "worker", "fuse")
+        for field in ("resources", "env", "podMetadata", "labels", "volumeMounts", "imagePullSecrets")
+    },
+}
+IGNORED_WITHOUT_PODS: Mapping[str, Mapping[str, str]] = {
+    "AlluxioRuntime": _FOR_PODS,
+    "JindoRuntime": _FOR_PODS,
+}
+"""The same for a backend that makes no pods."""
+
 _NOTHING: tuple[Any, ...] = (None, False, "", {}, [])
 
 
@@ -98,11 +122,15 @@ class IgnoredField:
     why: str
 
 
-def ignored_fields(thing: Object) -> list[IgnoredField]:
-    """The fields that an object sets and that have no effect, in the order of the table."""
-    content = content_of(thing)
+def ignored_fields(thing: Object, *, has_pods: bool = True) -> list[IgnoredField]:
+    """The fields that an object sets and that have no effect, in the order of the table.
+
+    Without pods, on the local backend, so have those that say how pods are made.
+    """
+    content, kind = content_of(thing), kind_of(thing).name
+    without_pods = {} if has_pods else IGNORED_WITHOUT_PODS.get(kind, {})
     found = []
-    for pattern, why in IGNORED.get(kind_of(thing).name, {}).items():
+    for pattern, why in {**IGNORED.get(kind, {}), **without_pods}.items():
         wanted = 1 if pattern.endswith("aster.replicas") else None
         places = _places(content, pattern.split("."), "")
         found += [

@@ -76,6 +76,7 @@ async def observe(scene: Scene, settings: OperatorSettings, standings: Standings
         hosts=_hosts(scene),
         volume=volume_facts(scene.mirror, scene.key),
         keepers=_keepers(scene.mirror, settings.namespace),
+        has_pods=True,
     )
     return View(observed, surroundings, status)
 

@@ -153,7 +153,7 @@ class Observed:
     `operations` are those that run now: kind → names. `hosts` are nodes where the dataset that this one refers to is at
     home, for a backend that mounts a reference there before anybody uses it. `volume` is `None` where there
     is none. `keepers` are nodes where a mount outlives the process that serves it, so that another version
-    can take it over under its readers.
+    can take it over under its readers. `has_pods` tells whether roles are pods, or processes.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -168,3 +168,4 @@ class Observed:
     hosts: frozenset[str] = frozenset()
     volume: VolumeFacts | None = None
     keepers: frozenset[str] = frozenset()
+    has_pods: bool = False

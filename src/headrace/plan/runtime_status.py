@@ -152,7 +152,7 @@ def _facts(workforce: Workforce) -> Mapping[str, Fact]:
         facts[RuntimeConditionType.TERMINATING] = Fact(
             "False", "NothingInTheWay", "Nobody is in the way any more."
         )
-    ignored = ignored_fact(ignored_fields(workforce.runtime))
+    ignored = ignored_fact(ignored_fields(workforce.runtime, has_pods=workforce.observed.has_pods))
     if ignored.status == "True" or RuntimeConditionType.FIELDS_IGNORED in said:
         facts[RuntimeConditionType.FIELDS_IGNORED] = ignored
     return facts

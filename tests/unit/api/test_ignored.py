@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.api.ignored import IGNORED, ignored_fields
+from headrace.api.ignored import IGNORED, IGNORED_WITHOUT_PODS, ignored_fields
 from headrace.api.kinds import KINDS
 from headrace.api.reading import read_objects
 from headrace.api.shapes import fields_below
@@ -82,3 +82,56 @@ def test_the_seeds_set_nothing_in_vain(file: Path) -> None:
 def test_the_table_names_fields_that_exist(name: str) -> None:
     fields = {path.removesuffix("[]") for path, _, _ in fields_below(KINDS[name].model)}
     assert set(IGNORED[name]) <= fields
+
+
+PODS = """
+apiVersion: data.fluid.io/v1alpha1
+kind: AlluxioRuntime
+metadata: {name: d}
+spec:
+  volumes: [{name: v, emptyDir: {}}]
+  worker:
+    resources: {requests: {cpu: "1"}}
+    env: {A: b}
+    networkMode: HostNetwork
+    podMetadata: {labels: {a: b}}
+  management: {cleanCachePolicy: {gracePeriodSeconds: 5}}
+"""
+
+
+@pytest.mark.parametrize("has_pods", [True, False])
+def test_what_only_pods_have_is_named_where_roles_are_processes(has_pods: bool) -> None:
+    (runtime,) = read_objects(PODS, "d")
+    named = [field.path for field in ignored_fields(runtime, has_pods=has_pods)]
+    always = ["spec.management.cleanCachePolicy", "spec.worker.networkMode"]
+    of_pods = ["spec.volumes", "spec.worker.resources", "spec.worker.env", "spec.worker.podMetadata"]
+    assert named == (always if has_pods else always + of_pods)
+
+
+# What the planner, the local backend or the operator reads of a runtime (plan/runtimes.py, operator/rendering).
+USED = {
+    "spec.replicas",
+    "spec.tieredstore",
+    "spec.data",
+    "spec.runAs",
+    "spec.secret",
+    "spec.management.metadataSyncPolicy",
+    *(f"spec.{role}.nodeSelector" for role in ("master", "worker", "fuse")),
+    *(f"spec.{role}.tolerations" for role in ("master", "worker", "fuse")),
+    *(f"spec.{role}.disabled" for role in ("worker", "fuse")),
+    "spec.fuse.cleanPolicy",
+}
+
+
+@pytest.mark.parametrize("kind", ["AlluxioRuntime", "JindoRuntime"])
+def test_every_field_of_a_runtime_is_used_or_named(kind: str) -> None:
+    known = {*USED, *IGNORED[kind], *IGNORED_WITHOUT_PODS[kind]}
+    paths = [path.replace("[]", "") for path, _, _ in fields_below(KINDS[kind].model)]
+    fields = [path for path in paths if path.startswith("spec.")]
+    forgotten = [
+        path
+        for path in fields
+        if not any(path == each or path.startswith(f"{each}.") for each in known)
+        and not any(each.startswith(f"{path}.") for each in known)
+    ]
+    assert forgotten == []
