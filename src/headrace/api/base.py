@@ -14,6 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_v
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema
 
+REVEAL = "reveal_secrets"
+"""Key of the serialization context that makes a Secret write its values."""
+
 Place = tuple[str | int, ...]
 """Where a value stands: field names as in YAML, and positions."""
 

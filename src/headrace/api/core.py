@@ -12,13 +12,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, SerializationInfo, field_serializer
 
-from headrace.api.base import ApiModel, CrossFault, Flag, Opaque, Words
+from headrace.api.base import REVEAL, ApiModel, CrossFault, Flag, Opaque, Words
 from headrace.api.dataset import AccessMode
 from headrace.api.quantities import Quantity
 from headrace.api.resource import Resource
-
-REVEAL = "reveal_secrets"
-"""Key of the serialization context that makes a Secret write its values."""
 
 
 def _check_base64(value: SecretStr) -> SecretStr:

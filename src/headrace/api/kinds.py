@@ -1,33 +1,57 @@
-"""All kinds, and the words by which people and the API server call them."""
+"""All kinds, and the words by which people and the API server call them.
+
+The table is there without the models: a command loads those of the kinds that it is about.
+"""
 
 from __future__ import annotations
 
 import difflib
+import functools
+import importlib
+import operator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from headrace.api import columns
-from headrace.api.alluxio import AlluxioRuntime
 from headrace.api.columns import Column
-from headrace.api.core import ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret
-from headrace.api.databackup import DataBackup
-from headrace.api.dataload import DataLoad
-from headrace.api.datamigrate import DataMigrate
-from headrace.api.dataprocess import DataProcess
-from headrace.api.dataset import Dataset
-from headrace.api.jindo import JindoRuntime
 from headrace.api.names import API_VERSION, CORE_VERSION, GROUP
 from headrace.errors import ConfigError
 
-Runtime = AlluxioRuntime | JindoRuntime
-Operation = DataLoad | DataMigrate | DataProcess | DataBackup
-Object = Dataset | Runtime | Operation | Secret | ConfigMap | PersistentVolume | PersistentVolumeClaim
+if TYPE_CHECKING:
+    from headrace.api.alluxio import AlluxioRuntime
+    from headrace.api.core import ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret
+    from headrace.api.databackup import DataBackup
+    from headrace.api.dataload import DataLoad
+    from headrace.api.datamigrate import DataMigrate
+    from headrace.api.dataprocess import DataProcess
+    from headrace.api.dataset import Dataset
+    from headrace.api.jindo import JindoRuntime
+
+    Runtime = AlluxioRuntime | JindoRuntime
+    Operation = DataLoad | DataMigrate | DataProcess | DataBackup
+    Object = Dataset | Runtime | Operation | Secret | ConfigMap | PersistentVolume | PersistentVolumeClaim
+
+_UNIONS = {
+    "Runtime": ("AlluxioRuntime", "JindoRuntime"),
+    "Operation": ("DataLoad", "DataMigrate", "DataProcess", "DataBackup"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The unions above, for who needs them while the program runs."""
+    if name == "Object":
+        return functools.reduce(operator.or_, (kind.model for kind in KINDS.values()))
+    if name in _UNIONS:
+        return functools.reduce(operator.or_, (KINDS[each].model for each in _UNIONS[name]))
+    raise AttributeError(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of object."""
+    """One kind of object. `module` is where its model stands, below `headrace.api`."""
 
-    model: type[Object]
+    name: str
+    module: str
     plural: str
     columns: tuple[Column, ...]
     short_names: tuple[str, ...] = ()
@@ -38,9 +62,10 @@ class Kind:
     api_version: str = API_VERSION
 
     @property
-    def name(self) -> str:
-        """`AlluxioRuntime`."""
-        return self.model.__name__
+    def model(self) -> type[Object]:
+        """Loads it, when it is the first time."""
+        model: type[Object] = getattr(importlib.import_module(f"headrace.api.{self.module}"), self.name)
+        return model
 
     @property
     def singular(self) -> str:
@@ -69,9 +94,10 @@ _FLUID = ("fluid",)
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind(Dataset, "datasets", columns.DATASET, ("dataset",), _FLUID),
+        Kind("Dataset", "dataset", "datasets", columns.DATASET, ("dataset",), _FLUID),
         Kind(
-            AlluxioRuntime,
+            "AlluxioRuntime",
+            "alluxio",
             "alluxioruntimes",
             columns.ALLUXIO,
             ("alluxio",),
@@ -79,15 +105,25 @@ KINDS: dict[str, Kind] = {
             scaled=True,
             selector=True,
         ),
-        Kind(JindoRuntime, "jindoruntimes", columns.JINDO, ("jindo",), _FLUID, scaled=True, selector=True),
-        Kind(DataLoad, "dataloads", columns.DATA_LOAD, ("load",), _FLUID),
-        Kind(DataMigrate, "datamigrates", columns.DATA_MIGRATE, ("migrate",), _FLUID),
-        Kind(DataProcess, "dataprocesses", columns.DATA_PROCESS),
-        Kind(DataBackup, "databackups", columns.DATA_BACKUP, ("backup",), _FLUID),
-        Kind(Secret, "secrets", columns.SECRET, api_version=CORE_VERSION),
-        Kind(ConfigMap, "configmaps", columns.CONFIG_MAP, ("cm",), api_version=CORE_VERSION),
         Kind(
-            PersistentVolume,
+            "JindoRuntime",
+            "jindo",
+            "jindoruntimes",
+            columns.JINDO,
+            ("jindo",),
+            _FLUID,
+            scaled=True,
+            selector=True,
+        ),
+        Kind("DataLoad", "dataload", "dataloads", columns.DATA_LOAD, ("load",), _FLUID),
+        Kind("DataMigrate", "datamigrate", "datamigrates", columns.DATA_MIGRATE, ("migrate",), _FLUID),
+        Kind("DataProcess", "dataprocess", "dataprocesses", columns.DATA_PROCESS),
+        Kind("DataBackup", "databackup", "databackups", columns.DATA_BACKUP, ("backup",), _FLUID),
+        Kind("Secret", "core", "secrets", columns.SECRET, api_version=CORE_VERSION),
+        Kind("ConfigMap", "core", "configmaps", columns.CONFIG_MAP, ("cm",), api_version=CORE_VERSION),
+        Kind(
+            "PersistentVolume",
+            "core",
             "persistentvolumes",
             columns.PERSISTENT_VOLUME,
             ("pv",),
@@ -95,7 +131,8 @@ KINDS: dict[str, Kind] = {
             api_version=CORE_VERSION,
         ),
         Kind(
-            PersistentVolumeClaim,
+            "PersistentVolumeClaim",
+            "core",
             "persistentvolumeclaims",
             columns.PERSISTENT_VOLUME_CLAIM,
             ("pvc",),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.api.columns import Column
 from headrace.api.formats import format_age
-from headrace.api.kinds import Kind, Object, kind_of
+from headrace.api.kinds import Kind, kind_of
 from headrace.api.times import parse_time
 from headrace.api.writing import content_of
+
+if TYPE_CHECKING:
+    from headrace.api.kinds import Object
 
 _MODES = {
     "ReadWriteOnce": "RWO",

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from headrace.api.base import Place
 from headrace.api.explaining import explain, nearest, path_text
-from headrace.api.kinds import KINDS, Kind, Object, kind_of
+from headrace.api.kinds import KINDS, Kind, kind_of
 from headrace.api.names import OTHER_RUNTIMES
 from headrace.errors import ConfigError
 from headrace.settings.yaml_streams import StreamDocument, read_stream
+
+if TYPE_CHECKING:
+    from headrace.api.kinds import Object
 
 _MOST_SHOWN = 50
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headrace.api.base import ApiModel
-from headrace.api.core import REVEAL
-from headrace.api.kinds import Object, kind_of
+from headrace.api.base import REVEAL, ApiModel
+from headrace.api.kinds import kind_of
 from headrace.settings.yaml_streams import write_stream
+
+if TYPE_CHECKING:
+    from headrace.api.kinds import Object
 
 
 def content_of(thing: Object, *, reveal_secrets: bool = False) -> dict[str, Any]:

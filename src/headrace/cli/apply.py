@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from headrace.api.kinds import Object
 from headrace.api.writing import content_of
 from headrace.cli import backend
 from headrace.cli.making import Contents, Literals, Words, object_of_words
 from headrace.errors import ConfigError
 from headrace.local.messages import Declaration
+
+if TYPE_CHECKING:
+    from headrace.api.kinds import Object
 
 
 def run(filename: backend.NeededFiles, namespace: backend.Namespace = None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.api.kinds import KINDS, Kind, Object, kind_of, kinds_called
+from headrace.api.kinds import KINDS, Kind, kind_of, kinds_called
 from headrace.api.reading import InvalidObjectsError, object_of, read_objects
 from headrace.cli import printer
 from headrace.errors import ConfigError, MissingFileError
@@ -20,6 +20,7 @@ from headrace.local.places import Places
 from headrace.settings.environment import Environment
 
 if TYPE_CHECKING:
+    from headrace.api.kinds import Object
     from headrace.local.messages import Named, Outcome
 
 DEFAULT_NAMESPACE = "default"

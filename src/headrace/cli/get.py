@@ -38,7 +38,7 @@ def run(
         typer.Option("--reveal-secrets", help="Show the values of Secrets, in base64, instead of stars."),
     ] = False,
 ) -> None:
-    """Show declared objects: datasets, runtimes, loads, volumes, Secrets, all; and events, nodes, processes as pods."""
+    """Show declared objects: datasets, runtimes, loads, volumes, Secrets, all; also events, nodes and pods."""
     where = None if all_namespaces else namespace or backend.DEFAULT_NAMESPACE
     if resources and resources[0].lower() in _EVENTS:
         events.show(namespace=where, about=None, selector=selector_of(labels, fields, resources[1:]))

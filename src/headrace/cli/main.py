@@ -14,57 +14,22 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import printer
+from headrace.cli.verbs import VERBS
 from headrace.exits import ExitCode, complaint, exit_code
 from headrace.settings.environment import Environment
-
-VERBS: dict[str, tuple[str, str]] = {
-    "mount": ("mount", "run"),
-    "unmount": ("unmount", "run"),
-    "restart": ("restart", "run"),
-    "warm": ("warm", "run"),
-    "evict": ("evict", "run"),
-    "refresh": ("refresh", "run"),
-    "verify": ("verify", "run"),
-    "ls": ("ls", "run"),
-    "status": ("status", "run"),
-    "metrics": ("metrics", "run"),
-    "master": ("master", "run"),
-    "worker": ("worker", "run"),
-    "load": ("load", "run"),
-    "drain": ("drain", "run"),
-    "copy": ("copy", "run"),
-    "up": ("up", "run"),
-    "down": ("up", "down"),
-    "apply": ("apply", "run"),
-    "create": ("apply", "create"),
-    "get": ("get", "run"),
-    "describe": ("describe", "run"),
-    "delete": ("delete", "run"),
-    "wait": ("wait", "run"),
-    "scale": ("scale", "run"),
-    "patch": ("patch", "run"),
-    "edit": ("edit", "run"),
-    "label": ("label", "run"),
-    "annotate": ("label", "annotate"),
-    "taint": ("label", "taint"),
-    "events": ("events", "run"),
-    "logs": ("logs", "run"),
-    "run": ("run", "run"),
-    "job": ("arena.job", "run"),
-    "operator": ("operator", "run"),
-    "sweep": ("sweep", "run"),
-    "backup": ("backup", "run"),
-    "restore": ("backup", "restore"),
-    "webhook": ("webhook", "run"),
-    "jobkeeper": ("jobkeeper", "run"),
-    "csi": ("csi", "run"),
-    "version": ("version", "run"),
-}
-"""In the order of the help: the module below `headrace.cli`, and its function."""
 
 
 def application(verbs: Iterable[str] = tuple(VERBS)) -> typer.Typer:
     """The command with these verbs."""
+    app = _without_verbs()
+    for verb in verbs:
+        loaded = importlib.import_module(f"headrace.cli.{VERBS[verb].module}")
+        function = getattr(loaded, VERBS[verb].function)
+        app.command(verb, context_settings=getattr(loaded, "CONTEXT", None))(function)
+    return app
+
+
+def _without_verbs() -> typer.Typer:
     app = typer.Typer(
         name="headrace",
         help=_every_command.__doc__,
@@ -74,11 +39,19 @@ def application(verbs: Iterable[str] = tuple(VERBS)) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     )
     app.callback()(_every_command)
-    for verb in verbs:
-        module, function = VERBS[verb]
-        loaded = importlib.import_module(f"headrace.cli.{module}")
-        app.command(verb, context_settings=getattr(loaded, "CONTEXT", None))(getattr(loaded, function))
     return app
+
+
+def overview() -> typer.Typer:
+    """The command with the names of all verbs and none of their functions: for its own help, and for a wrong verb."""
+    app = _without_verbs()
+    for name, verb in VERBS.items():
+        app.command(name, help=verb.summary)(_nothing)
+    return app
+
+
+def _nothing() -> None:
+    """Stands for a verb that is only named."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -100,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; the exit code. Called by the `headrace` script, which exits with what it returns."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        app: Any = application(words[:1] if words[:1] and words[0] in VERBS else tuple(VERBS))
+        app: Any = application(words[:1]) if words and words[0] in VERBS else overview()
         result = app(args=words, prog_name="headrace", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:

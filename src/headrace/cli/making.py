@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.api.kinds import Object
 from headrace.api.reading import object_of
 from headrace.errors import ConfigError, MissingFileError
+
+if TYPE_CHECKING:
+    from headrace.api.kinds import Object
 
 Literals = Annotated[
     list[str] | None,

@@ -6,19 +6,23 @@ import json
 import os
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def talk() -> Console:
-    """Where people are told things. Made anew each time, since tests replace the streams."""
+    """Where progress is shown. Made anew each time, since tests replace the streams."""
+    # Here, since most commands show none, and loading it takes as long as some of them.
+    from rich.console import Console  # noqa: PLC0415
+
     return Console(file=sys.stderr, highlight=False, soft_wrap=True)
 
 
 def say(text: str) -> None:
     """Tells a person something."""
-    talk().print(text, markup=False)
+    sys.stderr.write(f"{text}\n")
 
 
 def warn(text: str) -> None:

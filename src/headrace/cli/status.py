@@ -9,12 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import backend_status, cluster_status, printer, words
+from headrace.cli import printer, words
 from headrace.engine.handles import Engine
 from headrace.engine.registry import Entry, Registry
 from headrace.engine.status import EngineReport
 from headrace.errors import BusyError, ConfigError, HeadraceError
 from headrace.exits import exit_code
+from headrace.local.ownership import is_owned
+from headrace.local.places import Places
 from headrace.settings.addresses import parse_master_url
 from headrace.settings.environment import Environment
 from headrace.settings.sizes import format_size
@@ -42,11 +44,16 @@ def run(
     if local:
         if target is not None or cluster is not None:
             raise ConfigError.of("--local shows the local backend alone", hint="leave the other words out")
+        # Here and below, since most ask for mounts alone, and each brings along what the others have no use for.
+        from headrace.cli import backend_status  # noqa: PLC0415
+
         backend_status.show(json=json)
         return
     if cluster is not None:
         if target is not None:
             raise ConfigError.of("a MOUNTPOINT and a --cluster are different things to show", hint="name one")
+        from headrace.cli import cluster_status  # noqa: PLC0415
+
         cluster_status.show(parse_master_url(cluster), json=json)
         return
     registry = Registry(Environment.current().runtime_directory)
@@ -84,7 +91,7 @@ def _as_json(entry: Entry, report: EngineReport | HeadraceError) -> dict[str, An
 
 def _print(reports: list[tuple[Entry, EngineReport | HeadraceError]], *, alone: bool) -> None:
     """The mounts; the local backend before them unless one mount was asked for."""
-    if not alone and backend_status.show_if_up() and reports:
+    if not alone and _shows_backend() and reports:
         printer.data("")
     if not reports:
         printer.say("nothing is mounted")
@@ -93,6 +100,14 @@ def _print(reports: list[tuple[Entry, EngineReport | HeadraceError]], *, alone: 
             printer.data("")
         printer.data(f"{entry.mountpoint}  ({entry.name})")
         printer.table(rows(entry, report))
+
+
+def _shows_backend() -> bool:
+    if not is_owned(Places.of(Environment.current())):
+        return False
+    from headrace.cli import backend_status  # noqa: PLC0415
+
+    return backend_status.show_if_up()
 
 
 def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[str, str]]:
