@@ -29,6 +29,7 @@ from headrace.netns.gateway import (
     devices_to_guard,
     open_way,
 )
+from headrace.netns.lock import network_lock
 from headrace.netns.loopback import lend_ports, open_loopback
 from headrace.netns.namespaces import (
     can_make_namespaces,
@@ -134,7 +135,8 @@ class Nodes:
         """
         try:
             with self._making:
-                network = self._made_network(self.network() or self._new_network(wish))
+                with network_lock():
+                    network = self._made_network(self.network() or self._new_network(wish))
                 for node in list(self._wished(wish, network)):
                     self._make_node(node, network)
         except (CommandError, RuntimeError) as error:
@@ -169,7 +171,8 @@ class Nodes:
             remove_namespace(network.switch)
             unplug_host(network.device or "")
             if network.table:
-                close_way(network.table, network.guarded)
+                with network_lock():
+                    close_way(network.table, network.guarded)
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM nodes")
             connection.execute("DELETE FROM facts WHERE name = ?", (_NETWORK,))

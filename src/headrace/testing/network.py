@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from ipaddress import IPv4Network
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
 from headrace.netns.addresses import free_subnet
 from headrace.netns.commands import run_command
+from headrace.netns.lock import network_lock
 from headrace.netns.namespaces import (
     can_make_namespaces,
     make_namespace,
@@ -107,7 +109,12 @@ class NamespaceLink:
             raise
 
     def _build(self, rate_bits_per_s: int | None) -> None:
-        subnet = free_subnet(30, start=os.getpid() * 61 + next(numbers))
+        with network_lock():
+            self._plug(free_subnet(30, start=os.getpid() * 61 + next(numbers)))
+        if rate_bits_per_s is not None:
+            self.set_rate(rate_bits_per_s)
+
+    def _plug(self, subnet: IPv4Network) -> None:
         host_address, self.server_address = map(str, subnet.hosts())
         host, storage = self._host_device, self._storage_device
         make_namespace(self.namespace)
@@ -118,8 +125,6 @@ class NamespaceLink:
         run_command("ip", "link", "set", host, "up")
         run_command("ip", "-n", self.namespace, "address", "add", f"{self.server_address}/30", "dev", storage)
         run_command("ip", "-n", self.namespace, "link", "set", storage, "up")
-        if rate_bits_per_s is not None:
-            self.set_rate(rate_bits_per_s)
 
     def set_rate(self, rate_bits_per_s: int) -> None:
         """Limits what the storage sends from now on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import ipaddress
 import os
 import subprocess
@@ -33,6 +34,8 @@ from headrace.netns.namespaces import (
 )
 from headrace.netns.switch import make_switch, plug_host, plug_node, unplug_host
 
+CLONE_NEWNET = 0x40000000
+FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 needs_root = pytest.mark.skipif(not can_make_namespaces(), reason="namespaces need root")
 needs_nft = pytest.mark.skipif(not can_lead_out(), reason="nft is not installed")
 
@@ -145,12 +148,25 @@ def test_programs_of_a_node_have_their_own_loopback(bed: Bed) -> None:
         assert bed.ask("127.0.0.1", own.port) == "here"
 
 
+@pytest.fixture
+def own_network() -> Iterator[None]:
+    """A network in which this process is alone: whether a machine forwards depends on all backends there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path("/proc/thread-self/ns/net").open() as home:
+        assert libc.unshare(CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
+        try:
+            subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+            FORWARDING.write_text("0")
+            yield
+        finally:
+            assert libc.setns(home.fileno(), CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
+
+
 @needs_root
 @needs_nft
+@pytest.mark.usefixtures("own_network")
 def test_nodes_reach_what_is_behind_this_machine_and_nobody_gets_a_router() -> None:
     first, second = make_bed(0), make_bed(2)
-    forwarding = Path("/proc/sys/net/ipv4/ip_forward")
-    before = forwarding.read_text()
     guarded = devices_to_guard()
     open_way(first.gateway, guarded)
     # What comes to this machine later is reached, too.
@@ -167,10 +183,41 @@ def test_nodes_reach_what_is_behind_this_machine_and_nobody_gets_a_router() -> N
             close_way(first.gateway.table, guarded)
             assert second.ask(address, server.port) == "here", "the other switch still needs the way"
             close_way(second.gateway.table, also)
-            assert forwarding.read_text() == before
+            assert FORWARDING.read_text() == "0\n"
     finally:
         for bed in (first, second, beyond):
             bed.remove()
+
+
+# What the nodes of one backend do when they are made, and when they are taken away.
+COME_AND_GO = """
+import sys
+from pathlib import Path
+from headrace.netns.gateway import Gateway, TABLE_PREFIX, close_way, devices_to_guard, open_way
+from headrace.netns.lock import network_lock
+number = sys.argv[1]
+way = Gateway(f"{TABLE_PREFIX}{number}", f"hrl{number}", f"198.18.{number}.0/24")
+for _ in range(15):
+    with network_lock():
+        guarded = devices_to_guard()
+        open_way(way, guarded)
+    for _ in range(100):
+        assert Path("/proc/sys/net/ipv4/ip_forward").read_text() == "1\\n", "its nodes lost their way out"
+    with network_lock():
+        close_way(way.table, guarded)
+"""
+
+
+@needs_root
+@needs_nft
+@pytest.mark.usefixtures("own_network")
+def test_backends_that_come_and_go_at_once_keep_their_ways_and_leave_no_router() -> None:
+    command = [sys.executable, "-c", COME_AND_GO]
+    started = [
+        subprocess.Popen([*command, str(number)], stderr=subprocess.PIPE, text=True) for number in range(4)
+    ]
+    assert [process.communicate()[1] for process in started] == [""] * 4
+    assert FORWARDING.read_text() == "0\n"
 
 
 @needs_nft

@@ -11,6 +11,7 @@ import os
 
 from headrace.netns.addresses import free_subnet
 from headrace.netns.commands import run_command
+from headrace.netns.lock import network_lock
 from headrace.netns.namespaces import (
     end_processes,
     enter_prefix,
@@ -36,12 +37,14 @@ class NamespaceBed(Bed):
     def _join(self) -> None:
         self._namespaces: list[str] = []
         remove_stale_namespaces()
-        self._subnet = free_subnet(PREFIX_LENGTH, start=os.getpid() * 61 + next(numbers))
         self._switch = self._new_name("switch")
         make_switch(self._switch)
-        # At most 15 letters; a pid has at most seven digits.
-        self.host_address = str(self._subnet.broadcast_address - 1)
-        plug_host(self._switch, f"hr{os.getpid()}b{self.number}", f"{self.host_address}/{PREFIX_LENGTH}")
+        with network_lock():
+            self._subnet = free_subnet(PREFIX_LENGTH, start=os.getpid() * 61 + next(numbers))
+            self.host_address = str(self._subnet.broadcast_address - 1)
+            # At most 15 letters; a pid has at most seven digits.
+            device = f"hr{os.getpid()}b{self.number}"
+            plug_host(self._switch, device, f"{self.host_address}/{PREFIX_LENGTH}")
 
     def _make_node(self, name: str, place: int) -> Node:
         if place >= MOST_NODES:
