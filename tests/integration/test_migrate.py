@@ -286,12 +286,11 @@ def is_told_to_end(process: int) -> bool:
 
 
 def test_a_killed_copy_of_a_migration_goes_on(backend: Shell, storage: S3Server, tmp_path: Path) -> None:
-    before = storage.requests()["UploadPart"]
     os.kill(begun(backend, storage, tmp_path, "killed"), signal.SIGKILL)
     backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "datamigrate/killed", "--timeout", "90s")
     assert objects(storage, "data", "train/killed/") == tree_of(tmp_path / "incoming")
-    # 4 parts; the one that was on its way may be sent twice.
-    assert storage.requests()["UploadPart"] - before <= 5
+    # 4 parts; the one that was on its way may be sent twice. The server writes down late what was broken off.
+    assert storage.requests("train/killed/large")["UploadPart"] <= 5
     backend.must("delete", "datamigrate", "killed")
 
 

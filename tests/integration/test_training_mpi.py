@@ -41,6 +41,7 @@ from headrace.local.training_client import LocalJobBackend
 from headrace.netns.namespaces import can_make_namespaces
 
 from .harness import HEADRACE, Shell
+from .mpi_logs import without_warnings
 
 pytestmark = [
     pytest.mark.skipif(not can_make_namespaces(), reason="needs root and network namespaces"),
@@ -90,12 +91,6 @@ dist.all_reduce(value)
 print("TORCH", dist.get_rank(), dist.get_world_size(), value.item(), os.environ["HEADRACE_NODE"], flush=True)
 """
 ODD = "a,b=c 'd' \"e\" $(f) `g` # : ü\n  second line\\"
-
-
-def without_warnings(log: str) -> str:
-    """A job's log without what Open MPI says when a child that it started was faster than itself."""
-    lines = log.splitlines(keepends=True)
-    return "".join(line for line in lines if "plm:rsh: Warning: setpgid" not in line)
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ HEALTH_PATH = "/health"
 # Not secret: the server holds test data and listens on loopback or in our own namespace only.
 DEFAULT_CREDENTIALS = Credentials("headrace-test-key", "headrace-test-secret-0123456789")
 START_ATTEMPTS = 5
-# The ninth field of a line, as in S3's own server access log: "s3_GetObject".
-OPERATION = re.compile(rb"^[^\n]*?\] \S+ \S+ \S+ s3_(\w+) ", re.MULTILINE)
+# The ninth and tenth field of a line, as in S3's own server access log: "s3_GetObject folder/key".
+OPERATION = re.compile(rb"^[^\n]*?\] \S+ \S+ \S+ s3_(\w+) (\S+)", re.MULTILINE)
 
 
 class S3Server:
@@ -49,7 +49,7 @@ class S3Server:
         self.region = "us-east-1"
         self._link = link or LoopbackLink()
         self._access_log = state / "versitygw-access.log" if count_requests else None
-        self._counted: Counter[str] = Counter()
+        self._counted: Counter[tuple[str, str]] = Counter()
         self._counted_to = 0
         state.mkdir(parents=True, exist_ok=True)
         root.mkdir(parents=True, exist_ok=True)
@@ -108,10 +108,11 @@ class S3Server:
         place.unlink(missing_ok=True)
         place.symlink_to(folder.resolve(), target_is_directory=True)
 
-    def requests(self) -> Counter[str]:
+    def requests(self, key: str | None = None) -> Counter[str]:
         """Requests answered so far by operation ("GetObject", "ListObjectsV2", …), from the access log.
 
-        The log does not tell the bytes of a GetObject; the link does (`StorageLink.received_bytes`).
+        `key`: only those about this object, as it stands there. The log does not tell the bytes of a GetObject; the
+        link does (`StorageLink.received_bytes`).
         """
         if self._access_log is None or not self._access_log.exists():
             return Counter()
@@ -120,8 +121,14 @@ class S3Server:
             new = log.read()
         complete = new[: new.rfind(b"\n") + 1]
         self._counted_to += len(complete)
-        self._counted.update(match.decode() for match in OPERATION.findall(complete))
-        return Counter(self._counted)
+        self._counted.update(
+            (operation.decode(), about.decode()) for operation, about in OPERATION.findall(complete)
+        )
+        counted: Counter[str] = Counter()
+        for (operation, about), count in self._counted.items():
+            if key in (None, about):
+                counted[operation] += count
+        return counted
 
     def stop(self) -> None:
         self.process.stop()
