@@ -50,6 +50,26 @@ def test_killed_processes_come_back_and_lost_workers_are_told(made: Backend, ser
     assert times_ready(made) > ready
 
 
+def test_a_file_stays_open_though_the_supervisor_of_its_mount_is_killed(
+    made: Backend, server: S3Server
+) -> None:
+    source = server.bucket_folder("data") / "a"
+    made.apply(declared(server, made.folder / "cache", mounts=f"[{A}]"))
+    made.eventually(lambda: made.is_bound("living", 2), "living")
+    mounted = made.mountpoint("living") / "a"
+    name = next(path.name for path in sorted(source.iterdir()) if path.is_file())
+    made.eventually((mounted / name).exists, "living")
+
+    mounts = {role: line for role, line in made.roles("living").items() if line.role == "mount"}
+    with (mounted / name).open("rb") as file:
+        for line in mounts.values():
+            os.kill(line.pid or 0, signal.SIGKILL)
+        made.eventually(partial(replaced, made, mounts), "living")
+        assert file.read() == (source / name).read_bytes()
+    now = made.roles("living")
+    assert [now[role].restarts for role in mounts] == [line.restarts for line in mounts.values()]
+
+
 def times_ready(made: Backend) -> int:
     """How often it was said that the dataset is ready, each time after it was not."""
     said = made.client.events(about=Named(kind="Dataset", namespace="default", name="living"))

@@ -173,26 +173,29 @@ def test_a_listing_of_a_large_folder_goes_on(shell: Shell, tmp_path: Path) -> No
             wait_until_restarted(shell, mountpoint, beyond=beyond)
 
 
-def test_the_mount_goes_on_without_its_supervisor_and_says_so(
+def test_whichever_of_supervisor_and_process_is_killed_the_other_starts_it_anew(
     shell: Shell, source: Path, tmp_path: Path
 ) -> None:
-    expected = tree_of(source)
     with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
-        before = entry_of(shell, mountpoint)
         with readers(mountpoint, source, count=2) as reading:
-            os.kill(before["supervisor_pid"], signal.SIGKILL)
-            wait_until(
-                lambda: registered(shell, mountpoint).supervisor_pid is None,
-                lambda: registered(shell, mountpoint),
-            )
+            for _ in range(2):
+                before = entry_of(shell, mountpoint)
+                os.kill(before["supervisor_pid"], signal.SIGKILL)
+                wait_until_restarted(shell, mountpoint, beyond=before["restarts"])
+                # It took the place of its supervisor, under its own number.
+                assert entry_of(shell, mountpoint)["supervisor_pid"] == before["pid"]
+                reading.wait_for_a_round()
+                beyond = kill_process(shell, mountpoint)
+                wait_until_restarted(shell, mountpoint, beyond=beyond)
+                reading.wait_for_a_round()
+            shell.must("restart", mountpoint)
             reading.wait_for_a_round()
-        assert "the supervisor has died" in log_of(shell, mountpoint)
-        assert "a crash of the process would end this mount" in shell.must("status").stdout
-        assert tree_of(mountpoint) == expected
-        refused = shell.run("restart", mountpoint)
-        assert refused.code == 10, refused.talk
+        assert "the supervisor has died: this process goes on as one" in log_of(shell, mountpoint)
+        assert tree_of(mountpoint) == tree_of(source)
+        after = entry_of(shell, mountpoint)
+        assert after["restarts"] == 5
         shell.must("unmount", mountpoint)
-        assert not is_running(before["pid"])
+        wait_until_ended(after["pid"], after["supervisor_pid"])
 
 
 def test_a_process_that_is_stopped_for_a_while_is_not_replaced(

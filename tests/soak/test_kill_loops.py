@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +53,24 @@ def test_no_reader_notices_replacements_and_kills(tmp_path: Path, seed: int, rou
             for _ in rounds:
                 time.sleep(chance.random())
                 _replace_or_kill(shell, mountpoint, chance)
+            reading.wait_for_a_round()
+        assert shell.run("verify", mountpoint).code == 0
+
+
+def test_no_reader_notices_kills_of_supervisors_and_processes(
+    tmp_path: Path, seed: int, rounds: Iterator[int]
+) -> None:
+    shell, source = shell_without_server(tmp_path / "home"), fill(tmp_path / "source")
+    chance = random.Random(seed)
+    with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        with readers(mountpoint, source) as reading:
+            for kills in rounds:
+                time.sleep(BETWEEN_KILLS_S + chance.random())
+                entry = registered(shell, mountpoint)
+                victim = chance.choice((entry.pid, entry.supervisor_pid))
+                assert victim is not None
+                os.kill(victim, signal.SIGKILL)
+                wait_until_restarted(shell, mountpoint, beyond=kills)
             reading.wait_for_a_round()
         assert shell.run("verify", mountpoint).code == 0
 

@@ -21,6 +21,7 @@ from typing import Literal
 from headrace.api.times import format_time
 from headrace.engine.registry import started_ticks
 from headrace.local.database import Database
+from headrace.local.heirs import heir_of
 from headrace.local.inheritance import inherited
 from headrace.local.marks import MarkedProcess, end, mark_of, marked_processes
 from headrace.settings.environment import ROLE_MARK, Environment
@@ -91,7 +92,7 @@ class Roles:
         """
         firsts = {each.role: each for each in marked_processes(self._database.instance) if each.is_first}
         for record in self.all():
-            self._recover(record, firsts.get(record.order.id))
+            self._recover(record, firsts.get(record.order.id) or self._heir(record))
         strangers = [
             each
             for each in marked_processes(self._database.instance)
@@ -201,14 +202,24 @@ class Roles:
         record = self._records.get(role)
         if record is None:
             return
+        if heir := self._heir(record):
+            self._watch(self._write(replace(record, pid=heir.pid, started_ticks=heir.started_ticks)))
+            _log.warning("role/%s: was killed, and goes on as process %d", role, heir.pid)
+            return
         record = self._write(replace(record, state="ended", pid=0, started_ticks=0, exit_code=code))
         _log.info("role/%s: ended%s", role, "" if code is None else f" with {code}")
         if self._on_end is not None:
             self._on_end(record)
 
+    def _heir(self, record: RoleRecord) -> MarkedProcess | None:
+        return heir_of(self._processes(record.order.id)) if record.order.kind == "mount" else None
+
     def _processes(self, role: str, *, firsts_alone: bool = False) -> list[MarkedProcess]:
+        """With `firsts_alone`, those that end the others, too, when they are told to end."""
         found = [each for each in marked_processes(self._database.instance) if each.role == role]
-        return [each for each in found if each.is_first] if firsts_alone else found
+        record = self._records.get(role)
+        pid = record.pid if record is not None else 0
+        return [each for each in found if each.is_first or each.pid == pid] if firsts_alone else found
 
     def _write(self, record: RoleRecord) -> RoleRecord:
         self._records[record.order.id] = record

@@ -6,9 +6,20 @@ import json
 import os
 import select
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
 
-from headrace.roles.detaching import abort, detach
+from headrace.roles.detaching import abort, detach, device_at
 from headrace.roles.mount_table import MountEntry
+
+
+class Keepable(Protocol):
+    """A mount that another process can go on with."""
+
+    @property
+    def mountpoint(self) -> str: ...
+    def keep(self) -> tuple[str, int, int]: ...
+    def send_through(self, relay: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,15 @@ class Kept:
     mountpoint: str
     device: str
     log_file: str | None
+
+    @classmethod
+    def of(cls, mount: Keepable, name: str, log_file: Path | None) -> Kept:
+        """What its process gives away. The descriptors are the caller's."""
+        words, connection, ledger = mount.keep()
+        device = device_at(mount.mountpoint) or ""
+        return cls(
+            words, connection, ledger, name, mount.mountpoint, device, str(log_file) if log_file else None
+        )
 
     def is_unmounted(self) -> bool:
         """True when the kernel has ended the connection."""

@@ -2,7 +2,7 @@
 
 SIGTERM and SIGINT unmount and end; SIGHUP takes a new snapshot; SIGUSR1 turns the debug log on and off. Its orders come
 through a descriptor (see `messages`); its arguments show only the mountpoint. Should it die, its supervisor starts
-another that goes on with the mount (see `supervisor`).
+another that goes on with the mount (see `supervisor`); should the supervisor die, it takes its place (see `orphaned`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from headrace.engine.registry import Entry, Registry, own_entry
 from headrace.errors import BusyError, HeadraceError
 from headrace.exits import complaint
 from headrace.roles.endpoint import Endpoint
+from headrace.roles.keeping import Kept
 from headrace.roles.lifeline import ANSWERED, ENDED, HAND_OVER, HANDED_OVER, SERVING, Lifeline
 from headrace.roles.logs import LogFile, set_python_level, start_python_log
 from headrace.roles.messages import Answer, MountOrders
+from headrace.roles.orphaned import become_supervisor, can_supervise
 from headrace.roles.supervision import ALONE, Beginning, Supervision
 from headrace.settings.engine import EngineConfig
 
@@ -57,6 +59,7 @@ class MountProcess:
         self._mounted = False
         self._has_served = False
         self._follower: Follower | None = None
+        self._kept: Kept | None = None
 
     def run(self, answer_descriptor: int | None) -> int:
         """Mounts or goes on, answers on the descriptor, serves; the exit code."""
@@ -75,6 +78,11 @@ class MountProcess:
         ) as error:  # the last line of defence: whatever it was, the starter and the log hear of it
             return self._fail(answer_descriptor, error)
         return 0
+
+    def go_on(self) -> None:
+        """After `run`: becomes the supervisor where there is none to go on with the mount. Returns otherwise."""
+        if self._kept is not None:
+            become_supervisor(self._orders, self._kept, self._beginning.restarts)
 
     def _start(self, stack: contextlib.ExitStack) -> Answer:
         orders = self._orders
@@ -174,6 +182,9 @@ class MountProcess:
             if event == HAND_OVER and self._supervision.keeps:
                 self._hand_over()
                 return
+            if event == ALONE and can_supervise(self._orders):
+                self._hand_over()
+                return
             try:
                 self._handle(event)
             except HeadraceError as error:
@@ -206,9 +217,12 @@ class MountProcess:
     def _hand_over(self) -> None:
         """Stops, and leaves the mount to the next process."""
         self._mounted = False
+        kept = Kept.of(self._mount, self._orders.config.name, self._orders.log_file)
         self._mount.hand_over()
-        self._supervision.tell(HANDED_OVER)
-        _log.info("mount/%s: handed over", self._orders.config.name)
+        if self._supervision.tell(HANDED_OVER):
+            _log.info("mount/%s: handed over", self._orders.config.name)
+        elif self._orders.keeper is None:
+            self._kept = kept
 
     def _unmount(self) -> None:
         try:
@@ -273,7 +287,10 @@ def main(arguments: list[str]) -> int:
         log_file.watch()
     start_python_log(orders.settings.log_level, orders.settings.log_format)
     set_log(orders.settings.log_level, orders.settings.log_format)
-    return MountProcess(orders, supervision).run(answer_descriptor)
+    process = MountProcess(orders, supervision)
+    code = process.run(answer_descriptor)
+    process.go_on()
+    return code
 
 
 if __name__ == "__main__":

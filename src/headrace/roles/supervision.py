@@ -7,25 +7,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
 
 from headrace.roles import lifeline
-from headrace.roles.detaching import device_at
+from headrace.roles.keeping import Keepable, Kept
 from headrace.roles.lifeline import Lifeline, Message
 
 ALONE = "alone"
 """The event that the supervisor has died."""
-
-
-class Keepable(Protocol):
-    """A mount that another process can go on with."""
-
-    @property
-    def mountpoint(self) -> str: ...
-    def keep(self) -> tuple[str, int, int]: ...
-    def send_through(self, relay: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -46,6 +36,7 @@ class Supervision:
 
     def __init__(self, line: Lifeline | None = None) -> None:
         self._line = line
+        self._had_line = line is not None
         self._keeps = False
         self._relay: int | None = None
 
@@ -74,14 +65,8 @@ class Supervision:
         """Gives the supervisor what the next process needs, and lets it send to the kernel."""
         if self._line is None:
             return
-        words, *descriptors = mount.keep()
-        told = {
-            "words": words,
-            "name": name,
-            "mountpoint": mount.mountpoint,
-            "device": device_at(mount.mountpoint) or "",
-            "log_file": str(log_file) if log_file else None,
-        }
+        told = asdict(Kept.of(mount, name, log_file))
+        descriptors = [told.pop("connection"), told.pop("ledger")]
         self._keeps = self._line.send(Message(lifeline.KEPT, told, descriptors))
         for descriptor in descriptors:
             os.close(descriptor)
@@ -89,10 +74,9 @@ class Supervision:
             mount.send_through(self._relay)
             self._relay = None
 
-    def tell(self, kind: str) -> None:
-        """Says how things are: SERVING, ANSWERED, HANDED_OVER or ENDED."""
-        if self._line is not None:
-            self._line.send(Message(kind))
+    def tell(self, kind: str) -> bool:
+        """Says how things are: SERVING, ANSWERED, HANDED_OVER or ENDED. False when nobody hears it any more."""
+        return self._line is not None and self._line.send(Message(kind))
 
     def watch(self, put: Callable[[str], None]) -> None:
         """Calls `put` with each wish of the supervisor, from a thread of its own; with ALONE when it has died."""
@@ -100,6 +84,8 @@ class Supervision:
             threading.Thread(
                 target=self._watch, args=(self._line, put), name="supervision", daemon=True
             ).start()
+        elif self._had_line:
+            put(ALONE)
 
     def _watch(self, line: Lifeline, put: Callable[[str], None]) -> None:
         while message := line.receive():

@@ -176,7 +176,7 @@ impl MountHandle {
 
     /// Stops serving without unmounting, for good: whoever has what `keep` returned goes on. Readers wait until then.
     pub fn hand_over(&self) {
-        self.session.stop();
+        self.notifier.stop_in_silence(|| self.session.stop());
         self.notifier.abandon();
     }
 

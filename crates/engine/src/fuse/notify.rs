@@ -1,7 +1,7 @@
 //! Messages that the daemon starts: "forget this name", "forget these pages". Sent from a thread of their own.
 //!
 //! The kernel may hold such a message until a reader lets go of a page or a directory, and that reader may be waiting
-//! for an answer of ours. So no request thread ever sends one, and none is sent under a lock.
+//! for an answer of ours. So no request thread ever sends one, and none is sent under a lock that one could want.
 
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
@@ -43,6 +43,8 @@ pub struct Notifier {
 struct Way {
     device: Arc<Device>,
     relay: Mutex<Option<Arc<Relay>>>,
+    /// Held while one message is said without a relay: who does so must not be left in the kernel.
+    speaking: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -77,7 +79,7 @@ impl Notifier {
     /// Starts the thread.
     pub fn start(device: Arc<Device>, ledger: Arc<Ledger>) -> Result<Notifier> {
         let (queue, batches) = channel();
-        let way = Arc::new(Way { device, relay: Mutex::default() });
+        let way = Arc::new(Way { device, relay: Mutex::default(), speaking: Mutex::default() });
         let ours = way.clone();
         let thread = std::thread::Builder::new()
             .name("headrace-notify".into())
@@ -89,6 +91,13 @@ impl Notifier {
     /// From now on messages go through a supervisor.
     pub fn go_through(&self, relay: Relay) {
         *self.way.relay.lock() = Some(Arc::new(relay));
+    }
+
+    /// Calls `stop`, after which nobody answers here, at a moment in which no message of ours waits in the kernel for an
+    /// answer: its thread could not end any more, nor this process. One that a relay has under way is none of ours.
+    pub fn stop_in_silence(&self, stop: impl FnOnce()) {
+        let _nobody_speaks = self.way.speaking.lock();
+        stop();
     }
 
     /// What has not been delivered yet is left to the next daemon: the device is retired.
@@ -166,6 +175,7 @@ impl Way {
         while let Some(length) = rest.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes) as usize) {
             let Some((message, later)) = rest.split_at_checked(length.max(OUT_HEADER_BYTES)) else { break };
             rest = later;
+            let _speaking = self.speaking.lock();
             match self.device.send(&[IoSlice::new(message)]).map_err(|error| error.raw_os_error()) {
                 Ok(()) => outcome.taken += 1,
                 // The kernel does not know the name or inode, or the mount is gone.

@@ -1,0 +1,43 @@
+"""A mount process whose supervisor has died: it becomes the supervisor itself, and starts its own successor.
+
+So one of the two always holds the connection to the kernel, whichever is killed first. It is the same process before
+and after, with another program in it: there is no moment in which two of them serve.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from headrace.roles import renewal
+from headrace.roles.keeping import Kept
+from headrace.roles.messages import MountOrders
+from headrace.roles.restarts import Restarts
+from headrace.roles.trial import fault_of_installed
+
+_log = logging.getLogger("headrace.mount")
+
+
+def can_supervise(orders: MountOrders) -> bool:
+    """Whether the process may go on as the supervisor; says in the log why not. With a keeper another one will come."""
+    if orders.keeper is not None:
+        return False
+    if fault := fault_of_installed():
+        _log.error("mount/%s: what is installed now does not start: %s", orders.config.name, fault)
+        return False
+    return True
+
+
+def become_supervisor(orders: MountOrders, kept: Kept, restarts: int) -> None:
+    """Returns only when that failed; the mount is ended then, so that nobody waits for it."""
+    _log.warning("mount/%s: the supervisor has died: this process goes on as one", orders.config.name)
+    counted = Restarts(count=restarts)
+    counted.note_replacement()
+    error = renewal.become(
+        kept.mountpoint,
+        orders.to_descriptor(),
+        renewal.state_of(kept, counted, "went on as the supervisor, which had died"),
+        (kept.connection, kept.ledger),
+        (),
+    )
+    _log.error("mount/%s: cannot go on as the supervisor: %s", orders.config.name, error)
+    kept.let_go()
