@@ -78,4 +78,9 @@ impl WholeFile {
     pub(crate) fn new(file: Arc<File>, size: u64, pin: Pin) -> Self {
         WholeFile { file, size, _pin: pin }
     }
+
+    /// The same with something more that keeps it: `wrap` gets what did so far.
+    pub(crate) fn kept_by(self, wrap: impl FnOnce(Pin) -> Pin) -> Self {
+        WholeFile { _pin: wrap(self._pin), ..self }
+    }
 }

@@ -4,9 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
+use super::blocks::Pin;
 use super::eviction::Use;
 use super::folder::Folder;
 use crate::ids::FileId;
+
+/// Keeps a file in place, and asks for something to be done with it once it need not stay any longer.
+pub struct Afterwards {
+    pin: Option<Pin>,
+    errands: Errands,
+    errand: Option<Errand>,
+}
 
 /// Something to do in the background.
 #[derive(Debug)]
@@ -29,7 +37,7 @@ pub enum Errand {
 }
 
 /// The way to the thread.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Errands {
     sender: SyncSender<Errand>,
     relief_wanted: Arc<AtomicBool>,
@@ -49,6 +57,21 @@ impl Errands {
             if matches!(lost, Errand::Relieve) {
                 self.relief_wanted.store(false, Ordering::Relaxed);
             }
+        }
+    }
+}
+
+impl Afterwards {
+    pub fn new(pin: Pin, errands: Errands, errand: Errand) -> Self {
+        Afterwards { pin: Some(pin), errands, errand: Some(errand) }
+    }
+}
+
+impl Drop for Afterwards {
+    fn drop(&mut self) {
+        self.pin = None;
+        if let Some(errand) = self.errand.take() {
+            self.errands.send(errand);
         }
     }
 }

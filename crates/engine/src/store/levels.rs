@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::errands::{Errand, Errands};
+use super::errands::{Afterwards, Errand, Errands};
 use super::folder::{Folder, Shared};
 use super::loan::Loan;
 use super::{BlockHandle, WholeFile};
@@ -55,11 +55,17 @@ impl Core {
 
     pub fn whole_file(&self, id: &FileId, size: u64) -> Option<WholeFile> {
         self.open_folders().find_map(|folder| {
-            let whole = folder.whole_file(id, size);
-            if whole.is_none() && folder.wants_verification(id, size) {
-                self.send(Errand::Verify { folder: folder.clone(), id: *id });
-            }
-            whole
+            let Some((whole, fresh)) = folder.whole_file(id, size) else {
+                if folder.wants_verification(id, size) {
+                    self.send(Errand::Verify { folder: folder.clone(), id: *id });
+                }
+                return None;
+            };
+            let (Some(fresh), Some(errands)) = (fresh.filter(|_| folder.level > 0), self.errands.get()) else {
+                return Some(whole);
+            };
+            let promotion = Errand::Promote { folder: folder.clone(), id: *id, index: 0, fresh };
+            Some(whole.kept_by(|pin| Arc::new(Afterwards::new(pin, errands.clone(), promotion))))
         })
     }
 
@@ -72,7 +78,8 @@ impl Core {
         if loan.unverified {
             self.send(Errand::Verify { folder: folder.clone(), id: *id });
         }
-        if let (Some(fresh), Some(index)) = (fresh.filter(|_| folder.level > 0), wanted) {
+        if let Some(fresh) = fresh.filter(|_| folder.level > 0) {
+            let index = wanted.unwrap_or(0);
             // Nothing can leave its folder while it is lent.
             loan.hold.afterwards = Some(Errand::Promote { folder: folder.clone(), id: *id, index, fresh });
         }

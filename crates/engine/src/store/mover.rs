@@ -183,21 +183,19 @@ impl Core {
         folder.remove(&victim.id, victim.index, Removal::Evict);
     }
 
-    /// Moves a block of a slow level, or its whole file where it fits, up into the fastest level that pays.
+    /// Moves a block of a slow level up into the fastest level that pays, or its whole file: where there is free room for
+    /// it, and where it goes in one piece anyway.
     pub fn promote(&self, folder: &Arc<Folder>, id: &FileId, index: u32, fresh: Use) {
         let indices = folder.indices(id);
-        let bytes = |indices: &[u32]| indices.len() as u64 * u64::from(self.shared.block_size.bytes());
+        let all = folder.cached_bytes(id).next_multiple_of(4096);
         for level in self.levels.iter().take(folder.level) {
             for target in level.folders.iter().filter(|target| !target.is_aside()) {
-                let room = ((level.high * target.quota_bytes as f64) as u64).saturating_sub(target.used());
-                let whole = folder.cached_bytes(id).next_multiple_of(4096) <= room;
-                if !whole && folder.is_lent(id) {
-                    continue;
-                }
-                let chosen = if whole { indices.clone() } else { vec![index] };
-                let free = bytes(&chosen) <= room || whole;
-                if self.pays(target, fresh, free) {
-                    let moved = self.transplant(folder, target, id, &chosen, false);
+                let most = (level.high * target.quota_bytes as f64) as u64;
+                let whole = folder.is_lent(id) || target.used() + all <= most;
+                let bytes = if whole { all } else { u64::from(self.shared.block_size.bytes()) };
+                if bytes <= most && self.makes_way(target, most, bytes, fresh) {
+                    let chosen = if whole { &indices } else { &vec![index] };
+                    let moved = self.transplant(folder, target, id, chosen, false);
                     self.shared.counters.promoted.inc_by(moved);
                     return;
                 }
@@ -205,18 +203,21 @@ impl Core {
         }
     }
 
-    /// True when a promotion pays; a rival that must go for it has gone then.
-    fn pays(&self, target: &Arc<Folder>, fresh: Use, free: bool) -> bool {
+    /// True when a promotion pays and finds its room below `most`; rivals that must go for it have gone then.
+    fn makes_way(&self, target: &Arc<Folder>, most: u64, bytes: u64, fresh: Use) -> bool {
         let now = self.shared.now();
-        if free {
-            return self.shared.policy.promotes(fresh.mark, fresh.gap, None, now);
+        let pays = |rival| self.shared.policy.promotes(fresh.mark, fresh.gap, rival, now);
+        if target.used() + bytes <= most {
+            return pays(None);
         }
-        let Some(rival) = target.victim(now, false) else { return false };
-        let pays = self.shared.policy.promotes(fresh.mark, fresh.gap, Some(rival.mark), now);
-        if pays {
+        for _ in 0..MAX_VICTIMS {
+            let Some(rival) = target.victim(now, false).filter(|rival| pays(Some(rival.mark))) else { return false };
             self.give_up(target, &rival);
+            if target.used() + bytes <= most {
+                return true;
+            }
         }
-        pays
+        false
     }
 
     /// Copies blocks to another folder, each under its checksum, and removes what was copied; how many were.

@@ -165,6 +165,33 @@ fn blocks_used_again_rise_with_their_whole_file() {
 }
 
 #[test]
+fn files_opened_again_as_a_whole_rise_and_others_give_way() {
+    let levels = levels(&[2 * MIB, 8 * MIB], EvictionPolicy::Lru);
+    let fill = files("fill", 15, 128 * KIB);
+    fill.iter().for_each(|file| drop(put_all(&levels.store, file)));
+    let low = key("low", MIB);
+    put_all(&levels.store, &low);
+    let lies_low = || !data_files(&levels.paths[1]).is_empty();
+    assert!(lies_low() && levels.store.usage()[0].used_bytes == 15 * 128 * KIB);
+    eventually("promotion", || {
+        // As a mount opens it: nothing of it is read here.
+        let whole = levels.store.whole_file(&low.id(), low.size).expect("all of it is here");
+        assert_eq!(whole.file.metadata().unwrap().len(), low.size);
+        drop(whole);
+        // Uses of something else in between make the next one a new use.
+        for other in files("other", 4, 4 * KIB) {
+            put_all(&levels.store, &other);
+            levels.store.evict(&other.id());
+        }
+        levels.metrics.store_promoted_blocks.get() >= MIB / BLOCK
+    });
+    assert!(levels.store.whole_file(&low.id(), low.size).is_some());
+    assert!(fill.iter().all(|file| read(&levels.store, file, 0) == Some(bytes(file, 0))), "nothing was lost");
+    let room = levels.store.usage()[0].quota_bytes;
+    eventually("no more than there is room for", || levels.store.usage()[0].used_bytes <= room);
+}
+
+#[test]
 fn folders_of_one_level_share_the_load_by_whole_files() {
     let place = tempfile::tempdir().unwrap();
     let paths = [place.path().join("a"), place.path().join("b")];

@@ -130,13 +130,11 @@ impl Folder {
         if blocks.is_empty() {
             return None;
         }
-        let fresh = match wanted {
+        let of_one = match wanted {
             Some(index) if part.holds(index) => self.note_use(id, index, part.slot_mut(index)),
             _ => None,
         };
-        if whole {
-            self.note_use_of_all(id, part);
-        }
+        let fresh = of_one.or(if whole { self.note_use_of_all(id, part) } else { None });
         drop(shard);
         // A file that is not whole is only read, through the descriptor that carries the lock.
         let whole = whole && self.note_lent(id).is_some();

@@ -92,14 +92,16 @@ impl Folder {
         Some(Use { mark: used, gap: mark.idle(now) })
     }
 
-    pub(super) fn note_use_of_all(&self, id: &FileId, part: &mut Part) {
-        if eviction::is_same_access(part.mark(), self.shared.now(), self.blocks()) {
-            return;
+    pub(super) fn note_use_of_all(&self, id: &FileId, part: &mut Part) -> Option<Use> {
+        let (mark, now) = (part.mark(), self.shared.now());
+        if eviction::is_same_access(mark, now, self.blocks()) {
+            return None;
         }
         let policy = &self.shared.policy;
         part.slots_mut().iter_mut().enumerate().for_each(|(index, slot)| {
             slot.set_mark(policy.used(slot.mark(), self.shared.tick(id, index as u32)));
         });
+        Some(Use { mark: part.mark(), gap: mark.idle(now) })
     }
 
     /// Opens the data file; blocks of one that is gone are dropped.
@@ -140,15 +142,19 @@ impl Folder {
     }
 
     /// The whole file version, if all of it is here. `None`, too, when more than 64 MiB of it are still unverified.
-    pub fn whole_file(&self, id: &FileId, size: u64) -> Option<WholeFile> {
+    pub fn whole_file(&self, id: &FileId, size: u64) -> Option<(WholeFile, Option<Use>)> {
         let mut locked: Option<LockedFile> = None;
+        let mut used = None;
         for _ in 0..5 {
             match self.look_whole(id, size)? {
-                Whole::Ready(open) => match locked.take().filter(|locked| locked.is_of(&open)) {
-                    Some(locked) => return self.note_lent(id).map(|()| locked.whole(size)),
-                    // Only what is seen after the lock is sure to stay.
-                    None => locked = Some(self.lock_file(id, open)?),
-                },
+                Whole::Ready(open, fresh) => {
+                    used = used.or(fresh);
+                    match locked.take().filter(|locked| locked.is_of(&open)) {
+                        Some(locked) => return self.note_lent(id).map(|()| (locked.whole(size), used)),
+                        // Only what is seen after the lock is sure to stay.
+                        None => locked = Some(self.lock_file(id, open)?),
+                    }
+                }
                 Whole::Closed if !self.reopen(id) => return None,
                 Whole::Closed => {}
                 Whole::Suspect(indices) => self.verify_all(id, indices)?,
@@ -173,8 +179,8 @@ impl Folder {
         if length != size || part.busy > 0 {
             return None;
         }
-        self.note_use_of_all(id, part);
-        Some(Whole::Ready(open))
+        let fresh = self.note_use_of_all(id, part);
+        Some(Whole::Ready(open, fresh))
     }
 
     fn verify_all(&self, id: &FileId, indices: Vec<u32>) -> Option<()> {
@@ -240,7 +246,7 @@ impl From<Place> for BlockHandle {
 }
 
 enum Whole {
-    Ready(Arc<OpenFile>),
+    Ready(Arc<OpenFile>, Option<Use>),
     Closed,
     /// These blocks must be verified first.
     Suspect(Vec<u32>),
