@@ -130,9 +130,9 @@ def cache_levels(settings: WorkerSettings) -> tuple[LevelConfig, ...]:
     return roles.prepared_levels(settings)
 
 
-def limits_of(memory: str) -> Limits:
-    """The limits of a process with so much memory. Raises `ConfigError`."""
+def limits_of(memory: str | None) -> Limits:
+    """The limits of a process with so much memory, or with what is usual here. Raises `ConfigError`."""
     try:
-        return Limits(memory_bytes=parse_size(memory))
+        return Limits() if memory is None else Limits(memory_bytes=parse_size(memory))
     except ValidationError:
         raise ConfigError.of(f"memory '{memory}' is too little", hint="64Mi is the least") from None

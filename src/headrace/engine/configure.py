@@ -74,10 +74,13 @@ def _levels(name: str, settings: DatasetSettings, environment: Environment) -> t
 
 
 def _limits(settings: DatasetSettings) -> Limits:
+    given = {
+        "memory_bytes": None if settings.memory is None else parse_size(settings.memory),
+        "descriptors": settings.descriptors,
+        "inodes": settings.inodes,
+    }
     try:
-        return Limits(
-            memory_bytes=parse_size(settings.memory), descriptors=settings.descriptors, inodes=settings.inodes
-        )
+        return Limits(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         raise _explained(error, {"memory_bytes": "memory"}, Limits) from None
 

@@ -108,7 +108,8 @@ class MountProcess:
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
         self._supervision.watch(self._events.put)
         snapshot = self._engine.status().snapshot
-        _log.info("mount/%s: %s files at %s", orders.config.name, snapshot.files, orders.mountpoint)
+        told = (orders.config.name, snapshot.files, orders.mountpoint, self._config.limits)
+        _log.info("mount/%s: %s files at %s; %s", *told)
         return Answer(mode=self._mount.mode, files=snapshot.files, size_bytes=snapshot.bytes)
 
     def _config_now(self) -> EngineConfig:

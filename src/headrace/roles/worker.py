@@ -86,7 +86,8 @@ class WorkerProcess:
             self._address = advertised_address(
                 self._orders.settings.advertise, self._worker.address(), self._orders.master
             )
-            _log.info("worker/%s: serving at %s, master %s", self._name, self._address, self._orders.master)
+            told = (self._name, self._address, self._orders.master, self._orders.config.limits)
+            _log.info("worker/%s: serving at %s, master %s; %s", *told)
             await self._report_until_ended(client)
         finally:
             if endpoint is not None:

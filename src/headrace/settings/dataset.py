@@ -52,7 +52,11 @@ class DatasetSettings(Model):
     state_directory: Path | None = Field(
         default=None, description="Where the snapshot, the lock and the socket are kept"
     )
-    memory: str = Field(default="512Mi", description="Most memory that data under way may take")
+    memory: str | None = Field(
+        default=None,
+        description="Most memory that data under way may take; else a quarter of what the control group allows, "
+        "at most 1Gi, and 512Mi without a limit",
+    )
     block_size: str = Field(default="4Mi", description="Size of a block; another size means another cache")
     read_ahead: str = Field(default="128Mi", description="Most bytes fetched ahead of one sequential reader")
     eviction: EvictionPolicy = Field(
@@ -69,7 +73,9 @@ class DatasetSettings(Model):
     timeout_s: float = Field(default=20.0, description="Longest silence of an origin, in seconds")
     retries: int = Field(default=5, description="Tries after the first of what is temporary")
     threads: int = Field(default=2, description="Threads that talk to origins")
-    descriptors: int = Field(default=8192, description="Most open files of the process")
+    descriptors: int | None = Field(
+        default=None, description="Most open files of the process; else three quarters of what it may open"
+    )
     inodes: int = Field(default=64 << 20, description="Most names that the kernel may remember")
 
 

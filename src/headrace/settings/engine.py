@@ -13,9 +13,11 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from headrace.settings.allowances import LEAST_MEMORY_BYTES, descriptors_here, memory_bytes_here
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.model import Model
 from headrace.settings.origins import OriginMount
+from headrace.settings.sizes import format_size
 
 SMALLEST_BLOCK_BYTES = 64 << 10
 LARGEST_BLOCK_BYTES = 64 << 20
@@ -60,11 +62,15 @@ class LevelConfig(Model):
 
 
 class Limits(Model):
-    """The hard limits of one process."""
+    """The hard limits of one process. What is not said is a share of what this process is allowed."""
 
-    memory_bytes: int = Field(default=512 << 20, ge=64 << 20)
-    descriptors: int = Field(default=8192, ge=64)
+    memory_bytes: int = Field(default_factory=memory_bytes_here, ge=LEAST_MEMORY_BYTES)
+    descriptors: int = Field(default_factory=descriptors_here, ge=64)
     inodes: int = Field(default=64 << 20, ge=1024)
+
+    def __str__(self) -> str:
+        """For the log of a process that starts."""
+        return f"at most {format_size(self.memory_bytes)} of data under way and {self.descriptors} open files"
 
 
 def _is_block_size(size: int) -> int:

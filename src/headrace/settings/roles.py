@@ -124,7 +124,11 @@ class WorkerSettings(RoleSettings):
     eviction: EvictionPolicy = Field(
         default=EvictionPolicy.SCAN_RESISTANT, description="Which blocks leave a full cache"
     )
-    memory: str = Field(default="512Mi", description="Most memory that data under way may take")
+    memory: str | None = Field(
+        default=None,
+        description="Most memory that data under way may take; else a quarter of what the control group allows, "
+        "at most 1Gi, and 512Mi without a limit",
+    )
     state_directory: Path | None = Field(
         default=None, description="Where its lock and the last view are kept"
     )
@@ -157,7 +161,11 @@ class MemberSettings(RoleSettings):
     )
     high: float = Field(default=0.98, description="Share of the quota at which eviction starts")
     low: float = Field(default=0.95, description="Share of the quota at which eviction stops")
-    memory: str = Field(default="512Mi", description="Most memory that data under way may take")
+    memory: str | None = Field(
+        default=None,
+        description="Most memory that data under way may take; else a quarter of what the control group allows, "
+        "at most 1Gi, and 512Mi without a limit",
+    )
     read_ahead: str = Field(default="128Mi", description="Most bytes fetched ahead of one sequential reader")
     state_directory: Path | None = Field(
         default=None, description="Where the snapshot and the last view are kept"
@@ -216,7 +224,11 @@ class CopySettings(RoleSettings):
     part_size: str = Field(
         default="16Mi", description="Larger files are sent in parts of this size; 5Mi is the least"
     )
-    memory: str = Field(default="512Mi", description="Most memory that data under way may take")
+    memory: str | None = Field(
+        default=None,
+        description="Most memory that data under way may take; else a quarter of what the control group allows, "
+        "at most 1Gi, and 512Mi without a limit",
+    )
     concurrency: int = Field(default=32, ge=1, description="Requests to one origin at the same time")
     node: str | None = Field(default=None, description="The machine; workers on it are asked first")
     state_directory: Path | None = Field(
