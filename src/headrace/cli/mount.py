@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import printer, roles, words
+from headrace.cli.prune import forget_old
 from headrace.engine.configure import configure
 from headrace.engine.registry import Registry
 from headrace.errors import ConfigError
@@ -208,6 +209,7 @@ def run(
         log_file=None if foreground else _log_file(settings, configured.config.state_directory),
         keeper=absolute(keeper) if keeper else None,
     )
+    forget_old(environment, configured.config.state_directory)
     _start(orders, environment, foreground=foreground)
 
 

@@ -100,6 +100,15 @@ def _print(reports: list[tuple[Entry, EngineReport | HeadraceError]], *, alone: 
             printer.data("")
         printer.data(f"{entry.mountpoint}  ({entry.name})")
         printer.table(rows(entry, report))
+    if not alone:
+        _tell_of_left()
+
+
+def _tell_of_left() -> None:
+    from headrace.cli.prune import UNUSED_S, left_here  # noqa: PLC0415
+
+    if left := left_here(Environment.current(), unused_for_s=UNUSED_S):
+        printer.say(f"states that mounts left a week ago or longer: {len(left)}; headrace prune")
 
 
 def _shows_backend() -> bool:

@@ -37,6 +37,11 @@ VERBS: dict[str, Verb] = {
         "run",
         "Compare what the cache holds with its checksums; what does not match is dropped.",
     ),
+    "prune": Verb(
+        "prune",
+        "run",
+        "Remove the states of mounts that are gone: lists of files and logs. Caches and data stay.",
+    ),
     "ls": Verb("ls", "run", "List files and folders of a dataset."),
     "status": Verb(
         "status",

@@ -11,6 +11,8 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::error::{Error, ErrorKind, Result};
 use crate::snapshot::Snapshot;
 
+const LOCK: &str = "owner.lock";
+const MOST_TRIES: usize = 100;
 /// Snapshots kept beside the current one, for readers that still hold files of them across a restart of nobody.
 const KEPT_SNAPSHOTS: usize = 2;
 
@@ -18,16 +20,38 @@ const KEPT_SNAPSHOTS: usize = 2;
 #[derive(Debug)]
 pub struct StateDirectory {
     path: PathBuf,
-    _lock: Flock<File>,
+    lock: Flock<File>,
 }
 
 impl StateDirectory {
     /// Creates the directory if missing and takes it; `Busy` names the process that has it.
     pub fn own(path: &Path) -> Result<Self> {
+        // Whoever removes the directory of an owner that is gone may do so between two of our steps.
+        for _ in 1..MOST_TRIES {
+            match Self::lock(path) {
+                Ok(owned) if owned.is_in_place() => return Ok(owned),
+                Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
+                _ => {}
+            }
+        }
+        Self::lock(path)
+    }
+
+    fn is_in_place(&self) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let same = |a: std::fs::Metadata, b: std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+        match (self.lock.metadata(), std::fs::metadata(self.path.join(LOCK))) {
+            (Ok(ours), Ok(there)) => same(ours, there),
+            (_, Err(error)) => error.kind() != std::io::ErrorKind::NotFound,
+            _ => true,
+        }
+    }
+
+    fn lock(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path).map_err(|error| {
             Error::from_io("create", path, error).with_hint("choose a cache folder that this user may write to")
         })?;
-        let lock_path = path.join("owner.lock");
+        let lock_path = path.join(LOCK);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -41,7 +65,7 @@ impl StateDirectory {
         };
         let written = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         written.map_err(|error| Error::from_io("write", &lock_path, error))?;
-        Ok(StateDirectory { path: path.to_owned(), _lock: lock })
+        Ok(StateDirectory { path: path.to_owned(), lock })
     }
 
     pub fn path(&self) -> &Path {
@@ -128,6 +152,42 @@ mod tests {
         assert!(error.message().contains(&std::process::id().to_string()), "{error}");
         drop(first);
         StateDirectory::own(folder.path()).expect("it was given back");
+    }
+
+    #[test]
+    fn an_owner_has_no_directory_that_is_removed_under_it() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let path = place.path().join("state");
+        let (stop, there) = (std::sync::atomic::AtomicBool::new(false), path.clone());
+        let begun = std::time::Instant::now();
+        std::thread::scope(|scope| {
+            let removed = scope.spawn(|| {
+                let mut removed = 0;
+                // The time ends it when an owner has failed.
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) && begun.elapsed().as_secs() < 20 {
+                    let Ok(file) = File::open(there.join(LOCK)) else { continue };
+                    let Ok(_lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { continue };
+                    let going = there.with_extension("going");
+                    if std::fs::rename(&there, &going).is_ok() {
+                        removed += 1;
+                        std::fs::remove_dir_all(&going).expect("it is ours");
+                    }
+                }
+                removed
+            });
+            let mut owned = 0;
+            while owned < 2000 {
+                match StateDirectory::own(&path) {
+                    Ok(state) => {
+                        owned += 1;
+                        assert!(state.is_in_place());
+                    }
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Busy, "{error}"),
+                }
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(removed.join().expect("no panic") > 0);
+        });
     }
 
     #[test]
