@@ -7,7 +7,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,3 +107,11 @@ def drop_page_cache() -> None:
     os.sync()
     with contextlib.suppress(PermissionError):
         Path("/proc/sys/vm/drop_caches").write_text("3")
+
+
+def eventually(what: Callable[[], object], told: Callable[[], object] = str) -> None:
+    """Waits until it is so; what it is `told` in the end is part of the failure."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not what():
+        assert time.monotonic() < deadline, told()
+        time.sleep(0.2)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
+from headrace.local.guarding import GUARD
 from headrace.local.marks import marked_processes
 from headrace.local.messages import Named
 from headrace.local.places import Places
@@ -136,6 +137,7 @@ def supervisor_log(made: Backend) -> str:
 
 
 def processes(made: Backend) -> Counter[str]:
-    """How many processes were started as each role, and live."""
+    """How many processes were started as each role, and live; the supervisor's guard is none."""
     instance = made.client.hello().instance
-    return Counter(each.role for each in marked_processes(instance) if each.is_first)
+    roles = (each.role for each in marked_processes(instance) if each.is_first)
+    return Counter(role for role in roles if role != GUARD)

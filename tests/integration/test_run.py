@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import pytest
 
 from headrace.netns.namespaces import can_make_namespaces
 
-from .harness import HEADRACE, Shell
+from .harness import HEADRACE, Shell, eventually
 
 pytestmark = pytest.mark.skipif(not can_make_namespaces(), reason="needs root and network namespaces")
 
@@ -151,13 +151,6 @@ def backend() -> Iterator[Backend]:
     finally:
         shell.must("down")
         shutil.rmtree(folder)
-
-
-def eventually(what: Callable[[], bool], told: Callable[[], object] = str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not what():
-        assert time.monotonic() < deadline, told()
-        time.sleep(0.2)
 
 
 def line_of(program: subprocess.Popen[str]) -> str:

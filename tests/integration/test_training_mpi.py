@@ -11,8 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ from headrace.local.places import Places
 from headrace.local.training_client import LocalJobBackend
 from headrace.netns.namespaces import can_make_namespaces
 
-from .harness import HEADRACE, Shell
+from .harness import HEADRACE, Shell, eventually
 from .mpi_logs import without_warnings
 
 pytestmark = [
@@ -168,13 +167,6 @@ class Machine:
         file.write_text(DATASET.format(name=name, folder=self.folder))
         self.shell.must("apply", "-f", file)
         self.shell.must("wait", f"dataset/{name}", "--for=jsonpath={.status.phase}=Bound", "--timeout", "2m")
-
-
-def eventually(what: Callable[[], bool], told: Callable[[], object] = str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not what():
-        assert time.monotonic() < deadline, told()
-        time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.local.client import LocalClient
+from headrace.local.guarding import GUARD
 from headrace.local.marks import MarkedProcess, marked_processes
 from headrace.local.messages import BackendStatus, Declaration, Named
 from headrace.local.places import Places
@@ -175,7 +176,7 @@ class RealWorld:
     def faults(self) -> list[str]:
         """Where the world is not as declared; empty when all is well."""
         status = self.client.status()
-        marked = marked_processes(self.instance)
+        marked = [each for each in marked_processes(self.instance) if each.role != GUARD]
         listed = {item["metadata"]["uid"]: item for item in self.client.objects(KINDS).items}
         objects = {
             (i["kind"], i["metadata"].get("namespace", ""), i["metadata"]["name"]): i for i in listed.values()

@@ -13,7 +13,7 @@ from headrace.errors import BusyError, EngineError, HeadraceError
 from headrace.local.client import LocalClient
 from headrace.local.inheritance import inherited
 from headrace.local.messages import BackendStatus, NodesWish, SupervisorOrders
-from headrace.local.ownership import is_owned, owner
+from headrace.local.ownership import is_owned, owner, restarting
 from headrace.local.places import Places
 from headrace.roles.launch import raise_file_limit
 from headrace.roles.messages import read_answer
@@ -34,11 +34,12 @@ def bring_up(
     Raises what kept it from starting.
     """
     places.make()
+    places.taken_down.unlink(missing_ok=True)
     if is_owned(places) and _answers_soon(places):
         return LocalClient(places).add_nodes(wish)
     try:
         orders = SupervisorOrders(folder=places.folder, nodes=wish, release=release, idle=idle)
-        _start(places, orders, environment)
+        start_supervisor(orders, environment)
     except BusyError:
         # Somebody else started one at the same time.
         if not _answers_soon(places):
@@ -48,14 +49,19 @@ def bring_up(
 
 
 def stop(places: Places, *, wait_s: float = 20.0) -> None:
-    """Ends the supervisor if there is one, in order if it can; roles go on. Raises `BusyError` when it does not end."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        pid = owner(places)
-        if pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-        if _ends(places, wait_s / 2):
-            return
+    """Ends the supervisor if there is one, in order if it can; roles go on. No guard starts another one then.
+
+    Raises `BusyError` when it does not end.
+    """
+    places.taken_down.touch()
+    with restarting(places):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            pid = owner(places)
+            if pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            if _ends(places, wait_s / 2):
+                return
     raise BusyError.of(f"the supervisor of {places.folder} does not end", hint=f"its log is {places.log}")
 
 
@@ -68,7 +74,9 @@ def _ends(places: Places, wait_s: float) -> bool:
     return True
 
 
-def _start(places: Places, orders: SupervisorOrders, environment: Environment) -> None:
+def start_supervisor(orders: SupervisorOrders, environment: Environment) -> None:
+    """Starts one in the background and returns when it answers. Raises what kept it from starting."""
+    places = Places(orders.folder)
     raise_file_limit()
     ours, theirs = os.pipe()
     log = os.open(places.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -282,4 +282,6 @@ class SupervisorOrders(Message):
     nodes: NodesWish
     release: str
     idle: bool = False
-    """Declarations are kept, and nothing is run for them."""
+    """Declarations are kept, and nothing is run for them; nor is it started anew when it is killed."""
+    restarts: int = 0
+    """How often one was started anew without one of them having lived for a while."""

@@ -35,6 +35,17 @@ def owning(places: Places, *, wait_s: float = 0.0) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextmanager
+def restarting(places: Places) -> Iterator[None]:
+    """Held by a guard that starts a supervisor anew, and by whoever ends it: each waits for the other."""
+    descriptor = os.open(places.guard_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def is_owned(places: Places) -> bool:
     """True while some process holds the lock."""
     try:

@@ -34,6 +34,16 @@ class Places:
         return self.folder / "supervisor.lock"
 
     @property
+    def guard_lock(self) -> Path:
+        """Held while a supervisor that was killed is started anew."""
+        return self.folder / "guard.lock"
+
+    @property
+    def taken_down(self) -> Path:
+        """There from the moment in which somebody takes the backend down: no supervisor is started anew."""
+        return self.folder / "taken-down"
+
+    @property
     def log(self) -> Path:
         """The supervisor's log."""
         return self.folder / "supervisor.log"

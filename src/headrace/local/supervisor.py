@@ -19,6 +19,7 @@ from headrace.errors import HeadraceError
 from headrace.local.attention import Attention
 from headrace.local.database import Database
 from headrace.local.endpoints import Endpoints
+from headrace.local.guarding import GUARD, Guarding
 from headrace.local.messages import SupervisorOrders
 from headrace.local.ownership import owning
 from headrace.local.places import Places
@@ -66,7 +67,7 @@ class Supervisor:
     async def _serve(self, world: World, ready: Callable[[], None]) -> None:
         self._listen_to_signals()
         await asyncio.to_thread(world.nodes.make, self._orders.nodes)
-        world.roles.recover(known={use.id for use in world.uses.all()})
+        world.roles.recover(known={GUARD, *(use.id for use in world.uses.all())})
         attention, watchers = Attention(self._make(world)), Watchers()
         binder, runner = Binder(world.store), TrainingRunner(world)
         self._connect(world, attention, watchers, binder)
@@ -79,7 +80,9 @@ class Supervisor:
             asyncio.create_task(binder.run()),
             asyncio.create_task(world.uses.follow()),
         ]
+        guarding = Guarding(self._orders, world.database.instance, self._environment)
         if not self._orders.idle:
+            chores.append(asyncio.create_task(guarding.keep()))
             runner.begin()
         try:
             ready()
@@ -87,6 +90,8 @@ class Supervisor:
         finally:
             for chore in chores:
                 chore.cancel()
+            if self._ending.is_set():
+                await guarding.dismiss()
             await server.close()
             await runner.end()
             await attention.close()

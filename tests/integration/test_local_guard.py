@@ -1,0 +1,81 @@
+"""The backend of a machine goes on by itself when its supervisor is killed, and stays away once it is taken down."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import HeadraceError
+from headrace.local import launch
+from headrace.local.database import Database
+from headrace.local.guarding import GUARD
+from headrace.local.marks import marked_processes
+from headrace.local.ownership import is_owned
+from headrace.local.places import Places
+
+from .harness import eventually
+from .living import Backend, backend
+
+pytestmark = pytest.mark.slow
+
+SECRET = "{apiVersion: v1, kind: Secret, metadata: {name: known, namespace: default}, stringData: {a: b}}\n"
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Backend]:
+    with backend(tmp_path, nodes=1, plain=True) as made:
+        yield made
+
+
+def _guards(up: Backend) -> list[int]:
+    database = Database(_places(up).database)
+    try:
+        return [each.pid for each in marked_processes(database.instance) if each.role == GUARD]
+    finally:
+        database.close()
+
+
+def _places(up: Backend) -> Places:
+    return Places(up.folder / "state" / "local")
+
+
+def _supervisor(up: Backend) -> int | None:
+    try:
+        return up.client.hello().pid
+    except HeadraceError:
+        return None
+
+
+def _await_another(up: Backend, killed: int) -> int:
+    eventually(lambda: _supervisor(up) not in (None, killed))
+    pid = _supervisor(up)
+    assert pid is not None
+    return pid
+
+
+def test_a_killed_supervisor_comes_back_and_so_does_its_guard(up: Backend) -> None:
+    up.apply(SECRET)
+    supervisor = up.client.hello().pid
+    for _ in range(2):
+        eventually(lambda: len(_guards(up)) == 1, lambda: _guards(up))
+        (guard,) = _guards(up)
+        os.kill(guard, signal.SIGKILL)
+        eventually(lambda: [each for each in _guards(up) if each != guard])  # noqa: B023
+        os.kill(supervisor, signal.SIGKILL)
+        supervisor = _await_another(up, supervisor)
+    assert up.object("Secret", "known") is not None
+
+
+def test_who_takes_a_backend_down_is_not_answered_by_the_next_supervisor(up: Backend) -> None:
+    eventually(lambda: len(_guards(up)) == 1, lambda: _guards(up))
+    # It does not hear SIGTERM, and is killed in the end.
+    os.kill(up.client.hello().pid, signal.SIGSTOP)
+    launch.stop(_places(up), wait_s=0.5)
+    eventually(lambda: not _guards(up), lambda: _guards(up))
+    assert not is_owned(_places(up))
+    up.shell.must("up")
+    assert _supervisor(up) is not None
