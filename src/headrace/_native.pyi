@@ -129,7 +129,9 @@ class Engine:
     def adopt_snapshot(self) -> int:
         """Moves readers on to the newest snapshot in the state directory; its version."""
     def status(self) -> str:
-        """JSON: see `headrace.engine.status`."""
+        """JSON: see `headrace.engine.status`. Looks at every file of the snapshot."""
+    def totals(self) -> tuple[int, int]:
+        """Files of the current snapshot and their bytes, at once however many they are; the owner only."""
     def metrics(self) -> str: ...
     def mount(self, mountpoint: str, options_json: str) -> Mount: ...
 

@@ -184,6 +184,10 @@ class DoubleEngine:
             {"version": self.version, "added": len(after - before), "removed": len(before - after)}
         )
 
+    def totals(self) -> tuple[int, int]:
+        sizes = [entry.st_size for entry in self.names.values() if stat.S_ISREG(entry.st_mode)]
+        return len(sizes), sum(sizes)
+
     def status(self) -> str:
         files = [entry for entry in self.names.values() if stat.S_ISREG(entry.st_mode)]
         return json.dumps(

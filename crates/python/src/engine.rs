@@ -224,6 +224,11 @@ impl Engine {
         self.call(python, |inner| inner.status())
     }
 
+    /// Files of the current snapshot, and their bytes.
+    fn totals(&self, python: Python<'_>) -> PyResult<(u64, u64)> {
+        self.call(python, |inner| inner.totals())
+    }
+
     fn metrics(&self, python: Python<'_>) -> PyResult<String> {
         self.call(python, |inner| inner.metrics())
     }

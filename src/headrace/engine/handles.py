@@ -176,6 +176,10 @@ class Engine:
         """Everything that the engine says of itself."""
         return EngineReport.model_validate_json(self.native.status())
 
+    def totals(self) -> tuple[int, int]:
+        """Files of the current snapshot and their bytes, at once however many they are; of an owner only."""
+        return self.native.totals()
+
     def metrics(self) -> str:
         """The OpenMetrics text."""
         return self.native.metrics()

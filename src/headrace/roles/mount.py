@@ -107,10 +107,10 @@ class MountProcess:
         self._follow_cluster(stack)
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
         self._supervision.watch(self._events.put)
-        snapshot = self._engine.status().snapshot
-        told = (orders.config.name, snapshot.files, orders.mountpoint, self._config.limits)
+        files, size_bytes = self._engine.totals()
+        told = (orders.config.name, files, orders.mountpoint, self._config.limits)
         _log.info("mount/%s: %s files at %s; %s", *told)
-        return Answer(mode=self._mount.mode, files=snapshot.files, size_bytes=snapshot.bytes)
+        return Answer(mode=self._mount.mode, files=files, size_bytes=size_bytes)
 
     def _config_now(self) -> EngineConfig:
         """The orders are of the first start; a member of a cluster goes by the last outlook that is known."""

@@ -154,6 +154,12 @@ impl Engine {
         self.owner()?.adopt_snapshot()
     }
 
+    /// Files of the current snapshot and their bytes, without a look at each of them; the owner only.
+    pub fn totals(&self) -> Result<(u64, u64)> {
+        let snapshot = self.owner()?.snapshot();
+        Ok((snapshot.files(), snapshot.total_bytes()))
+    }
+
     fn owner(&self) -> Result<&Arc<Owner>> {
         match self {
             Engine::Owner(owner) => Ok(owner),
