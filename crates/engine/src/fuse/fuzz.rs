@@ -18,7 +18,6 @@ use super::open_modes::OpenModes;
 use super::options::Mode;
 use super::reply::{Lifetime, Presentation};
 use super::unanswered::Unanswered;
-use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
 use crate::vfs::{
@@ -96,12 +95,7 @@ fn session(runtime: tokio::runtime::Handle, mode: Mode) -> (Arc<Shared>, UnixDat
     let ledger = Arc::new(Ledger::create().expect("made"));
     let lifetime = Lifetime::from_seconds(1.0);
     let shared = Shared {
-        opens: OpenModes::new(
-            device.clone(),
-            ledger.clone(),
-            Budget::count("descriptors", 10),
-            mode == Mode::Passthrough,
-        ),
+        opens: OpenModes::new(device.clone(), ledger.clone(), mode == Mode::Passthrough),
         unanswered: Unanswered::new(ledger.clone()),
         device,
         filesystem: Arc::new(Endless),

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::device::Device;
 use super::ledger::Ledger;
 use super::tickets::Tickets;
-use crate::budget::{Budget, Permit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
 use crate::vfs::{FileSystem, Inode};
@@ -26,7 +25,6 @@ pub struct OpenModes {
     shards: Vec<Mutex<HashMap<Inode, Account>>>,
     tickets: Tickets,
     device: Arc<Device>,
-    descriptors: Budget,
     /// Whether the kernel knows two ways to open, so that they must not be mixed.
     mixed: bool,
     /// Cleared for good when the kernel refuses passthrough as such.
@@ -49,7 +47,6 @@ pub struct Registered {
     device: Arc<Device>,
     /// Keeps the local file in place. `None` only after a take-over, when it is gone and the kernel alone still holds it.
     _pin: Option<Box<dyn Send + Sync>>,
-    _descriptor: Option<Permit>,
 }
 
 /// What to answer to an OPEN.
@@ -65,18 +62,10 @@ pub struct Opened {
 
 impl OpenModes {
     /// `passthrough`: whether it was negotiated.
-    pub fn new(device: Arc<Device>, ledger: Arc<Ledger>, descriptors: Budget, passthrough: bool) -> Self {
+    pub fn new(device: Arc<Device>, ledger: Arc<Ledger>, passthrough: bool) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let (allowed, complained) = (AtomicBool::new(passthrough), AtomicBool::new(false));
-        OpenModes {
-            shards,
-            tickets: Tickets::new(ledger),
-            device,
-            descriptors,
-            mixed: passthrough,
-            allowed,
-            complained,
-        }
+        OpenModes { shards, tickets: Tickets::new(ledger), device, mixed: passthrough, allowed, complained }
     }
 
     /// Whether opens may be passed through at all.
@@ -169,9 +158,8 @@ impl OpenModes {
             return None;
         }
         let backing = filesystem.backing(inode)?;
-        let permit = self.descriptors.try_acquire(1)?;
         match self.device.open_backing(&backing.file) {
-            Ok(id) => Some(self.registered(id, Some(Box::new(backing)), Some(permit))),
+            Ok(id) => Some(self.registered(id, Some(Box::new(backing)))),
             Err(error) => {
                 self.refused(&error);
                 None
@@ -210,12 +198,11 @@ impl OpenModes {
     }
 
     fn registered_before(&self, filesystem: &dyn FileSystem, inode: Inode, id: u32) -> Arc<Registered> {
-        let permit = self.descriptors.try_acquire(1);
-        self.registered(id, filesystem.hold(inode), permit)
+        self.registered(id, filesystem.hold(inode))
     }
 
-    fn registered(&self, id: u32, pin: Option<Box<dyn Send + Sync>>, descriptor: Option<Permit>) -> Arc<Registered> {
-        Arc::new(Registered { id, device: self.device.clone(), _pin: pin, _descriptor: descriptor })
+    fn registered(&self, id: u32, pin: Option<Box<dyn Send + Sync>>) -> Arc<Registered> {
+        Arc::new(Registered { id, device: self.device.clone(), _pin: pin })
     }
 }
 

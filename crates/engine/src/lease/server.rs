@@ -21,7 +21,7 @@ use crate::sync::Mutex;
 #[derive(Debug, Clone, Copy)]
 pub struct LeaseLimits {
     pub connections: usize,
-    /// Each costs a descriptor of the store's budget.
+    /// Each costs a descriptor of the store's budget. No connection gets more than half of what the store can lend.
     pub leases_per_connection: u32,
 }
 
@@ -55,6 +55,8 @@ impl LeaseServer {
     /// Listens at `socket`, for processes of this user and of root. A socket left there is replaced: call it as the
     /// owner of the store and of the folder.
     pub fn start(socket: &Path, store: Arc<Store>, limits: LeaseLimits) -> Result<LeaseServer> {
+        let half = u32::try_from(store.most_loans() / 2).unwrap_or(u32::MAX).max(1);
+        let limits = LeaseLimits { leases_per_connection: limits.leases_per_connection.min(half), ..limits };
         let listener = listen_at(socket).map_err(|error| {
             Error::from_io("listen on", socket, error).with_hint("choose a state directory that this user may write to")
         })?;

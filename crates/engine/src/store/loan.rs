@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::blocks::Pin;
 use super::errands::Errand;
 use super::part::Descriptor;
+use crate::budget::Permit;
 
 /// Blocks that one map can name: 128 KiB of bits. Of larger files it shows a window around the wanted block.
 const MAX_NAMED: u32 = 1 << 20;
@@ -77,6 +78,7 @@ pub struct Loan {
 #[derive(Debug)]
 pub struct Hold {
     pub(super) pin: Pin,
+    pub(super) _lent: Permit,
     /// What is to be done when it is given back.
     pub(super) afterwards: Option<Errand>,
 }

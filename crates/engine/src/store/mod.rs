@@ -117,6 +117,11 @@ impl Store {
         self.core.lend(file, size, wanted)
     }
 
+    /// How many files can be on loan at once, those that the kernel was given counted twice.
+    pub fn most_loans(&self) -> u64 {
+        self.core.shared.lent.limit()
+    }
+
     /// Ends a loan: the file may be evicted again, once the other process has closed its descriptor.
     pub fn give_back(&self, hold: Hold) {
         drop(hold.pin);

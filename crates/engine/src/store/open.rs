@@ -12,7 +12,7 @@ use super::counters::{Counters, LevelGauges};
 use super::folder::{Folder, Shared, make_directory};
 use super::levels::{Core, Level};
 use super::{disk, eviction};
-use crate::budget::Budgets;
+use crate::budget::{Budget, Budgets};
 use crate::config::{FolderConfig, LevelConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
@@ -44,6 +44,8 @@ fn share(config: &StoreConfig, budgets: &Budgets, metrics: &Metrics) -> Shared {
         policy: eviction::policy(config.policy),
         clock: AtomicU64::new(0),
         descriptors: budgets.descriptors.clone(),
+        // What others hold for as long as they like leaves the other half to reads: without it, they would go to the origin.
+        lent: Budget::count("lent descriptors", descriptors / 2),
         descriptor_share: ((descriptors - descriptors / 8) / folders.max(1) as u64).max(1),
         counters: Counters::new(metrics),
         started: Instant::now(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Folder;
 use super::descriptors::stamp_of;
+use crate::budget::Permit;
 use crate::ids::FileId;
 use crate::store::blocks::WholeFile;
 use crate::store::eviction::Use;
@@ -21,6 +22,7 @@ const MAX_VERIFIED_BYTES: u64 = 8 << 20;
 pub(super) struct LockedFile {
     file: Arc<File>,
     descriptor: Descriptor,
+    lent: Permit,
     /// Keeps the content in place here, so that eviction need not find the lock first.
     open: Arc<OpenFile>,
 }
@@ -37,15 +39,17 @@ impl LockedFile {
 
 impl Folder {
     /// The data file that is open as `open`, locked. What is in it must be looked at afterwards. `None` when there is no
-    /// descriptor left, or a hole is being made at this moment.
-    pub(super) fn lock_file(&self, id: &FileId, open: Arc<OpenFile>) -> Option<LockedFile> {
+    /// descriptor left, as many are given away as may be, or a hole is being made at this moment. `kept`: how many
+    /// descriptors of this process it takes for as long as it is given away.
+    pub(super) fn lock_file(&self, id: &FileId, open: Arc<OpenFile>, kept: u64) -> Option<LockedFile> {
+        let lent = self.shared.lent.try_acquire(kept)?;
         let descriptor = self.descriptor(id)?;
         let locked = OpenOptions::new().read(true).open(layout::data_file(&self.path, id)).and_then(|file| {
             disk::hold(&file)?;
             Ok(disk::is_same_file(&file, &open.file)?.then_some(file))
         });
         match locked {
-            Ok(file) => Some(LockedFile { file: Arc::new(file?), descriptor, open }),
+            Ok(file) => Some(LockedFile { file: Arc::new(file?), descriptor, lent, open }),
             Err(error) => {
                 tracing::debug!("cannot lock the data file of {id}: {error}");
                 None
@@ -82,7 +86,8 @@ impl Folder {
     pub fn lend(&self, id: &FileId, size: u64, wanted: Option<u32>) -> Option<(Loan, Option<Use>)> {
         self.verify_some(id, wanted);
         let open = self.index.shard(id).find(id)?.open.clone()?;
-        let locked = self.lock_file(id, open)?;
+        // The locked one is the borrower's, and closed here.
+        let locked = self.lock_file(id, open, 1)?;
         self.name_blocks(id, size, wanted, locked)
     }
 
@@ -139,7 +144,7 @@ impl Folder {
         // A file that is not whole is only read, through the descriptor that carries the lock.
         let whole = whole && self.note_lent(id).is_some();
         let (file, descriptor) = (locked.file, locked.descriptor);
-        let hold = Hold { pin: locked.open, afterwards: None };
+        let hold = Hold { pin: locked.open, _lent: locked.lent, afterwards: None };
         Some((Loan { file, blocks, whole, unverified, descriptor, hold }, fresh))
     }
 }

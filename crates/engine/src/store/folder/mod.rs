@@ -45,6 +45,8 @@ pub struct Shared {
     pub policy: Box<dyn Eviction>,
     pub clock: AtomicU64,
     pub descriptors: Budget,
+    /// The share of them for files that the kernel and other processes were given.
+    pub lent: Budget,
     /// Most data files that one folder keeps open.
     pub descriptor_share: u64,
     pub counters: Counters,

@@ -152,7 +152,7 @@ impl Folder {
                     match locked.take().filter(|locked| locked.is_of(&open)) {
                         Some(locked) => return self.note_lent(id).map(|()| (locked.whole(size), used)),
                         // Only what is seen after the lock is sure to stay.
-                        None => locked = Some(self.lock_file(id, open)?),
+                        None => locked = Some(self.lock_file(id, open, 2)?),
                     }
                 }
                 Whole::Closed if !self.reopen(id) => return None,

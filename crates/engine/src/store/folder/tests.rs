@@ -16,6 +16,7 @@ fn folder(place: &std::path::Path, quota_bytes: u64) -> Folder {
         policy: eviction::policy(EvictionPolicy::Lru),
         clock: AtomicU64::new(0),
         descriptors: Budget::count("descriptors", 10),
+        lent: Budget::count("lent descriptors", 10),
         descriptor_share: 10,
         counters: Counters::new(&metrics),
         started: Instant::now(),
