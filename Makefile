@@ -31,8 +31,8 @@ setup: $(STAMPS)/system $(STAMPS)/python $(STAMPS)/torch $(STAMPS)/engine $(VERS
 	@:
 
 # Two at a time: one core would wait for the other's downloads and its linker.
-setup-tests: ## Install what `make test` needs as well: helm, and Horovod where it can be built
-	@$(MAKE) --no-print-directory --jobs=2 setup helm horovod-where-possible
+setup-tests: ## Install what `make test` needs as well: Kubernetes, helm, and Horovod where it can be built
+	@$(MAKE) --no-print-directory --jobs=2 setup kubernetes helm horovod-where-possible
 
 build: $(STAMPS)/engine ## Build the engine (release) into the environment
 
@@ -108,7 +108,7 @@ test-unit: $(STAMPS)/engine ## Run the Python unit tests
 test-integration: setup ## Run the tests with real servers and mounts
 	$(BIN)/python -m pytest tests/integration
 
-test-kubernetes: setup kubernetes ## Run the tests on a real Kubernetes: one of their own, or that of HEADRACE_KUBECONFIG
+test-kubernetes: setup kubernetes helm mpi-operator ## Run the tests on a real Kubernetes: one of their own, or that of HEADRACE_KUBECONFIG
 	$(BIN)/python -m pytest tests/kubernetes
 
 SOAK_MINUTES ?= 30
@@ -124,7 +124,7 @@ TESTS_AT_ONCE ?= 3
 # Those that share nothing run beside each other (tests/conftest.py); they wait more than they compute.
 .PHONY: test-python
 test-python: setup-tests
-	time $(BIN)/python -m pytest --numprocesses=$(TESTS_AT_ONCE)
+	time $(BIN)/python -m pytest --numprocesses=$(TESTS_AT_ONCE) -m "not kubernetes or short"
 
 # --- a real Kubernetes on this machine -----------------------------------------------------------------------------
 
@@ -134,12 +134,15 @@ NODES ?= 2
 helm:
 	@tools/install_helm.sh >/dev/null
 
-.PHONY: kubernetes
-# Built only where its tests can run: as root.
+# Built only where a cluster can run: as root.
+.PHONY: kubernetes mpi-operator
 kubernetes: $(STAMPS)/system
-	@[[ "$$(id -u)" -ne 0 ]] || { tools/install_kubernetes.sh && tools/install_helm.sh >/dev/null && tools/install_mpi_operator.sh >/dev/null; }
+	@[[ "$$(id -u)" -ne 0 ]] || tools/install_kubernetes.sh
 
-cluster: setup kubernetes ## Start a Kubernetes on this machine (NODES=2) and print how to reach it
+mpi-operator: $(STAMPS)/system
+	@[[ "$$(id -u)" -ne 0 ]] || tools/install_mpi_operator.sh >/dev/null
+
+cluster: setup kubernetes helm ## Start a Kubernetes on this machine (NODES=2) and print how to reach it
 	@$(BIN)/python -m headrace.testing.kubernetes up --nodes $(NODES)
 
 cluster-down: $(STAMPS)/engine ## Take that Kubernetes away, with all that it left

@@ -28,6 +28,11 @@ _CLUSTER = pytest.StashKey[Cluster]()
 _KUBECTL = pytest.StashKey[Kubectl]()
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Of this folder `make test` takes only what is marked as short."""
+    item.add_marker(pytest.mark.kubernetes)
+
+
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster of four nodes that can be cut off, rebooted and given images."""

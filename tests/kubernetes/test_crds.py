@@ -108,6 +108,7 @@ def place(crds):
     crds("delete", "namespace", "test-crds", "--wait=false")
 
 
+@pytest.mark.short
 @pytest.mark.parametrize("path", sorted(CRDS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_definition_is_accepted_without_a_complaint(crds, path):
     name = yaml.safe_load(path.read_text())["metadata"]["name"]
@@ -118,6 +119,7 @@ def test_every_definition_is_accepted_without_a_complaint(crds, path):
     }
 
 
+@pytest.mark.short
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_plain_object_of_each_kind_is_taken(crds, place, kind):
     crds(

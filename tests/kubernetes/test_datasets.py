@@ -59,7 +59,7 @@ def test_pods_on_two_nodes_read_what_the_bucket_holds_and_the_storage_gave_each_
     )
 
 
-@pytest.mark.parametrize("component", ["mount", "worker", "master"])
+@pytest.mark.parametrize("component", [pytest.param("mount", marks=pytest.mark.short), "worker", "master"])
 def test_readers_go_on_when_the_pods_of_a_role_are_killed(
     kubernetes: Kubectl, reading: Reading, component: str
 ) -> None:

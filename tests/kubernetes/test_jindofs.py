@@ -105,7 +105,9 @@ WAYS: dict[str, Way] = {
 """By the name of the namespace that each shows."""
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.short] if name == "properties" else []) for name in WAYS]
+)
 def test_pods_of_every_node_read_the_bucket_through_a_folder_of_the_node(
     kubernetes: Kubectl, way: Release, oss: OssServer, namespace: str, name: str
 ) -> None:

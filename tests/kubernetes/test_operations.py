@@ -89,6 +89,7 @@ def test_a_copy_whose_pod_is_killed_goes_on_and_is_equal_byte_for_byte(
     assert keys.secret_access_key not in shown
 
 
+@pytest.mark.short
 def test_a_script_sees_all_files_after_the_load_before_it_and_the_failure_of_another_is_told(
     kubernetes: Kubectl, dataset: str
 ) -> None:

@@ -76,6 +76,7 @@ def _count(kubernetes: Kubectl, result: str) -> int:
     )
 
 
+@pytest.mark.short
 def test_pods_of_a_dataset_are_steered_others_are_left_alone_and_nobody_waits_for_a_webhook_that_is_away(
     kubernetes: Kubectl, home: str, namespace: str
 ) -> None:

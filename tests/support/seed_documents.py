@@ -78,6 +78,8 @@ WIDE_RUNTIME = {
 class SeedDocuments:
     """The suite. A class of a test module inherits it, and has the fixtures `desk`, `oss`, `s3` and `nfs`."""
 
+    # For every kind of nodes; on Kubernetes it is the one that `make test` shows.
+    @pytest.mark.short
     def test_000_oss_with_a_secret_and_a_jindo_runtime(self, desk: Desk, oss: OssServer) -> None:
         words = {"<oss_bucket>/<bucket_dir>": "imagenet-bucket/imagenet", "<oss_endpoint>": oss.endpoint}
         keys = {
