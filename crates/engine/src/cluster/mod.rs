@@ -136,11 +136,14 @@ impl Cluster {
         self.peers.get(address, request).await
     }
 
-    /// Has every member carry out a command; what each reports.
-    pub async fn tell_everybody(&self, command: &PeerCommand) -> Vec<Result<Value>> {
-        let ring = self.ring();
-        let asked = ring.view().members.iter().map(|member| self.peers.command(&member.address, command));
-        futures::future::join_all(asked).await
+    /// Where the members are.
+    pub fn addresses(&self) -> Vec<String> {
+        self.ring().view().members.iter().map(|member| member.address.clone()).collect()
+    }
+
+    /// Has the member at `address` carry out a command; what it reports.
+    pub async fn tell(&self, address: &str, command: &PeerCommand) -> Result<Value> {
+        self.peers.command(address, command).await
     }
 
     /// Where the worker on this machine lends its files, if there is one that does.

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -21,6 +22,9 @@ use crate::snapshot::Snapshot;
 use crate::sync::Mutex;
 use crate::vfs::Selection;
 use crate::wire::PeerCommand;
+
+/// Files that one worker is told of at the same time.
+const UNDER_WAY: usize = 256;
 
 /// The origins of a dataset, and the snapshots taken of them.
 pub struct Lister {
@@ -116,23 +120,11 @@ impl Lister {
     /// after all others have done it.
     pub fn evict(&self, paths: &[impl AsRef<[u8]>]) -> Result<u64> {
         let (selected, cluster) = (self.select(paths)?, self.cluster()?);
-        // Workers hear of the end of a pin with their next heartbeat only.
-        let commands = selected.sources().flat_map(|source| {
-            let unpin = PeerCommand::Pin { id: source.id(), pinned: false };
-            [unpin, PeerCommand::Evict { key: (**source.key()).clone() }]
-        });
-        let (mut evicted_bytes, mut failure) = (0, None);
-        self.runtime.block_on(async {
-            for command in commands {
-                for report in cluster.tell_everybody(&command).await {
-                    match report {
-                        Ok(report) => evicted_bytes += report["evicted_bytes"].as_u64().unwrap_or(0),
-                        Err(error) => failure = Some(error),
-                    }
-                }
-            }
-        });
-        match failure {
+        let members = cluster.addresses();
+        let evicting = members.iter().map(|member| evict_from(cluster, member, &selected));
+        let outcomes = self.runtime.block_on(futures::future::join_all(evicting));
+        let evicted_bytes: u64 = outcomes.iter().map(|(bytes, _)| bytes).sum();
+        match outcomes.into_iter().find_map(|(_, failure)| failure) {
             None => Ok(evicted_bytes),
             Some(error) => Err(error
                 .with_context("evicted_bytes", evicted_bytes)
@@ -161,4 +153,22 @@ impl Lister {
     fn cluster(&self) -> Result<&Arc<Cluster>> {
         self.cluster.as_ref().ok_or_else(|| Error::new(ErrorKind::Unsupported, "no cluster is configured"))
     }
+}
+
+/// Has one worker drop these files: the bytes given back, and why it was given up, at its first failure.
+async fn evict_from(cluster: &Cluster, member: &str, selected: &Selection) -> (u64, Option<Error>) {
+    let evicting = selected.sources().map(|source| async move {
+        // Workers hear of the end of a pin with their next heartbeat only.
+        cluster.tell(member, &PeerCommand::Pin { id: source.id(), pinned: false }).await?;
+        cluster.tell(member, &PeerCommand::Evict { key: (**source.key()).clone() }).await
+    });
+    let mut reports = stream::iter(evicting).buffer_unordered(UNDER_WAY);
+    let mut evicted_bytes = 0;
+    while let Some(report) = reports.next().await {
+        match report {
+            Ok(report) => evicted_bytes += report["evicted_bytes"].as_u64().unwrap_or(0),
+            Err(error) => return (evicted_bytes, Some(error)),
+        }
+    }
+    (evicted_bytes, None)
 }
