@@ -1,10 +1,11 @@
 //! The data plane of Headrace.
 //!
 //! Layers, bottom to top; a module uses only what stands before it (checked by `tools/rust_layers.py`):
-//! floor (`error`, `ids`, `secret`, `sync`, `budget`, `metrics`, `config`) ← `origin`, `snapshot`, `store`, `ring`, `wire`
-//! (unaware of each other) ← `cluster`, `lease`, `copy` ← `transfer` ← `vfs` ← `fuse`, `serve`, `worker` ← `engine`.
+//! floor (`error`, `ids`, `secret`, `sync`, `budget`, `metrics`, `config`, `checksum`)
+//! ← `origin`, `snapshot`, `store`, `ring`, `wire` (unaware of each other) ← `cluster`, `lease`, `copy` ← `transfer` ← `vfs` ← `fuse`, `serve`, `worker` ← `engine`.
 
 pub mod budget;
+pub mod checksum;
 pub mod config;
 pub mod error;
 pub mod ids;

@@ -44,6 +44,7 @@ pub struct Metrics {
     pub origin_bytes: Counter,
     pub origin_retries: Counter,
     pub origin_errors: Family<ReasonLabel, Counter>,
+    pub origin_checksum_mismatches: Counter,
     pub origin_first_byte_seconds: Histogram,
     pub fills: Counter,
     pub fills_joined: Counter,
@@ -161,6 +162,12 @@ impl Metrics {
                 "origin_errors",
                 "Requests to origins that failed for good, by kind of error",
                 Family::default()
+            ),
+            origin_checksum_mismatches: register!(
+                r,
+                "origin_checksum_mismatches",
+                "Files whose bytes did not match the checksum that the origin keeps of them: dropped and fetched again",
+                Counter::default()
             ),
             origin_first_byte_seconds: register!(
                 r,

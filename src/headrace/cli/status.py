@@ -12,7 +12,7 @@ import typer
 from headrace.cli import printer, words
 from headrace.engine.handles import Engine
 from headrace.engine.registry import Entry, Registry
-from headrace.engine.status import EngineReport
+from headrace.engine.status import EngineReport, ProofReport
 from headrace.errors import BusyError, ConfigError, HeadraceError
 from headrace.exits import exit_code
 from headrace.local.ownership import is_owned
@@ -140,6 +140,8 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
     if snapshot.refresh_error:
         yield "refresh", f"failed: {snapshot.refresh_error}"
     yield "cached", f"{format_size(report.cached_bytes)} ({_percent(report.cached_share)})"
+    if report.cached_bytes:
+        yield "proven", _proven(report.proofs)
     for number, level in enumerate(report.levels):
         used = f"{format_size(level.used_bytes)} of {format_size(level.quota_bytes)}"
         yield f"level {number}", f"{level.medium.value} {used}  {', '.join(level.folders)}".rstrip()
@@ -149,8 +151,7 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
         f"{_percent(report.reads.hit_ratio)} of {format_size(read)} read; "
         f"{format_size(report.reads.origin_bytes)} from the origin",
     )
-    if report.corrupt_blocks:
-        yield "corrupt", f"{report.corrupt_blocks:,} blocks dropped and fetched again"
+    yield from _faults(report)
     if snapshot.rejected_keys:
         rules = ", ".join(f"{rule} {count:,}" for rule, count in snapshot.rejected_by_rule)
         yield "rejected", f"{snapshot.rejected_keys:,} keys{f': {rules}' if rules else ''}"
@@ -160,6 +161,28 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
         yield "metrics", f"http://{entry.metrics_address}/metrics"
     if entry.log_file:
         yield "log", entry.log_file
+
+
+def _faults(report: EngineReport) -> Iterator[tuple[str, str]]:
+    """Bytes that were not what they should be."""
+    if report.proofs.mismatches:
+        yield (
+            "mismatch",
+            f"origin sends other bytes than its checksums say: {report.proofs.mismatches:,} times, not kept",
+        )
+    if report.corrupt_blocks:
+        yield "corrupt", f"{report.corrupt_blocks:,} blocks dropped and fetched again"
+
+
+def _proven(proofs: ProofReport) -> str:
+    """How much of the cache was compared with the origin's checksums."""
+    shares = (
+        (proofs.proven_bytes, "as the origin's checksums say"),
+        (proofs.unsummed_bytes, "without a checksum at the origin"),
+        (proofs.uncompared_bytes, "not compared yet (headrace verify)"),
+        (proofs.partial_bytes, "of files not here as a whole"),
+    )
+    return ", ".join(f"{format_size(size)} {what}" for size, what in shares if size) or "nothing"
 
 
 def _percent(share: float | None) -> str:

@@ -91,6 +91,20 @@ class MountReport(Report):
     mode: str
 
 
+class ProofReport(Report):
+    """How whole files in the cache compare with the checksums that their origins keep."""
+
+    proven_bytes: int = Field(default=0, description="Bytes of files that match the origin's checksum")
+    unsummed_bytes: int = Field(
+        default=0, description="Bytes of whole files that the origin keeps no checksum of"
+    )
+    uncompared_bytes: int = Field(
+        default=0, description="Bytes of whole files that were not compared since the process started"
+    )
+    partial_bytes: int = Field(default=0, description="Bytes of files that are not here as a whole")
+    mismatches: int = Field(default=0, description="How often a file that came did not match")
+
+
 class EngineReport(Report):
     """Everything that an engine says of itself."""
 
@@ -100,6 +114,7 @@ class EngineReport(Report):
     snapshot: SnapshotReport = SnapshotReport()
     cached_bytes: int = Field(default=0, description="Bytes of the snapshot's files that are in the cache")
     cached_files: int = Field(default=0, description="Files of the snapshot that are in the cache as a whole")
+    proofs: ProofReport = ProofReport()
     levels: tuple[LevelReport, ...] = ()
     reads: ReadReport = ReadReport()
     budgets: tuple[BudgetReport, ...] = ()

@@ -25,6 +25,8 @@ class Lie(Enum):
     RESET_IN_BODY = "a TCP reset after half of the body"
     CHANGED_ETAG = "another ETag in headers and in listings"
     FLIPPED_BYTE = "one byte of the body changed"
+    SHIFTED = "the body moved on by one byte, under the right headers"
+    ZEROS = "zeros of the right length, under the right headers"
     TRUNCATED_LISTING = "a listing cut off in the middle of its XML"
     LOST_CONTINUATION = "a listing that is truncated but has no continuation token"
     REPEATED_CONTINUATION = "a listing whose continuation token is always the same"
@@ -96,6 +98,14 @@ def _flip_byte(answer: Answer) -> None:
         answer.body = answer.body[:middle] + bytes([answer.body[middle] ^ 0x01]) + answer.body[middle + 1 :]
 
 
+def _shift(answer: Answer) -> None:
+    answer.body = answer.body[1:] + answer.body[:1]
+
+
+def _clear(answer: Answer) -> None:
+    answer.body = bytes(len(answer.body))
+
+
 def _cut(answer: Answer) -> None:
     answer.body = answer.body[: len(answer.body) // 2]
     answer.length = len(answer.body)
@@ -139,6 +149,8 @@ CHANGES: dict[Lie, Callable[[Answer], None]] = {
     Lie.SERVER_ERROR: _replace(500, "InternalError"),
     Lie.CHANGED_ETAG: _change_etag,
     Lie.FLIPPED_BYTE: _flip_byte,
+    Lie.SHIFTED: _shift,
+    Lie.ZEROS: _clear,
     Lie.TRUNCATED_LISTING: _cut,
     Lie.GARBAGE: _garbage,
     Lie.RANGE_AS_WHOLE: _lose_range,

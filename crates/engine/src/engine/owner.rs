@@ -226,14 +226,16 @@ impl Owner {
         Ok((self.jobs.add(job.clone()), job))
     }
 
-    /// Reads the cached blocks of the files at and below `paths` back and drops what is wrong.
+    /// Reads the cached blocks of the files at and below `paths` back, compares whole files with the checksums that their
+    /// origins keep, and drops what is wrong.
     pub fn verify(&self, paths: &[impl AsRef<[u8]>]) -> Result<(u64, Arc<dyn Job>)> {
         let Some(store) = &self.store else {
             return Err(Error::new(ErrorKind::Unsupported, "there is no cache to verify")
                 .with_hint("mount with --cache PATH:QUOTA"));
         };
-        let files = self.tree.select(paths)?.sources().map(|source| (source.id(), source.size())).collect();
-        let job = verification::start(store.clone(), files)
+        let files = Arc::new(self.tree.select(paths)?);
+        let (store, transfer, runtime) = (store.clone(), self.transfer.clone(), self.handle.clone());
+        let job = verification::start(verification::Tools { store, transfer, runtime }, files)
             .map_err(|error| Error::new(ErrorKind::Unexpected, "cannot start the verification").with_source(error))?;
         Ok((self.jobs.add(job.clone()), job))
     }

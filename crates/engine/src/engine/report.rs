@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use super::status::{
-    BudgetStatus, LevelStatus, MountStatus, OriginStatus, ReadStatus, RejectedKey, SnapshotStatus, Status,
+    BudgetStatus, LevelStatus, MountStatus, OriginStatus, ProofStatus, ReadStatus, RejectedKey, SnapshotStatus, Status,
 };
 use crate::budget::{Budget, Budgets};
 use crate::config::EngineConfig;
@@ -13,7 +13,8 @@ use crate::error::ErrorKind;
 use crate::fuse::MountHandle;
 use crate::metrics::{LevelLabel, Metrics, ReasonLabel};
 use crate::origin::Origin;
-use crate::store::Store;
+use crate::store::{Blocks, Proof, Store};
+use crate::transfer::Source;
 use crate::vfs::Tree;
 
 /// The name of the budget for inodes that the kernel holds.
@@ -34,7 +35,7 @@ pub struct Facts<'a> {
 
 impl Facts<'_> {
     pub fn status(self) -> Status {
-        let (cached_bytes, cached_files) = self.cached();
+        let Cached { bytes: cached_bytes, files: cached_files, proofs } = self.cached();
         Status {
             name: self.config.name.clone(),
             pid: std::process::id(),
@@ -42,6 +43,7 @@ impl Facts<'_> {
             cached_bytes,
             cached_files,
             levels: self.levels(),
+            proofs,
             corrupt_blocks: self.metrics.store_corrupt_blocks.get(),
             evicted_blocks: self.metrics.store_evicted_blocks.get(),
             reads: ReadStatus::of(self.metrics, read_errors(self.metrics)),
@@ -84,14 +86,20 @@ impl Facts<'_> {
         }
     }
 
-    /// (bytes, whole files) of the current snapshot in the cache: one look-up in the store for each file.
-    fn cached(&self) -> (u64, u64) {
-        let Some(store) = self.store else { return (0, 0) };
-        let Ok(everything) = self.tree.select(&[b""]) else { return (0, 0) };
-        everything.sources().fold((0, 0), |(bytes, files), source| {
+    /// What of the current snapshot is in the cache: a look-up or two in the store for each file.
+    fn cached(&self) -> Cached {
+        let mut cached = Cached::default();
+        cached.proofs.mismatches = self.metrics.origin_checksum_mismatches.get();
+        let Some(store) = self.store else { return cached };
+        let Ok(everything) = self.tree.select(&[b""]) else { return cached };
+        for source in everything.sources() {
             let here = store.cached_bytes(&source.id()).min(source.size());
-            (bytes + here, files + u64::from(here == source.size()))
-        })
+            let whole = here == source.size();
+            cached.bytes += here;
+            cached.files += u64::from(whole);
+            *cached.proofs.share(whole, &source, store) += here;
+        }
+        cached
     }
 
     fn levels(&self) -> Vec<LevelStatus> {
@@ -101,6 +109,31 @@ impl Facts<'_> {
             level.folders.iter().map(|folder| folder.path.display().to_string()).collect()
         };
         levels.map(|(usage, level)| LevelStatus { folders: folders(level), usage }).collect()
+    }
+}
+
+/// What of a snapshot is in the cache.
+#[derive(Default)]
+struct Cached {
+    bytes: u64,
+    files: u64,
+    proofs: ProofStatus,
+}
+
+impl ProofStatus {
+    /// Where the bytes of a file count.
+    fn share(&mut self, whole: bool, source: &Source, store: &Store) -> &mut u64 {
+        if !whole {
+            return &mut self.partial_bytes;
+        }
+        if !source.origin().capability().checksums {
+            return &mut self.unsummed_bytes;
+        }
+        match store.proof(&source.id()) {
+            Some(Proof::Proven) => &mut self.proven_bytes,
+            Some(Proof::NoChecksum) => &mut self.unsummed_bytes,
+            None => &mut self.uncompared_bytes,
+        }
     }
 }
 

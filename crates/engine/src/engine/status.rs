@@ -18,11 +18,27 @@ pub struct Status {
     /// Files of the current snapshot that are in the cache as a whole.
     pub cached_files: u64,
     pub levels: Vec<LevelStatus>,
+    pub proofs: ProofStatus,
     pub corrupt_blocks: u64,
     pub evicted_blocks: u64,
     pub reads: ReadStatus,
     pub budgets: Vec<BudgetStatus>,
     pub mounts: Vec<MountStatus>,
+}
+
+/// How the files of the snapshot that are in the cache as a whole compare with the checksums that their origins keep.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ProofStatus {
+    /// Bytes of files that match.
+    pub proven_bytes: u64,
+    /// Bytes of files that the origin keeps no checksum of.
+    pub unsummed_bytes: u64,
+    /// Bytes of files that were not compared since the process started.
+    pub uncompared_bytes: u64,
+    /// Bytes of files that are not here as a whole.
+    pub partial_bytes: u64,
+    /// How often a file that came did not match.
+    pub mismatches: u64,
 }
 
 /// An origin's canonical name, and the path it appears at.

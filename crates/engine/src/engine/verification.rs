@@ -1,13 +1,16 @@
-//! Reading cached blocks back and comparing their checksums, as a job.
+//! Reading cached blocks back and comparing their checksums, and whole files with what their origins say, as a job.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::job::{Job, JobState, Progress};
-use crate::ids::FileId;
+use crate::error::ErrorKind;
 use crate::store::Store;
 use crate::sync::{Condvar, Mutex};
+use crate::transfer::{OrderedFiles, Source, Transfer};
+
+use tokio::runtime::Handle;
 
 /// A verification under way; see `start`.
 #[derive(Debug)]
@@ -15,6 +18,9 @@ pub struct Verification {
     done_files: AtomicU64,
     done_bytes: AtomicU64,
     corrupt_blocks: AtomicU64,
+    /// What differs from the origin, or could not be compared with it.
+    faults: Mutex<Vec<String>>,
+    differing_files: AtomicU64,
     total_files: u64,
     total_bytes: u64,
     cancelled: AtomicBool,
@@ -22,37 +28,84 @@ pub struct Verification {
     end: Condvar,
 }
 
-/// Starts checking `files` (id and size) on a thread of its own.
-pub fn start(store: Arc<Store>, files: Vec<(FileId, u64)>) -> std::io::Result<Arc<Verification>> {
+/// So many files are named that differ from their origin.
+const MOST_FAULTS: usize = 100;
+
+/// What a verification works with.
+pub struct Tools {
+    pub store: Arc<Store>,
+    pub transfer: Arc<Transfer>,
+    pub runtime: Handle,
+}
+
+/// Starts checking `files` on a thread of its own.
+pub fn start(tools: Tools, files: Arc<dyn OrderedFiles>) -> std::io::Result<Arc<Verification>> {
+    let sources = || (0..files.count()).filter_map(|position| files.get(position));
+    let cached = |source: Source| tools.store.cached_bytes(&source.id()).min(source.size());
     let verification = Arc::new(Verification {
         done_files: AtomicU64::new(0),
         done_bytes: AtomicU64::new(0),
         corrupt_blocks: AtomicU64::new(0),
-        total_files: files.len() as u64,
-        total_bytes: files.iter().map(|file| store.cached_bytes(&file.0).min(file.1)).sum(),
+        faults: Mutex::default(),
+        differing_files: AtomicU64::new(0),
+        total_files: files.count() as u64,
+        total_bytes: sources().map(cached).sum(),
         cancelled: AtomicBool::new(false),
         ended: Mutex::new(false),
         end: Condvar::new(),
     });
     let shared = verification.clone();
-    std::thread::Builder::new().name("headrace-verify".into()).spawn(move || shared.run(&store, &files))?;
+    std::thread::Builder::new().name("headrace-verify".into()).spawn(move || shared.run(&tools, files.as_ref()))?;
     Ok(verification)
 }
 
 impl Verification {
-    fn run(&self, store: &Store, files: &[(FileId, u64)]) {
-        for (id, size) in files {
+    fn run(&self, tools: &Tools, files: &dyn OrderedFiles) {
+        for position in 0..files.count() {
             if self.cancelled.load(Ordering::Relaxed) {
                 break;
             }
-            let bytes = store.cached_bytes(id).min(*size);
-            let (_, corrupt) = store.verify(id);
-            self.corrupt_blocks.fetch_add(corrupt, Ordering::Relaxed);
-            self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
+            if let Some(source) = files.get(position) {
+                self.verify(tools, &source);
+            }
             self.done_files.fetch_add(1, Ordering::Relaxed);
         }
         *self.ended.lock() = true;
         self.end.notify_all();
+    }
+
+    fn verify(&self, tools: &Tools, source: &Source) {
+        let id = source.id();
+        let bytes = tools.store.cached_bytes(&id).min(source.size());
+        let (_, corrupt) = tools.store.verify(&id);
+        self.corrupt_blocks.fetch_add(corrupt, Ordering::Relaxed);
+        self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let Err(error) = tools.runtime.block_on(tools.transfer.compare(source)) else { return };
+        if error.kind() == ErrorKind::Corrupt {
+            self.differing_files.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut faults = self.faults.lock();
+        if faults.len() < MOST_FAULTS {
+            faults.push(format!("{}: {error}", source.path()));
+        }
+    }
+
+    fn is_bad(&self) -> bool {
+        self.corrupt_blocks.load(Ordering::Relaxed) > 0 || !self.faults.lock().is_empty()
+    }
+
+    /// What was wrong, in one sentence; empty when nothing was.
+    fn sentence(&self) -> String {
+        let (corrupt, differing) =
+            (self.corrupt_blocks.load(Ordering::Relaxed), self.differing_files.load(Ordering::Relaxed));
+        let mut parts = Vec::new();
+        if corrupt > 0 {
+            parts.push(format!("{corrupt} corrupt blocks were dropped; they are fetched again when next read"));
+        }
+        if differing > 0 {
+            parts.push(format!("{differing} files differed from their checksum at the origin and were dropped"));
+        }
+        parts.join("; ")
     }
 
     fn state(&self) -> JobState {
@@ -60,7 +113,7 @@ impl Verification {
             JobState::Running
         } else if self.done_files.load(Ordering::Relaxed) < self.total_files {
             JobState::Cancelled
-        } else if self.corrupt_blocks.load(Ordering::Relaxed) > 0 {
+        } else if self.is_bad() {
             JobState::Failed
         } else {
             JobState::Done
@@ -70,11 +123,11 @@ impl Verification {
 
 impl Job for Verification {
     fn progress(&self) -> Progress {
-        let corrupt = self.corrupt_blocks.load(Ordering::Relaxed);
-        let sentence = match corrupt {
-            0 => String::new(),
-            _ => format!("{corrupt} corrupt blocks were dropped; they are fetched again when next read"),
-        };
+        let sentence = self.sentence();
+        let mut errors = self.faults.lock().clone();
+        if self.corrupt_blocks.load(Ordering::Relaxed) > 0 {
+            errors.push(sentence.clone());
+        }
         Progress {
             state: self.state(),
             done_bytes: self.done_bytes.load(Ordering::Relaxed),
@@ -83,7 +136,7 @@ impl Job for Verification {
             total_files: self.total_files,
             origin_bytes: 0,
             did_not_fit_bytes: 0,
-            errors: if corrupt > 0 { vec![sentence.clone()] } else { Vec::new() },
+            errors,
             message: sentence,
         }
     }

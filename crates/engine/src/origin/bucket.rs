@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use http::HeaderMap;
 use tokio::sync::mpsc;
 
+use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::ByteRange;
 use crate::origin::listing::page::{self, Page, PageEntry};
 use crate::origin::listing::ranges::{PageSource, list_all};
 use crate::origin::pace::Pace;
-use crate::origin::remote::{Remote, condition, key_text, stale};
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectKind, ObjectVersion, Origin, deadline};
+use crate::origin::remote::{Remote, condition, is_tagged, key_text, stale};
+use crate::origin::{ByteStream, Capability, ListedObject, ObjectKind, ObjectVersion, Origin, WholeObject, deadline};
 
 /// The most that S3 and OSS give at once.
 const KEYS_PER_PAGE: usize = 1000;
@@ -22,12 +24,16 @@ pub(super) struct Bucket {
     /// Empty, or ends with a slash.
     prefix: String,
     pace: Pace,
+    told: Told,
 }
+
+/// What the headers of an answer tell of the whole object.
+pub(super) type Told = fn(&HeaderMap) -> Option<Checksum>;
 
 impl Bucket {
     /// `prefix`: the folder to show, with or without slashes around it.
-    pub fn new(remote: Remote, prefix: &str, pace: Pace) -> Self {
-        Bucket { remote, prefix: folder_prefix(prefix), pace }
+    pub fn new(remote: Remote, prefix: &str, pace: Pace, told: Told) -> Self {
+        Bucket { remote, prefix: folder_prefix(prefix), pace, told }
     }
 
     async fn page(&self, after: Option<String>, limit: usize) -> Result<Page> {
@@ -37,6 +43,15 @@ impl Bucket {
                 .with_hint("check that the endpoint is that of the storage service")
                 .with_retry(Retry::Temporary)
         })
+    }
+
+    /// The whole key.
+    fn path(&self, object: &ObjectVersion) -> Result<String> {
+        let key = key_text(&object.key)?;
+        if key.starts_with('/') && self.prefix.is_empty() {
+            return Err(stale(key, "has a key that begins with a slash, which no path can have"));
+        }
+        Ok(format!("{}{key}", self.prefix))
     }
 
     fn listed(&self, entry: PageEntry) -> Option<ListedObject> {
@@ -65,7 +80,7 @@ impl Origin for Bucket {
     }
 
     fn capability(&self) -> Capability {
-        Capability { conditional_read: true, list_from_key: true, etags: true, symlinks: false }
+        Capability { conditional_read: true, list_from_key: true, etags: true, symlinks: false, checksums: true }
     }
 
     async fn check(&self) -> Result<()> {
@@ -88,12 +103,24 @@ impl Origin for Bucket {
     }
 
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
-        let key = key_text(&object.key)?;
-        if key.starts_with('/') && self.prefix.is_empty() {
-            return Err(stale(key, "has a key that begins with a slash, which no path can have"));
-        }
-        let body = self.remote.open(&format!("{}{key}", self.prefix), range, condition(&object.version)).await?;
+        let path = self.path(object)?;
+        let body = self.remote.open(&path, range, condition(&object.version)).await?;
         body.exactly(object, range)
+    }
+
+    async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
+        let path = self.path(object)?;
+        let body = self.remote.open_whole(&path, condition(&object.version)).await?;
+        let told = (self.told)(&body.answer.headers);
+        Ok((body.exactly(object, ByteRange::new(0, object.size))?, told))
+    }
+
+    async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
+        let path = self.path(object)?;
+        let action = format!("look at {}", path.escape_debug());
+        let answer = self.pace.patiently(|| self.remote.head(&action, &path)).await?;
+        // What is said of another version says nothing of this one.
+        Ok(if is_tagged(&answer, &object.version) { (self.told)(&answer.headers) } else { None })
     }
 }
 

@@ -26,6 +26,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use tokio::sync::mpsc;
 
+use crate::checksum::Checksum;
 use crate::error::Result;
 use crate::ids::{ByteRange, Version};
 
@@ -44,6 +45,8 @@ pub struct Capability {
     pub etags: bool,
     /// Symbolic links exist.
     pub symlinks: bool,
+    /// Objects may have a checksum of their whole content, which the origin tells.
+    pub checksums: bool,
 }
 
 /// What a listed name is.
@@ -99,6 +102,9 @@ pub struct ObjectVersion {
 /// Content of an object in order, in pieces as they arrive.
 pub type ByteStream = BoxStream<'static, Result<Bytes>>;
 
+/// A whole object, and the checksum that the same answer tells of it.
+pub type WholeObject = (ByteStream, Option<Checksum>);
+
 /// A place that data comes from. Implementations are cheap to share and hold no per-file state.
 #[async_trait]
 pub trait Origin: Send + Sync + 'static {
@@ -119,4 +125,14 @@ pub trait Origin: Send + Sync + 'static {
     /// Streams exactly the bytes of `range` of that version of the object, or ends with an error: `Stale` when the
     /// object is another version now, a temporary error when the body was short. Never yields a byte beyond the range.
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream>;
+
+    /// As `read` of all of the object, with the checksum that the answer tells of it, if it does. Nothing is compared here.
+    async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
+        Ok((self.read(object, ByteRange::new(0, object.size)).await?, None))
+    }
+
+    /// The checksum that the origin keeps of that version of the object, asked for by itself; `None` where there is none.
+    async fn checksum(&self, _object: &ObjectVersion) -> Result<Option<Checksum>> {
+        Ok(None)
+    }
 }

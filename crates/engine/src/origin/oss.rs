@@ -5,6 +5,7 @@ use std::sync::Arc;
 use opendal::Builder;
 use opendal::services::Oss;
 
+use crate::checksum::Checksum;
 use crate::config::OriginConfig;
 use crate::error::{Error, Result};
 use crate::origin::bucket::{Bucket, folder_prefix};
@@ -20,7 +21,7 @@ const KEY_NAMES: &str = "fs.oss.accessKeyId and fs.oss.accessKeySecret (or ALIBA
 
 pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Bucket> {
     let (remote, prefix) = connect(config, &pace)?;
-    Ok(Bucket::new(remote, &prefix, pace))
+    Ok(Bucket::new(remote, &prefix, pace, Checksum::of_oss))
 }
 
 /// The service that the configuration describes, and the prefix that it names.

@@ -39,11 +39,19 @@ impl Remote {
     /// Opens `range` of the object at `path` (the whole key, in the service's spelling), on condition that its entity
     /// tag is `if_match`.
     pub async fn open(&self, path: &str, range: ByteRange, if_match: Option<String>) -> Result<Body> {
+        self.open_bytes(path, BytesRange::new(range.start, Some(range.length())), if_match).await
+    }
+
+    /// The same for all of the object, without naming a range: some services tell checksums only so.
+    pub async fn open_whole(&self, path: &str, if_match: Option<String>) -> Result<Body> {
+        self.open_bytes(path, BytesRange::default(), if_match).await
+    }
+
+    async fn open_bytes(&self, path: &str, range: BytesRange, if_match: Option<String>) -> Result<Body> {
         let action = || format!("read {}", shown(path));
         refuse_unreachable_key(path)?;
         let (context, slot) = self.wire.context(Keep::Head);
-        let options =
-            ReadOptions { if_match, range: BytesRange::new(range.start, Some(range.length())), ..Default::default() };
+        let options = ReadOptions { if_match, range, ..Default::default() };
         let (range, arguments, _): (BytesRange, OpRead, OpReader) = options.into();
         let reader =
             self.service.read_dyn(&context, path, arguments).map_err(|error| self.place.explain(&action(), &error))?;
@@ -124,7 +132,7 @@ impl Body {
     /// Checks that the answer is that of `object`, and gives exactly the bytes of `range`.
     pub fn exactly(self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
         let path = String::from_utf8_lossy(&object.key).into_owned();
-        let skip = skipped_bytes(&self.answer, &path, object.size, range)?;
+        let skip = skipped_bytes(&self.answer, &path, object, range)?;
         check_version(&self.answer, &path, &object.version)?;
         let state = Exact { stream: self.stream, path, skip, left: range.length() };
         Ok(unfold(Some(state), |state| async { state?.next().await }).boxed())
@@ -170,7 +178,8 @@ impl Exact {
 }
 
 /// How many bytes of the body come before the range; an error when the answer tells another size or another range.
-fn skipped_bytes(answer: &Answer, path: &str, size: u64, range: ByteRange) -> Result<u64> {
+fn skipped_bytes(answer: &Answer, path: &str, object: &ObjectVersion, range: ByteRange) -> Result<u64> {
+    let size = object.size;
     if answer.status == StatusCode::PARTIAL_CONTENT {
         let Some((start, total)) = answer.header("content-range").and_then(content_range) else {
             return Err(confused(path, "the answer does not tell which range it is"));
@@ -186,8 +195,20 @@ fn skipped_bytes(answer: &Answer, path: &str, size: u64, range: ByteRange) -> Re
     }
     let length = answer.header("content-length").and_then(|text| text.parse::<u64>().ok());
     match length {
+        // The version is the right one, so the length is wrong.
+        Some(length) if length != size && is_tagged(answer, &object.version) => {
+            Err(confused(path, "the answer tells another length than the object has"))
+        }
         Some(length) if length != size => Err(stale(path, "has another size than in the snapshot")),
         _ => Ok(range.start),
+    }
+}
+
+/// True when the answer says itself that it is of that version.
+pub(super) fn is_tagged(answer: &Answer, version: &Version) -> bool {
+    match (answer.headers.get("etag"), version) {
+        (Some(answered), Version::Etag(tag)) => same_tag(answered.as_bytes(), tag),
+        _ => false,
     }
 }
 

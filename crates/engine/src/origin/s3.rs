@@ -5,6 +5,7 @@ use std::sync::Arc;
 use opendal::Builder;
 use opendal::services::S3;
 
+use crate::checksum::Checksum;
 use crate::config::OriginConfig;
 use crate::error::{Error, Result};
 use crate::origin::bucket::{Bucket, folder_prefix};
@@ -16,12 +17,16 @@ use crate::origin::wire::Wire;
 use crate::origin::{both_keys, build_error};
 
 const AWS: &str = "https://s3.amazonaws.com";
+/// What the names of directory buckets (S3 Express One Zone) end with.
+const DIRECTORY_BUCKET: &str = "--x-s3";
 const DEFAULT_REGION: &str = "us-east-1";
 const KEY_NAMES: &str = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or the options for access key and secret key)";
 
 pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Bucket> {
     let (remote, prefix) = connect(config, &pace)?;
-    Ok(Bucket::new(remote, &prefix, pace))
+    let directory = remote.place.bucket.as_ref().is_some_and(|bucket| bucket.ends_with(DIRECTORY_BUCKET));
+    let told = if directory { Checksum::of_directory_bucket } else { Checksum::of_s3 };
+    Ok(Bucket::new(remote, &prefix, pace, told))
 }
 
 /// The service that the configuration describes, and the prefix that it names.

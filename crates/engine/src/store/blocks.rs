@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::checksum::Checksum;
 use crate::ids::{FileId, FileKey};
 
 /// Whatever keeps bytes in place as long as somebody holds it.
@@ -41,6 +42,14 @@ pub enum Put {
     Declined(&'static str),
 }
 
+/// How a whole file version compares with the checksum that its origin keeps of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    Proven,
+    /// The origin keeps none.
+    NoChecksum,
+}
+
 /// Blocks of this machine. `size` is always that of the file version.
 pub trait Blocks: Debug + Send + Sync + 'static {
     /// The block, if here and right.
@@ -63,6 +72,26 @@ pub trait Blocks: Debug + Send + Sync + 'static {
     fn hold(&self, _file: &FileId) -> Option<Box<dyn Any + Send + Sync>> {
         None
     }
+
+    /// True when every block of the file version is here.
+    fn is_whole(&self, _file: &FileId, _size: u64) -> bool {
+        false
+    }
+
+    /// The CRC32C of the whole file version, from those of its blocks; `None` unless all are here.
+    fn crc32c(&self, _file: &FileId, _size: u64) -> Option<Checksum> {
+        None
+    }
+
+    /// What is known of the file version; forgotten when any of it goes.
+    fn proof(&self, _file: &FileId) -> Option<Proof> {
+        None
+    }
+
+    fn note_proof(&self, _file: &FileId, _proof: Proof) {}
+
+    /// Drops the file version, which is wrong, whoever reads it.
+    fn discard(&self, _file: &FileId) {}
 
     /// Most bytes that `put` takes.
     fn quota_bytes(&self) -> u64;

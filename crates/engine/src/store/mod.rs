@@ -17,6 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::budget::Budgets;
+use crate::checksum::Checksum;
 use crate::config::{EvictionPolicy, LevelConfig};
 use crate::error::Result;
 use crate::ids::{BlockSize, FileId, FileKey};
@@ -41,10 +42,11 @@ mod open;
 mod part;
 mod pins;
 mod placement;
+mod proofs;
 mod record;
 mod weights;
 
-pub use blocks::{BlockHandle, Blocks, Put, WholeFile};
+pub use blocks::{BlockHandle, Blocks, Proof, Put, WholeFile};
 pub use listing::CachedFile;
 pub use loan::{BlockMap, Hold, Loan};
 
@@ -224,6 +226,38 @@ impl Blocks for Store {
     fn hold(&self, file: &FileId) -> Option<Box<dyn Any + Send + Sync>> {
         let files: Vec<_> = self.core.open_folders().filter_map(|folder| folder.hold(file)).collect();
         if files.is_empty() { None } else { Some(Box::new(files)) }
+    }
+
+    fn is_whole(&self, file: &FileId, size: u64) -> bool {
+        let present: u32 = self.core.open_folders().map(|folder| folder.present(file)).sum();
+        present >= self.block_size().count(size)
+    }
+
+    fn crc32c(&self, file: &FileId, size: u64) -> Option<Checksum> {
+        let block_size = self.block_size();
+        let count = block_size.count(size);
+        let mut crcs = vec![None; count as usize];
+        self.core.open_folders().for_each(|folder| folder.checksums(file, &mut crcs));
+        let crcs: Option<Vec<u32>> = crcs.into_iter().collect();
+        let lengths = (0..count).map(|index| block_size.range(index, size).length());
+        Some(Checksum::of_blocks(crcs?.into_iter().zip(lengths)))
+    }
+
+    fn proof(&self, file: &FileId) -> Option<Proof> {
+        self.core.shared.proofs.get(file)
+    }
+
+    fn note_proof(&self, file: &FileId, proof: Proof) {
+        if self.core.open_folders().any(|folder| folder.holds_file(file)) {
+            self.core.shared.proofs.note(*file, proof);
+        }
+    }
+
+    fn discard(&self, file: &FileId) {
+        let _open = self.core.gate.read();
+        for folder in self.core.open_folders() {
+            folder.remove(file, None, Removal::Wrong);
+        }
     }
 
     fn quota_bytes(&self) -> u64 {

@@ -50,6 +50,7 @@ fn share(config: &StoreConfig, budgets: &Budgets, metrics: &Metrics) -> Shared {
         counters: Counters::new(metrics),
         started: Instant::now(),
         pins: Default::default(),
+        proofs: Default::default(),
     }
 }
 

@@ -13,6 +13,7 @@ use super::flight::{Flight, Stretch};
 use super::source::Source;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::ByteRange;
+use crate::origin::ByteStream;
 
 /// Blocks in a row that one task fetches.
 pub(crate) struct Span {
@@ -66,6 +67,9 @@ impl Transfer {
     /// Fetches the blocks in as few requests as memory allows. Only a request's own memory is ever held while waiting
     /// for the origin, and none while waiting for memory, so that fetches cannot wait for each other in a circle.
     async fn fetch_all(self: &Arc<Self>, span: &Span) -> Result<()> {
+        if self.doubts.refuses(&span.source.id()) {
+            return Err(wrong_content(&span.source));
+        }
         let mut rest = &span.flights[..];
         while !rest.is_empty() {
             let ready = self.secure_memory(rest).await;
@@ -118,19 +122,46 @@ impl Transfer {
         range: ByteRange,
     ) -> Result<()> {
         let source = &span.source;
-        let mut stream = source.origin().read(source.object(), range).await?;
+        if self.blocks(source) == 1 && range.length() == source.size() && source.origin().capability().checksums {
+            return self.stream_whole(span, &flights[0]).await;
+        }
+        let stream = source.origin().read(source.object(), range).await?;
+        self.pour(span, flights, stretch, range, stream).await
+    }
+
+    /// Hands every piece of an answer to its block as it comes.
+    pub(crate) async fn pour(
+        self: &Arc<Self>,
+        span: &Span,
+        flights: &[Arc<Flight>],
+        stretch: Stretch,
+        range: ByteRange,
+        mut stream: ByteStream,
+    ) -> Result<()> {
+        let source = &span.source;
         let mut position = range.start;
         while let Some(piece) = stream.next().await {
             let piece = piece?;
             if piece.len() as u64 > range.end - position {
                 return Err(wrong_length(source, range, "more"));
             }
-            self.count_ahead(span.control.purpose, piece.len());
             let length = piece.len() as u64;
-            self.deliver(flights, stretch, position, piece);
+            self.arrived(span, flights, stretch, position, piece);
             position += length;
         }
         if position < range.end { Err(wrong_length(source, range, "fewer")) } else { Ok(()) }
+    }
+
+    pub(crate) fn arrived(
+        self: &Arc<Self>,
+        span: &Span,
+        flights: &[Arc<Flight>],
+        stretch: Stretch,
+        position: u64,
+        piece: Bytes,
+    ) {
+        self.count_ahead(span.control.purpose, piece.len());
+        self.deliver(flights, stretch, position, piece);
     }
 
     /// Cuts `piece` at block borders.
@@ -167,10 +198,18 @@ pub(crate) fn closing_error() -> Error {
     Error::new(ErrorKind::Cancelled, "the engine is closing")
 }
 
-fn wrong_length(source: &Source, range: ByteRange, than: &str) -> Error {
+pub(crate) fn wrong_length(source: &Source, range: ByteRange, than: &str) -> Error {
     let message = format!("the origin sent {than} bytes of {} than were asked for", source.path());
     Error::new(ErrorKind::Corrupt, message)
         .with_retry(Retry::Exhausted)
         .with_context("range", format!("{}..{}", range.start, range.end))
         .with_hint("something between here and the origin cuts or pads answers; reading again asks for all of it")
+}
+
+/// Why a file is refused.
+pub(crate) fn wrong_content(source: &Source) -> Error {
+    let message = format!("the origin sends other bytes of {} than its checksum says", source.path());
+    Error::new(ErrorKind::Corrupt, message).with_retry(Retry::Exhausted).with_hint(
+        "something between here and the origin changes bytes (a proxy, a gateway), or the object is damaged there",
+    )
 }

@@ -4,7 +4,7 @@
 //! is told from outside how it ended. A block whose asked-for offset lies inside it arrives as two stretches: the
 //! *tail* from that offset to the end, and then the *head* before it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,6 +17,7 @@ use super::pieces::Pieces;
 use super::source::Source;
 use crate::error::Error;
 use crate::ids::BlockId;
+use crate::store::Proof;
 use crate::sync::Mutex;
 
 /// One block being fetched, or fetched and still in memory.
@@ -31,6 +32,8 @@ pub(crate) struct Flight {
     pub(crate) control: Arc<SpanControl>,
     /// Told when somebody waits for bytes of the head.
     pub(crate) head_wanted: Notify,
+    /// What is known of all of the file, where this is all of it.
+    proof: OnceLock<Proof>,
     state: Mutex<State>,
 }
 
@@ -90,6 +93,7 @@ impl Flight {
             tail_start,
             control: control.clone(),
             head_wanted: Notify::new(),
+            proof: OnceLock::new(),
             state: Mutex::new(State {
                 phase: Phase::Filling,
                 tail: Pieces::default(),
@@ -105,6 +109,15 @@ impl Flight {
     /// Gives the flight the memory that its bytes count against; kept until the bytes are dropped.
     pub(crate) fn set_memory(&self, memory: BlockMemory) {
         self.state.lock().memory = Some(memory);
+    }
+
+    pub(crate) fn note_proof(&self, proof: Proof) {
+        // A block is fetched once; a second word would be the same.
+        let _ = self.proof.set(proof);
+    }
+
+    pub(crate) fn proof(&self) -> Option<Proof> {
+        self.proof.get().copied()
     }
 
     pub(crate) fn has_memory(&self) -> bool {

@@ -19,6 +19,7 @@ mod memory;
 mod order;
 mod pieces;
 mod progress;
+mod proof;
 mod read;
 mod reader;
 mod reply;
@@ -43,6 +44,7 @@ use crate::store::Blocks;
 use flights::Flights;
 use memory::Memory;
 use order::Orders;
+use proof::Doubts;
 
 pub use hold::Held;
 pub use order::{OrderedFiles, Prefetch};
@@ -67,6 +69,7 @@ pub struct Transfer {
     background_slots: Arc<Semaphore>,
     put_slots: Semaphore,
     orders: Orders,
+    doubts: Doubts,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
@@ -100,6 +103,7 @@ impl Transfer {
             background_slots: Arc::new(Semaphore::new((config.concurrency / 2).max(1))),
             put_slots: Semaphore::new(writers),
             orders: Orders::new(metrics.prefetch_queue.clone()),
+            doubts: Doubts::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             config,

@@ -37,9 +37,13 @@ impl Transfer {
         }
     }
 
-    fn settle(&self, flight: &Arc<Flight>, put: Put) {
+    fn settle(self: &Arc<Self>, flight: &Arc<Flight>, put: Put) {
         match put {
             Put::Stored | Put::Present => {
+                match (flight.proof(), &self.blocks) {
+                    (Some(proof), Some(blocks)) => blocks.note_proof(&flight.id.file, proof),
+                    _ => self.prove_when_whole(&flight.source),
+                }
                 self.flights.remove(flight);
                 flight.end_stored();
             }

@@ -2,5 +2,6 @@
 
 mod ahead;
 mod background;
+mod proof;
 mod single_flight;
 mod support;

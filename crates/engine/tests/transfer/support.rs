@@ -13,11 +13,12 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc};
 
 use headrace_engine::budget::{Budget, Budgets};
+use headrace_engine::checksum::{Checksum, Kind};
 use headrace_engine::config::{EvictionPolicy, FolderConfig, LevelConfig, Medium, TransferConfig};
 use headrace_engine::error::{Error, ErrorKind, Result};
 use headrace_engine::ids::{BlockSize, ByteRange, FileKey, Version};
 use headrace_engine::metrics::Metrics;
-use headrace_engine::origin::{ByteStream, Capability, ListedObject, ObjectKind, ObjectVersion, Origin};
+use headrace_engine::origin::{ByteStream, Capability, ListedObject, ObjectKind, ObjectVersion, Origin, WholeObject};
 use headrace_engine::store::{Blocks, Store, StoreConfig};
 use headrace_engine::transfer::{OrderedFiles, ReaderState, Source, Transfer};
 
@@ -37,6 +38,10 @@ pub struct MemoryOrigin {
     pub failures: AtomicUsize,
     /// So many requests from now on end one byte early.
     pub short_answers: AtomicUsize,
+    /// So many answers from now on are other bytes of the right length.
+    pub lies: AtomicUsize,
+    /// Checksums that it tells.
+    pub sums: Mutex<HashMap<Vec<u8>, Checksum>>,
     pub open: Arc<AtomicUsize>,
     pub most_open: Arc<AtomicUsize>,
 }
@@ -51,6 +56,8 @@ impl MemoryOrigin {
             gate: Mutex::new(None),
             failures: AtomicUsize::new(0),
             short_answers: AtomicUsize::new(0),
+            lies: AtomicUsize::new(0),
+            sums: Mutex::default(),
             open: Arc::default(),
             most_open: Arc::default(),
         })
@@ -62,6 +69,12 @@ impl MemoryOrigin {
         let etag = format!("e{seed}");
         self.objects.lock().insert(key.as_bytes().to_vec(), (content, etag.clone()));
         self.source(key, size, &etag)
+    }
+
+    /// As `put`, and tells the content's checksum from now on.
+    pub fn put_summed(self: &Arc<Self>, key: &str, size: u64, seed: u64, kind: Kind) -> Source {
+        self.sums.lock().insert(key.as_bytes().to_vec(), Checksum::of(kind, &pattern(size, seed)));
+        self.put(key, size, seed)
     }
 
     pub fn put_content(self: &Arc<Self>, key: &str, content: Vec<u8>, etag: &str) {
@@ -134,7 +147,13 @@ impl Origin for MemoryOrigin {
     }
 
     fn capability(&self) -> Capability {
-        Capability { conditional_read: true, list_from_key: false, etags: true, symlinks: true }
+        Capability {
+            conditional_read: true,
+            list_from_key: false,
+            etags: true,
+            symlinks: true,
+            checksums: !self.sums.lock().is_empty(),
+        }
     }
 
     async fn check(&self) -> Result<()> {
@@ -144,6 +163,15 @@ impl Origin for MemoryOrigin {
     async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
         let _ = sink.send(self.listing()).await;
         Ok(())
+    }
+
+    async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
+        let told = self.checksum(object).await?;
+        Ok((self.read(object, ByteRange::new(0, object.size)).await?, told))
+    }
+
+    async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
+        Ok(self.sums.lock().get(&object.key[..]).copied())
     }
 
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
@@ -162,7 +190,11 @@ impl Origin for MemoryOrigin {
         }
         let mut end = range.end as usize;
         end -= usize::from(Self::take(&self.short_answers));
-        let pieces = self.cut(content.slice(range.start as usize..end));
+        let mut content = content.slice(range.start as usize..end);
+        if Self::take(&self.lies) {
+            content = content.iter().skip(1).chain(&content[..1]).copied().collect();
+        }
+        let pieces = self.cut(content);
         self.bytes_sent.fetch_add(end as u64 - range.start, Ordering::SeqCst);
         let now = self.open.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_open.fetch_max(now, Ordering::SeqCst);

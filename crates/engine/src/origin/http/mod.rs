@@ -65,7 +65,7 @@ impl Origin for Web {
     }
 
     fn capability(&self) -> Capability {
-        Capability { conditional_read: true, list_from_key: false, etags: true, symlinks: false }
+        Capability { conditional_read: true, list_from_key: false, etags: true, symlinks: false, checksums: false }
     }
 
     async fn check(&self) -> Result<()> {

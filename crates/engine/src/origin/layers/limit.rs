@@ -6,10 +6,11 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
+use crate::checksum::Checksum;
 use crate::error::Result;
 use crate::ids::ByteRange;
 use crate::origin::pace::Pace;
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin};
+use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, WholeObject};
 
 pub(super) struct Limited {
     inner: Arc<dyn Origin>,
@@ -43,10 +44,24 @@ impl Origin for Limited {
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
         let permit = self.pace.permit().await;
         let body = self.inner.read(object, range).await?;
-        let held = futures::stream::unfold((body, permit), |(mut body, permit)| async move {
-            let piece = body.next().await?;
-            Some((piece, (body, permit)))
-        });
-        Ok(held.boxed())
+        Ok(held(body, permit))
     }
+
+    async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
+        let permit = self.pace.permit().await;
+        let (body, told) = self.inner.read_whole(object).await?;
+        Ok((held(body, permit), told))
+    }
+
+    async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
+        self.inner.checksum(object).await
+    }
+}
+
+fn held(body: ByteStream, permit: impl Send + 'static) -> ByteStream {
+    let held = futures::stream::unfold((body, permit), |(mut body, permit)| async move {
+        let piece = body.next().await?;
+        Some((piece, (body, permit)))
+    });
+    held.boxed()
 }

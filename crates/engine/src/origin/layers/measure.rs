@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
+use crate::checksum::Checksum;
 use crate::error::Result;
 use crate::ids::ByteRange;
 use crate::metrics::Metrics;
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin};
+use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, WholeObject};
 
 pub(super) struct Measured {
     inner: Arc<dyn Origin>,
@@ -45,6 +46,23 @@ impl Origin for Measured {
         let started = Instant::now();
         self.metrics.origin_requests.inc();
         let body = self.inner.read(object, range).await?;
+        Ok(self.counted(body, started))
+    }
+
+    async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
+        let started = Instant::now();
+        self.metrics.origin_requests.inc();
+        let (body, told) = self.inner.read_whole(object).await?;
+        Ok((self.counted(body, started), told))
+    }
+
+    async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
+        self.inner.checksum(object).await
+    }
+}
+
+impl Measured {
+    fn counted(&self, body: ByteStream, started: Instant) -> ByteStream {
         let (bytes, first_byte) = (self.metrics.origin_bytes.clone(), self.metrics.origin_first_byte_seconds.clone());
         let mut waiting = true;
         let counted = body.inspect(move |piece| {
@@ -54,6 +72,6 @@ impl Origin for Measured {
                 first_byte.observe(started.elapsed().as_secs_f64());
             }
         });
-        Ok(counted.boxed())
+        counted.boxed()
     }
 }

@@ -10,10 +10,11 @@ use bytes::Bytes;
 use futures::StreamExt;
 use tokio::sync::mpsc;
 
+use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::ByteRange;
 use crate::origin::pace::Pace;
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin};
+use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, WholeObject};
 
 /// So much progress makes earlier failures forgotten; less would let a server that sends a byte and hangs up keep us
 /// busy for ever.
@@ -53,18 +54,27 @@ impl Origin for Retried {
         if rest.is_empty() {
             return Ok(futures::stream::empty().boxed());
         }
-        let object = object.clone();
-        let mut reading = Reading {
-            inner: self.inner.clone(),
-            pace: self.pace.clone(),
-            object,
-            rest,
-            body: None,
-            failures: 0,
-            progress: 0,
-        };
+        let mut reading = self.reading(object, rest);
         reading.open().await?;
-        Ok(futures::stream::unfold(Some(reading), |reading| async { reading?.next().await }).boxed())
+        Ok(reading.stream())
+    }
+
+    /// A body that is resumed is still that of the first answer, and of its checksum: the version is the same.
+    async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
+        let mut reading = self.reading(object, ByteRange::new(0, object.size));
+        let told = reading.open_whole().await?;
+        Ok((reading.stream(), told))
+    }
+
+    async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
+        self.inner.checksum(object).await
+    }
+}
+
+impl Retried {
+    fn reading(&self, object: &ObjectVersion, rest: ByteRange) -> Reading {
+        let (inner, pace, object) = (self.inner.clone(), self.pace.clone(), object.clone());
+        Reading { inner, pace, object, rest, body: None, failures: 0, progress: 0 }
     }
 }
 
@@ -82,6 +92,22 @@ struct Reading {
 }
 
 impl Reading {
+    fn stream(self) -> ByteStream {
+        futures::stream::unfold(Some(self), |reading| async { reading?.next().await }).boxed()
+    }
+
+    async fn open_whole(&mut self) -> Result<Option<Checksum>> {
+        loop {
+            match self.inner.read_whole(&self.object).await {
+                Ok((body, told)) => {
+                    self.body = Some(body);
+                    return Ok(told);
+                }
+                Err(error) => self.pace.pause_or_fail(error, &mut self.failures).await?,
+            }
+        }
+    }
+
     async fn open(&mut self) -> Result<()> {
         while self.body.is_none() {
             match self.inner.read(&self.object, self.rest).await {

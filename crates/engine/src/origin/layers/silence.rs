@@ -9,9 +9,10 @@ use futures::StreamExt;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::ByteRange;
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin};
+use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, WholeObject};
 
 pub(super) struct Watched {
     inner: Arc<dyn Origin>,
@@ -43,12 +44,28 @@ impl Origin for Watched {
     }
 
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
+        match timeout(self.silence, self.inner.read(object, range)).await {
+            Ok(body) => Ok(self.watched(body?)),
+            Err(_) => Err(silent(self.name(), self.silence)),
+        }
+    }
+
+    async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
+        match timeout(self.silence, self.inner.read_whole(object)).await {
+            Ok(whole) => whole.map(|(body, told)| (self.watched(body), told)),
+            Err(_) => Err(silent(self.name(), self.silence)),
+        }
+    }
+
+    async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
+        self.inner.checksum(object).await
+    }
+}
+
+impl Watched {
+    fn watched(&self, body: ByteStream) -> ByteStream {
         let (name, silence) = (Arc::<str>::from(self.name()), self.silence);
-        let body = match timeout(silence, self.inner.read(object, range)).await {
-            Ok(body) => body?,
-            Err(_) => return Err(silent(&name, silence)),
-        };
-        Ok(futures::stream::unfold(Some(body), move |body| next(body, name.clone(), silence)).boxed())
+        futures::stream::unfold(Some(body), move |body| next(body, name.clone(), silence)).boxed()
     }
 }
 

@@ -54,7 +54,7 @@ impl Origin for Local {
     }
 
     fn capability(&self) -> Capability {
-        Capability { conditional_read: true, list_from_key: false, etags: false, symlinks: true }
+        Capability { conditional_read: true, list_from_key: false, etags: false, symlinks: true, checksums: false }
     }
 
     async fn check(&self) -> Result<()> {

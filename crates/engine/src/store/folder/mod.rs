@@ -16,6 +16,7 @@ use super::lock::FolderLock;
 use super::log::Log;
 use super::part::Part;
 use super::pins::Pins;
+use super::proofs::Proofs;
 use crate::budget::Budget;
 use crate::ids::{BlockSize, FileId, FileKey};
 
@@ -52,6 +53,7 @@ pub struct Shared {
     pub counters: Counters,
     pub started: Instant,
     pub pins: Pins,
+    pub proofs: Proofs,
 }
 
 impl Shared {
@@ -139,6 +141,22 @@ impl Folder {
     /// True when some block of the file version is here.
     pub fn holds_file(&self, id: &FileId) -> bool {
         self.index.shard(id).find(id).is_some_and(|part| part.present > 0)
+    }
+
+    /// How many blocks of the file version are here.
+    pub fn present(&self, id: &FileId) -> u32 {
+        self.index.shard(id).find(id).map_or(0, |part| part.present)
+    }
+
+    /// Fills in the checksums of the blocks that are here.
+    pub fn checksums(&self, id: &FileId, crcs: &mut [Option<u32>]) {
+        let shard = self.index.shard(id);
+        let Some(part) = shard.find(id) else { return };
+        for index in part.present_indices() {
+            if let Some(crc) = crcs.get_mut(index as usize) {
+                *crc = Some(part.slot(index).crc);
+            }
+        }
     }
 
     /// Content bytes of this file version that are here.

@@ -29,6 +29,14 @@ pub enum Removal {
     Move,
     /// The content is wrong: at once. Readers of other blocks of the file keep theirs.
     Corrupt,
+    /// The same, but it came so from the origin: not the disk's fault.
+    Wrong,
+}
+
+impl Removal {
+    fn is_of_wrong_content(self) -> bool {
+        matches!(self, Removal::Corrupt | Removal::Wrong)
+    }
 }
 
 /// Blocks taken out of everybody's sight.
@@ -58,9 +66,12 @@ impl Folder {
     pub fn remove(&self, id: &FileId, index: Option<u32>, why: Removal) -> u64 {
         let Some(mut claim) = self.claim_removal(id, index, why) else { return 0 };
         let room = self.room(id, &claim);
-        if matches!(room, Room::Held) && why != Removal::Corrupt {
+        if matches!(room, Room::Held) && !why.is_of_wrong_content() {
             self.unclaim_removal(id, &claim);
             return 0;
+        }
+        if why != Removal::Move {
+            self.shared.proofs.forget(id);
         }
         self.log_removal(id, &claim);
         if let Room::Hole(open) = room {
@@ -88,7 +99,7 @@ impl Folder {
                 counters.evicted_bytes.inc_by(bytes);
             }
             Removal::Corrupt => drop(counters.corrupt.inc_by(blocks)),
-            Removal::Move => {}
+            Removal::Move | Removal::Wrong => {}
         }
     }
 
@@ -96,7 +107,7 @@ impl Folder {
         let mut shard = self.index.shard(id);
         let part = shard.find_mut(id).filter(|part| !part.leaving)?;
         let pinned = part.is_pinned();
-        if why != Removal::Corrupt && (pinned || part.busy > 0) || why == Removal::Evict && part.pinned {
+        if !why.is_of_wrong_content() && (pinned || part.busy > 0) || why == Removal::Evict && part.pinned {
             return None;
         }
         let indices: Vec<u32> =
@@ -106,7 +117,7 @@ impl Folder {
         }
         let whole = indices.len() == part.present as usize && part.busy == 0;
         let lent = part.is_lent();
-        if lent && !whole && why != Removal::Corrupt {
+        if lent && !whole && !why.is_of_wrong_content() {
             return None;
         }
         part.begin_change();

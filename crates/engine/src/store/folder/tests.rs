@@ -20,6 +20,7 @@ fn folder(place: &std::path::Path, quota_bytes: u64) -> Folder {
         descriptor_share: 10,
         counters: Counters::new(&metrics),
         started: Instant::now(),
+        proofs: Default::default(),
         pins: Pins::default(),
     };
     let gauges = LevelGauges::new(&metrics, 0, Medium::Ssd, quota_bytes);

@@ -1,0 +1,36 @@
+//! How the file versions that are here compare with the origin's own checksum. In memory only: after a start nothing is
+//! known. Knows no folders.
+
+use std::collections::HashMap;
+
+use super::blocks::Proof;
+use crate::ids::FileId;
+use crate::sync::Mutex;
+
+const SHARDS: usize = 16;
+
+/// What is known, by file version; about 30 bytes each.
+#[derive(Debug, Default)]
+pub struct Proofs {
+    shards: [Mutex<HashMap<FileId, Proof>>; SHARDS],
+}
+
+impl Proofs {
+    pub fn get(&self, id: &FileId) -> Option<Proof> {
+        self.shard(id).lock().get(id).copied()
+    }
+
+    pub fn note(&self, id: FileId, proof: Proof) {
+        self.shard(&id).lock().insert(id, proof);
+    }
+
+    /// Some of the file is gone, so nothing is known of what will come in its place.
+    pub fn forget(&self, id: &FileId) {
+        self.shard(id).lock().remove(id);
+    }
+
+    fn shard(&self, id: &FileId) -> &Mutex<HashMap<FileId, Proof>> {
+        // Ids are digests.
+        &self.shards[usize::from(id.0[0]) % SHARDS]
+    }
+}

@@ -1,0 +1,214 @@
+//! Whether what came is what the origin has: compared with the origin's own checksum of the whole object.
+//!
+//! A file of one block comes in one answer, which tells the checksum as well: nobody gets a byte of it before it was
+//! compared. A larger file is compared once all of it is in the store. What differs is dropped and fetched once more;
+//! what differs again is refused. Why so, and what it costs: `docs/decisions/0022-origin-checksums.md`.
+
+use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+
+use super::Transfer;
+use super::fetch::{Span, closing_error, wrong_content, wrong_length};
+use super::flight::{Flight, Stretch};
+use super::source::Source;
+use crate::checksum::{Checksum, Digest, Kind};
+use crate::error::Result;
+use crate::ids::{ByteRange, FileId};
+use crate::origin::ByteStream;
+use crate::store::{Blocks, Proof};
+use crate::sync::Mutex;
+
+/// What does not match is fetched so often in all.
+const FETCHES: u32 = 2;
+/// Bytes of a cached file that are read at once.
+const STEP_BYTES: usize = 1 << 20;
+
+/// Files that did not match, and those that are being compared.
+#[derive(Debug, Default)]
+pub(crate) struct Doubts {
+    wrong: Mutex<HashMap<FileId, u32>>,
+    comparing: Mutex<HashSet<FileId>>,
+}
+
+/// Which kinds of checksum are worth computing now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// Those that cost next to nothing.
+    Cheap,
+    Any,
+}
+
+impl Doubts {
+    /// True when the file was wrong as often as it is fetched.
+    pub(crate) fn refuses(&self, file: &FileId) -> bool {
+        self.wrong.lock().get(file).is_some_and(|times| *times >= FETCHES)
+    }
+
+    fn note_wrong(&self, file: FileId) {
+        *self.wrong.lock().entry(file).or_default() += 1;
+    }
+
+    fn forget(&self, file: &FileId) {
+        self.wrong.lock().remove(file);
+    }
+}
+
+impl Transfer {
+    /// Fetches the only block of a file in one answer. Where that tells the file's checksum, readers are answered once
+    /// it was compared, and otherwise as bytes arrive.
+    pub(crate) async fn stream_whole(self: &Arc<Self>, span: &Span, flight: &Arc<Flight>) -> Result<()> {
+        let flights = std::slice::from_ref(flight);
+        for _ in 0..FETCHES {
+            let (stream, told) = span.source.origin().read_whole(span.source.object()).await?;
+            let Some(told) = told else {
+                flight.note_proof(Proof::NoChecksum);
+                return self.pour(span, flights, Stretch::Tail, whole(&span.source), stream).await;
+            };
+            let (pieces, computed) = collect(&span.source, told.kind(), stream).await?;
+            if computed == told {
+                flight.note_proof(Proof::Proven);
+                let mut position = 0;
+                for piece in pieces {
+                    let length = piece.len() as u64;
+                    self.arrived(span, flights, Stretch::Tail, position, piece);
+                    position += length;
+                }
+                return Ok(());
+            }
+            self.tell_mismatch(&span.source, told.kind());
+        }
+        Err(wrong_content(&span.source))
+    }
+
+    /// Compares the file in the background if all of it is in the store by now.
+    pub(crate) fn prove_when_whole(self: &Arc<Self>, source: &Source) {
+        let Some(blocks) = self.blocks.as_ref().filter(|_| source.origin().capability().checksums) else { return };
+        let due = blocks.is_whole(&source.id(), source.size()) && blocks.proof(&source.id()).is_none();
+        if !due || !self.doubts.comparing.lock().insert(source.id()) {
+            return;
+        }
+        let (transfer, source) = (self.clone(), source.clone());
+        let compare = async move {
+            if let Err(error) = transfer.prove(&source, Effort::Cheap).await {
+                tracing::debug!(path = source.path(), %error, "a file was not compared with its checksum at the origin");
+            }
+            transfer.doubts.comparing.lock().remove(&source.id());
+        };
+        drop(self.tasks.spawn_on(compare, &self.runtime));
+    }
+
+    /// Compares a file of which all is in the store with the origin's checksum, whatever the kind; gives a file that was
+    /// refused another try. `Corrupt` when it differs: it is dropped then. Files that are not whole, or proven already,
+    /// are left alone.
+    pub async fn compare(&self, source: &Source) -> Result<()> {
+        self.doubts.forget(&source.id());
+        let Some(blocks) = self.blocks.as_ref().filter(|_| source.origin().capability().checksums) else {
+            return Ok(());
+        };
+        if !blocks.is_whole(&source.id(), source.size()) || blocks.proof(&source.id()) == Some(Proof::Proven) {
+            return Ok(());
+        }
+        self.prove(source, Effort::Any).await
+    }
+
+    async fn prove(&self, source: &Source, effort: Effort) -> Result<()> {
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled() => Err(closing_error()),
+            outcome = self.prove_now(source, effort) => outcome,
+        }
+    }
+
+    async fn prove_now(&self, source: &Source, effort: Effort) -> Result<()> {
+        let Some(blocks) = self.blocks.clone() else { return Ok(()) };
+        let id = source.id();
+        let Some(told) = source.origin().checksum(source.object()).await? else {
+            blocks.note_proof(&id, Proof::NoChecksum);
+            return Ok(());
+        };
+        if effort == Effort::Cheap && !told.kind().is_cheap() {
+            return Ok(());
+        }
+        match self.compute(blocks.clone(), source, told.kind()).await {
+            // Something of it went meanwhile.
+            None => Ok(()),
+            Some(computed) if computed == told => {
+                blocks.note_proof(&id, Proof::Proven);
+                self.doubts.forget(&id);
+                Ok(())
+            }
+            Some(_) => {
+                blocks.discard(&id);
+                self.doubts.note_wrong(id);
+                self.tell_mismatch(source, told.kind());
+                Err(wrong_content(source))
+            }
+        }
+    }
+
+    /// The checksum of the cached file: combined from those of its blocks, or else by reading it.
+    async fn compute(&self, blocks: Arc<dyn Blocks>, source: &Source, kind: Kind) -> Option<Checksum> {
+        if kind == Kind::Crc32c {
+            return blocks.crc32c(&source.id(), source.size());
+        }
+        let (source, count, closing) = (source.clone(), self.blocks(source), self.closing.clone());
+        let read = move || {
+            let mut digest = kind.digest();
+            for index in 0..count {
+                (!closing.is_cancelled()).then_some(())?;
+                add_block(&mut digest, blocks.as_ref(), &source, index)?;
+            }
+            Some(digest.finish())
+        };
+        self.runtime.spawn_blocking(read).await.ok().flatten()
+    }
+
+    fn tell_mismatch(&self, source: &Source, kind: Kind) {
+        self.metrics.origin_checksum_mismatches.inc();
+        tracing::warn!(
+            "the bytes of {} that came are not those that the origin has: their {} differs; they are dropped",
+            source.path().escape_debug(),
+            kind.name()
+        );
+    }
+}
+
+/// All of an answer, and its checksum.
+async fn collect(source: &Source, kind: Kind, mut stream: ByteStream) -> Result<(Vec<Bytes>, Checksum)> {
+    let (mut pieces, mut digest, mut arrived) = (Vec::new(), kind.digest(), 0);
+    while let Some(piece) = stream.next().await {
+        let piece = piece?;
+        arrived += piece.len() as u64;
+        if arrived > source.size() {
+            return Err(wrong_length(source, whole(source), "more"));
+        }
+        digest.update(&piece);
+        pieces.push(piece);
+    }
+    if arrived < source.size() {
+        Err(wrong_length(source, whole(source), "fewer"))
+    } else {
+        Ok((pieces, digest.finish()))
+    }
+}
+
+fn add_block(digest: &mut Digest, blocks: &dyn Blocks, source: &Source, index: u32) -> Option<()> {
+    let block = blocks.get(&source.id(), index, source.size())?;
+    let mut buffer = vec![0; STEP_BYTES.min(block.length as usize)];
+    let mut done = 0;
+    while done < u64::from(block.length) {
+        let step = (u64::from(block.length) - done).min(buffer.len() as u64) as usize;
+        block.file.read_exact_at(&mut buffer[..step], block.offset + done).ok()?;
+        digest.update(&buffer[..step]);
+        done += step as u64;
+    }
+    Some(())
+}
+
+fn whole(source: &Source) -> ByteRange {
+    ByteRange::new(0, source.size())
+}

@@ -1,0 +1,73 @@
+"""Other bytes under the right headers: what the origin's own checksum says is compared, and never given out as data."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import random
+from pathlib import Path
+
+import pytest
+
+from headrace.testing.faulty_origin import Fault, Lie
+
+from .harness import Shell, tree_of
+
+SMALL = {f"d{i % 3}/file-{i:02}": random.Random(i).randbytes(150_000 + 7 * i) for i in range(6)}
+# Three blocks, the last one short.
+LARGE = random.Random(77).randbytes(9_000_001)
+
+
+@pytest.mark.parametrize("lie", [Lie.SHIFTED, Lie.ZEROS], ids=lambda lie: lie.name.lower())
+def test_a_small_file_is_proven_before_its_first_byte(
+    shell: Shell, liar, lying_bucket, tmp_path: Path, lie: Lie
+) -> None:
+    lying_bucket.fill(SMALL)
+    arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
+    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
+        once = liar.add(Fault(lie, r"^/data/.*file-0[12]", times=1))
+        assert tree_of(mountpoint) == SMALL, "what is wrong once is fetched once more"
+        assert once.done == 1
+        status = shell.status(mountpoint)
+        assert status["proofs"]["proven_bytes"] == sum(map(len, SMALL.values()))
+        assert status["proofs"]["mismatches"] == 1
+
+
+def test_an_origin_that_is_always_wrong_is_an_error_with_a_reason(
+    shell: Shell, liar, lying_bucket, tmp_path: Path
+) -> None:
+    lying_bucket.fill(SMALL)
+    arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
+    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
+        liar.add(Fault(Lie.SHIFTED, r"^/data/.*file-01"))
+        with pytest.raises(OSError) as caught:
+            (mountpoint / "d1/file-01").read_bytes()
+        assert caught.value.errno == errno.EIO
+        assert (mountpoint / "d2/file-02").read_bytes() == SMALL["d2/file-02"]
+        assert "origin sends other bytes" in shell.must("status", mountpoint).stdout
+        assert shell.status(mountpoint)["proofs"]["mismatches"] >= 2
+        liar.clear()
+        assert (mountpoint / "d1/file-01").read_bytes() == SMALL["d1/file-01"], "an error is not remembered"
+
+
+def test_verify_compares_whole_files_with_the_origin(
+    shell: Shell, liar, lying_bucket, tmp_path: Path
+) -> None:
+    lying_bucket.fill({"large": LARGE})
+    arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
+    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
+        liar.add(Fault(Lie.SHIFTED, r"^/data/large"))
+        shell.must("warm", mountpoint)
+        # Its entity tag is an MD5, which is not computed behind a reader's back: it costs as much as the fetch.
+        assert shell.status(mountpoint)["proofs"]["uncompared_bytes"] == len(LARGE)
+        told = shell.run("verify", mountpoint)
+        assert told.code != 0
+        assert "large" in told.stderr
+        status = shell.status(mountpoint)
+        assert (status["cached_bytes"], status["proofs"]["mismatches"]) == (0, 1)
+        liar.clear()
+        shell.must("warm", mountpoint)
+        shell.must("verify", mountpoint)
+        assert shell.status(mountpoint)["proofs"]["proven_bytes"] == len(LARGE)
+        with (mountpoint / "large").open("rb") as file:
+            assert hashlib.file_digest(file, "sha256").digest() == hashlib.sha256(LARGE).digest()
