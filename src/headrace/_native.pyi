@@ -101,8 +101,9 @@ class Engine:
         """Own the cache of a process that is gone, and go on with its mount. `kept` is what `Mount.keep` returned
         there, `relay` as for `Mount.send_through`; the descriptors belong to the engine from here on."""
     @staticmethod
-    def attach(state_directory: str) -> Engine:
-        """Attach to the owner that serves this state directory; `BusyError`/`MissingFileError` when there is none."""
+    def attach(state_directory: str, waits: bool = False) -> Engine:
+        """Attach to the owner that serves this state directory; `MissingFileError` when there is none. With `waits`, to
+        the successor of an owner that has just died."""
 
     role: str  # "owner" or "attached"
     def close(self) -> None: ...
@@ -111,6 +112,8 @@ class Engine:
         """Up to `limit` children in name order, those after the name `after`."""
     def read_into(self, path: bytes, offset: int, buffer: Buffer) -> int:
         """Fills `buffer` from `offset`; fewer bytes only at the end of the file."""
+    def read_version(self, entry: Entry, offset: int, buffer: Buffer) -> int:
+        """As `read_into`, of the version of a file that `stat` told of; `StaleDataError` when it is not to be had."""
     def read_many(
         self, paths: Sequence[bytes], offsets: Sequence[int], buffers: Sequence[Buffer]
     ) -> builtins.list[int]:

@@ -7,11 +7,23 @@ import pickle
 import random
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import headrace
+from headrace.testing.faulty_origin import Fault, FaultyOrigin, Lie
+
+from .harness import DEADLINE_S
+from .survival import (
+    kill_process,
+    registered,
+    shell_without_server,
+    wait_until,
+    wait_until_ended,
+    wait_until_restarted,
+)
 
 
 @pytest.fixture
@@ -117,3 +129,115 @@ def test_importing_headrace_is_light() -> None:
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.fixture
+def mounted(bucket, content, tmp_path: Path, monkeypatch):
+    """A dataset read through a mount, with a shell that sees the mount."""
+    shell = shell_without_server(tmp_path / "home")
+    shell.environment |= bucket.server.credentials.environment() | {"AWS_REGION": bucket.server.region}
+    monkeypatch.setenv("HEADRACE_RUNTIME_DIR", str(tmp_path / "home" / "run"))
+    bucket.fill(content)
+    with (
+        shell.mounted(
+            bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options
+        ) as mountpoint,
+        headrace.open_dataset(mountpoint) as opened,
+    ):
+        assert opened.role == "attached"
+        yield shell, mountpoint, opened
+
+
+def kill_and_wait(shell, mountpoint: Path) -> int:
+    """Kills the mount process, and waits until it is gone; the restarts before."""
+    pid = registered(shell, mountpoint).pid
+    beyond = kill_process(shell, mountpoint)
+    wait_until_ended(pid)
+    return beyond
+
+
+def test_a_killed_mount_process_is_not_noticed_between_reads(mounted, content) -> None:
+    shell, mountpoint, dataset = mounted
+    paths = sorted(content)
+    with dataset.open("shards/large.tar") as large:
+        for beyond in range(2):
+            # Cold at first; then whole files lie in the cache and are lent, and connections wait in the pool.
+            assert [bytes(view) for view in dataset.read_many(paths)] == [content[path] for path in paths]
+            dataset.warm()
+            assert large.pread(5_000_000, 1_000_000) == content["shards/large.tar"][1_000_000:6_000_000]
+            assert kill_and_wait(shell, mountpoint) == beyond
+            if beyond:
+                dataset.prefetch(paths)
+            else:
+                assert dataset.read(paths[0]) == content[paths[0]]
+            assert large.pread(5_000_000, 6_000_000) == content["shards/large.tar"][6_000_000:]
+            assert [bytes(view) for view in dataset.read_many(paths)] == [content[path] for path in paths]
+            wait_until_restarted(shell, mountpoint, beyond=beyond)
+    assert dataset.status().pid == registered(shell, mountpoint).pid
+    assert sorted(dataset.files()) == paths
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_workers_that_start_while_the_mount_has_no_process_wait_for_the_next(mounted, content) -> None:
+    shell, mountpoint, dataset = mounted
+    path = sorted(content)[0]
+    kill_and_wait(shell, mountpoint)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        results = pool.map(read_in_worker, [(dataset, path), (dataset, path)])
+    assert results == [(len(content[path]), "attached")] * 2
+
+
+def test_a_read_that_waits_for_the_origin_is_answered_by_the_next_mount_process(
+    liar: FaultyOrigin, lying_bucket, tmp_path: Path, monkeypatch
+) -> None:
+    shell = shell_without_server(tmp_path / "home")
+    shell.environment |= lying_bucket.server.credentials.environment()
+    shell.environment["AWS_REGION"] = lying_bucket.server.region
+    monkeypatch.setenv("HEADRACE_RUNTIME_DIR", str(tmp_path / "home" / "run"))
+    large = random.Random(1).randbytes(40 << 20)
+    many = {f"many/{number:02}": random.Random(number).randbytes(50_000) for number in range(20)}
+    lying_bucket.fill({"large": large} | many)
+    with (
+        shell.mounted(
+            lying_bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=lying_bucket.options
+        ) as mountpoint,
+        headrace.open_dataset(mountpoint) as dataset,
+        ThreadPoolExecutor() as pool,
+    ):
+        faults = [liar.add(Fault(Lie.HELD, "/large", after=2)), liar.add(Fault(Lie.HELD, "/many/07"))]
+        reads = [
+            pool.submit(dataset.read, "large"),
+            pool.submit(dataset.read_many, sorted(many)),
+        ]
+        wait_until(lambda: all(fault.done for fault in faults), lambda: liar.requests)
+        asked = [fault.done for fault in faults]
+        wait_until_restarted(shell, mountpoint, beyond=kill_process(shell, mountpoint))
+        wait_until(
+            lambda: all(fault.done > before for fault, before in zip(faults, asked, strict=True)),
+            lambda: (asked, [fault.done for fault in faults], reads),
+        )
+        for fault in faults:
+            fault.released.set()
+        assert reads[0].result(DEADLINE_S) == large
+        assert [bytes(view) for view in reads[1].result(DEADLINE_S)] == [many[path] for path in sorted(many)]
+
+
+def test_an_open_file_keeps_its_version_when_names_move_on(dataset, content, bucket) -> None:
+    path = sorted(content)[0]
+    changed = random.Random(5).randbytes(len(content[path]))
+    with dataset.open(path) as before:
+        assert before.read(1000) == content[path][:1000]
+        bucket.fill({path: changed})
+        dataset.refresh()
+        assert before.readall() == content[path][1000:]
+        with dataset.open(path) as after:
+            assert after.readall() == changed
+
+
+def test_a_mount_that_is_taken_off_is_told_at_once(mounted, content) -> None:
+    shell, mountpoint, dataset = mounted
+    path = sorted(content)[0]
+    assert dataset.read(path) == content[path]
+    shell.must("unmount", mountpoint)
+    with pytest.raises(headrace.HeadraceError, match="has ended"):
+        dataset.read(path)

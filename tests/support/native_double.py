@@ -99,7 +99,7 @@ class DoubleEngine:
         return cls.open(config_json)
 
     @classmethod
-    def attach(cls, state_directory: str) -> DoubleEngine:
+    def attach(cls, state_directory: str, waits: bool = False) -> DoubleEngine:
         try:
             return cls(json.loads(Path(state_directory, CONFIG_NAME).read_text()), "attached")
         except FileNotFoundError:
@@ -158,6 +158,9 @@ class DoubleEngine:
         with open(os.path.join(self.root, path), "rb") as file:
             file.seek(offset)
             return file.readinto(memoryview(buffer).cast("B"))
+
+    def read_version(self, entry: Any, offset: int, buffer: Any) -> int:
+        return self.read_into(entry.path, offset, buffer)
 
     def read_many(self, paths: Any, offsets: Any, buffers: Any) -> Any:
         return [self.read_into(*each) for each in zip(paths, offsets, buffers, strict=True)]

@@ -143,10 +143,11 @@ impl Engine {
         Ok((Engine::hold(engine), Mount(mount)))
     }
 
-    /// Attaches to the owner that serves this state directory.
+    /// Attaches to the owner that serves this state directory; with `waits`, to the successor of one that just died.
     #[staticmethod]
-    fn attach(python: Python<'_>, state_directory: PathBuf) -> PyResult<Self> {
-        python.detach(|| Inner::attach(&state_directory)).map(Engine::hold).map_err(to_python)
+    #[pyo3(signature = (state_directory, waits = false))]
+    fn attach(python: Python<'_>, state_directory: PathBuf, waits: bool) -> PyResult<Self> {
+        python.detach(|| Inner::attach(&state_directory, waits)).map(Engine::hold).map_err(to_python)
     }
 
     #[getter]
@@ -171,6 +172,19 @@ impl Engine {
         let mut memory = Memory::writable(buffer)?;
         let slice = memory.as_mut_slice();
         self.call(python, |inner| inner.read_into(path, offset, slice))
+    }
+
+    /// As `read_into`, of the version of a file that `stat` told of.
+    fn read_version(
+        &self,
+        python: Python<'_>,
+        entry: &Bound<'_, Entry>,
+        offset: u64,
+        buffer: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        let mut memory = Memory::writable(buffer)?;
+        let (slice, entry) = (memory.as_mut_slice(), &entry.get().0);
+        self.call(python, |inner| inner.read_version(entry, offset, slice))
     }
 
     fn read_many(

@@ -26,7 +26,7 @@ class DatasetFile(io.RawIOBase):
         if entry.kind == "directory":
             raise DirectoryInsteadError.of(f"{os.fsdecode(path) or '/'} is a folder, not a file")
         self._engine = engine
-        self._path = path
+        self._entry = entry
         self._position = 0
         self.size = entry.size
         self.name = os.fsdecode(path)
@@ -65,7 +65,7 @@ class DatasetFile(io.RawIOBase):
         self._check_open()
         if self._position >= self.size:
             return 0
-        count = self._engine.read_into(self._path, self._position, buffer)
+        count = self._engine.read_version(self._entry, self._position, buffer)
         self._position += count
         return count
 
@@ -80,7 +80,7 @@ class DatasetFile(io.RawIOBase):
         """`length` bytes at `offset`, fewer at the end of the file; the position stays."""
         self._check_open()
         content = bytearray(max(min(length, self.size - offset), 0))
-        count = self._engine.read_into(self._path, offset, content) if content else 0
+        count = self._engine.read_version(self._entry, offset, content) if content else 0
         return bytes(memoryview(content)[:count])
 
     def write(self, _buffer: Buffer, /) -> int:

@@ -41,7 +41,10 @@ def open_mount(target: str) -> Opened:
     """An attachment to the mount at (or around) the path `target`, or to the mounted dataset of that name."""
     entry = Registry(Environment.current().runtime_directory).get(target)
     return Opened(
-        Engine.attach(Path(entry.state_directory)), entry.name, _inside(target, entry), entry.mountpoint
+        Engine.attach(Path(entry.state_directory), waits=True),
+        entry.name,
+        _inside(target, entry),
+        entry.mountpoint,
     )
 
 

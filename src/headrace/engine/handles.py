@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from headrace.engine import native
 from headrace.engine.status import EngineReport, JobReport, RefreshReport
@@ -70,7 +70,7 @@ class Engine:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
         return cls(
             native.engine_class().own(config.to_json()),
-            lambda: native.engine_class().attach(str(state)),
+            lambda: native.engine_class().attach(str(state), waits=True),
             state,
         )
 
@@ -84,16 +84,19 @@ class Engine:
         """
         state = config.state_directory
         opened, mount = native.engine_class().resume(config.to_json(), _mount_options(settings), kept, relay)
-        return cls(opened, lambda: native.engine_class().attach(str(state)), state), mount
+        return cls(opened, lambda: native.engine_class().attach(str(state), waits=True), state), mount
 
     @classmethod
-    def attach(cls, state_directory: Path) -> Self:
-        """Attaches to the process that serves this state folder."""
+    def attach(cls, state_directory: Path, *, waits: bool = False) -> Self:
+        """Attaches to the process that serves this state folder; with `waits`, to the next one if that has just died.
 
-        def attach() -> _native.Engine:
-            return native.engine_class().attach(str(state_directory))
+        Either way the attachment goes on with the next process when this one dies, for a minute at most.
+        """
 
-        return cls(attach(), attach, state_directory)
+        def attach(waits: bool = True) -> _native.Engine:
+            return native.engine_class().attach(str(state_directory), waits=waits)
+
+        return cls(attach(waits), attach, state_directory)
 
     @property
     def native(self) -> _native.Engine:
@@ -137,6 +140,10 @@ class Engine:
     def read_into(self, path: bytes, offset: int, buffer: Buffer) -> int:
         """Fills `buffer` from `offset`; fewer bytes only at the end of the file."""
         return self.native.read_into(path, offset, buffer)
+
+    def read_version(self, entry: TreeEntry, offset: int, buffer: Buffer) -> int:
+        """As `read_into`, of the version of a file that `stat` told of; `StaleDataError` when it is not to be had."""
+        return self.native.read_version(cast("_native.Entry", entry), offset, buffer)
 
     def read_many(
         self, paths: Sequence[bytes], offsets: Sequence[int], buffers: Sequence[Buffer]

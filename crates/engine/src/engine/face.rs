@@ -11,7 +11,6 @@ use super::verb::Verb;
 use crate::config::EngineConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fuse::{Kept, MountHandle, MountOptions};
-use crate::serve::ReadItem;
 use crate::snapshot::Snapshot;
 use crate::vfs::{FileSystem, ReadReply};
 
@@ -31,7 +30,7 @@ pub enum Role {
 /// A dataset on this machine.
 pub enum Engine {
     Owner(Arc<Owner>),
-    Attached(Attached),
+    Attached(Arc<Attached>),
 }
 
 impl Engine {
@@ -40,8 +39,8 @@ impl Engine {
         let state_directory = config.state_directory.clone();
         match Owner::open(config) {
             Ok(owner) => Ok(Engine::Owner(owner)),
-            Err(error) if error.kind() == ErrorKind::Busy => match Attached::connect(&state_directory) {
-                Ok(attached) => Ok(Engine::Attached(attached)),
+            Err(error) if error.kind() == ErrorKind::Busy => match Attached::connect(&state_directory, false) {
+                Ok(attached) => Ok(Engine::Attached(Arc::new(attached))),
                 // The owner's own words say more than "nobody answers".
                 Err(_) => Err(error),
             },
@@ -59,9 +58,10 @@ impl Engine {
         Owner::resume(config, kept, options).map(|(owner, mount)| (Engine::Owner(owner), mount))
     }
 
-    /// Attaches to the owner of `state_directory`; `NotFound` when there is none.
-    pub fn attach(state_directory: &Path) -> Result<Self> {
-        Attached::connect(state_directory).map(Engine::Attached)
+    /// Attaches to the owner of `state_directory`; `NotFound` when there is none. With `waits`, the successor of an owner
+    /// that has just died is waited for.
+    pub fn attach(state_directory: &Path, waits: bool) -> Result<Self> {
+        Attached::connect(state_directory, waits).map(|attached| Engine::Attached(Arc::new(attached)))
     }
 
     pub fn role(&self) -> Role {
@@ -71,44 +71,51 @@ impl Engine {
         }
     }
 
-    fn snapshot(&self) -> Result<Snapshot> {
+    /// The current snapshot, and the owner that it is of.
+    fn view(&self) -> Result<(Snapshot, u64)> {
         match self {
-            Engine::Owner(owner) => Ok(owner.snapshot()),
-            Engine::Attached(attached) => attached.snapshot(),
+            Engine::Owner(owner) => Ok((owner.snapshot(), owner.instance())),
+            Engine::Attached(attached) => attached.view(),
         }
     }
 
     pub fn stat(&self, path: &[u8]) -> Result<Entry> {
-        let snapshot = self.snapshot()?;
-        names::find(&snapshot, path).map(|node| names::entry(&snapshot, &node))
+        let (snapshot, generation) = self.view()?;
+        names::find(&snapshot, path).map(|node| names::entry(&snapshot, &node, generation))
     }
 
     /// Up to `limit` children in name order, those after the name `after`.
     pub fn list(&self, path: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Entry>> {
-        names::list(&self.snapshot()?, path, after, limit)
+        let (snapshot, generation) = self.view()?;
+        names::list(&snapshot, generation, path, after, limit)
     }
 
     /// Fills `buffer` from `offset` of the file at `path`; fewer bytes only at its end.
     pub fn read_into(&self, path: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let node = names::find_file(&self.snapshot()?, path)?;
         match self {
-            Engine::Attached(attached) => attached.read(node.inode, node.size, offset, buffer),
-            Engine::Owner(owner) => read_owned(owner, node.inode, offset, buffer),
+            Engine::Attached(attached) => attached.read(path, offset, buffer),
+            Engine::Owner(owner) => read_owned(owner, names::find_file(&owner.snapshot(), path)?.inode, offset, buffer),
+        }
+    }
+
+    /// The same of the version that `entry` stands for, whatever its name stands for by now. `Stale` when it is not
+    /// remembered any more.
+    pub fn read_version(&self, entry: &Entry, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        match self {
+            Engine::Attached(attached) => attached.read_version(entry, offset, buffer),
+            Engine::Owner(owner) if entry.generation == owner.instance() => {
+                read_owned(owner, entry.inode, offset, buffer)
+            }
+            Engine::Owner(owner) => read_owned(owner, entry.find_again(&owner.snapshot())?.inode, offset, buffer),
         }
     }
 
     /// Reads many ranges into as many buffers; the bytes read of each. Misses are fetched side by side; the first error
     /// ends the batch.
     pub fn read_many(&self, paths: &[&[u8]], offsets: &[u64], buffers: &mut [&mut [u8]]) -> Result<Vec<usize>> {
-        let snapshot = self.snapshot()?;
-        let mut wanted = Vec::with_capacity(paths.len());
-        for ((path, offset), buffer) in paths.iter().zip(offsets).zip(buffers) {
-            let node = names::find_file(&snapshot, path)?;
-            wanted.push(Wanted { inode: node.inode, size: node.size, offset: *offset, buffer });
-        }
         match self {
-            Engine::Owner(owner) => read_many_owned(owner, wanted),
-            Engine::Attached(attached) => read_many_attached(attached, wanted),
+            Engine::Owner(owner) => read_many_owned(owner, paths, offsets, buffers),
+            Engine::Attached(attached) => attached.read_many(paths, offsets, buffers),
         }
     }
 
@@ -210,7 +217,6 @@ impl Engine {
 /// One range of a batch, with the memory it goes to.
 struct Wanted<'a, 'b> {
     inode: u64,
-    size: u64,
     offset: u64,
     buffer: &'a mut &'b mut [u8],
 }
@@ -234,8 +240,12 @@ fn read_owned(owner: &Owner, inode: u64, offset: u64, buffer: &mut [u8]) -> Resu
     Ok(done)
 }
 
-fn read_many_owned(owner: &Owner, wanted: Vec<Wanted<'_, '_>>) -> Result<Vec<usize>> {
-    let tree = owner.tree();
+fn read_many_owned(owner: &Owner, paths: &[&[u8]], offsets: &[u64], buffers: &mut [&mut [u8]]) -> Result<Vec<usize>> {
+    let (tree, snapshot) = (owner.tree(), owner.snapshot());
+    let mut wanted = Vec::with_capacity(paths.len());
+    for ((path, offset), buffer) in paths.iter().zip(offsets).zip(buffers) {
+        wanted.push(Wanted { inode: names::find_file(&snapshot, path)?.inode, offset: *offset, buffer });
+    }
     let mut counts = vec![0; wanted.len()];
     let mut window = std::collections::VecDeque::new();
     let mut finish = |(number, item, task): (usize, Wanted<'_, '_>, tokio::task::JoinHandle<Result<ReadReply>>)| {
@@ -262,24 +272,6 @@ fn read_many_owned(owner: &Owner, wanted: Vec<Wanted<'_, '_>>) -> Result<Vec<usi
     }
     window.into_iter().try_for_each(finish)?;
     hits.into_iter().for_each(|(number, count)| counts[number] = count);
-    Ok(counts)
-}
-
-fn read_many_attached(attached: &Attached, wanted: Vec<Wanted<'_, '_>>) -> Result<Vec<usize>> {
-    let mut counts = vec![0; wanted.len()];
-    let (mut numbers, mut items, mut buffers) = (Vec::new(), Vec::new(), Vec::new());
-    for (number, item) in wanted.into_iter().enumerate() {
-        let length = item.buffer.len();
-        if Attached::fits_batch(item.size, length) {
-            numbers.push(number);
-            items.push(ReadItem { inode: item.inode, offset: item.offset, length: length as u32 });
-            buffers.push(&mut **item.buffer);
-        } else {
-            counts[number] = attached.read(item.inode, item.size, item.offset, item.buffer)?;
-        }
-    }
-    let read = attached.read_batch(&items, &mut buffers)?;
-    numbers.into_iter().zip(read).for_each(|(number, count)| counts[number] = count);
     Ok(counts)
 }
 

@@ -13,6 +13,22 @@ pub struct Entry {
     pub mtime_ns: i64,
     pub inode: u64,
     pub etag: Option<Vec<u8>>,
+    /// Of a file.
+    pub version: Option<Version>,
+    /// The owner whose inode that is.
+    pub generation: u64,
+}
+
+impl Entry {
+    /// The node of this version in the snapshot of another owner, whose inodes may be others; `Stale` when there is none.
+    pub fn find_again(&self, snapshot: &Snapshot) -> Result<Node> {
+        let found = find_file(snapshot, &self.path).ok();
+        let is_same = |node: &Node| node.size == self.size && snapshot.file_version(node.index) == self.version;
+        found.filter(is_same).ok_or_else(|| {
+            Error::new(ErrorKind::Stale, format!("{} changed since it was opened", shown(&self.path)))
+                .with_hint("open it again")
+        })
+    }
 }
 
 /// The node at `path` (slash-separated, no leading slash; empty for the root).
@@ -35,9 +51,11 @@ pub fn find_file(snapshot: &Snapshot, path: &[u8]) -> Result<Node> {
     }
 }
 
-pub fn entry(snapshot: &Snapshot, node: &Node) -> Entry {
-    let etag = match snapshot.file_version(node.index) {
-        Some(Version::Etag(tag)) => Some(tag.into_vec()),
+/// What `node` is, with the number of the owner whose snapshot that is.
+pub fn entry(snapshot: &Snapshot, node: &Node, generation: u64) -> Entry {
+    let version = snapshot.file_version(node.index);
+    let etag = match &version {
+        Some(Version::Etag(tag)) => Some(tag.to_vec()),
         _ => None,
     };
     Entry {
@@ -47,11 +65,19 @@ pub fn entry(snapshot: &Snapshot, node: &Node) -> Entry {
         mtime_ns: node.mtime_ns,
         inode: node.inode,
         etag,
+        version,
+        generation,
     }
 }
 
 /// Up to `limit` children of the directory at `path`, those after the name `after`, in name order.
-pub fn list(snapshot: &Snapshot, path: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Entry>> {
+pub fn list(
+    snapshot: &Snapshot,
+    generation: u64,
+    path: &[u8],
+    after: Option<&[u8]>,
+    limit: usize,
+) -> Result<Vec<Entry>> {
     let directory = find(snapshot, path)?;
     if directory.kind != NodeKind::Directory {
         return Err(Error::new(ErrorKind::NotDirectory, format!("{} is not a directory", shown(path))));
@@ -65,7 +91,7 @@ pub fn list(snapshot: &Snapshot, path: &[u8], after: Option<&[u8]>, limit: usize
         nodes.len() < limit
     });
     nodes.truncate(limit);
-    Ok(nodes.iter().map(|node| entry(snapshot, node)).collect())
+    Ok(nodes.iter().map(|node| entry(snapshot, node, generation)).collect())
 }
 
 /// How many children stand before the child `name`; 0, which is always safe, when there is no such child any more.

@@ -54,6 +54,7 @@ pub struct Owner {
     server: Mutex<Option<Server>>,
     refresh_error: Mutex<Option<String>>,
     refreshing: Mutex<()>,
+    instance: u64,
 }
 
 impl Owner {
@@ -116,6 +117,7 @@ impl Owner {
             server: Mutex::new(None),
             refresh_error: Mutex::new(refresh_error),
             refreshing: Mutex::new(()),
+            instance: std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64),
         });
         owner.note_snapshot();
         Ok(owner)
@@ -135,6 +137,11 @@ impl Owner {
 
     pub fn snapshot(&self) -> Snapshot {
         self.tree.snapshot()
+    }
+
+    /// Tells this owner from those before and after it, whatever numbers their processes have: inodes are of one owner.
+    pub fn instance(&self) -> u64 {
+        self.instance
     }
 
     pub fn runtime(&self) -> &Handle {
@@ -352,8 +359,16 @@ impl Owner {
         inodes.iter().filter_map(|inode| snapshot.find_inode(*inode)).map(|index| snapshot.path(index)).collect()
     }
 
+    /// Whether another process goes on with a mount of this one.
+    fn is_succeeded(&self) -> bool {
+        self.mounts.lock().iter().any(|mount| mount.is_handed_over())
+    }
+
     /// Ends everything in order: mounts, other processes, jobs, transfers, the store. Safe to call twice.
     pub fn close(&self) -> Result<()> {
+        if let (Some(server), true) = (&mut *self.server.lock(), self.is_succeeded()) {
+            server.expect_successor();
+        }
         for mount in self.mounts.lock().drain(..) {
             if let Err(error) = mount.unmount(true) {
                 tracing::warn!(%error, "cannot unmount while closing");
@@ -392,7 +407,7 @@ impl Control for Face {
     fn welcome(&self) -> Result<Welcome> {
         let owner = self.owner()?;
         let snapshot = owner.state.snapshot_path(owner.snapshot().version());
-        Ok(Welcome { name: owner.config.name.clone(), pid: std::process::id(), snapshot })
+        Ok(Welcome { name: owner.config.name.clone(), pid: std::process::id(), snapshot, instance: owner.instance })
     }
 
     fn control(&self, request: Value) -> Result<Value> {

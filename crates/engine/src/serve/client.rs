@@ -1,16 +1,20 @@
 //! The attached side: requests to the process that owns the cache, over a small pool of connections.
+//!
+//! An owner that dies is waited for: what it had not answered is asked of its successor. All requests can be asked twice.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::frame::Kind;
 use super::message::{ReadItem, Welcome, decode_error, encode_inodes, encode_items};
-use super::socket::{Frame, address, receive, receive_into, send};
+use super::patience::{Absence, Attempt, Failed, Patience};
+use super::place::Place;
+use super::socket::{Frame, Line, ended};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
 
@@ -22,10 +26,11 @@ const MAX_LEASED: usize = 256;
 /// An attached process's way to the owner. Safe to share between threads.
 #[derive(Debug)]
 pub struct Client {
-    state_directory: PathBuf,
+    place: Place,
     idle: Mutex<Vec<UnixStream>>,
     leases: Mutex<Leases>,
     next_request: AtomicU64,
+    generation: AtomicU64,
 }
 
 /// Leases live on a connection of their own: the owner takes them back when it closes.
@@ -34,7 +39,11 @@ struct Leases {
     stream: Option<UnixStream>,
     files: HashMap<u64, (u64, Arc<LeasedFile>)>,
     clock: u64,
+    generation: u64,
 }
+
+/// A file that the owner lends, if it is whole there.
+pub type Lent = Option<Arc<LeasedFile>>;
 
 /// A file of the cache, opened by the owner, whole and verified; reads of it are plain system calls.
 #[derive(Debug)]
@@ -61,131 +70,252 @@ impl LeasedFile {
 }
 
 impl Client {
-    /// Greets the owner of `state_directory`; `NotFound` when no process serves it.
-    pub fn connect(state_directory: &Path) -> Result<(Client, Welcome)> {
+    /// Greets the owner of `state_directory`; `NotFound` when no process serves it. With `waits`, one that has just died
+    /// is waited for as in every later request.
+    pub fn connect(state_directory: &Path, patience: Patience, waits: bool) -> Result<(Client, Welcome)> {
         let client = Client {
-            state_directory: state_directory.to_owned(),
+            place: Place::new(state_directory, patience),
             idle: Mutex::new(Vec::new()),
             leases: Mutex::new(Leases::default()),
             next_request: AtomicU64::new(1),
+            generation: AtomicU64::new(0),
         };
-        let welcome = client.welcome()?;
+        let welcome = if waits { client.welcome()? } else { client.first_welcome()? };
+        client.place.note_attached();
         Ok((client, welcome))
+    }
+
+    fn first_welcome(&self) -> Result<Welcome> {
+        match self.open_stream() {
+            Ok((stream, welcome)) => {
+                self.keep(stream);
+                Ok(welcome)
+            }
+            Err(Failed::Final(error)) => Err(error),
+            Err(Failed::Lost(error)) => Err(self.place.nobody().with_source(error)),
+        }
     }
 
     /// What the owner says of itself now; its snapshot moves on at each refresh.
     pub fn welcome(&self) -> Result<Welcome> {
-        let frame = self.ask(Kind::Hello, &[])?;
-        serde_json::from_slice(&frame.payload).map_err(|error| unexpected(Kind::Welcome).with_source(error))
+        self.with_owner(|line, request| {
+            let welcome = greet(line, request)?;
+            self.note_owner(&welcome);
+            Ok(welcome)
+        })
     }
 
-    /// Reads each item into its buffer; the bytes read of each, fewer than asked only at the end of a file.
-    pub fn read_many(&self, items: &[ReadItem], buffers: &mut [&mut [u8]]) -> Result<Vec<usize>> {
-        self.with_stream(|stream, request| {
-            send(stream, Kind::Read, request, &encode_items(items), None)?;
+    /// The owner's `Welcome::instance`: another one means that the owner before has died or stepped back, and that inodes
+    /// which it told may mean other files now.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    /// Reads each item into its buffer; the bytes read of each, fewer than asked only at the end of a file. Here and below,
+    /// `None` when the owner is not the one of `generation` any more, who told the inodes.
+    pub fn read_many(
+        &self,
+        generation: u64,
+        items: &[ReadItem],
+        buffers: &mut [&mut [u8]],
+    ) -> Result<Option<Vec<usize>>> {
+        let payload = encode_items(items);
+        self.with_this_owner(generation, |line, request| {
+            line.send(Kind::Read, request, &payload, None)?;
             let mut counts = Vec::with_capacity(items.len());
             let mut failure = None;
             // Every answer is taken even after a failure, so that the connection stays usable.
             for buffer in buffers.iter_mut() {
-                match receive_into(stream, buffer)? {
+                match line.receive_into(buffer)? {
                     (count, None) => counts.push(count),
                     (_, Some(frame)) => failure = failure.or(Some(failure_of(&frame))),
                 }
             }
-            Ok(failure.map_or(Ok(counts), Err))
-        })?
+            failure.map_or(Ok(counts), |error| Err(Failed::told(error)))
+        })
     }
 
     /// The open cache file of `inode` if it is whole there; remembered for the next call.
-    pub fn lease(&self, inode: u64) -> Result<Option<Arc<LeasedFile>>> {
+    pub fn lease(&self, generation: u64, inode: u64) -> Result<Option<Lent>> {
         let mut leases = self.leases.lock();
-        leases.clock += 1;
-        let clock = leases.clock;
-        if let Some((used, file)) = leases.files.get_mut(&inode) {
-            *used = clock;
-            return Ok(Some(file.clone()));
-        }
-        let stream = match &mut leases.stream {
-            Some(stream) => stream,
-            none => none.insert(self.open_stream()?),
-        };
-        send(stream, Kind::Open, 0, &inode.to_le_bytes(), None)?;
-        let frame = receive(stream)?.ok_or_else(|| unexpected(Kind::Open))?;
-        let Some(descriptor) = frame.descriptor else {
-            return if frame.header.kind == Kind::Failure { Err(failure_of(&frame)) } else { Ok(None) };
-        };
-        let file = Arc::new(LeasedFile { file: File::from(descriptor) });
-        leases.files.insert(inode, (clock, file.clone()));
-        leases.shrink()?;
-        Ok(Some(file))
+        self.persist(|| {
+            leases.renew(self.generation());
+            if let (true, Some(file)) = (leases.generation == generation, leases.find(inode)) {
+                return Ok(Some(Some(file)));
+            }
+            let stream = leases.stream.take().map_or_else(|| self.open_stream().map(|opened| opened.0), Ok)?;
+            leases.renew(self.generation());
+            if leases.generation != generation {
+                return Ok(None);
+            }
+            let file = self.exchange(&stream, |line, _| ask_for_lease(line, inode))?;
+            leases.stream = Some(stream);
+            if let Some(file) = &file {
+                leases.add(inode, file.clone());
+                self.give_back(&mut leases)?;
+            }
+            Ok(Some(file))
+        })
+    }
+
+    fn give_back(&self, leases: &mut Leases) -> Result<()> {
+        let unused = leases.shrink();
+        let Some(stream) = &leases.stream else { return Ok(()) };
+        let look = |silent| self.place.look(silent);
+        let mut line = Line::new(stream, &look)?;
+        unused.into_iter().try_for_each(|inode| line.send(Kind::Close, 0, &inode.to_le_bytes(), None))
     }
 
     /// Tells the order in which whole files will be read.
-    pub fn prefetch(&self, inodes: &[u64]) -> Result<()> {
+    pub fn prefetch(&self, generation: u64, inodes: &[u64]) -> Result<Option<()>> {
         // The order of a long epoch is cut to what one frame holds: two million files, hours of reading.
         let inodes = &inodes[..inodes.len().min(super::frame::MAX_PAYLOAD_BYTES / 8)];
-        self.ask(Kind::Prefetch, &encode_inodes(inodes)).map(drop)
+        let payload = encode_inodes(inodes);
+        let told = self.with_this_owner(generation, |line, request| ask(line, request, Kind::Prefetch, &payload))?;
+        Ok(told.map(drop))
     }
 
-    /// Carries out a JSON verb in the owner.
+    /// Carries out a JSON verb in the owner, whoever that is.
     pub fn control(&self, verb: &serde_json::Value) -> Result<serde_json::Value> {
-        let frame = self.ask(Kind::Control, verb.to_string().as_bytes())?;
-        serde_json::from_slice(&frame.payload).map_err(|error| unexpected(Kind::Report).with_source(error))
+        let payload = verb.to_string();
+        report_of(&self.with_owner(|line, request| ask(line, request, Kind::Control, payload.as_bytes()))?)
     }
 
-    fn ask(&self, kind: Kind, payload: &[u8]) -> Result<Frame> {
-        let frame = self.with_stream(|stream, request| {
-            send(stream, kind, request, payload, None)?;
-            receive(stream)?.ok_or_else(|| unexpected(kind))
-        })?;
-        if frame.header.kind == Kind::Failure { Err(failure_of(&frame)) } else { Ok(frame) }
+    /// The same for verbs with inodes or numbers of jobs.
+    pub fn control_in(&self, generation: u64, verb: &serde_json::Value) -> Result<Option<serde_json::Value>> {
+        let payload = verb.to_string();
+        let ask = |line: &mut Line<'_>, request| ask(line, request, Kind::Control, payload.as_bytes());
+        self.with_this_owner(generation, ask)?.as_ref().map(report_of).transpose()
     }
 
-    /// Runs one exchange on a connection of its own; the connection is kept only if the exchange went well.
-    fn with_stream<T>(&self, exchange: impl FnOnce(&mut UnixStream, u64) -> Result<T>) -> Result<T> {
-        let idle = self.idle.lock().pop();
-        let mut stream = match idle {
-            Some(stream) => stream,
-            None => self.open_stream()?,
-        };
-        let request = self.next_request.fetch_add(1, Ordering::Relaxed);
-        let outcome = exchange(&mut stream, request)?;
+    /// Every connection has greeted, so a change of owners is known before anything else is asked.
+    fn with_this_owner<T>(
+        &self,
+        generation: u64,
+        mut exchange: impl FnMut(&mut Line<'_>, u64) -> Attempt<T>,
+    ) -> Result<Option<T>> {
+        self.with_owner(
+            |line, request| {
+                if self.generation() == generation { exchange(line, request).map(Some) } else { Ok(None) }
+            },
+        )
+    }
+
+    /// Runs one exchange on a connection of its own, with the next owner if this one goes away; the connection is kept
+    /// only if the exchange went well.
+    fn with_owner<T>(&self, mut exchange: impl FnMut(&mut Line<'_>, u64) -> Attempt<T>) -> Result<T> {
+        self.persist(|| {
+            let idle = self.idle.lock().pop();
+            let stream = idle.map_or_else(|| self.open_stream().map(|opened| opened.0), Ok)?;
+            let outcome = self.exchange(&stream, &mut exchange)?;
+            self.keep(stream);
+            Ok(outcome)
+        })
+    }
+
+    /// Repeats `attempt` until an owner has answered, or none has come for too long.
+    fn persist<T>(&self, mut attempt: impl FnMut() -> Attempt<T>) -> Result<T> {
+        let mut absence = Absence::default();
+        loop {
+            match attempt() {
+                Ok(outcome) => return Ok(outcome),
+                Err(Failed::Final(error)) => return Err(error),
+                Err(Failed::Lost(error)) => {
+                    // The others are of the same owner.
+                    self.idle.lock().clear();
+                    self.place.wait(&mut absence, error)?;
+                }
+            }
+        }
+    }
+
+    fn exchange<T>(
+        &self,
+        stream: &UnixStream,
+        mut exchange: impl FnMut(&mut Line<'_>, u64) -> Attempt<T>,
+    ) -> Attempt<T> {
+        let look = |silent| self.place.look(silent);
+        exchange(&mut Line::new(stream, &look)?, self.next_request.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn keep(&self, stream: UnixStream) {
         let mut idle = self.idle.lock();
         if idle.len() < MAX_IDLE {
             idle.push(stream);
         }
-        Ok(outcome)
     }
 
-    fn open_stream(&self) -> Result<UnixStream> {
-        let (path, _directory) = address(&self.state_directory)?;
-        UnixStream::connect(path).map_err(|error| {
-            let kind = match error.kind() {
-                std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
-                _ => ErrorKind::NotFound,
-            };
-            let message = format!("no process serves the cache at {}", self.state_directory.display());
-            Error::new(kind, message)
-                .with_hint("start `headrace mount` on it, or open the dataset first")
-                .with_source(error)
-        })
+    /// A new connection, which has greeted: a change of owners is never missed.
+    fn open_stream(&self) -> Attempt<(UnixStream, Welcome)> {
+        let stream = self.place.connect()?;
+        let welcome = self.exchange(&stream, greet)?;
+        self.note_owner(&welcome);
+        Ok((stream, welcome))
+    }
+
+    fn note_owner(&self, welcome: &Welcome) {
+        let before = self.generation.swap(welcome.generation(), Ordering::SeqCst);
+        if before != 0 && before != welcome.generation() {
+            tracing::info!(pid = welcome.pid, "another process owns the cache now");
+            self.idle.lock().clear();
+        }
+        self.place.note_owner(welcome.pid);
     }
 }
 
 impl Leases {
-    fn shrink(&mut self) -> Result<()> {
+    /// Forgets the files that an owner before lent. Whoever reads one now keeps it: its bytes stay right.
+    fn renew(&mut self, generation: u64) {
+        if self.generation != generation {
+            *self = Leases { generation, ..Leases::default() };
+        }
+    }
+
+    fn find(&mut self, inode: u64) -> Option<Arc<LeasedFile>> {
+        self.clock += 1;
+        let (used, file) = self.files.get_mut(&inode)?;
+        *used = self.clock;
+        Some(file.clone())
+    }
+
+    fn add(&mut self, inode: u64, file: Arc<LeasedFile>) {
+        self.files.insert(inode, (self.clock, file));
+    }
+
+    /// Takes out those that are too many and that nobody reads.
+    fn shrink(&mut self) -> Vec<u64> {
+        let mut gone = Vec::new();
         while self.files.len() > MAX_LEASED {
             // A file that another thread is reading right now keeps its lease: giving it back would let it be evicted.
             let unused = self.files.iter().filter(|(_, (_, file))| Arc::strong_count(file) == 1);
             let oldest = unused.min_by_key(|(_, (used, _))| *used).map(|(inode, _)| *inode);
-            let Some(inode) = oldest else { return Ok(()) };
+            let Some(inode) = oldest else { break };
             self.files.remove(&inode);
-            if let Some(stream) = &mut self.stream {
-                send(stream, Kind::Close, 0, &inode.to_le_bytes(), None)?;
-            }
+            gone.push(inode);
         }
-        Ok(())
+        gone
     }
+}
+
+fn greet(line: &mut Line<'_>, request: u64) -> Attempt<Welcome> {
+    let frame = ask(line, request, Kind::Hello, &[])?;
+    let unreadable = |error| Failed::Final(unexpected(Kind::Welcome).with_source(error));
+    serde_json::from_slice(&frame.payload).map_err(unreadable)
+}
+
+fn ask(line: &mut Line<'_>, request: u64, kind: Kind, payload: &[u8]) -> Attempt<Frame> {
+    line.send(kind, request, payload, None)?;
+    let frame = line.receive()?.ok_or_else(ended)?;
+    if frame.header.kind == Kind::Failure { Err(Failed::told(failure_of(&frame))) } else { Ok(frame) }
+}
+
+fn ask_for_lease(line: &mut Line<'_>, inode: u64) -> Attempt<Lent> {
+    let frame = ask(line, 0, Kind::Open, &inode.to_le_bytes())?;
+    Ok(frame.descriptor.map(|descriptor| Arc::new(LeasedFile { file: File::from(descriptor) })))
+}
+
+fn report_of(frame: &Frame) -> Result<serde_json::Value> {
+    serde_json::from_slice(&frame.payload).map_err(|error| unexpected(Kind::Report).with_source(error))
 }
 
 fn failure_of(frame: &Frame) -> Error {

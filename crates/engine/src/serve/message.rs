@@ -12,6 +12,16 @@ pub struct Welcome {
     pub name: String,
     pub pid: u32,
     pub snapshot: PathBuf,
+    /// Tells the owner from those before and after it; 0 from owners that do not say it.
+    #[serde(default)]
+    pub instance: u64,
+}
+
+impl Welcome {
+    /// The same for all owners: a number of a process is better than nothing.
+    pub fn generation(&self) -> u64 {
+        if self.instance == 0 { u64::from(self.pid) } else { self.instance }
+    }
 }
 
 /// One range of one file.

@@ -7,9 +7,15 @@
 mod client;
 mod frame;
 mod message;
+mod patience;
+mod place;
 mod server;
 mod socket;
 
 pub use client::{Client, LeasedFile};
 pub use message::{ReadItem, Welcome};
+pub use patience::Patience;
 pub use server::{Control, Server};
+
+#[cfg(test)]
+mod tests;

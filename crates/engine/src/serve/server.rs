@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 use nix::sys::socket::{Shutdown, shutdown};
@@ -14,8 +14,9 @@ use tokio::runtime::Handle;
 
 use super::frame::{Kind, MAX_PAYLOAD_BYTES};
 use super::message::{ReadItem, Welcome, decode_inode, decode_inodes, decode_items, encode_error};
-use super::socket::{Frame, address, receive, send};
+use super::socket::{Frame, Line, address};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Mutex;
 use crate::vfs::{Backing, FileSystem, ReadReply};
 
 /// Connections at the same time; one more is refused. A data loader has one or two a worker.
@@ -43,7 +44,12 @@ pub struct Server {
     listener: Arc<UnixListener>,
     stopping: Arc<AtomicBool>,
     acceptor: Option<JoinHandle<()>>,
+    streams: Streams,
+    leaves_socket: bool,
 }
+
+/// The connections that there are.
+type Streams = Arc<Mutex<Vec<Weak<UnixStream>>>>;
 
 struct Shared {
     filesystem: Arc<dyn FileSystem>,
@@ -51,6 +57,7 @@ struct Shared {
     runtime: Handle,
     stopping: Arc<AtomicBool>,
     connections: AtomicUsize,
+    streams: Streams,
 }
 
 impl Server {
@@ -62,22 +69,46 @@ impl Server {
         runtime: Handle,
     ) -> Result<Server> {
         let (path, _directory) = address(state_directory)?;
-        // The owner's lock is ours, so a socket left here belongs to a process that is gone.
-        let _ = std::fs::remove_file(&path);
-        let listener = UnixListener::bind(&path).map_err(|error| Error::from_io("listen on", &path, error))?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
-            .map_err(|error| Error::from_io("protect", &path, error))?;
+        let new = path.with_extension("new");
+        let listener = listen(&new)?;
+        // The owner's lock is ours, so a socket left here belongs to a process that is gone. It is replaced in one step:
+        // clients of that process shall not take the moment between for an end.
+        std::fs::rename(&new, &path).map_err(|error| Error::from_io("listen on", &path, error))?;
         let stopping = Arc::new(AtomicBool::new(false));
         let connections = AtomicUsize::new(0);
-        let shared = Arc::new(Shared { filesystem, control, runtime, stopping: stopping.clone(), connections });
+        let streams = Streams::default();
+        let shared = Arc::new(Shared {
+            filesystem,
+            control,
+            runtime,
+            stopping: stopping.clone(),
+            connections,
+            streams: streams.clone(),
+        });
         let listener = Arc::new(listener);
         let accepting = listener.clone();
         let acceptor = std::thread::Builder::new()
             .name("headrace-serve".into())
             .spawn(move || accept(&accepting, &shared))
             .map_err(|error| Error::from_io("start a thread for", &path, error))?;
-        Ok(Server { state_directory: state_directory.to_owned(), listener, stopping, acceptor: Some(acceptor) })
+        let (state_directory, acceptor) = (state_directory.to_owned(), Some(acceptor));
+        Ok(Server { state_directory, listener, stopping, acceptor, streams, leaves_socket: false })
     }
+
+    /// Leaves the socket's name where it is when this ends, as a process that dies does: clients take that for a sign
+    /// that another one will take its place.
+    pub fn expect_successor(&mut self) {
+        self.leaves_socket = true;
+    }
+}
+
+/// A listener at `path` that only this user, and root, can connect to.
+fn listen(path: &Path) -> Result<UnixListener> {
+    let _ = std::fs::remove_file(path);
+    let listener = UnixListener::bind(path).map_err(|error| Error::from_io("listen on", path, error))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
+        .map_err(|error| Error::from_io("protect", path, error))?;
+    Ok(listener)
 }
 
 impl Drop for Server {
@@ -85,11 +116,15 @@ impl Drop for Server {
         self.stopping.store(true, Ordering::SeqCst);
         // Wakes the acceptor whether or not the socket's folder is still there.
         let _ = shutdown(self.listener.as_raw_fd(), Shutdown::Both);
-        if let Ok((path, _directory)) = address(&self.state_directory) {
+        if let (false, Ok((path, _directory))) = (self.leaves_socket, address(&self.state_directory)) {
             let _ = std::fs::remove_file(&path);
         }
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
+        }
+        // Answers under way are completed; nothing more is heard.
+        for stream in self.streams.lock().iter().filter_map(Weak::upgrade) {
+            let _ = stream.shutdown(std::net::Shutdown::Read);
         }
     }
 }
@@ -104,8 +139,9 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
         if shared.connections.load(Ordering::Relaxed) >= MAX_CONNECTIONS {
             continue;
         }
-        let shared = shared.clone();
+        let (shared, stream) = (shared.clone(), Arc::new(stream));
         shared.connections.fetch_add(1, Ordering::Relaxed);
+        shared.note(&stream);
         let spawned = std::thread::Builder::new().name("headrace-client".into()).spawn(move || {
             // An error ends this connection only; the client reports it.
             if let Err(error) = (Connection { shared: shared.clone(), stream, client, leases: HashMap::new() }).run() {
@@ -126,9 +162,17 @@ fn friend(stream: &UnixStream) -> Option<u64> {
     is_friend.then_some(peer.pid() as u64)
 }
 
+impl Shared {
+    fn note(&self, stream: &Arc<UnixStream>) {
+        let mut streams = self.streams.lock();
+        streams.retain(|stream| stream.strong_count() > 0);
+        streams.push(Arc::downgrade(stream));
+    }
+}
+
 struct Connection {
     shared: Arc<Shared>,
-    stream: UnixStream,
+    stream: Arc<UnixStream>,
     /// The other process's number.
     client: u64,
     leases: HashMap<u64, Backing>,
@@ -141,56 +185,79 @@ impl Connection {
             if !readable_within(&self.stream, 500) {
                 continue;
             }
-            let Some(frame) = receive(&mut self.stream)? else { return Ok(()) };
+            let Some(frame) = self.line()?.receive()? else { return Ok(()) };
             self.answer(frame)?;
         }
         Ok(())
     }
 
+    fn line(&self) -> Result<Line<'_>> {
+        Line::new(&self.stream, &|_| Ok(()))
+    }
+
+    /// Fails only when the client cannot be told anything any more.
     fn answer(&mut self, frame: Frame) -> Result<()> {
         let request = frame.header.request;
-        let outcome = match frame.header.kind {
-            Kind::Hello => self.welcome(request),
-            Kind::Read => decode_items(&frame.payload).and_then(|items| self.read(request, items)),
-            Kind::Open => decode_inode(&frame.payload).and_then(|inode| self.lease(request, inode)),
-            Kind::Close => decode_inode(&frame.payload).map(|inode| drop(self.leases.remove(&inode))),
-            Kind::Prefetch => decode_inodes(&frame.payload).and_then(|inodes| {
-                self.shared.control.prefetch(self.client, inodes)?;
-                send(&mut self.stream, Kind::Data, request, &[], None)
-            }),
-            Kind::Control => self.control(request, &frame.payload),
-            other => Err(Error::new(ErrorKind::Corrupt, format!("{other:?} is not a client's message"))),
-        };
-        match outcome {
-            // A lost stream cannot be told about it.
-            Err(error) if error.kind() == ErrorKind::Unreachable => Err(error),
-            Err(error) => send(&mut self.stream, Kind::Failure, request, &encode_error(&error), None),
-            Ok(()) => Ok(()),
+        match frame.header.kind {
+            Kind::Hello => self.tell(request, Kind::Welcome, self.welcome()),
+            Kind::Read => match decode_items(&frame.payload) {
+                Ok(items) => self.read(request, items),
+                Err(error) => self.refuse(request, &error),
+            },
+            Kind::Open => match decode_inode(&frame.payload) {
+                Ok(inode) => self.lease(request, inode),
+                Err(error) => self.refuse(request, &error),
+            },
+            Kind::Close => match decode_inode(&frame.payload) {
+                Ok(inode) => {
+                    self.leases.remove(&inode);
+                    Ok(())
+                }
+                Err(error) => self.refuse(request, &error),
+            },
+            Kind::Prefetch => {
+                let outcome =
+                    decode_inodes(&frame.payload).and_then(|inodes| self.shared.control.prefetch(self.client, inodes));
+                self.tell(request, Kind::Data, outcome.map(|()| Vec::new()))
+            }
+            Kind::Control => self.tell(request, Kind::Report, self.control(&frame.payload)),
+            other => {
+                let message = format!("{other:?} is not a client's message");
+                self.refuse(request, &Error::new(ErrorKind::Corrupt, message))
+            }
         }
     }
 
-    fn welcome(&mut self, request: u64) -> Result<()> {
-        let bytes = serde_json::to_vec(&self.shared.control.welcome()?).map_err(unencodable)?;
-        send(&mut self.stream, Kind::Welcome, request, &bytes, None)
+    fn tell(&self, request: u64, kind: Kind, outcome: Result<Vec<u8>>) -> Result<()> {
+        match outcome {
+            Ok(bytes) => self.line()?.send(kind, request, &bytes, None),
+            Err(error) => self.refuse(request, &error),
+        }
     }
 
-    fn control(&mut self, request: u64, payload: &[u8]) -> Result<()> {
+    fn refuse(&self, request: u64, error: &Error) -> Result<()> {
+        self.line()?.send(Kind::Failure, request, &encode_error(error), None)
+    }
+
+    fn welcome(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(&self.shared.control.welcome()?).map_err(unencodable)
+    }
+
+    fn control(&self, payload: &[u8]) -> Result<Vec<u8>> {
         let verb = serde_json::from_slice(payload).map_err(|error| {
             Error::new(ErrorKind::Corrupt, "a verb on the local socket is not JSON").with_source(error)
         })?;
-        let report = self.shared.control.control(verb)?;
-        let bytes = serde_json::to_vec(&report).map_err(unencodable)?;
-        send(&mut self.stream, Kind::Report, request, &bytes, None)
+        serde_json::to_vec(&self.shared.control.control(verb)?).map_err(unencodable)
     }
 
     /// Hands out a file that is whole here, or says that it is not.
     fn lease(&mut self, request: u64, inode: u64) -> Result<()> {
         let backing = if self.leases.len() < MAX_LEASES { self.shared.filesystem.backing(inode) } else { None };
         match backing {
-            None => send(&mut self.stream, Kind::Data, request, &[], None),
+            None => self.line()?.send(Kind::Data, request, &[], None),
             Some(backing) => {
                 let descriptor = backing.file.as_raw_fd();
-                send(&mut self.stream, Kind::Lease, request, &[], Some(descriptor))?;
+                self.line()?.send(Kind::Lease, request, &[], Some(descriptor))?;
                 self.leases.insert(inode, backing);
                 Ok(())
             }
@@ -212,8 +279,8 @@ impl Connection {
                 Pending::Coming(task) => self.shared.runtime.block_on(task).unwrap_or_else(|_| Err(closing())),
             };
             match reply.and_then(|reply| collect(&reply)) {
-                Ok(bytes) => send(&mut self.stream, Kind::Data, request, &bytes, None)?,
-                Err(error) => send(&mut self.stream, Kind::Failure, request, &encode_error(&error), None)?,
+                Ok(bytes) => self.line()?.send(Kind::Data, request, &bytes, None)?,
+                Err(error) => self.refuse(request, &error)?,
             }
         }
     }

@@ -5,6 +5,7 @@ use std::io::{ErrorKind as Io, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 
@@ -34,102 +35,148 @@ pub fn address(state_directory: &Path) -> Result<(PathBuf, Option<File>)> {
     Ok((short, Some(directory)))
 }
 
-/// Sends one frame whose payload is `parts` in order, with `descriptor` beside it.
-pub fn send(
-    stream: &mut UnixStream,
-    kind: Kind,
-    request: u64,
-    payload: &[u8],
-    descriptor: Option<RawFd>,
-) -> Result<()> {
-    let header = encode_header(kind, request, payload);
-    let sent = match descriptor {
-        None => 0,
-        Some(fd) => {
-            let descriptors = [fd];
-            let control = [ControlMessage::ScmRights(&descriptors)];
-            let slices = [IoSlice::new(&header)];
-            sendmsg::<()>(stream.as_raw_fd(), &slices, &control, MsgFlags::MSG_NOSIGNAL, None)
-                .map_err(|errno| lost(std::io::Error::from(errno)))?
-        }
-    };
-    write_all(stream, &header[sent..], payload)
+/// How often an end that neither takes nor gives anything is thought about.
+pub const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// One end of a connection. `silence` is asked each time that the other end has neither given nor taken a byte for
+/// `LOOK_EVERY` more, with the length of the silence; its error ends the wait.
+pub struct Line<'a> {
+    stream: &'a UnixStream,
+    silence: &'a dyn Fn(Duration) -> Result<()>,
+    silent: Duration,
 }
 
-/// Both parts with as few system calls as the kernel allows.
-fn write_all(stream: &mut UnixStream, header: &[u8], payload: &[u8]) -> Result<()> {
-    let mut done = 0;
-    while done < header.len() {
-        let slices = [IoSlice::new(&header[done..]), IoSlice::new(payload)];
-        match stream.write_vectored(&slices) {
-            Ok(0) => return Err(lost(Io::WriteZero.into())),
-            Ok(count) if done + count >= header.len() => {
-                let start = done + count - header.len();
-                return stream.write_all(&payload[start..]).map_err(lost);
+impl<'a> Line<'a> {
+    /// The stream's waits end after `LOOK_EVERY` from now on.
+    pub fn new(stream: &'a UnixStream, silence: &'a dyn Fn(Duration) -> Result<()>) -> Result<Self> {
+        stream.set_read_timeout(Some(LOOK_EVERY)).map_err(lost)?;
+        stream.set_write_timeout(Some(LOOK_EVERY)).map_err(lost)?;
+        Ok(Line { stream, silence, silent: Duration::ZERO })
+    }
+
+    /// Sends one frame, with `descriptor` beside it.
+    pub fn send(&mut self, kind: Kind, request: u64, payload: &[u8], descriptor: Option<RawFd>) -> Result<()> {
+        let header = encode_header(kind, request, payload);
+        let sent = descriptor.map_or(Ok(0), |descriptor| self.send_with(&header, descriptor))?;
+        self.write_all(&header[sent..], payload)
+    }
+
+    fn send_with(&mut self, header: &[u8], descriptor: RawFd) -> Result<usize> {
+        let (descriptors, slices) = ([descriptor], [IoSlice::new(header)]);
+        let control = [ControlMessage::ScmRights(&descriptors)];
+        loop {
+            match sendmsg::<()>(self.stream.as_raw_fd(), &slices, &control, MsgFlags::MSG_NOSIGNAL, None) {
+                Ok(count) => return Ok(count),
+                Err(errno) => self.endure(errno.into())?,
             }
-            Ok(count) => done += count,
-            Err(error) if error.kind() == Io::Interrupted => {}
-            Err(error) => return Err(lost(error)),
         }
     }
-    stream.write_all(payload).map_err(lost)
-}
 
-/// Receives one frame; `Ok(None)` when the other side closed between frames.
-pub fn receive(stream: &mut UnixStream) -> Result<Option<Frame>> {
-    let Some((bytes, descriptor)) = receive_header(stream)? else {
-        return Ok(None);
-    };
-    let header = decode_header(&bytes)?;
-    let mut payload = vec![0; header.length];
-    stream.read_exact(&mut payload).map_err(lost)?;
-    check_payload(&bytes, &header, &payload)?;
-    Ok(Some(Frame { header, payload, descriptor }))
-}
-
-/// Receives one frame whose payload goes straight into `buffer` if it is `Data` that fits; other frames come whole.
-pub fn receive_into(stream: &mut UnixStream, buffer: &mut [u8]) -> Result<(usize, Option<Frame>)> {
-    let (bytes, descriptor) = receive_header(stream)?.ok_or_else(|| lost(Io::UnexpectedEof.into()))?;
-    let header = decode_header(&bytes)?;
-    if header.kind == Kind::Data && header.length <= buffer.len() {
-        stream.read_exact(&mut buffer[..header.length]).map_err(lost)?;
-        check_payload(&bytes, &header, &buffer[..header.length])?;
-        return Ok((header.length, None));
+    /// Both parts with as few system calls as the kernel allows.
+    fn write_all(&mut self, header: &[u8], payload: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while done < header.len() + payload.len() {
+            let slices = [
+                IoSlice::new(&header[done.min(header.len())..]),
+                IoSlice::new(&payload[done.saturating_sub(header.len())..]),
+            ];
+            match self.stream.write_vectored(&slices) {
+                Ok(0) => return Err(lost(Io::WriteZero.into())),
+                Ok(count) => (done, self.silent) = (done + count, Duration::ZERO),
+                Err(error) => self.endure(error)?,
+            }
+        }
+        Ok(())
     }
-    let mut payload = vec![0; header.length];
-    stream.read_exact(&mut payload).map_err(lost)?;
-    check_payload(&bytes, &header, &payload)?;
-    Ok((0, Some(Frame { header, payload, descriptor })))
-}
 
-fn receive_header(stream: &mut UnixStream) -> Result<Option<([u8; HEADER_BYTES], Option<OwnedFd>)>> {
-    let mut bytes = [0; HEADER_BYTES];
-    let mut descriptor = None;
-    let mut done = 0;
-    while done < HEADER_BYTES {
-        let mut space = nix::cmsg_space!([RawFd; 1]);
-        let mut slices = [IoSliceMut::new(&mut bytes[done..])];
-        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-        let received = match recvmsg::<()>(stream.as_raw_fd(), &mut slices, Some(&mut space), flags) {
-            Ok(message) => message,
-            Err(nix::errno::Errno::EINTR) => continue,
-            Err(errno) => return Err(lost(std::io::Error::from(errno))),
+    /// Receives one frame; `Ok(None)` when the other side closed between frames.
+    pub fn receive(&mut self) -> Result<Option<Frame>> {
+        let Some((bytes, descriptor)) = self.receive_header()? else {
+            return Ok(None);
         };
-        for control in received.cmsgs().map_err(|errno| lost(std::io::Error::from(errno)))? {
-            if let ControlMessageOwned::ScmRights(descriptors) = control {
-                // SAFETY: the kernel has just installed these descriptors for us; nobody else owns them.
-                descriptor = descriptors.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).next_back();
+        let header = decode_header(&bytes)?;
+        let mut payload = vec![0; header.length];
+        self.read_exact(&mut payload)?;
+        check_payload(&bytes, &header, &payload)?;
+        Ok(Some(Frame { header, payload, descriptor }))
+    }
+
+    /// Receives one frame whose payload goes straight into `buffer` if it is `Data` that fits; other frames come whole.
+    pub fn receive_into(&mut self, buffer: &mut [u8]) -> Result<(usize, Option<Frame>)> {
+        let (bytes, descriptor) = self.receive_header()?.ok_or_else(ended)?;
+        let header = decode_header(&bytes)?;
+        if header.kind == Kind::Data && header.length <= buffer.len() {
+            self.read_exact(&mut buffer[..header.length])?;
+            check_payload(&bytes, &header, &buffer[..header.length])?;
+            return Ok((header.length, None));
+        }
+        let mut payload = vec![0; header.length];
+        self.read_exact(&mut payload)?;
+        check_payload(&bytes, &header, &payload)?;
+        Ok((0, Some(Frame { header, payload, descriptor })))
+    }
+
+    fn read_exact(&mut self, buffer: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match (&mut &*self.stream).read(&mut buffer[done..]) {
+                Ok(0) => return Err(ended()),
+                Ok(count) => (done, self.silent) = (done + count, Duration::ZERO),
+                Err(error) => self.endure(error)?,
             }
         }
-        match (received.bytes, done) {
-            (0, 0) => return Ok(None),
-            (0, _) => return Err(lost(Io::UnexpectedEof.into())),
-            (count, _) => done += count,
+        Ok(())
+    }
+
+    fn receive_header(&mut self) -> Result<Option<([u8; HEADER_BYTES], Option<OwnedFd>)>> {
+        let mut bytes = [0; HEADER_BYTES];
+        let mut descriptor = None;
+        let mut done = 0;
+        while done < HEADER_BYTES {
+            let mut space = nix::cmsg_space!([RawFd; 1]);
+            let mut slices = [IoSliceMut::new(&mut bytes[done..])];
+            let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+            let received = match recvmsg::<()>(self.stream.as_raw_fd(), &mut slices, Some(&mut space), flags) {
+                Ok(message) => message,
+                Err(errno) => {
+                    self.endure(errno.into())?;
+                    continue;
+                }
+            };
+            for control in received.cmsgs().map_err(|errno| lost(std::io::Error::from(errno)))? {
+                if let ControlMessageOwned::ScmRights(descriptors) = control {
+                    // SAFETY: the kernel has just installed these descriptors for us; nobody else owns them.
+                    descriptor = descriptors.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).next_back();
+                }
+            }
+            self.silent = Duration::ZERO;
+            match (received.bytes, done) {
+                (0, 0) => return Ok(None),
+                (0, _) => return Err(ended()),
+                (count, _) => done += count,
+            }
+        }
+        Ok(Some((bytes, descriptor)))
+    }
+
+    /// What interrupts a wait without ending it; all else is an end.
+    fn endure(&mut self, error: std::io::Error) -> Result<()> {
+        match error.kind() {
+            Io::Interrupted => Ok(()),
+            Io::WouldBlock | Io::TimedOut => {
+                self.silent += LOOK_EVERY;
+                (self.silence)(self.silent)
+            }
+            _ => Err(lost(error)),
         }
     }
-    Ok(Some((bytes, descriptor)))
+}
+
+/// The other side closed the connection.
+pub fn ended() -> Error {
+    lost(Io::UnexpectedEof.into())
 }
 
 fn lost(error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Unreachable, "the process that owns the cache went away").with_source(error)
+    Error::new(ErrorKind::Unreachable, "the other end of a local connection went away").with_source(error)
 }

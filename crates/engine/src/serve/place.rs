@@ -1,0 +1,148 @@
+//! Where the owner of a state directory is reached, and whether it is there: alive, gone for good, to be succeeded, or
+//! standing still.
+
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, setsockopt, socket, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
+
+use super::frame::Kind;
+use super::patience::{Absence, Attempt, Failed, Patience};
+use super::socket::{Line, address};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Mutex;
+
+/// The owner's place, as one client knows it.
+#[derive(Debug)]
+pub struct Place {
+    state_directory: PathBuf,
+    patience: Patience,
+    /// The owner's process number; 0 before it is known.
+    owner: AtomicU32,
+    attached: AtomicBool,
+    /// When the owner was last asked whether it is there, and whether it was.
+    probed: Mutex<Option<(Instant, bool)>>,
+}
+
+impl Place {
+    pub fn new(state_directory: &Path, patience: Patience) -> Self {
+        let (owner, attached, probed) = (AtomicU32::new(0), AtomicBool::new(false), Mutex::new(None));
+        Place { state_directory: state_directory.to_owned(), patience, owner, attached, probed }
+    }
+
+    pub fn note_attached(&self) {
+        self.attached.store(true, Ordering::Relaxed);
+    }
+
+    pub fn note_owner(&self, pid: u32) {
+        self.owner.store(pid, Ordering::Relaxed);
+    }
+
+    /// A connection to whoever listens. A socket's name without a listener is what an owner leaves that died or stepped
+    /// back, and a missing name what one leaves that has ended in order.
+    pub fn connect(&self) -> Attempt<UnixStream> {
+        let (path, _directory) = address(&self.state_directory).map_err(|_| Failed::Final(self.absent()))?;
+        match connect_within(&path, self.patience.answer) {
+            Ok(stream) => Ok(stream),
+            Err(Errno::ENOENT | Errno::ENOTDIR) => Err(Failed::Final(self.absent())),
+            Err(errno @ (Errno::EACCES | Errno::EPERM)) => {
+                Err(Failed::Final(Error::from_io("connect to", &path, errno.into())))
+            }
+            Err(Errno::EAGAIN) => Err(Failed::Final(self.standing_still())),
+            Err(errno) => {
+                let error = Error::new(ErrorKind::Unreachable, "nobody listens");
+                Err(Failed::Lost(error.with_source(std::io::Error::from(errno))))
+            }
+        }
+    }
+
+    /// Before another try; an error when nobody came for too long.
+    pub fn wait(&self, absence: &mut Absence, error: Error) -> Result<()> {
+        if absence.is_new() {
+            tracing::warn!(%error, "the process that owns the cache went away: waiting for the next");
+        }
+        match absence.next_pause(self.patience.successor) {
+            Some(pause) => std::thread::sleep(pause),
+            None => return Err(self.not_succeeded().with_source(error)),
+        }
+        Ok(())
+    }
+
+    /// Called while the owner is silent: `Timeout` when it does not even say that it is there.
+    pub fn look(&self, silent: Duration) -> Result<()> {
+        if silent < self.patience.silence {
+            return Ok(());
+        }
+        // One asks for all who wait.
+        let mut probed = self.probed.lock();
+        let is_there = match *probed {
+            Some((when, true)) if when.elapsed() < self.patience.silence => true,
+            Some((when, false)) if when.elapsed() < self.patience.answer => false,
+            _ => {
+                let is_there = self.is_there();
+                *probed = Some((Instant::now(), is_there));
+                is_there
+            }
+        };
+        if is_there { Ok(()) } else { Err(self.standing_still()) }
+    }
+
+    /// Whether it answers a greeting in time. One that is gone stands not still: its connections end by themselves.
+    fn is_there(&self) -> bool {
+        let limit = self.patience.answer;
+        let too_long = |silent| if silent < limit { Ok(()) } else { Err(self.standing_still()) };
+        let greet = |stream: UnixStream| -> Attempt<()> {
+            let mut line = Line::new(&stream, &too_long)?;
+            line.send(Kind::Hello, 0, &[], None)?;
+            line.receive()?;
+            Ok(())
+        };
+        let outcome = self.connect().and_then(greet);
+        !matches!(outcome, Err(Failed::Final(error)) if error.kind() == ErrorKind::Timeout)
+    }
+
+    /// Nobody serves this state directory.
+    pub fn nobody(&self) -> Error {
+        Error::new(ErrorKind::NotFound, format!("no process serves the cache at {}", self.state_directory.display()))
+            .with_hint("start `headrace mount` on it, or open the dataset first")
+    }
+
+    fn absent(&self) -> Error {
+        if !self.attached.load(Ordering::Relaxed) {
+            return self.nobody();
+        }
+        let message = format!("the process that owned the cache at {} has ended", self.state_directory.display());
+        Error::new(ErrorKind::Unreachable, message)
+            .with_hint("mount it again (`headrace mount`), and open the dataset again")
+    }
+
+    fn not_succeeded(&self) -> Error {
+        let (place, seconds) = (self.state_directory.display(), self.patience.successor.as_secs());
+        let message = format!(
+            "the process that owned the cache at {place} went away, and for {seconds} s no other took its place"
+        );
+        Error::new(ErrorKind::Timeout, message)
+            .with_hint("`headrace status` tells of the mount; mount it again (`headrace mount`) and read again")
+    }
+
+    fn standing_still(&self) -> Error {
+        let (place, pid) = (self.state_directory.display(), self.owner.load(Ordering::Relaxed));
+        let message = format!("the process {pid} that owns the cache at {place} stands still: it answers nothing");
+        Error::new(ErrorKind::Timeout, message).with_hint(format!(
+            "let it go on (`kill -CONT {pid}`), or end it (`kill -KILL {pid}`): the supervisor of a mount starts another"
+        ))
+    }
+}
+
+/// Waits no longer than that when as many as the kernel queues wait to be let in: `EAGAIN` then.
+fn connect_within(path: &Path, limit: Duration) -> nix::Result<UnixStream> {
+    let stream = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&stream, sockopt::SendTimeout, &TimeVal::milliseconds(limit.as_millis() as i64))?;
+    connect(stream.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(UnixStream::from(stream))
+}

@@ -1,0 +1,207 @@
+//! The client against owners that come, go and stand still, each a real server on the socket.
+
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::runtime::Runtime;
+
+use super::*;
+use crate::error::{Error, ErrorKind, Result};
+use crate::vfs::{Attributes, Backing, DirectoryEntry, FileSystem, Inode, Opened, ReadReply, Statistics};
+
+/// Long enough for a busy machine, short enough to wait for in a test.
+fn patience() -> Patience {
+    Patience { silence: Duration::from_secs(1), answer: Duration::from_secs(1), successor: Duration::from_secs(30) }
+}
+
+/// Every file consists of one byte, the owner's instance.
+struct Files {
+    instance: u64,
+    lent: Option<PathBuf>,
+}
+
+fn absent<T>() -> Result<T> {
+    Err(Error::new(ErrorKind::NotFound, "no such file or directory"))
+}
+
+impl FileSystem for Files {
+    fn lookup(&self, _: Inode, _: &[u8]) -> Result<Attributes> {
+        absent()
+    }
+
+    fn attributes(&self, _: Inode) -> Result<Attributes> {
+        absent()
+    }
+
+    fn read_link(&self, _: Inode) -> Result<Vec<u8>> {
+        absent()
+    }
+
+    fn open(&self, _: Inode) -> Result<Opened> {
+        absent()
+    }
+
+    fn release(&self, _: u64) {}
+
+    fn backing(&self, _: Inode) -> Option<Backing> {
+        let file = std::fs::File::open(self.lent.as_ref()?).ok()?;
+        Some(Backing { file: Arc::new(file), pin: Box::new(()) })
+    }
+
+    fn read_cached(&self, _: Inode, _: u64, _: u64, length: usize) -> Result<Option<ReadReply>> {
+        Ok(Some(ReadReply::Memory(vec![vec![self.instance as u8; length].into()])))
+    }
+
+    fn read(self: Arc<Self>, _: Inode, _: u64, _: u64, _: usize) -> BoxFuture<'static, Result<ReadReply>> {
+        Box::pin(async { absent() })
+    }
+
+    fn read_directory(&self, _: Inode, _: u64, _: &mut dyn FnMut(DirectoryEntry<'_>) -> bool) -> Result<()> {
+        absent()
+    }
+
+    fn parent(&self, _: Inode) -> Result<Inode> {
+        absent()
+    }
+
+    fn statistics(&self) -> Statistics {
+        Statistics { files: 0, bytes: 0 }
+    }
+}
+
+impl Control for Files {
+    fn welcome(&self) -> Result<Welcome> {
+        let (name, pid, snapshot) = ("test".into(), std::process::id(), PathBuf::from("snapshot"));
+        Ok(Welcome { name, pid, snapshot, instance: self.instance })
+    }
+
+    fn control(&self, request: serde_json::Value) -> Result<serde_json::Value> {
+        Ok(request)
+    }
+
+    fn prefetch(&self, _: u64, _: Vec<u64>) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct Owners {
+    place: tempfile::TempDir,
+    runtime: Runtime,
+}
+
+impl Owners {
+    fn new() -> Self {
+        Owners { place: tempfile::tempdir().expect("a folder"), runtime: Runtime::new().expect("a runtime") }
+    }
+
+    fn path(&self) -> &Path {
+        self.place.path()
+    }
+
+    /// One whose end looks like a death.
+    fn start(&self, instance: u64) -> Server {
+        let lent = self.path().join(format!("lent-{instance}"));
+        std::fs::write(&lent, [instance as u8; 10]).expect("a file");
+        let files = Arc::new(Files { instance, lent: Some(lent) });
+        let mut server =
+            Server::start(self.path(), files.clone(), files, self.runtime.handle().clone()).expect("a server");
+        server.expect_successor();
+        server
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(self.path(), patience(), false).expect("an owner").0
+    }
+}
+
+fn read(client: &Client, generation: u64) -> Result<Option<u8>> {
+    let mut byte = [0];
+    let item = ReadItem { inode: 1, offset: 0, length: 1 };
+    Ok(client.read_many(generation, &[item], &mut [&mut byte])?.map(|_| byte[0]))
+}
+
+fn lent(client: &Client, generation: u64) -> Result<Option<u8>> {
+    let mut byte = [0];
+    let Some(file) = client.lease(generation, 1)? else { return Ok(None) };
+    file.expect("whole").read_at(&mut byte, 0)?;
+    Ok(Some(byte[0]))
+}
+
+#[test]
+fn the_next_owner_is_waited_for_and_never_asked_for_inodes_of_the_one_before() {
+    let owners = Owners::new();
+    let mut running = Some(owners.start(1));
+    let client = owners.client();
+    assert_eq!(read(&client, 1).expect("read"), Some(1));
+    assert_eq!(lent(&client, 1).expect("lent"), Some(1));
+    for instance in 2..4 {
+        running.take();
+        std::thread::scope(|scope| {
+            // Begun while there is no owner.
+            let reads = [0; 4].map(|_| scope.spawn(|| read(&client, instance - 1)));
+            let lease = scope.spawn(|| lent(&client, instance));
+            running = Some(owners.start(instance));
+            for read in reads {
+                assert_eq!(read.join().expect("no panic").expect("an answer"), None, "inodes of another owner");
+            }
+            lease.join().expect("no panic").expect("an answer");
+        });
+        assert_eq!(client.generation(), instance);
+        assert_eq!(read(&client, instance).expect("read"), Some(instance as u8));
+        assert_eq!(lent(&client, instance).expect("lent"), Some(instance as u8), "lent anew");
+    }
+}
+
+#[test]
+fn who_attaches_between_two_owners_is_let_in_by_the_next_if_it_waits() {
+    let owners = Owners::new();
+    drop(owners.start(1));
+    let refused = Client::connect(owners.path(), patience(), false).expect_err("nobody is there");
+    assert_eq!(refused.kind(), ErrorKind::NotFound);
+    std::thread::scope(|scope| {
+        let attached = scope.spawn(|| Client::connect(owners.path(), patience(), true).map(|(_, welcome)| welcome));
+        let _running = owners.start(2);
+        assert_eq!(attached.join().expect("no panic").expect("an owner").instance, 2);
+    });
+}
+
+#[test]
+fn an_owner_that_stays_away_is_given_up_with_words() {
+    let owners = Owners::new();
+    let running = owners.start(1);
+    let short = Patience { successor: Duration::from_millis(300), ..patience() };
+    let client = Client::connect(owners.path(), short, false).expect("an owner").0;
+    drop(running);
+    let error = read(&client, 1).expect_err("no successor");
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(error.message().contains("went away") && error.hint().is_some(), "{error}");
+}
+
+#[test]
+fn an_owner_that_stands_still_is_told_of_with_a_way_out() {
+    let owners = Owners::new();
+    let running = owners.start(1);
+    let client = owners.client();
+    drop(running);
+    // The kernel lets clients in; nobody takes notice of them.
+    std::fs::remove_file(owners.path().join("engine.sock")).expect("left there");
+    let _still = UnixListener::bind(owners.path().join("engine.sock")).expect("a listener");
+    let error = read(&client, 1).expect_err("nobody answers");
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(error.message().contains("stands still"), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("kill -CONT")), "{error}");
+}
+
+#[test]
+fn an_owner_that_ended_in_order_is_not_waited_for() {
+    let owners = Owners::new();
+    let running = owners.start(1);
+    let client = owners.client();
+    drop(running);
+    std::fs::remove_file(owners.path().join("engine.sock")).expect("left there");
+    let error = read(&client, 1).expect_err("it has ended");
+    assert!(error.message().contains("has ended"), "{error}");
+}
