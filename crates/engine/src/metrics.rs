@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
+pub use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -68,6 +68,7 @@ pub struct Metrics {
     pub snapshot_version: UnsignedGauge,
     pub fuse_requests: Family<ReasonLabel, Counter>,
     pub mount_restarts: Counter,
+    pub local_stalled: Counter,
     pub cluster_epoch: UnsignedGauge,
     pub cluster_members: UnsignedGauge,
     pub cluster_suspects: UnsignedGauge,
@@ -275,6 +276,12 @@ impl Metrics {
                 r,
                 "mount_restarts",
                 "Times that a new process took over the running mount, after a crash or for an upgrade",
+                Counter::default()
+            ),
+            local_stalled: register!(
+                r,
+                "local_stalled",
+                "Connections of the SDK that were closed since the program did not take its answer",
                 Counter::default()
             ),
             fuse_requests: register!(r, "fuse_requests", "Requests of the kernel, by operation", Family::default()),

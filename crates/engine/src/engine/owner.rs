@@ -13,14 +13,14 @@ use super::state::StateDirectory;
 use super::status::Status;
 use super::verb::Verb;
 use super::{listing, parts, verification};
-use crate::budget::Budgets;
+use crate::budget::{Budget, Budgets};
 use crate::cluster::Cluster;
 use crate::config::{EngineConfig, SnapshotPolicy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fuse::{self, Delivery, Mode, MountHandle, MountOptions};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
-use crate::serve::{Control, Server, Welcome};
+use crate::serve::{Control, ServeLimits, Server, Welcome};
 use crate::snapshot::{Change, Difference, Snapshot};
 use crate::store::{Blocks, Store};
 use crate::sync::Mutex;
@@ -48,6 +48,7 @@ pub struct Owner {
     transfer: Arc<Transfer>,
     tree: Arc<Tree>,
     budgets: Budgets,
+    replies: Budget,
     metrics: Metrics,
     jobs: Jobs,
     mounts: Mutex<Vec<Arc<MountHandle>>>,
@@ -86,7 +87,7 @@ impl Owner {
         let state = StateDirectory::own(&config.state_directory)?;
         let block_size = parts::block_size(&config)?;
         let runtime = parts::runtime(config.transfer.threads)?;
-        let (metrics, budgets) = (Metrics::new(), parts::budgets(&config));
+        let (metrics, (budgets, replies)) = (Metrics::new(), parts::budgets_with_replies(&config));
         let cluster = config.cluster.as_ref();
         let cluster = cluster.map(|cluster| parts::open_cluster(cluster, &metrics, runtime.handle())).transpose()?;
         let origins = parts::open_origins(&config, cluster.as_ref(), &metrics)?;
@@ -111,6 +112,7 @@ impl Owner {
             transfer,
             tree,
             budgets,
+            replies,
             metrics,
             jobs: Jobs::default(),
             mounts: Mutex::new(Vec::new()),
@@ -126,7 +128,9 @@ impl Owner {
     /// Lets other processes of this machine in.
     fn serve(self: &Arc<Self>) -> Result<()> {
         let face = Arc::new(Face(Arc::downgrade(self)));
-        let server = Server::start(self.state.path(), self.tree.clone(), face, self.handle.clone())?;
+        let limits = ServeLimits { memory: self.replies.clone(), ..ServeLimits::default() };
+        let stalled = self.metrics.local_stalled.clone();
+        let server = Server::start(self.state.path(), self.tree.clone(), face, self.handle.clone(), limits, stalled)?;
         *self.server.lock() = Some(server);
         Ok(())
     }
@@ -308,7 +312,13 @@ impl Owner {
 
     /// The values of all metrics as OpenMetrics text.
     pub fn metrics_text(&self) -> String {
-        report::metrics_text(&self.metrics, &self.budgets, self.store.as_deref(), &self.mounts.lock())
+        report::metrics_text(
+            &self.metrics,
+            &self.budgets,
+            Some(&self.replies),
+            self.store.as_deref(),
+            &self.mounts.lock(),
+        )
     }
 
     pub fn status(&self) -> Status {
@@ -322,6 +332,7 @@ impl Owner {
             tree: &self.tree,
             store: self.store.as_deref(),
             budgets: &self.budgets,
+            replies: &self.replies,
             metrics: &self.metrics,
             mounts: &mounts,
         }

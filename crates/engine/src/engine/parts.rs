@@ -47,6 +47,14 @@ pub fn budgets(config: &EngineConfig) -> Budgets {
     }
 }
 
+/// The same for an owner that other processes of this machine attach to: an eighth of the memory is for its replies to
+/// them. Apart, since a reply may wait for blocks, and blocks must never wait for a reply.
+pub fn budgets_with_replies(config: &EngineConfig) -> (Budgets, Budget) {
+    let replies = config.limits.memory_bytes / 8;
+    let memory = Budget::memory(config.limits.memory_bytes - replies);
+    (Budgets { memory, ..budgets(config) }, Budget::memory(replies))
+}
+
 pub fn open_origins(
     config: &EngineConfig,
     cluster: Option<&Arc<Cluster>>,

@@ -19,6 +19,7 @@ use crate::vfs::Tree;
 
 /// The name of the budget for inodes that the kernel holds.
 const INODES: &str = "inodes";
+const MEMORY: &str = "memory";
 
 /// What a status is made from.
 pub struct Facts<'a> {
@@ -29,6 +30,8 @@ pub struct Facts<'a> {
     pub tree: &'a Tree,
     pub store: Option<&'a Store>,
     pub budgets: &'a Budgets,
+    /// The part of the memory for replies to other processes of this machine.
+    pub replies: &'a Budget,
     pub metrics: &'a Metrics,
     pub mounts: &'a [Arc<MountHandle>],
 }
@@ -55,6 +58,11 @@ impl Facts<'_> {
 
     fn budgets(&self) -> Vec<BudgetStatus> {
         let mut budgets = named(self.budgets).map(|(name, budget)| BudgetStatus::of(name, budget));
+        budgets.iter_mut().filter(|budget| budget.name == MEMORY).for_each(|budget| {
+            budget.limit += self.replies.limit();
+            budget.used += self.replies.used();
+            budget.waits += self.replies.waits();
+        });
         let held = kernel_inodes(self.mounts);
         budgets.iter_mut().filter(|budget| budget.name == INODES).for_each(|budget| budget.used = held);
         budgets.into()
@@ -141,14 +149,22 @@ impl ProofStatus {
 pub fn metrics_text(
     metrics: &Metrics,
     budgets: &Budgets,
+    replies: Option<&Budget>,
     store: Option<&Store>,
     mounts: &[Arc<MountHandle>],
 ) -> String {
     for (name, budget) in named(budgets) {
         let label = ReasonLabel { reason: name.to_owned() };
-        let used = if name == INODES { kernel_inodes(mounts) } else { budget.used() };
+        let (used, limit) = match name {
+            INODES => (kernel_inodes(mounts), budget.limit()),
+            MEMORY => {
+                let replies = replies.map_or((0, 0), |replies| (replies.used(), replies.limit()));
+                (budget.used() + replies.0, budget.limit() + replies.1)
+            }
+            _ => (budget.used(), budget.limit()),
+        };
         metrics.budget_used.get_or_create(&label).set(used);
-        metrics.budget_limit.get_or_create(&label).set(budget.limit());
+        metrics.budget_limit.get_or_create(&label).set(limit);
     }
     for (number, level) in store.map(Store::usage).unwrap_or_default().into_iter().enumerate() {
         let label = LevelLabel { level: number as u32, medium: format!("{:?}", level.medium).to_uppercase() };
@@ -160,7 +176,7 @@ pub fn metrics_text(
 }
 
 fn named(budgets: &Budgets) -> [(&'static str, &Budget); 3] {
-    [("memory", &budgets.memory), ("descriptors", &budgets.descriptors), (INODES, &budgets.inodes)]
+    [(MEMORY, &budgets.memory), ("descriptors", &budgets.descriptors), (INODES, &budgets.inodes)]
 }
 
 /// Inodes that the kernel holds of all mounts: it says when it lets go, so they are counted there and not by permits.

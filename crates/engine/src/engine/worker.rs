@@ -142,7 +142,7 @@ impl Worker {
 
     /// The values of all metrics as OpenMetrics text.
     pub fn metrics_text(&self) -> String {
-        report::metrics_text(&self.metrics, &self.budgets, Some(&self.store), &[])
+        report::metrics_text(&self.metrics, &self.budgets, None, Some(&self.store), &[])
     }
 
     /// Ends everything in order; the cache stays for the next start. Safe to call twice.

@@ -15,7 +15,7 @@ mod socket;
 pub use client::{Client, LeasedFile};
 pub use message::{ReadItem, Welcome};
 pub use patience::Patience;
-pub use server::{Control, Server};
+pub use server::{Control, ServeLimits, Server};
 
 #[cfg(test)]
 mod tests;

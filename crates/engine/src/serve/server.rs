@@ -8,14 +8,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
+use bytes::Bytes;
 use nix::sys::socket::{Shutdown, shutdown};
 use tokio::runtime::Handle;
 
 use super::frame::{Kind, MAX_PAYLOAD_BYTES};
 use super::message::{ReadItem, Welcome, decode_inode, decode_inodes, decode_items, encode_error};
-use super::socket::{Frame, Line, address};
+use super::socket::{Frame, Line, Patient, address};
+use crate::budget::{Budget, Permit};
 use crate::error::{Error, ErrorKind, Result};
+use crate::metrics::Counter;
 use crate::sync::Mutex;
 use crate::vfs::{Backing, FileSystem, ReadReply};
 
@@ -25,6 +29,27 @@ const MAX_CONNECTIONS: usize = 512;
 const BATCH_WINDOW: usize = 64;
 /// Files one connection may keep leased; a lease pins its file in the cache.
 const MAX_LEASES: usize = 1024;
+
+/// What clients may cost.
+#[derive(Debug, Clone)]
+pub struct ServeLimits {
+    /// For the bytes of answers under way. Fills must not need it: an answer holds its share while it waits for them.
+    pub memory: Budget,
+    /// A client that takes nothing of its answer for this long is cut off. It may ask again.
+    pub stall: Duration,
+    /// The same while another client waits for memory.
+    pub stall_in_want: Duration,
+}
+
+impl Default for ServeLimits {
+    fn default() -> Self {
+        ServeLimits {
+            memory: Budget::memory(64 << 20),
+            stall: Duration::from_secs(30),
+            stall_in_want: Duration::from_secs(2),
+        }
+    }
+}
 
 /// What the server asks of the engine beside file operations.
 pub trait Control: Send + Sync + 'static {
@@ -58,6 +83,10 @@ struct Shared {
     stopping: Arc<AtomicBool>,
     connections: AtomicUsize,
     streams: Streams,
+    limits: ServeLimits,
+    /// Connections that wait for memory.
+    waiting: AtomicUsize,
+    stalled: Counter,
 }
 
 impl Server {
@@ -67,6 +96,8 @@ impl Server {
         filesystem: Arc<dyn FileSystem>,
         control: Arc<dyn Control>,
         runtime: Handle,
+        limits: ServeLimits,
+        stalled: Counter,
     ) -> Result<Server> {
         let (path, _directory) = address(state_directory)?;
         let new = path.with_extension("new");
@@ -84,6 +115,9 @@ impl Server {
             stopping: stopping.clone(),
             connections,
             streams: streams.clone(),
+            limits,
+            waiting: AtomicUsize::new(0),
+            stalled,
         });
         let listener = Arc::new(listener);
         let accepting = listener.clone();
@@ -168,6 +202,30 @@ impl Shared {
         streams.retain(|stream| stream.strong_count() > 0);
         streams.push(Arc::downgrade(stream));
     }
+
+    /// Memory for an answer; for whom all is free it is never too much.
+    fn memory(&self, bytes: u64) -> Permit {
+        let bytes = bytes.min(self.limits.memory.limit());
+        self.limits.memory.try_acquire(bytes).unwrap_or_else(|| {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            let permit = self.runtime.block_on(self.limits.memory.acquire(bytes));
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            permit
+        })
+    }
+}
+
+impl Patient for Shared {
+    /// A client neither takes nor sends the rest of what was begun.
+    fn endure(&self, silent: Duration) -> Result<()> {
+        let is_wanted = self.waiting.load(Ordering::Relaxed) > 0;
+        let limit = if is_wanted { self.limits.stall_in_want } else { self.limits.stall };
+        if silent < limit {
+            return Ok(());
+        }
+        self.stalled.inc();
+        Err(Error::new(ErrorKind::Unreachable, "a program does not take its answer"))
+    }
 }
 
 struct Connection {
@@ -192,7 +250,7 @@ impl Connection {
     }
 
     fn line(&self) -> Result<Line<'_>> {
-        Line::new(&self.stream, &|_| Ok(()))
+        Line::new(&self.stream, &*self.shared)
     }
 
     /// Fails only when the client cannot be told anything any more.
@@ -264,21 +322,28 @@ impl Connection {
         }
     }
 
-    /// Answers each item in order; misses of the batch are fetched side by side.
+    /// Answers each item in order; misses of the batch are fetched side by side, as far as memory for them is free.
     fn read(&mut self, request: u64, items: Vec<ReadItem>) -> Result<()> {
-        let mut items = items.into_iter();
+        let mut items = items.into_iter().peekable();
         let mut window = VecDeque::new();
         loop {
-            while window.len() < BATCH_WINDOW {
-                let Some(item) = items.next() else { break };
-                window.push_back(self.start(item));
+            while let Some(item) = items.peek() {
+                let bytes = u64::from(item.length).min(MAX_PAYLOAD_BYTES as u64);
+                // Who holds none may wait for some.
+                let memory = match window.len() {
+                    0 => Some(self.shared.memory(bytes)),
+                    BATCH_WINDOW.. => None,
+                    _ => self.shared.limits.memory.try_acquire(bytes.min(self.shared.limits.memory.limit())),
+                };
+                let Some((memory, item)) = memory.zip(items.next_if(|_| true)) else { break };
+                window.push_back((self.start(item), memory));
             }
-            let Some(pending) = window.pop_front() else { return Ok(()) };
+            let Some((pending, _memory)) = window.pop_front() else { return Ok(()) };
             let reply = match pending {
                 Pending::Here(reply) => reply,
                 Pending::Coming(task) => self.shared.runtime.block_on(task).unwrap_or_else(|_| Err(closing())),
             };
-            match reply.and_then(|reply| collect(&reply)) {
+            match reply.and_then(collect) {
                 Ok(bytes) => self.line()?.send(Kind::Data, request, &bytes, None)?,
                 Err(error) => self.refuse(request, &error)?,
             }
@@ -301,10 +366,11 @@ enum Pending {
     Coming(tokio::task::JoinHandle<Result<ReadReply>>),
 }
 
-/// All bytes of a reply in one piece.
-fn collect(reply: &ReadReply) -> Result<Vec<u8>> {
+/// All bytes of a reply in one piece, which is then the only one.
+fn collect(reply: ReadReply) -> Result<Bytes> {
     match reply {
-        ReadReply::Memory(parts) => Ok(parts.concat()),
+        ReadReply::Memory(mut parts) if parts.len() == 1 => Ok(parts.remove(0)),
+        ReadReply::Memory(parts) => Ok(parts.concat().into()),
         ReadReply::Files(parts) => {
             let mut bytes = vec![0; parts.iter().map(|part| part.length).sum()];
             let mut done = 0;
@@ -315,7 +381,7 @@ fn collect(reply: &ReadReply) -> Result<Vec<u8>> {
                 })?;
                 done += part.length;
             }
-            Ok(bytes)
+            Ok(bytes.into())
         }
     }
 }

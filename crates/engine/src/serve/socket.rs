@@ -38,20 +38,31 @@ pub fn address(state_directory: &Path) -> Result<(PathBuf, Option<File>)> {
 /// How often an end that neither takes nor gives anything is thought about.
 pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// One end of a connection. `silence` is asked each time that the other end has neither given nor taken a byte for
-/// `LOOK_EVERY` more, with the length of the silence; its error ends the wait.
+/// How long an end waits for the other.
+pub trait Patient {
+    /// The other end has neither given nor taken a byte for so long; an error ends the wait.
+    fn endure(&self, silent: Duration) -> Result<()>;
+}
+
+impl<F: Fn(Duration) -> Result<()>> Patient for F {
+    fn endure(&self, silent: Duration) -> Result<()> {
+        self(silent)
+    }
+}
+
+/// One end of a connection.
 pub struct Line<'a> {
     stream: &'a UnixStream,
-    silence: &'a dyn Fn(Duration) -> Result<()>,
+    patient: &'a dyn Patient,
     silent: Duration,
 }
 
 impl<'a> Line<'a> {
     /// The stream's waits end after `LOOK_EVERY` from now on.
-    pub fn new(stream: &'a UnixStream, silence: &'a dyn Fn(Duration) -> Result<()>) -> Result<Self> {
+    pub fn new(stream: &'a UnixStream, patient: &'a dyn Patient) -> Result<Self> {
         stream.set_read_timeout(Some(LOOK_EVERY)).map_err(lost)?;
         stream.set_write_timeout(Some(LOOK_EVERY)).map_err(lost)?;
-        Ok(Line { stream, silence, silent: Duration::ZERO })
+        Ok(Line { stream, patient, silent: Duration::ZERO })
     }
 
     /// Sends one frame, with `descriptor` beside it.
@@ -165,7 +176,7 @@ impl<'a> Line<'a> {
             Io::Interrupted => Ok(()),
             Io::WouldBlock | Io::TimedOut => {
                 self.silent += LOOK_EVERY;
-                (self.silence)(self.silent)
+                self.patient.endure(self.silent)
             }
             _ => Err(lost(error)),
         }

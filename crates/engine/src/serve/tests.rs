@@ -1,15 +1,21 @@
 //! The client against owners that come, go and stand still, each a real server on the socket.
 
-use std::os::unix::net::UnixListener;
+use std::io::Read;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use tokio::runtime::Runtime;
 
+use super::frame::Kind;
+use super::message::encode_items;
+use super::socket::{Line, address};
 use super::*;
+use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Result};
+use crate::metrics::Counter;
 use crate::vfs::{Attributes, Backing, DirectoryEntry, FileSystem, Inode, Opened, ReadReply, Statistics};
 
 /// Long enough for a busy machine, short enough to wait for in a test.
@@ -90,11 +96,14 @@ impl Control for Files {
 struct Owners {
     place: tempfile::TempDir,
     runtime: Runtime,
+    limits: ServeLimits,
+    stalled: Counter,
 }
 
 impl Owners {
     fn new() -> Self {
-        Owners { place: tempfile::tempdir().expect("a folder"), runtime: Runtime::new().expect("a runtime") }
+        let (place, runtime) = (tempfile::tempdir().expect("a folder"), Runtime::new().expect("a runtime"));
+        Owners { place, runtime, limits: ServeLimits::default(), stalled: Counter::default() }
     }
 
     fn path(&self) -> &Path {
@@ -105,9 +114,10 @@ impl Owners {
     fn start(&self, instance: u64) -> Server {
         let lent = self.path().join(format!("lent-{instance}"));
         std::fs::write(&lent, [instance as u8; 10]).expect("a file");
-        let files = Arc::new(Files { instance, lent: Some(lent) });
+        let (files, handle) = (Arc::new(Files { instance, lent: Some(lent) }), self.runtime.handle().clone());
         let mut server =
-            Server::start(self.path(), files.clone(), files, self.runtime.handle().clone()).expect("a server");
+            Server::start(self.path(), files.clone(), files, handle, self.limits.clone(), self.stalled.clone())
+                .expect("a server");
         server.expect_successor();
         server
     }
@@ -204,4 +214,51 @@ fn an_owner_that_ended_in_order_is_not_waited_for() {
     std::fs::remove_file(owners.path().join("engine.sock")).expect("left there");
     let error = read(&client, 1).expect_err("it has ended");
     assert!(error.message().contains("has ended"), "{error}");
+}
+
+/// A program that asks for many files and reads none of them.
+fn deaf(place: &Path) -> UnixStream {
+    let (path, _folder) = address(place).expect("an address");
+    let stream = UnixStream::connect(path).expect("an owner");
+    let items = [ReadItem { inode: 1, offset: 0, length: 1 << 20 }; 64];
+    let mut line = Line::new(&stream, &|_| Ok(())).expect("a line");
+    line.send(Kind::Read, 1, &encode_items(&items), None).expect("taken");
+    stream
+}
+
+#[test]
+fn programs_that_do_not_read_hold_no_more_than_the_memory_for_them_and_are_cut_off() {
+    let memory = Budget::memory(4 << 20);
+    let limits = ServeLimits { memory: memory.clone(), stall_in_want: Duration::from_secs(1), ..Default::default() };
+    let owners = Owners { limits, ..Owners::new() };
+    let _running = owners.start(1);
+    let deaf = [0; 8].map(|_| deaf(owners.path()));
+    let client = owners.client();
+    for _ in 0..3 {
+        let mut bytes = vec![0; 1 << 20];
+        let item = ReadItem { inode: 1, offset: 0, length: 1 << 20 };
+        let counts = client.read_many(1, &[item], &mut [&mut bytes]).expect("others go on");
+        assert_eq!(counts, Some(vec![1 << 20]));
+        assert!(bytes.iter().all(|byte| *byte == 1));
+        assert!(memory.used() <= memory.limit());
+    }
+    assert!(owners.stalled.get() > 0);
+    drop(deaf);
+}
+
+#[test]
+fn a_program_that_does_not_read_is_cut_off_though_nobody_wants_its_memory() {
+    let limits = ServeLimits { stall: Duration::from_secs(1), ..Default::default() };
+    let owners = Owners { limits, ..Owners::new() };
+    let _running = owners.start(1);
+    let mut deaf = deaf(owners.path());
+    deaf.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while owners.stalled.get() == 0 {
+        assert!(Instant::now() < deadline, "it is never cut off");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut begun = Vec::new();
+    deaf.read_to_end(&mut begun).expect("the end of the connection");
+    assert!(begun.len() < 64 << 20);
 }
