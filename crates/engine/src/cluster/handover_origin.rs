@@ -18,10 +18,12 @@ use super::body::{Answer, Body, Helper, Step as Event};
 use super::inquiry::Wanted;
 use super::segments::segments;
 use super::verdict::{is_damage, is_of_worker};
+use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, ByteRange, FileKey};
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin};
+use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, WholeObject};
 use crate::ring::{Ring, StripeId};
+use crate::sync::Mutex;
 use crate::wire::{GetRequest, REPORTED};
 
 /// Previous owners that are asked for a block.
@@ -87,6 +89,25 @@ impl Origin for HandoverOrigin {
     }
 
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
+        self.read_from(object, range, &Told::default()).await
+    }
+
+    /// Told is a checksum where the origin itself answers; what another worker has was compared there.
+    async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
+        let told = Told::default();
+        let body = self.read_from(object, ByteRange::new(0, object.size), &told).await?;
+        let told = *told.lock();
+        Ok((body, told))
+    }
+
+    async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
+        self.inner.checksum(object).await
+    }
+}
+
+impl HandoverOrigin {
+    /// The bytes from whoever has them; `told` is filled by then if that is the origin, and it tells a checksum.
+    async fn read_from(&self, object: &ObjectVersion, range: ByteRange, told: &Told) -> Result<ByteStream> {
         let key = FileKey {
             dataset: self.name.clone(),
             path: object.key.clone(),
@@ -94,11 +115,12 @@ impl Origin for HandoverOrigin {
             version: object.version.clone(),
         };
         let wanted = Wanted { key: Arc::new(key), block_size: self.block_size };
-        let (inner, cluster, object) = (self.inner.clone(), self.cluster.clone(), object.clone());
+        let (inner, cluster, object, told) = (self.inner.clone(), self.cluster.clone(), object.clone(), told.clone());
         let mut parts = Box::pin(futures::stream::iter(merged(&cluster, &wanted, range.clamp_to(object.size))).then(
             move |(steps, ring, rest)| {
                 let (inner, cluster) = (inner.clone(), cluster.clone());
-                let places = Places { inner, cluster, ring, wanted: wanted.clone(), object: object.clone() };
+                let (wanted, object, told) = (wanted.clone(), object.clone(), told.clone());
+                let places = Places { inner, cluster, ring, wanted, object, told };
                 let mut part = Part { places, steps, rest, body: None };
                 async move { part.open().await.map(|()| part.into_stream()) }
             },
@@ -146,7 +168,11 @@ struct Places {
     ring: Arc<Ring>,
     wanted: Wanted,
     object: ObjectVersion,
+    told: Told,
 }
+
+/// What the origin told of the whole object, if it was asked.
+type Told = Arc<Mutex<Option<Checksum>>>;
 
 impl Part {
     fn into_stream(self) -> ByteStream {
@@ -250,7 +276,7 @@ impl Places {
 
     async fn start(&self, step: &Step, rest: ByteRange) -> Result<Option<ByteStream>> {
         let (member, cached_only) = match step {
-            Step::Origin => return self.inner.read(&self.object, rest).await.map(Some),
+            Step::Origin => return self.start_at_origin(rest).await.map(Some),
             Step::Cached(member) => (*member, true),
             Step::Fetch(member) => (*member, false),
         };
@@ -260,6 +286,15 @@ impl Places {
             Err(Error::new(ErrorKind::Timeout, "the primary has not begun to answer")
                 .with_context(REPORTED, "by nobody"))
         })
+    }
+
+    async fn start_at_origin(&self, rest: ByteRange) -> Result<ByteStream> {
+        if rest != ByteRange::new(0, self.object.size) {
+            return self.inner.read(&self.object, rest).await;
+        }
+        let (body, told) = self.inner.read_whole(&self.object).await?;
+        *self.told.lock() = told;
+        Ok(body)
     }
 
     fn member_failed(&self, step: &Step, offset: u64, error: &Error) {

@@ -14,9 +14,10 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::checksum::{Checksum, Kind};
 use crate::error::{Error, ErrorKind, Retry};
 use crate::ids::{BlockSize, ByteRange, Version};
-use crate::origin::{Capability, ListedObject, ObjectVersion, Origin};
+use crate::origin::{Capability, ListedObject, ObjectVersion, Origin, WholeObject};
 use crate::ring::{Member, MemberId, MemberState, STRIPE_BYTES};
 use crate::sync::Mutex;
 use crate::wire::{GetRequest, PeerCommand, REPORTED};
@@ -398,6 +399,24 @@ impl Origin for Source {
         *self.0.lock() += range.length();
         Ok(futures::stream::iter([Ok(content(range))]).boxed())
     }
+
+    async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
+        Ok((self.read(object, ByteRange::new(0, object.size)).await?, Some(Checksum::of(Kind::Crc32c, b"told"))))
+    }
+}
+
+#[test]
+fn a_worker_hears_the_checksum_from_the_origin_and_none_from_others() {
+    paused(async {
+        for (members, told) in [(1, Some(Checksum::of(Kind::Crc32c, b"told"))), (4, None)] {
+            let crowd = crowd(&vec![Manner::Well; members]);
+            let identity = Some(Identity { member: member(members - 1).id });
+            let cluster = cluster(&crowd, view(members, 1), ClusterOptions { identity, ..patient(60) });
+            let origin = HandoverOrigin::new(Arc::new(Source(Mutex::new(0))), cluster, BlockSize::DEFAULT);
+            let (_, heard) = origin.read_whole(&object(0)).await.unwrap_or_else(|error| panic!("{error:?}"));
+            assert_eq!(heard, told, "{members} workers");
+        }
+    });
 }
 
 async fn fill(crowd: &Arc<Crowd>, view: View, me: usize, number: u64) -> (Bytes, u64) {
