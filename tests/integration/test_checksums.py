@@ -50,6 +50,19 @@ def test_an_origin_that_is_always_wrong_is_an_error_with_a_reason(
         assert (mountpoint / "d1/file-01").read_bytes() == SMALL["d1/file-01"], "an error is not remembered"
 
 
+def test_a_storage_whose_checksums_are_wrong_can_be_read_without_them(
+    shell: Shell, liar, lying_bucket, tmp_path: Path
+) -> None:
+    lying_bucket.fill(SMALL)
+    liar.add(Fault(Lie.ZEROS, r"^/data/.*file-01"))
+    options = {**lying_bucket.options, "ignore-checksums": "true"}
+    with shell.mounted(
+        lying_bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=options
+    ) as mountpoint:
+        assert (mountpoint / "d1/file-01").read_bytes() == bytes(len(SMALL["d1/file-01"]))
+        assert shell.status(mountpoint)["proofs"]["proven_bytes"] == 0
+
+
 def test_verify_compares_whole_files_with_the_origin(
     shell: Shell, liar, lying_bucket, tmp_path: Path
 ) -> None:

@@ -138,6 +138,9 @@ pub enum OriginConfig {
         region: Option<String>,
         /// Bucket in the path instead of in the host name.
         path_style: bool,
+        /// Do not compare content with what the answers tell of it.
+        #[serde(default)]
+        ignore_checksums: bool,
         /// All three `None`: the machine's own credential chain. See also `anonymous`.
         access_key_id: Option<Secret>,
         secret_access_key: Option<Secret>,
@@ -151,6 +154,8 @@ pub enum OriginConfig {
         prefix: String,
         endpoint: String,
         path_style: bool,
+        #[serde(default)]
+        ignore_checksums: bool,
         access_key_id: Option<Secret>,
         access_key_secret: Option<Secret>,
         security_token: Option<Secret>,

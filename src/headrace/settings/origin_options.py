@@ -29,6 +29,13 @@ _ANONYMOUS = Option(
     "anonymous", "Send unsigned requests, for public buckets", ("anonymous", "no-sign-request"), flag=True
 )
 
+_IGNORE_CHECKSUMS = Option(
+    "ignore_checksums",
+    "Do not compare content with the checksums that the storage tells, for one that tells wrong ones",
+    ("ignore-checksums",),
+    flag=True,
+)
+
 S3_OPTIONS = (
     Option(
         "endpoint",
@@ -69,6 +76,7 @@ S3_OPTIONS = (
         ),
         flag=True,
     ),
+    _IGNORE_CHECKSUMS,
     Option(
         "access_key_id",
         "Access key",
@@ -113,6 +121,7 @@ OSS_OPTIONS = (
         ("path-style", "fs.oss.path.style.access"),
         flag=True,
     ),
+    _IGNORE_CHECKSUMS,
     Option(
         "access_key_id",
         "Access key",

@@ -37,6 +37,7 @@ class S3Origin(Model):
     endpoint: str | None = None
     region: str | None = None
     path_style: bool = False
+    ignore_checksums: bool = False
     access_key_id: SecretStr | None = None
     secret_access_key: SecretStr | None = None
     session_token: SecretStr | None = None
@@ -56,6 +57,7 @@ class OssOrigin(Model):
     prefix: str = ""
     endpoint: str
     path_style: bool = False
+    ignore_checksums: bool = False
     access_key_id: SecretStr | None = None
     access_key_secret: SecretStr | None = None
     security_token: SecretStr | None = None

@@ -24,7 +24,8 @@ pub(super) struct Bucket {
     /// Empty, or ends with a slash.
     prefix: String,
     pace: Pace,
-    told: Told,
+    /// `None`: nothing that they tell is believed.
+    told: Option<Told>,
 }
 
 /// What the headers of an answer tell of the whole object.
@@ -32,7 +33,7 @@ pub(super) type Told = fn(&HeaderMap) -> Option<Checksum>;
 
 impl Bucket {
     /// `prefix`: the folder to show, with or without slashes around it.
-    pub fn new(remote: Remote, prefix: &str, pace: Pace, told: Told) -> Self {
+    pub fn new(remote: Remote, prefix: &str, pace: Pace, told: Option<Told>) -> Self {
         Bucket { remote, prefix: folder_prefix(prefix), pace, told }
     }
 
@@ -80,7 +81,13 @@ impl Origin for Bucket {
     }
 
     fn capability(&self) -> Capability {
-        Capability { conditional_read: true, list_from_key: true, etags: true, symlinks: false, checksums: true }
+        Capability {
+            conditional_read: true,
+            list_from_key: true,
+            etags: true,
+            symlinks: false,
+            checksums: self.told.is_some(),
+        }
     }
 
     async fn check(&self) -> Result<()> {
@@ -111,16 +118,17 @@ impl Origin for Bucket {
     async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
         let path = self.path(object)?;
         let body = self.remote.open_whole(&path, condition(&object.version)).await?;
-        let told = (self.told)(&body.answer.headers);
+        let told = self.told.and_then(|told| told(&body.answer.headers));
         Ok((body.exactly(object, ByteRange::new(0, object.size))?, told))
     }
 
     async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
+        let Some(told) = self.told else { return Ok(None) };
         let path = self.path(object)?;
         let action = format!("look at {}", path.escape_debug());
         let answer = self.pace.patiently(|| self.remote.head(&action, &path)).await?;
         // What is said of another version says nothing of this one.
-        Ok(if is_tagged(&answer, &object.version) { (self.told)(&answer.headers) } else { None })
+        Ok(if is_tagged(&answer, &object.version) { told(&answer.headers) } else { None })
     }
 }
 

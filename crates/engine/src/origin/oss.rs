@@ -21,7 +21,8 @@ const KEY_NAMES: &str = "fs.oss.accessKeyId and fs.oss.accessKeySecret (or ALIBA
 
 pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Bucket> {
     let (remote, prefix) = connect(config, &pace)?;
-    Ok(Bucket::new(remote, &prefix, pace, Checksum::of_oss))
+    let ignored = matches!(config, OriginConfig::Oss { ignore_checksums: true, .. });
+    Ok(Bucket::new(remote, &prefix, pace, (!ignored).then_some(Checksum::of_oss)))
 }
 
 /// The service that the configuration describes, and the prefix that it names.

@@ -26,7 +26,8 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Bucket> {
     let (remote, prefix) = connect(config, &pace)?;
     let directory = remote.place.bucket.as_ref().is_some_and(|bucket| bucket.ends_with(DIRECTORY_BUCKET));
     let told = if directory { Checksum::of_directory_bucket } else { Checksum::of_s3 };
-    Ok(Bucket::new(remote, &prefix, pace, told))
+    let ignored = matches!(config, OriginConfig::S3 { ignore_checksums: true, .. });
+    Ok(Bucket::new(remote, &prefix, pace, (!ignored).then_some(told)))
 }
 
 /// The service that the configuration describes, and the prefix that it names.

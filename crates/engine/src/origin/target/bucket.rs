@@ -33,7 +33,7 @@ pub(super) struct BucketTarget {
 
 impl BucketTarget {
     pub fn open((remote, prefix): (Remote, String), pace: Pace) -> Result<Arc<dyn Target>> {
-        let origin = layers::wrap(Arc::new(Bucket::new(remote.clone(), &prefix, pace.clone(), |_| None)), &pace);
+        let origin = layers::wrap(Arc::new(Bucket::new(remote.clone(), &prefix, pace.clone(), None)), &pace);
         Ok(Arc::new(BucketTarget { remote, prefix: folder_prefix(&prefix), pace, origin }))
     }
 
