@@ -214,7 +214,8 @@ def begin(made: Backend, server: S3Server) -> Path:
     """The dataset `living` with one mount and two workers; where node 1 sees it."""
     made.apply(declared(server, made.folder / "cache", mounts=f"[{A}]"))
     mounted = made.mountpoint("living")
-    made.eventually(lambda: (mounted / "a").is_dir() and os.listdir(mounted) == ["a"], "living")
-    # What it says before it has looked is of the test before.
+    # The test before may have left another bucket's folder of that name: bound, with files of the same names.
+    source = server.bucket_folder("data") / "a"
+    made.eventually(lambda: same(mounted / "a", source) and os.listdir(mounted) == ["a"], "living")
     made.eventually(lambda: made.is_bound("living", 2), "living")
     return mounted

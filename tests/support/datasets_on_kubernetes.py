@@ -112,9 +112,15 @@ def runtime(name: str = "imagenet", replicas: int = 2, **spec: Any) -> dict[str,
 
 
 def reader(
-    name: str, node: str | None = None, claim: str = "imagenet", *, below: str = "", stays: bool = False
+    name: str,
+    node: str | None = None,
+    claim: str = "imagenet",
+    *,
+    below: str = "",
+    stays: bool = False,
+    program: str = _READ,
 ) -> dict[str, Any]:
-    """A pod that reads the claim over and over, or a folder of it.
+    """A pod that reads the claim over and over, or a folder of it, by this program.
 
     With `stays` it is started again where it was, and not evicted while its node is away.
     """
@@ -122,7 +128,7 @@ def reader(
         "name": "main",
         "image": READER_IMAGE,
         "imagePullPolicy": "Never",
-        "command": ["python3", "-c", _READ, below],
+        "command": ["python3", "-c", program, below],
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
     }
     spec: dict[str, Any] = {

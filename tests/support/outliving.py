@@ -1,0 +1,205 @@
+"""Programs that hold files open and mapped while what serves them is killed and replaced, in all the ways of a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from charts import NAMESPACE
+from datasets_on_kubernetes import (
+    Bucket,
+    Reading,
+    await_ready,
+    bound_dataset,
+    parts_of,
+    reader,
+    runtime,
+)
+from installing import wait_until_ready
+
+from headrace.testing.kubernetes.kubectl import Kubectl
+
+DRIVER = "daemonset/headrace-csi"
+MEMORY = "320Mi"
+WAYS = 4
+"""How each file is read in a pass: see `_HOLD`."""
+
+# Opens and maps all files once, and closes the descriptors of the maps. Then prints the digest of all files pass after
+# pass, by each way in turn: held descriptors, shared maps, private maps, opened anew. Pages are given back before.
+_HOLD = """
+import ctypes, hashlib, mmap, os, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+MADV_DONTNEED = 4
+
+def paths():
+    for folder, folders, names in os.walk("/data"):
+        folders.sort()
+        for name in sorted(names):
+            yield os.path.join(folder, name)
+
+def map_of(path, flags):
+    descriptor = os.open(path, os.O_RDONLY)
+    size = os.fstat(descriptor).st_size
+    address = libc.mmap(None, size, mmap.PROT_READ, flags, descriptor, 0)
+    os.close(descriptor)
+    assert address != ctypes.c_void_p(-1).value, os.strerror(ctypes.get_errno())
+    return address, size
+
+names = list(paths())
+held = {path: os.open(path, os.O_RDONLY) for path in names}
+shared = {path: map_of(path, mmap.MAP_SHARED) for path in names}
+private = {path: map_of(path, mmap.MAP_PRIVATE) for path in names}
+
+def by_descriptor(path):
+    os.posix_fadvise(held[path], 0, 0, os.POSIX_FADV_DONTNEED)
+    return os.pread(held[path], os.fstat(held[path]).st_size, 0)
+
+def by_map(maps):
+    def read(path):
+        address, size = maps[path]
+        assert libc.madvise(address, size, MADV_DONTNEED) == 0
+        os.posix_fadvise(held[path], 0, 0, os.POSIX_FADV_DONTNEED)
+        return ctypes.string_at(address, size)
+    return read
+
+def anew(path):
+    with open(path, "rb", 0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        return file.read()
+
+while True:
+    for read in (by_descriptor, by_map(shared), by_map(private), anew):
+        whole = hashlib.sha256()
+        for path in names:
+            whole.update(os.path.relpath(path, "/data").encode())
+            whole.update(read(path))
+        print(whole.hexdigest(), flush=True)
+    time.sleep(0.2)
+"""
+
+# Takes memory until the kernel has killed everything else of the container, and with its first process this one.
+_TAKE_ALL_MEMORY = """
+with open("/proc/self/oom_score_adj", "w") as file:
+    file.write("-1000")
+taken = []
+while True:
+    taken.append(b"x" * (4 << 20))
+"""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A dataset whose files programs on some nodes hold, and the ways in which it loses what serves it."""
+
+    kubectl: Kubectl
+    reading: Reading
+    images: tuple[str, str]
+    """The driver's image, and another one of the same content."""
+
+    def ways(self) -> Mapping[str, Callable[[], None]]:
+        """All of them, by name. Each returns once what it took away is there again."""
+        return {
+            "out of memory": self.run_out_of_memory,
+            "killed": lambda: self._replace_mounts("--grace-period=0", "--force"),
+            "deleted": self._replace_mounts,
+            "evicted": self.evict_mounts,
+            "driver upgraded": self.upgrade_driver,
+            "driver killed": self.kill_driver,
+        }
+
+    def read_on(self) -> None:
+        """Returns when each program has read everything in each way once more, at least."""
+        self.reading.go_on(WAYS + 1)
+
+    def run_out_of_memory(self) -> None:
+        """The mounts' containers go over their limit; kubelet starts them again where they were."""
+        for pod in self._mounts():
+            name, before = pod["metadata"]["name"], _restarts(pod)
+            words = ("-n", self.reading.namespace, "exec", name, "--", "python3", "-c", _TAKE_ALL_MEMORY)
+            with contextlib.suppress(Exception):
+                self.kubectl(*words)
+            self.kubectl.wait(lambda: self._was_out_of_memory(name, before), f"{name} out of memory")  # noqa: B023
+        await_ready(self.kubectl, self.reading.namespace, "mount")
+
+    def evict_mounts(self) -> None:
+        """As a drained node does it."""
+        self._replaced(self._evict)
+
+    def upgrade_driver(self) -> None:
+        """To the other image, node after node."""
+        shown = self.kubectl.get("-n", NAMESPACE, DRIVER)["spec"]["template"]["spec"]["containers"]
+        image = next(each for each in self.images if each != shown[0]["image"])
+        self.kubectl("-n", NAMESPACE, "set", "image", DRIVER, f"*={image}")
+        wait_until_ready(self.kubectl, DRIVER)
+
+    def kill_driver(self) -> None:
+        """On all nodes at once."""
+        selector = ("-l", "app.kubernetes.io/component=csi")
+        self.kubectl("-n", NAMESPACE, "delete", "pods", *selector, "--grace-period=0", "--force")
+        await_ready(self.kubectl, NAMESPACE, "csi")
+
+    def _replace_mounts(self, *how: str) -> None:
+        self._replaced(lambda name: self.kubectl("-n", self.reading.namespace, "delete", "pod", name, *how))
+
+    def _replaced(self, take_away: Callable[[str], object]) -> None:
+        before = {pod["metadata"]["uid"] for pod in self._mounts()}
+        for pod in self._mounts():
+            take_away(pod["metadata"]["name"])
+        self.kubectl.wait(
+            lambda: len(now := {pod["metadata"]["uid"] for pod in self._mounts()}) == len(before)
+            and not now & before,
+            "other mounts",
+            timeout_s=180,
+        )
+        await_ready(self.kubectl, self.reading.namespace, "mount")
+
+    def _evict(self, name: str) -> None:
+        metadata = {"name": name, "namespace": self.reading.namespace}
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        path = f"/api/v1/namespaces/{self.reading.namespace}/pods/{name}/eviction"
+        self.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+
+    def _mounts(self) -> list[dict[str, Any]]:
+        return parts_of(self.kubectl, self.reading.namespace, "mount")
+
+    def _was_out_of_memory(self, name: str, before: int) -> bool:
+        pod = self.kubectl.get("-n", self.reading.namespace, "pod", name)
+        if _restarts(pod) <= before:
+            return False
+        (status,) = pod["status"]["containerStatuses"]
+        assert status["lastState"]["terminated"]["reason"] == "OOMKilled", status
+        return True
+
+
+def _restarts(pod: dict[str, Any]) -> int:
+    return sum(each["restartCount"] for each in pod["status"].get("containerStatuses", []))
+
+
+@contextlib.contextmanager
+def holding_of(
+    kubectl: Kubectl, namespace: str, bucket: Bucket, nodes: tuple[str, ...], images: tuple[str, str]
+) -> Iterator[Holding]:
+    """A dataset whose mounts have a limit of memory, and on each node a program that has read all in each way once."""
+    limited = {"resources": {"limits": {"memory": MEMORY}, "requests": {"memory": "64Mi"}}}
+    with bound_dataset(kubectl, namespace, bucket.secret(), bucket.dataset(), runtime(fuse=limited)):
+        pods = {f"holder-{node}": node for node in nodes}
+        kubectl.apply(
+            *(reader(pod, node, program=_HOLD) for pod, node in pods.items()), namespace=namespace
+        )
+        reading = Reading(kubectl, namespace, tuple(pods), bucket.digest())
+        reading.begin()
+        made = Holding(kubectl, reading, images)
+        made.read_on()
+        yield made
+
+
+def shuffled(ways: Mapping[str, Callable[[], None]], seed: int) -> list[str]:
+    """Their names in an order of chance."""
+    return random.Random(seed).sample(sorted(ways), len(ways))
