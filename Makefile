@@ -113,7 +113,7 @@ test-kubernetes: setup kubernetes helm mpi-operator ## Run the tests on a real K
 
 SOAK_MINUTES ?= 30
 
-soak: setup ## Repeat and randomise: kills, walks, scale, for SOAK_MINUTES=30; says its seed, and takes one as SOAK_SEED
+soak: setup kubernetes helm ## Repeat and randomise: kills, walks, scale, for SOAK_MINUTES=30; says its seed, and takes one as SOAK_SEED
 	SOAK_MINUTES=$(SOAK_MINUTES) SOAK_SEED=$(SOAK_SEED) $(BIN)/python -m pytest tests/soak
 
 test-rust: $(STAMPS)/python ## Run the Rust tests

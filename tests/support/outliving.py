@@ -1,14 +1,15 @@
-"""Programs that hold files open and mapped while what serves them is killed and replaced, in all the ways of a cluster."""
+"""Programs that hold files open and mapped, and all the ways in which a cluster takes away what serves them."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from charts import NAMESPACE
 from datasets_on_kubernetes import (
     Bucket,
@@ -21,7 +22,7 @@ from datasets_on_kubernetes import (
 )
 from installing import wait_until_ready
 
-from headrace.testing.kubernetes.kubectl import Kubectl
+from headrace.testing.kubernetes.kubectl import Kubectl, KubectlError
 
 DRIVER = "daemonset/headrace-csi"
 MEMORY = "320Mi"
@@ -84,10 +85,13 @@ while True:
     time.sleep(0.2)
 """
 
-# Takes memory until the kernel has killed everything else of the container, and with its first process this one.
+# Takes memory until the kernel has killed everything else of the container, and with its first process this one. The
+# process that asks for memory may be killed for it, so all others are made likelier victims first.
 _TAKE_ALL_MEMORY = """
-with open("/proc/self/oom_score_adj", "w") as file:
-    file.write("-1000")
+import os, pathlib
+for each in pathlib.Path("/proc").glob("[0-9]*"):
+    if int(each.name) != os.getpid():
+        (each / "oom_score_adj").write_text("1000")
 taken = []
 while True:
     taken.append(b"x" * (4 << 20))
@@ -100,10 +104,10 @@ class Holding:
 
     kubectl: Kubectl
     reading: Reading
-    images: tuple[str, str]
-    """The driver's image, and another one of the same content."""
+    tags: tuple[str, str]
+    """Of the driver's image, and of another version of it that the nodes have."""
 
-    def ways(self) -> Mapping[str, Callable[[], None]]:
+    def ways(self) -> dict[str, Callable[[], None]]:
         """All of them, by name. Each returns once what it took away is there again."""
         return {
             "out of memory": self.run_out_of_memory,
@@ -114,6 +118,10 @@ class Holding:
             "driver killed": self.kill_driver,
         }
 
+    def shuffled_ways(self, seed: int) -> list[str]:
+        """The names of all of them in an order of chance."""
+        return random.Random(seed).sample(sorted(self.ways()), len(self.ways()))
+
     def read_on(self) -> None:
         """Returns when each program has read everything in each way once more, at least."""
         self.reading.go_on(WAYS + 1)
@@ -121,12 +129,15 @@ class Holding:
     def run_out_of_memory(self) -> None:
         """The mounts' containers go over their limit; kubelet starts them again where they were."""
         for pod in self._mounts():
-            name, before = pod["metadata"]["name"], _restarts(pod)
-            words = ("-n", self.reading.namespace, "exec", name, "--", "python3", "-c", _TAKE_ALL_MEMORY)
-            with contextlib.suppress(Exception):
-                self.kubectl(*words)
-            self.kubectl.wait(lambda: self._was_out_of_memory(name, before), f"{name} out of memory")  # noqa: B023
+            self._run_out_of_memory(pod["metadata"]["name"], _restarts(pod))
         await_ready(self.kubectl, self.reading.namespace, "mount")
+
+    def _run_out_of_memory(self, name: str, before: int) -> None:
+        words = ("-n", self.reading.namespace, "exec", name, "--", "python3", "-c", _TAKE_ALL_MEMORY)
+        # It ends with its container.
+        with pytest.raises(KubectlError, match="exit code 137"):
+            self.kubectl(*words)
+        self.kubectl.wait(lambda: self._was_out_of_memory(name, before), f"{name} out of memory")
 
     def evict_mounts(self) -> None:
         """As a drained node does it."""
@@ -135,8 +146,9 @@ class Holding:
     def upgrade_driver(self) -> None:
         """To the other image, node after node."""
         shown = self.kubectl.get("-n", NAMESPACE, DRIVER)["spec"]["template"]["spec"]["containers"]
-        image = next(each for each in self.images if each != shown[0]["image"])
-        self.kubectl("-n", NAMESPACE, "set", "image", DRIVER, f"*={image}")
+        repository, _, tag = shown[0]["image"].rpartition(":")
+        (other,) = {*self.tags} - {tag}
+        self.kubectl("-n", NAMESPACE, "set", "image", DRIVER, f"*={repository}:{other}")
         wait_until_ready(self.kubectl, DRIVER)
 
     def kill_driver(self) -> None:
@@ -153,8 +165,10 @@ class Holding:
         for pod in self._mounts():
             take_away(pod["metadata"]["name"])
         self.kubectl.wait(
-            lambda: len(now := {pod["metadata"]["uid"] for pod in self._mounts()}) == len(before)
-            and not now & before,
+            lambda: (
+                len(now := {pod["metadata"]["uid"] for pod in self._mounts()}) == len(before)
+                and not now & before
+            ),
             "other mounts",
             timeout_s=180,
         )
@@ -184,22 +198,17 @@ def _restarts(pod: dict[str, Any]) -> int:
 
 @contextlib.contextmanager
 def holding_of(
-    kubectl: Kubectl, namespace: str, bucket: Bucket, nodes: tuple[str, ...], images: tuple[str, str]
+    kubectl: Kubectl, namespace: str, bucket: Bucket, nodes: tuple[str, ...], tags: tuple[str, str]
 ) -> Iterator[Holding]:
     """A dataset whose mounts have a limit of memory, and on each node a program that has read all in each way once."""
-    limited = {"resources": {"limits": {"memory": MEMORY}, "requests": {"memory": "64Mi"}}}
+    # Requests equal to limits (Guaranteed): of other pods the kernel prefers every process as a victim.
+    limits = {"memory": MEMORY, "cpu": "500m"}
+    limited = {"resources": {"limits": limits, "requests": limits}}
     with bound_dataset(kubectl, namespace, bucket.secret(), bucket.dataset(), runtime(fuse=limited)):
         pods = {f"holder-{node}": node for node in nodes}
-        kubectl.apply(
-            *(reader(pod, node, program=_HOLD) for pod, node in pods.items()), namespace=namespace
-        )
+        kubectl.apply(*(reader(pod, node, program=_HOLD) for pod, node in pods.items()), namespace=namespace)
         reading = Reading(kubectl, namespace, tuple(pods), bucket.digest())
         reading.begin()
-        made = Holding(kubectl, reading, images)
+        made = Holding(kubectl, reading, tags)
         made.read_on()
         yield made
-
-
-def shuffled(ways: Mapping[str, Callable[[], None]], seed: int) -> list[str]:
-    """Their names in an order of chance."""
-    return random.Random(seed).sample(sorted(ways), len(ways))
