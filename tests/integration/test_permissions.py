@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,14 +51,19 @@ def read_by(user: int, path: Path) -> bool:
     return done.returncode == 0
 
 
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that every user reaches: each run of pytest that begins on the machine closes those of all runs."""
+    with tempfile.TemporaryDirectory(prefix="headrace-") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
 @pytest.mark.parametrize("mode", ["elide", "classic", "passthrough"])
-def test_a_folder_keeps_owners_and_modes(shell: Shell, tmp_path: Path, mode: str) -> None:
-    _open_for_all(tmp_path)
-    fill(tmp_path / "source")
+def test_a_folder_keeps_owners_and_modes(shell: Shell, place: Path, mode: str) -> None:
+    fill(place / "source")
     words = ("--allow-other", "--mode", mode)
-    with shell.mounted(
-        str(tmp_path / "source"), tmp_path / "mnt", *words, cache=tmp_path / "cache"
-    ) as mountpoint:
+    with shell.mounted(str(place / "source"), place / "mnt", *words, cache=place / "cache") as mountpoint:
         ran = subprocess.run([mountpoint / "run.sh"], capture_output=True, text=True, check=True)
         assert ran.stdout == "it runs\n"
         assert seen(mountpoint) == (0o755, 0, 0)
@@ -69,14 +76,11 @@ def test_a_folder_keeps_owners_and_modes(shell: Shell, tmp_path: Path, mode: str
         assert read_by(NOBODY, mountpoint / "run.sh")
 
 
-def test_a_folder_that_is_closed_is_closed_as_a_mount(shell: Shell, tmp_path: Path) -> None:
-    _open_for_all(tmp_path)
-    source = tmp_path / "source"
+def test_a_folder_that_is_closed_is_closed_as_a_mount(shell: Shell, place: Path) -> None:
+    source = place / "source"
     fill(source)
     source.chmod(0o700)
-    with shell.mounted(
-        str(source), tmp_path / "mnt", "--allow-other", cache=tmp_path / "cache"
-    ) as mountpoint:
+    with shell.mounted(str(source), place / "mnt", "--allow-other", cache=place / "cache") as mountpoint:
         assert not read_by(NOBODY, mountpoint / "run.sh")
         source.chmod(0o755)
         shell.must("refresh", mountpoint)
@@ -114,10 +118,3 @@ def test_a_bucket_has_files_that_all_may_read(shell: Shell, bucket, tmp_path: Pa
     ) as mountpoint:
         assert seen(mountpoint / "folder") == (0o555, 0, 0)
         assert seen(mountpoint / "folder" / "file") == (0o444, 0, 0)
-
-
-def _open_for_all(folder: Path) -> None:
-    """Other users reach what is in it; pytest closes its own folders."""
-    for each in (folder, *folder.parents):
-        if each.stat().st_mode & 0o011 != 0o011:
-            each.chmod(0o755)
