@@ -24,9 +24,11 @@ def reference() -> list[str]:
     """The parts of the page: for each kind its names, columns, fields, rules, and the fields without effect."""
     parts = [
         "# Objects",
-        f"The objects of `{API_VERSION}`, as `headrace apply` and Kubernetes take them. Besides them a file may hold "
-        "Secrets, ConfigMaps, PersistentVolumes and PersistentVolumeClaims of Kubernetes. An unknown field is an "
-        "error. The same models write `deploy/crds`.",
+        f"The objects of `{API_VERSION}`, as `headrace apply` and Kubernetes accept them. For `headrace apply`, a file "
+        "may also hold Secrets, ConfigMaps, PersistentVolumes and PersistentVolumeClaims of Kubernetes. An unknown "
+        "field is an error. The same models write `deploy/crds`.",
+        "On Kubernetes all of these kinds work today; the few differences from one machine are in "
+        "[datasets.md](../datasets.md#on-kubernetes). Fields that have no effect on either are listed with each kind.",
     ]
     for kind in KINDS.values():
         if not kind.is_core:

@@ -14,6 +14,7 @@ import typer.main
 
 import api_pages
 import generate_csi
+import sdk_pages
 from headrace import errors
 from headrace.api.formats import format_duration
 from headrace.cli.arena.main import VERBS as JOB_VERBS
@@ -347,6 +348,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reasons.md": reasons_page,
     "conditions.md": conditions_page,
     "api.md": lambda: page(api_pages.reference()),
+    "sdk.md": lambda: page(sdk_pages.reference()),
 }
 
 

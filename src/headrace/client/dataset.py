@@ -16,6 +16,8 @@ from headrace.errors import HeadraceError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+__all__ = ["Dataset", "open_dataset"]
+
 _WARM_POLL_S = 3600.0
 
 
@@ -29,12 +31,18 @@ def open_dataset(
 ) -> Dataset:
     """The dataset at an origin (`s3://bucket/prefix`, `/path`, several `NAME=URI`), a mountpoint, or a mount's name.
 
-    `cache` is `PATH:QUOTA[:MEM|SSD|HDD]`, once or several times, fastest first. Further `settings` are those of the
-    configuration file's `[dataset]` table: `memory`, `block_size`, `read_ahead`, `eviction`, and so on. Raises
-    `ConfigError` and whatever keeps the origin from being listed.
+    `cache` is `PATH:QUOTA[:MEM|SSD|HDD]`, once or several times, fastest first; without it, half of the free space
+    below the user's cache folder. `options` are those of the origin, such as `endpoint`; `secret_file` is a file or
+    folder with credentials. Further `settings` are those of the configuration file's `[dataset]` table: `memory`,
+    `block_size`, `read_ahead`, `eviction`, and so on. A mount has its settings already, and takes none here.
 
-    Safe to use in forked and spawned workers: each attaches to the process that owns the cache. A pickle carries the
-    arguments as they were given; give credentials by `secret_file`, `env:NAME` or `@FILE` to keep them out of it.
+    Returns once the origin is listed. Raises `ConfigError` for a wrong address, option or quota, `FileNotFoundError`
+    when there is no such bucket, folder or mount, `PermissionError` when the origin refuses the credentials,
+    `OriginUnreachableError` when it cannot be reached, and `BusyError` when another dataset has the cache folder.
+
+    Safe to use in threads and in forked and spawned workers: each process attaches to the one that owns the cache. A
+    pickle carries the arguments as they were given; give credentials by `secret_file`, `env:NAME` or `@FILE` to keep
+    them out of it.
     """
     arguments = {
         "cache": cache,
@@ -46,7 +54,13 @@ def open_dataset(
 
 
 class Dataset:
-    """An open dataset. Paths are text below its root, without a leading slash."""
+    """An open dataset, as `open_dataset` returns it; a context manager that closes it.
+
+    Paths are text below its root, without a leading slash. Every read may raise `FileNotFoundError`, `StaleDataError`
+    when the object was overwritten after the snapshot, `CorruptDataError`, and the errors of an origin that refuses
+    or cannot be reached; all are `HeadraceError`. A read through a mount's process waits for up to 60 seconds while
+    that process is replaced, then raises `DeadlineError`.
+    """
 
     def __init__(self, origin: Any, arguments: Mapping[str, Any]) -> None:
         self._arguments = (origin, dict(arguments))
@@ -71,31 +85,36 @@ class Dataset:
         return Path(self._opened.mountpoint) / self._opened.inside
 
     def files(self, pattern: str = "**") -> list[str]:
-        """The files that match, sorted within each folder: `*` within a name, `**` across folders."""
+        """The paths of the files that match, sorted within each folder: `*` within a name, `**` across folders.
+
+        Answered from the snapshot, without a request to the origin.
+        """
         skipped = len(self._root) + 1 if self._root else 0
         found = trees.matching(self._opened.engine, self._root, pattern)
         return [trees.decode(entry.path[skipped:]) for entry in found]
 
     def size(self, path: str) -> int:
-        """Bytes of a file."""
+        """The size of a file in bytes, as the snapshot has it."""
         return self._opened.engine.stat(self._full(path)).size
 
     def open(self, path: str) -> DatasetFile:
-        """A raw binary file; `readinto` copies nothing in between."""
+        """A raw binary file, of the version that the snapshot has now; `readinto` copies nothing in between."""
         return DatasetFile(self._opened.engine, self._full(path))
 
     def read(self, path: str) -> bytes:
-        """A whole file."""
+        """The bytes of a whole file."""
         with self.open(path) as file:
             return file.readall()
 
     def read_many(
         self, paths: Sequence[str], *, out: Buffer | Sequence[Buffer] | None = None
     ) -> list[memoryview]:
-        """Whole files, fetched side by side without the interpreter's lock; their bytes in the order of `paths`.
+        """Whole files, fetched side by side without the interpreter's lock; a view of each file's bytes, in order.
 
         `out` is where they land: one writable buffer (a bytearray, a numpy array, pinned memory) that takes them one
-        after another, or a buffer for each. Raises `ValueError` when it is too small, and the first error of a read.
+        after another without gaps, or a list of buffers, one for each file. The views point into it; without `out`,
+        each file gets memory of its own. Raises `ValueError` when it is too small or read-only, and the first error
+        of a read.
         """
         full = [self._full(path) for path in paths]
         sizes = [self._opened.engine.stat(path).size for path in full]
@@ -104,14 +123,20 @@ class Dataset:
         return [place[:count] for place, count in zip(places, counts, strict=True)]
 
     def prefetch(self, order: Iterable[str]) -> None:
-        """Tells in which order files will be read: misses are fetched before they are asked for.
+        """Announces the order in which this process (or its workers) will read files, so that misses are fetched early.
 
-        Returns at once. Replaces the order told before.
+        Returns at once. Each process has one order, and the next call replaces it; reads of any process move it on.
+        At most a quarter of the cache, or half of `memory` if that is more, is fetched ahead of the reader. Errors of
+        fetching ahead are not raised here: the read meets them. Raises `FileNotFoundError` for an unknown path.
         """
         self._opened.engine.prefetch([self._full(path) for path in order])
 
     def warm(self, paths: Iterable[str] = ()) -> JobReport:
-        """Brings files and folders (all, without `paths`) in, and waits for it. Raises when not every byte is in."""
+        """Brings files and folders (all, without `paths`) into the cache, and waits until they are there.
+
+        Raises `HeadraceError` when not every byte is in: the cache is too small, or a file could not be read. What is
+        in stays in, and the next call goes on from there. Interrupting it (Ctrl-C) cancels the warm-up.
+        """
         wanted = [self._full(path) for path in paths] or [self._root]
         job = self._opened.engine.warm(wanted)
         try:
@@ -129,19 +154,19 @@ class Dataset:
         return report
 
     def evict(self, paths: Iterable[str]) -> int:
-        """Drops files and folders from the cache; the bytes given back."""
+        """Drops files and folders from the cache; returns the number of bytes that became free."""
         return self._opened.engine.evict([self._full(path) for path in paths])
 
     def refresh(self) -> RefreshReport:
-        """Takes a new snapshot of the origin's names."""
+        """Lists the origin again; returns what changed. Files that are open keep their version."""
         return self._opened.engine.refresh()
 
     def status(self) -> EngineReport:
-        """What the engine says of itself."""
+        """How much is cached, and what was read from where, since the process that owns the cache started."""
         return self._opened.engine.status()
 
     def close(self) -> None:
-        """Ends it; further calls raise `ValueError`."""
+        """Closes the dataset; the cache stays. Further calls raise `ValueError`."""
         self._opened.engine.close()
 
     def __enter__(self) -> Self:

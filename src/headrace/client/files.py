@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-class DatasetFile(io.RawIOBase):
-    """One version of one file. `readinto` fills the caller's memory with no copy in between.
+__all__ = ["BufferedDatasetFile", "DatasetFile"]
 
-    `io.BufferedReader(file)` is the better choice for many small reads.
+
+class DatasetFile(io.RawIOBase):
+    """One version of one file, read-only and seekable; `size` is its length in bytes, `name` its path.
+
+    `readinto` fills the caller's memory with no copy in between. For many small reads, `io.BufferedReader(file)` is the
+    better choice. A read raises `StaleDataError` when the object was overwritten and the bytes are not cached, and
+    the other errors of a `Dataset`'s reads. Threads may share a file, but it has one position: use `pread` there.
     """
 
     def __init__(self, engine: Engine, path: bytes) -> None:
@@ -50,7 +55,7 @@ class DatasetFile(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Moves; the new position, which may lie beyond the end."""
+        """Moves the position, and returns it; it may lie beyond the end."""
         self._check_open()
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}.get(whence)
         if base is None:
@@ -61,7 +66,7 @@ class DatasetFile(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Buffer, /) -> int:
-        """Fills the buffer; fewer bytes only at the end of the file."""
+        """Fills the buffer from the position on; returns the number of bytes, smaller only at the end of the file."""
         self._check_open()
         if self._position >= self.size:
             return 0
@@ -70,14 +75,14 @@ class DatasetFile(io.RawIOBase):
         return count
 
     def readall(self) -> bytes:
-        """Everything from here to the end, in one request."""
+        """Everything from the position to the end, in one request."""
         self._check_open()
         content = bytearray(max(self.size - self._position, 0))
         count = self.readinto(content) if content else 0
         return bytes(memoryview(content)[:count])
 
     def pread(self, length: int, offset: int) -> bytes:
-        """`length` bytes at `offset`, fewer at the end of the file; the position stays."""
+        """`length` bytes from `offset` on, fewer at the end of the file; the position stays where it is."""
         self._check_open()
         content = bytearray(max(min(length, self.size - offset), 0))
         count = self._engine.read_version(self._entry, offset, content) if content else 0
@@ -97,7 +102,7 @@ class DatasetFile(io.RawIOBase):
 
 
 class BufferedDatasetFile(io.BufferedReader):
-    """The same with a buffer in front, for many small reads; with the attributes that fsspec's callers look at."""
+    """A `DatasetFile` behind a buffer, for many small reads: what the fsspec file system opens."""
 
     def __init__(self, file: DatasetFile, buffer_size: int) -> None:
         super().__init__(file, buffer_size)

@@ -22,6 +22,8 @@ from headrace.client.files import BufferedDatasetFile, DatasetFile
 from headrace.engine.handles import Engine, TreeEntry
 from headrace.errors import ConfigError, ReadOnlyError
 
+__all__ = ["HeadraceFileSystem"]
+
 _DEFAULT_BLOCK_BYTES = 4 << 20
 _COPY_BYTES = 16 << 20
 
@@ -29,8 +31,9 @@ _COPY_BYTES = 16 << 20
 class HeadraceFileSystem(AsyncFileSystem):
     """A read-only fsspec file system over one dataset.
 
-    `origin` (with `cache`, `options`, `secret_file` and the other settings of `open_dataset`), or `mountpoint`, or
-    `name` of a mounted dataset. Pickles carry these arguments; forked and spawned workers attach to the cache's owner.
+    Give an `origin` with its `cache` and `options` (and, in `settings`, whatever else `open_dataset` takes), or a
+    `mountpoint`, or the `name` of a mounted dataset; `ConfigError` without any of them. `dataset` is the dataset behind
+    it. Pickles carry the arguments; forked and spawned workers attach to the process that owns the cache.
     """
 
     protocol: ClassVar[str] = "headrace"
@@ -89,11 +92,11 @@ class HeadraceFileSystem(AsyncFileSystem):
     # --- asynchronous and synchronous reads over the same engine ----------------------------------------
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """Size, type, times and entity tag of one path."""
+        """`name`, `size` in bytes, `type`, `mtime` (seconds since 1970) and `etag` of one path."""
         return _info(self._strip_protocol(path), self._engine.stat(self._full(path)))
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        """The entries of a folder, or the file itself."""
+        """The entries of a folder, or the file itself: their `info`, or only names with `detail=False`."""
         stripped = self._strip_protocol(path)
         entry = self._engine.stat(self._full(path))
         if entry.kind == "directory":
@@ -121,7 +124,10 @@ class HeadraceFileSystem(AsyncFileSystem):
         on_error: str = "return",
         **_: Any,
     ) -> list[Any]:
-        """Many ranges in one call of the engine, side by side and without the interpreter's lock."""
+        """Many byte ranges, fetched side by side without the interpreter's lock; the bytes in the order of `paths`.
+
+        With `on_error="return"` a range that fails is its error instead of bytes; otherwise the first error is raised.
+        """
         if max_gap is not None:
             raise NotImplementedError("max_gap")
         count = len(paths)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+__all__ = ["epoch_order", "flatten", "shard"]
+
 
 def epoch_order(count: int, *, seed: int, epoch: int, shuffle: bool) -> list[int]:
-    """Every index below `count` once; the same order in every process for the same seed and epoch."""
+    """The indices 0 to `count` - 1, each once; for one seed and epoch the same order in every process.
+
+    Without `shuffle`, in ascending order.
+    """
     order = list(range(count))
     if shuffle:
         # Not for secrets: it has to be the same everywhere.
@@ -16,14 +21,17 @@ def epoch_order(count: int, *, seed: int, epoch: int, shuffle: bool) -> list[int
 
 
 def shard(order: Sequence[int], *, index: int, count: int) -> Sequence[int]:
-    """The part of an order that worker `index` of `count` reads: every `count`-th, so that all progress together."""
+    """What worker `index` of `count` reads of an order: every `count`-th item, so that all workers progress together.
+
+    The parts differ in length by one at most. Raises `ValueError` unless 0 <= `index` < `count`.
+    """
     if not 0 <= index < count:
         raise ValueError(f"worker {index} of {count}")
     return order[index::count]
 
 
 def flatten(batches: Sequence[object]) -> list[int]:
-    """The indices of a sampler's items, which are indices or batches of indices, in reading order."""
+    """The indices of a sampler's items (indices, or batches of indices), in the order in which they are read."""
     flat: list[int] = []
     for item in batches:
         if isinstance(item, (list, tuple)):

@@ -1,4 +1,4 @@
-"""tf.data over a dataset: whole files or TFRecord shards, with each epoch's order told to the engine beforehand."""
+"""tf.data over a dataset: whole files or TFRecord shards, fetched in each epoch's order before they are asked for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from headrace.client.dataset import Dataset
 from headrace.client.orders import epoch_order
 from headrace.client.tfrecords import records
 
+__all__ = ["file_source", "record_source"]
+
 
 def file_source(
     dataset: Dataset,
@@ -21,9 +23,12 @@ def file_source(
     parallel: int = 8,
     deterministic: bool = True,
 ) -> tf.data.Dataset:
-    """A tf.data source of (path, content) string pairs, each file once an epoch; each iteration is an epoch.
+    """A tf.data source of (path, content) pairs of scalar strings, one for each of `paths`.
 
-    `paths` are those files (all files, sorted, by default).
+    `paths` are all files, sorted, by default. Each iteration is an epoch, the first one epoch 0; with `shuffle` each
+    has an order of its own, which follows from `seed` and the epoch. `parallel` files are read at the same time;
+    `deterministic=False` lets a file that is there overtake one that is waited for. Each epoch's order is announced by
+    `Dataset.prefetch`. An error of a read ends the iteration with an error of TensorFlow that holds its message.
     """
     names = list(dataset.files() if paths is None else paths)
 
@@ -48,10 +53,12 @@ def record_source(
     cycle: int = 4,
     deterministic: bool = True,
 ) -> tf.data.Dataset:
-    """A tf.data source of the records in TFRecord shards, `cycle` shards side by side; `shuffle` shuffles the shards.
+    """A tf.data source of the records in TFRecord shards, each a scalar string, of `cycle` shards side by side.
 
-    Through its mount, when the dataset was reached through one, TensorFlow reads the shards itself; otherwise the SDK
-    does.
+    Each iteration is an epoch. `shuffle` gives each epoch another order of shards; records stay in their order within a
+    shard, so add `.shuffle(…)` for them. When the dataset was reached through its mount, TensorFlow reads the shards
+    from there and checks their checksums; otherwise the SDK reads them. Each epoch's order of shards is announced by
+    `Dataset.prefetch`.
     """
     order = _order_source(dataset, list(shards), shuffle=shuffle, seed=seed)
     return order.interleave(

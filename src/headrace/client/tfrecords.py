@@ -1,4 +1,4 @@
-"""The records of a TFRecord file, read in large pieces. Knows no TensorFlow.
+"""The records of a TFRecord file, read in large pieces. TensorFlow is not needed.
 
 A record is: length (8 bytes, little-endian), checksum of the length (4), data, checksum of the data (4). The checksums
 are left alone: the cache has verified every block already.
@@ -13,13 +13,18 @@ from typing import BinaryIO
 
 from headrace.errors import CorruptDataError
 
+__all__ = ["records"]
+
 _HEAD = struct.Struct("<QI")
 _TAIL_BYTES = 4
 _PIECE_BYTES = 4 << 20
 
 
 def records(file: io.RawIOBase | BinaryIO, *, name: str) -> Iterator[bytes]:
-    """The data of each record. Raises `CorruptDataError` for a file that is cut short or is none."""
+    """The data of each record of an open TFRecord file, in order; `name` is for messages.
+
+    Raises `CorruptDataError` for a file that is cut short, or is not a TFRecord file.
+    """
     reader = io.BufferedReader(file, buffer_size=_PIECE_BYTES)  # type: ignore[type-var]
     size = reader.seek(0, io.SEEK_END)
     reader.seek(0)

@@ -1,4 +1,4 @@
-"""PyTorch over a dataset: files by index or as a stream, with the sampler's order told to the engine beforehand."""
+"""PyTorch over a dataset: files by index or as a stream, fetched in the sampler's order before they are asked for."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from torch.utils.data import IterableDataset, Sampler, get_worker_info
 from headrace.client.dataset import Dataset
 from headrace.client.orders import epoch_order, flatten, shard
 
+__all__ = ["FileDataset", "IterableFileDataset", "PrefetchSampler", "Transform", "raw_sample"]
+
 Transform = Callable[[str, memoryview], Any]
-"""Makes a sample of a file's path and its bytes."""
+"""Makes a sample of a file's path and its bytes; called in the loader's worker."""
 
 
 def raw_sample(path: str, content: memoryview) -> tuple[str, bytes]:
-    """The sample when no transform is given."""
+    """The sample when no transform is given: the path, and a copy of the bytes."""
     return path, bytes(content)
 
 
 class FileDataset(TorchDataset):
-    """A map-style dataset: sample `i` is `transform(path, bytes)` of the i-th file.
+    """A map-style dataset: sample `i` is `transform(path, bytes)` of the i-th of `paths`.
 
-    `paths` are those files (all files, sorted, by default). A whole batch is fetched in one call where the loader asks
-    for one. Put `PrefetchSampler` around the loader's sampler to have misses fetched ahead of time.
+    `paths` are all files, sorted, by default. A whole batch is fetched in one call where the loader asks for one, as
+    PyTorch 2 does. Put `PrefetchSampler` around the loader's sampler to have misses fetched ahead of time. Errors of
+    reads are those of `Dataset.read_many`; a loader raises them in the training process.
     """
 
     def __init__(
@@ -41,17 +44,17 @@ class FileDataset(TorchDataset):
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        """The samples of a batch."""
+        """The samples of a batch, in the order of `indices`."""
         paths = [self.paths[index] for index in indices]
         contents = self.dataset.read_many(paths)
         return [self._transform(path, content) for path, content in zip(paths, contents, strict=True)]
 
 
 class PrefetchSampler(Sampler):
-    """A sampler (or batch sampler) that tells each epoch's order to the engine before the first sample is asked for.
+    """A sampler (or batch sampler) that announces each epoch's order by `Dataset.prefetch` before the first sample.
 
     Wraps the sampler that decides: `DataLoader(files, sampler=PrefetchSampler(RandomSampler(files), files))`, or as
-    `batch_sampler=`. Nothing about the order itself changes.
+    `batch_sampler=`. The order itself stays as it is. The sampler is asked for the whole epoch at once: it must end.
     """
 
     def __init__(self, sampler: Any, files: FileDataset) -> None:
@@ -68,14 +71,17 @@ class PrefetchSampler(Sampler):
         return len(self.sampler)
 
     def set_epoch(self, epoch: int) -> None:
-        """Passed on to a distributed sampler."""
+        """Passed on to the wrapped sampler, such as PyTorch's `DistributedSampler`."""
         self.sampler.set_epoch(epoch)
 
 
 class IterableFileDataset(IterableDataset):
-    """A stream of samples, shared out over ranks and loader workers: each file once an epoch, by one of them.
+    """A stream of samples, `transform(path, bytes)`: each file once an epoch, in one of all ranks and loader workers.
 
-    Call `set_epoch` before each epoch for another shuffle. Rank 0's worker 0 tells the whole machine's order.
+    Call `set_epoch` before each epoch for another shuffle. Loader workers take a copy of the stream when they start, so
+    `persistent_workers=True` keeps the first epoch's order. Each worker reads `batch` files in one call. Worker 0
+    announces the order of its rank by `Dataset.prefetch`. Ranks get the same number of files, or one more. Raises
+    `ValueError` unless 0 <= `rank` < `world_size`.
     """
 
     def __init__(
@@ -115,7 +121,7 @@ class IterableFileDataset(IterableDataset):
         worker = get_worker_info()
         index, count = (worker.id, worker.num_workers) if worker else (0, 1)
         if index == 0:
-            # One worker tells the order of all of this rank: they share one engine, which keeps one order.
+            # One worker announces the order of all of this rank: its workers read it side by side.
             self.dataset.prefetch(self.paths[each] for each in of_rank)
         own = shard(of_rank, index=index, count=count)
         for start in range(0, len(own), self._batch):

@@ -12,7 +12,7 @@ from headrace.settings.engine import Medium
 
 
 class Report(BaseModel):
-    """A part of a report."""
+    """A part of a report; frozen."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -20,52 +20,54 @@ class Report(BaseModel):
 class OriginReport(Report):
     """One origin: its canonical name without secrets, and its place in the tree."""
 
-    path: str = ""
-    uri: str
+    path: str = Field(default="", description="Folder of the dataset in which it appears; empty for the top")
+    uri: str = Field(description="Its address, without credentials")
 
 
 class RejectedKey(Report):
     """A key of the origin that no file system can hold, and the rule that turned it away."""
 
-    key: str
-    reason: str
+    key: str = Field(description="The key, with invalid bytes escaped")
+    reason: str = Field(description="Name of the rule")
 
 
 class SnapshotReport(Report):
     """The names in use. `rejected` is a bounded sample of the `rejected_keys`."""
 
-    version: int = 0
-    files: int = 0
-    directories: int = 0
-    bytes: int = 0
-    taken_at_s: float = Field(default=0.0, description="Seconds since 1970")
+    version: int = Field(default=0, description="Number of the snapshot; it grows with each refresh")
+    files: int = Field(default=0, description="Files in the snapshot")
+    directories: int = Field(default=0, description="Folders in the snapshot")
+    bytes: int = Field(default=0, description="Bytes of all files")
+    taken_at_s: float = Field(default=0.0, description="When the snapshot was taken, in seconds since 1970")
     refresh_error: str | None = Field(default=None, description="Why the last try for a newer one failed")
-    rejected_keys: int = 0
-    rejected_by_rule: tuple[tuple[str, int], ...] = ()
-    rejected: tuple[RejectedKey, ...] = ()
+    rejected_keys: int = Field(default=0, description="Keys of the origin that no file system can hold")
+    rejected_by_rule: tuple[tuple[str, int], ...] = Field(
+        default=(), description="How many keys met each rule"
+    )
+    rejected: tuple[RejectedKey, ...] = Field(default=(), description="Up to 100 of them for each rule")
 
 
 class LevelReport(Report):
     """One cache level."""
 
-    medium: Medium
-    folders: tuple[str, ...] = ()
-    quota_bytes: int
-    used_bytes: int
-    content_bytes: int = 0
-    blocks: int = 0
+    medium: Medium = Field(description="MEM, SSD or HDD")
+    folders: tuple[str, ...] = Field(default=(), description="Its cache folders")
+    quota_bytes: int = Field(description="Most bytes that it may take")
+    used_bytes: int = Field(description="Bytes that it takes on its disk")
+    content_bytes: int = Field(default=0, description="Bytes of file content in it")
+    blocks: int = Field(default=0, description="Blocks in it")
 
 
 class ReadReport(Report):
     """Bytes since the engine started. Passthrough reads are the kernel's own and not counted."""
 
-    hit_bytes: int = 0
-    miss_bytes: int = 0
-    errors: int = 0
-    passthrough_opens: int = 0
-    origin_bytes: int = 0
-    origin_requests: int = 0
-    origin_retries: int = 0
+    hit_bytes: int = Field(default=0, description="Bytes that readers got from the cache")
+    miss_bytes: int = Field(default=0, description="Bytes that readers had to wait for the origin for")
+    errors: int = Field(default=0, description="Reads that failed")
+    passthrough_opens: int = Field(default=0, description="Opens whose reads the kernel serves by itself")
+    origin_bytes: int = Field(default=0, description="Bytes of file content received from the origin")
+    origin_requests: int = Field(default=0, description="Read requests sent to the origin")
+    origin_retries: int = Field(default=0, description="Requests to the origin that were tried again")
     cluster_bytes: int = Field(default=0, description="Bytes received from workers of other machines")
 
     @property
@@ -78,17 +80,17 @@ class ReadReport(Report):
 class BudgetReport(Report):
     """One hard limit: memory in bytes, open cache files, inodes that the kernel holds."""
 
-    name: str
-    limit: int
-    used: int
+    name: str = Field(description="What is limited")
+    limit: int = Field(description="Most that may be taken")
+    used: int = Field(description="What is taken now")
     waits: int = Field(default=0, description="How often somebody had to wait for it")
 
 
 class MountReport(Report):
     """One mount of the engine."""
 
-    mountpoint: str
-    mode: str
+    mountpoint: str = Field(description="Where it is")
+    mode: str = Field(description="How the kernel is served: passthrough, elide or classic")
 
 
 class ProofReport(Report):
@@ -108,19 +110,23 @@ class ProofReport(Report):
 class EngineReport(Report):
     """Everything that an engine says of itself."""
 
-    name: str
-    pid: int
-    origins: tuple[OriginReport, ...] = ()
-    snapshot: SnapshotReport = SnapshotReport()
+    name: str = Field(description="Name of the dataset")
+    pid: int = Field(description="Process that owns the cache")
+    origins: tuple[OriginReport, ...] = Field(default=(), description="Where the data comes from")
+    snapshot: SnapshotReport = Field(default=SnapshotReport(), description="The names in use")
     cached_bytes: int = Field(default=0, description="Bytes of the snapshot's files that are in the cache")
     cached_files: int = Field(default=0, description="Files of the snapshot that are in the cache as a whole")
-    proofs: ProofReport = ProofReport()
-    levels: tuple[LevelReport, ...] = ()
-    reads: ReadReport = ReadReport()
-    budgets: tuple[BudgetReport, ...] = ()
-    corrupt_blocks: int = 0
-    evicted_blocks: int = 0
-    mounts: tuple[MountReport, ...] = ()
+    proofs: ProofReport = Field(
+        default=ProofReport(), description="How the cache compares with the origin's checksums"
+    )
+    levels: tuple[LevelReport, ...] = Field(default=(), description="Cache levels, the fastest first")
+    reads: ReadReport = Field(default=ReadReport(), description="What was read, and from where")
+    budgets: tuple[BudgetReport, ...] = Field(
+        default=(), description="Hard limits, and how much of each is used"
+    )
+    corrupt_blocks: int = Field(default=0, description="Blocks whose checksum did not match, since the start")
+    evicted_blocks: int = Field(default=0, description="Blocks evicted since the start")
+    mounts: tuple[MountReport, ...] = Field(default=(), description="Mounts of this engine")
 
     @property
     def cached_share(self) -> float | None:
@@ -146,21 +152,21 @@ class WorkerReport(Report):
 class JobError(Report):
     """What went wrong with one file of a job."""
 
-    path: str
-    message: str
+    path: str = Field(description="Path of the file")
+    message: str = Field(description="What failed, and why")
 
 
 class JobReport(Report):
-    """How far a warm-up or verification is. `state` is running, done, failed or cancelled."""
+    """How far a warm-up or verification is."""
 
-    state: str = "running"
-    done_bytes: int = 0
-    total_bytes: int = 0
-    done_files: int = 0
-    total_files: int = 0
-    origin_bytes: int = 0
+    state: str = Field(default="running", description="running, done, failed or cancelled")
+    done_bytes: int = Field(default=0, description="Bytes that are done")
+    total_bytes: int = Field(default=0, description="Bytes of all files of the job")
+    done_files: int = Field(default=0, description="Files that are done")
+    total_files: int = Field(default=0, description="Files of the job")
+    origin_bytes: int = Field(default=0, description="Bytes fetched from the origin for it")
     did_not_fit_bytes: int = Field(default=0, description="Bytes that found no room in the cache")
-    errors: tuple[JobError | str, ...] = ()
+    errors: tuple[JobError | str, ...] = Field(default=(), description="What went wrong with which file")
     message: str = Field(default="", description="One sentence for a person, once the job has ended")
 
     @property
@@ -173,9 +179,9 @@ class JobReport(Report):
 class RefreshReport(Report):
     """What a new snapshot changed."""
 
-    version: int = 0
-    added: int = 0
-    removed: int = 0
-    changed: int = 0
-    files: int = 0
-    bytes: int = 0
+    version: int = Field(default=0, description="Number of the new snapshot")
+    added: int = Field(default=0, description="Files and links that are new")
+    removed: int = Field(default=0, description="Files and links that are gone")
+    changed: int = Field(default=0, description="Files and links that are another version")
+    files: int = Field(default=0, description="Files in the new snapshot")
+    bytes: int = Field(default=0, description="Bytes of all its files")
