@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from pathlib import Path
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.local.reconcile.places import places_of
@@ -29,12 +32,63 @@ async def is_mounted(world: World, key: Dataset, node: VirtualNode) -> bool:
 
 
 async def answers(mountpoint: str) -> bool:
-    """True when something is mounted there that answers."""
-    if await asyncio.to_thread(device_at, mountpoint) is None:
+    """True when something is mounted there whose process answers.
+
+    Waits a few seconds for one that is silent, and not at all as long as it stays so.
+    """
+    device = await asyncio.to_thread(device_at, mountpoint)
+    if device is None:
         return False
+    question = _ask(mountpoint, device)
+    if question.is_overdue and not question.answer.done():
+        return False
+    done, _ = await asyncio.wait([asyncio.wrap_future(question.answer)], timeout=question.left_s)
+    return any(answer.result() for answer in done)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """One that a mount was asked; whoever wants to know the same meanwhile waits for the same answer."""
+
+    answer: Future[bool] = field(default_factory=Future)
+    begun_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self.begun_s + _ANSWER_S - time.monotonic())
+
+    @property
+    def is_overdue(self) -> bool:
+        return self.left_s == 0.0
+
+
+_open: dict[tuple[str, str], _Question] = {}
+"""By mountpoint and device: a mount that is silent keeps one thread, whoever asks and however often."""
+_lock = threading.Lock()
+
+
+def _ask(mountpoint: str, device: str) -> _Question:
+    """The question that this mount is being asked; a new one on a thread of its own when there is none.
+
+    No pool: a silent mount keeps its thread until it answers or ends, and threads of a pool are missed by all others.
+    """
+    key = (mountpoint, device)
+    with _lock:
+        question = _open.get(key)
+        if question is None:
+            question = _open[key] = _Question()
+            name = f"asks {mountpoint}"
+            threading.Thread(target=_wait_for_answer, args=(key, question), name=name, daemon=True).start()
+    return question
+
+
+def _wait_for_answer(key: tuple[str, str], question: _Question) -> None:
     try:
-        async with asyncio.timeout(_ANSWER_S):
-            await asyncio.to_thread(os.stat, Path(mountpoint) / ".")
-    except (OSError, TimeoutError):
-        return False
-    return True
+        # Of all that could be asked, the kernel never answers this one from memory.
+        os.statvfs(key[0])
+        answered = True
+    except OSError:
+        answered = False
+    with _lock:
+        del _open[key]
+    question.answer.set_result(answered)
