@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from headrace.control.rights import Rights, derive
+from headrace.control.tokens import read_token
 from headrace.testing.cluster import Capability, Node, Rules, words
-from headrace.testing.cluster.cluster_bed import wait_until
+from headrace.testing.cluster.cluster_bed import CommandError, wait_until
 from headrace.testing.cluster.content import make_files
 from headrace.testing.cluster.memory import places_that_hold
 from headrace.testing.processes import process_tree
@@ -48,6 +50,29 @@ def test_a_wrong_token_is_refused(make_cluster, role: str) -> None:
         assert not cluster.status().workers
     else:
         assert not cluster.is_mounted(node)
+
+
+def test_readers_and_workers_have_tokens_that_allow_what_they_need(make_cluster) -> None:
+    """Mounts with a reader's token and, as an upgrade leaves them, with the whole one, at a worker with a worker's."""
+    cluster = make_cluster(2, FILES, start=False)
+    whole = read_token(cluster.token_file)
+    derived = {rights: derive(whole, rights).get_secret_value() for rights in (Rights.READER, Rights.WORKER)}
+    reader, worker = (cluster.write_secret(rights.name, text) for rights, text in derived.items())
+    cluster.start_master()
+    refused = cluster.start_worker(cluster.node(0), wait=False, token_file=str(reader))
+    wait_until(lambda: not refused.is_running(), "an end of the worker with a reader's token", timeout_s=60)
+    assert "a reader's token is not enough" in refused.log_path.read_text()
+    cluster.start_worker(cluster.node(0), token_file=str(worker))
+    for node, token_file in ((cluster.node(0), reader), (cluster.node(1), cluster.token_file)):
+        cluster.start_mount(node, token_file=str(token_file))
+        reading = cluster.reading(node)
+        reading.finish()
+        assert not cluster.content.wrong(reading.files())
+        assert not [file.error for file in reading.files() if file.error]
+    with pytest.raises(CommandError, match="a reader's token is not enough"):
+        cluster.must(words.load_command(cluster.master_url, reader, (), "--evict"))
+    with pytest.raises(CommandError, match="a worker's token is not enough"):
+        cluster.must(words.drain_command(cluster.master_url, worker, cluster.node(0).name))
 
 
 def test_the_token_is_never_sent(make_cluster, tmp_path: Path) -> None:

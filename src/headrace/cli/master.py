@@ -11,6 +11,7 @@ import typer
 from pydantic import SecretStr
 
 from headrace.cli import printer, roles, words
+from headrace.control.rights import Rights, need
 from headrace.control.roster import policy_of
 from headrace.control.tokens import create_token
 from headrace.errors import ConfigError
@@ -90,6 +91,7 @@ def _orders(
     )
     block = roles.block_size_bytes(settings.block_size)
     token, tls = _token(settings, state, environment), roles.tls_of(settings.tls)
+    need(token, Rights.ADMINISTRATOR)
     nobody = {"epoch": 0, "replicas": rules.replicas, "members": []}
     config = EngineConfig(
         name=settings.cluster,
@@ -135,5 +137,8 @@ def _token(settings: MasterSettings, state: Path, environment: Environment) -> S
         else roles.needed_token(settings.model_copy(update={"token_file": path}), environment)
     )
     if is_new:
-        printer.say(f"the token of cluster {settings.cluster} is in {path}; workers and mounts need a copy")
+        printer.say(
+            f"the token of cluster {settings.cluster} is in {path}; "
+            "`headrace token` makes those of workers and mounts of it"
+        )
     return created

@@ -55,6 +55,11 @@ VERBS: dict[str, Verb] = {
         "run",
         "Run a worker of a cluster: its cache folders serve mounts and other workers.",
     ),
+    "token": Verb(
+        "token",
+        "run",
+        "Print the token that a mount or a worker needs: it allows less than the one that it is made of.",
+    ),
     "load": Verb(
         "load",
         "run",

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from headrace.cli import printer, roles, words
 from headrace.cli.master import origins_of
+from headrace.control.rights import Rights, need
 from headrace.engine import caches
 from headrace.errors import ConfigError
 from headrace.roles.datasets import resolve_origins
@@ -99,6 +100,7 @@ def worker_orders(settings: WorkerSettings, environment: Environment) -> WorkerO
     name = settings.id or host_name()
     state = absolute(settings.state_directory or environment.state_directory / f"worker-{name}")
     token, tls = roles.needed_token(settings, environment), roles.tls_of(settings.tls)
+    need(token, Rights.WORKER)
     transfer = TransferConfig(
         concurrency=settings.concurrency,
         timeout_s=settings.timeout_s,

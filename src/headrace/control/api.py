@@ -19,6 +19,7 @@ from headrace.control.messages import (
 )
 from headrace.control.metrics import metrics_text
 from headrace.control.page import PAGE_HEADERS, page_bytes
+from headrace.control.rights import Rights
 from headrace.control.server import Call, Endpoint, FileReply, Reply, Server
 from headrace.control.status import cluster_status
 from headrace.openmetrics import OPEN_METRICS
@@ -38,22 +39,22 @@ class Api:
     def endpoints(self) -> list[Endpoint]:
         """All of them."""
         found = [
-            Endpoint("POST", "/v1/heartbeat", self._heartbeat, signed=True),
-            Endpoint("POST", "/v1/mounts", self._mount, signed=True),
-            Endpoint("GET", "/v1/view", self._view, signed=True),
-            Endpoint("GET", "/v1/snapshot", self._snapshot, signed=True),
-            Endpoint("GET", "/v1/pins", self._pins, signed=True),
-            Endpoint("POST", "/v1/refresh", _plain(self._cluster.refresh), signed=True),
-            Endpoint("POST", "/v1/drain", self._drain, signed=True),
-            Endpoint("POST", "/v1/loads", self._start_load, signed=True),
-            Endpoint("GET", "/v1/loads", self._loads, signed=True),
-            Endpoint("GET", "/v1/loads/{id}", self._load, signed=True),
-            Endpoint("DELETE", "/v1/loads/{id}", self._cancel_load, signed=True),
-            Endpoint("GET", "/v1/status", self._status, signed=False),
-            Endpoint("GET", "/metrics", self._metrics, signed=False),
-            Endpoint("GET", "/healthz", self._health, signed=False),
+            Endpoint("POST", "/v1/heartbeat", self._heartbeat, needs=Rights.WORKER),
+            Endpoint("POST", "/v1/mounts", self._mount, needs=Rights.READER),
+            Endpoint("GET", "/v1/view", self._view, needs=Rights.READER),
+            Endpoint("GET", "/v1/snapshot", self._snapshot, needs=Rights.READER),
+            Endpoint("GET", "/v1/pins", self._pins, needs=Rights.WORKER),
+            Endpoint("POST", "/v1/refresh", _plain(self._cluster.refresh), needs=Rights.ADMINISTRATOR),
+            Endpoint("POST", "/v1/drain", self._drain, needs=Rights.ADMINISTRATOR),
+            Endpoint("POST", "/v1/loads", self._start_load, needs=Rights.ADMINISTRATOR),
+            Endpoint("GET", "/v1/loads", self._loads, needs=Rights.ADMINISTRATOR),
+            Endpoint("GET", "/v1/loads/{id}", self._load, needs=Rights.ADMINISTRATOR),
+            Endpoint("DELETE", "/v1/loads/{id}", self._cancel_load, needs=Rights.ADMINISTRATOR),
+            Endpoint("GET", "/v1/status", self._status, needs=None),
+            Endpoint("GET", "/metrics", self._metrics, needs=None),
+            Endpoint("GET", "/healthz", self._health, needs=None),
         ]
-        return [*found, Endpoint("GET", "/", self._page, signed=False)] if self._web else found
+        return [*found, Endpoint("GET", "/", self._page, needs=None)] if self._web else found
 
     async def _heartbeat(self, call: Call) -> Reply:
         return Reply.of(await self._cluster.heartbeat(call.parse(Heartbeat)))

@@ -215,7 +215,8 @@ class ControlClient:
         if status in (401, 403):
             raise RefusedError.of(
                 f"the master at {self.master} does not accept the token",
-                hint="every process of a cluster needs the same token: the file `token` of the master's state folder",
+                hint="use the file `token` of the master's state folder, or what `headrace token` makes of it "
+                "(which masters of earlier versions do not know)",
             )
         raise self._stranger(status)
 

@@ -1,7 +1,7 @@
 """The master's HTTP API: bounded bodies in, signatures checked, signed answers out. Decides nothing itself.
 
 Reads of what the master knows (`/v1/status`, `/metrics`, `/healthz`, `/`) need no signature and hold no secret.
-Everything else is signed both ways. docs/format/control-protocol.md describes it.
+Everything else is signed both ways, and for those alone whose token allows it: docs/format/control-protocol.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,17 @@ from aiohttp import web
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from headrace.control.messages import Fault
-from headrace.control.signing import DIGEST, NONCE, SIGNATURE, SigningKey, Verdict, Verifier, body_digest
+from headrace.control.rights import Rights, too_little
+from headrace.control.signing import (
+    DIGEST,
+    NONCE,
+    SIGNATURE,
+    Keys,
+    SigningKey,
+    Verdict,
+    Verifier,
+    body_digest,
+)
 from headrace.errors import ConfigError, HeadraceError
 
 _log = logging.getLogger("headrace.master")
@@ -98,15 +108,16 @@ class Endpoint:
     method: str
     path: str
     answer: Callable[[Call], Awaitable[Reply | FileReply]]
-    signed: bool
+    needs: Rights | None
+    """Who may ask; `None`: anybody, without a signature."""
 
 
 class Server:
     """Serves endpoints on one address until it is closed."""
 
     def __init__(self, endpoints: list[Endpoint], token: SecretStr) -> None:
-        self._key = SigningKey.of(token)
-        self._verifier = Verifier(self._key, started_ms=_now_ms())
+        self._keys = Keys(token)
+        self._verifier = Verifier(self._keys, started_ms=_now_ms())
         self.requests: Counter[tuple[str, int]] = Counter()
         self.refused: Counter[Verdict] = Counter()
         self._application = web.Application(client_max_size=LARGEST_BODY_BYTES)
@@ -139,7 +150,8 @@ class Server:
         async def handle(request: web.Request) -> web.StreamResponse:
             status = 500
             try:
-                response = await (self._signed if endpoint.signed else self._open)(endpoint, request)
+                answer = self._open if endpoint.needs is None else self._signed
+                response = await answer(endpoint, request)
                 status = response.status
             except web.HTTPException as error:
                 status = error.status
@@ -160,57 +172,78 @@ class Server:
         if NONCE not in request.headers or SIGNATURE not in request.headers:
             return self._refuse(Verdict.UNSIGNED)
         body = await request.read()
-        verdict = self._verifier.check(request.method, request.path_qs, body, request.headers, _now_ms())
-        if verdict in (Verdict.UNSIGNED, Verdict.FORGED):
+        headers = request.headers
+        verdict, rights = self._verifier.check(request.method, request.path_qs, body, headers, _now_ms())
+        if rights is None:
             return self._refuse(verdict)
-        nonce = request.headers[NONCE]
+        signing = _Signing(self._keys.of(rights), headers[NONCE])
         if verdict is not Verdict.GOOD:
             self.refused[verdict] += 1
-            # The asker holds the token, so it may learn our time, and correct its own by it.
-            headers = {"Headrace-Verdict": verdict.name.lower()}
-            return self._sign(Reply(str(_now_ms()).encode(), "text/plain", 401, headers), nonce)
+            # The asker holds a token, so it may learn our time, and correct its own by it.
+            told = {"Headrace-Verdict": verdict.name.lower()}
+            return signing.response(Reply(str(_now_ms()).encode(), "text/plain", 401, told))
+        if endpoint.needs is not None and rights < endpoint.needs:
+            self.refused[Verdict.FORBIDDEN] += 1
+            return signing.response(_fault(too_little(rights, endpoint.needs)))
         reply = await _answer(endpoint, _call(request, body))
         if isinstance(reply, FileReply):
-            return await self._send_file(request, reply, nonce)
-        return self._sign(reply, nonce)
+            return await _send_file(request, reply, signing)
+        return signing.response(reply)
 
     def _refuse(self, verdict: Verdict) -> web.StreamResponse:
         self.refused[verdict] += 1
         fault = Fault(kind="PermissionDenied", message=f"the request is refused: {verdict.value}")
         return _response(Reply.of(fault, status=401))
 
-    def _sign(self, reply: Reply, nonce: str) -> web.Response:
+
+@dataclass(frozen=True)
+class _Signing:
+    """Signs the answer to one request, by the key of who asked."""
+
+    key: SigningKey
+    nonce: str
+
+    def response(self, reply: Reply) -> web.Response:
         response = _response(reply)
-        response.headers[SIGNATURE] = self._key.sign_answer(nonce, reply.status, body_digest(reply.body))
+        digest = body_digest(reply.body)
+        response.headers[SIGNATURE] = self.key.sign_answer(self.nonce, reply.status, digest)
         return response
 
-    async def _send_file(self, request: web.Request, reply: FileReply, nonce: str) -> web.StreamResponse:
-        response = web.StreamResponse(
-            headers={"Content-Type": "application/octet-stream", "ETag": f'"{reply.tag}"'}
-        )
+    def of_file(self, reply: FileReply) -> str:
         about = f"{reply.tag} {reply.offset} {reply.size_bytes}"
-        response.headers[DIGEST] = reply.digest
-        response.headers[SIGNATURE] = self._key.sign_answer(nonce, 200, reply.digest, about)
-        response.content_length = reply.size_bytes - reply.offset
-        _harden(response)
-        with reply.path.open("rb") as file:
-            file.seek(reply.offset)
-            await response.prepare(request)
-            while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
-                await response.write(piece)
-        await response.write_eof()
-        return response
+        return self.key.sign_answer(self.nonce, 200, reply.digest, about)
+
+
+async def _send_file(request: web.Request, reply: FileReply, signing: _Signing) -> web.StreamResponse:
+    response = web.StreamResponse(
+        headers={"Content-Type": "application/octet-stream", "ETag": f'"{reply.tag}"'}
+    )
+    response.headers[DIGEST] = reply.digest
+    response.headers[SIGNATURE] = signing.of_file(reply)
+    response.content_length = reply.size_bytes - reply.offset
+    _harden(response)
+    with reply.path.open("rb") as file:
+        file.seek(reply.offset)
+        await response.prepare(request)
+        while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
+            await response.write(piece)
+    await response.write_eof()
+    return response
 
 
 async def _answer(endpoint: Endpoint, call: Call) -> Reply | FileReply:
     try:
         return await endpoint.answer(call)
     except HeadraceError as error:
-        fault = Fault(kind=error.kind, message=error.message[:2000], hint=error.hint and error.hint[:2000])
-        return Reply.of(fault, status=_STATUS_OF_KIND.get(error.kind, 500))
+        return _fault(error)
     except Exception:
         _log.exception("master: %s %s failed", endpoint.method, endpoint.path)
         return Reply.of(Fault(message="the master met a fault of its own; its log says which"), status=500)
+
+
+def _fault(error: HeadraceError) -> Reply:
+    fault = Fault(kind=error.kind, message=error.message[:2000], hint=error.hint and error.hint[:2000])
+    return Reply.of(fault, status=_STATUS_OF_KIND.get(error.kind, 500))
 
 
 def _call(request: web.Request, body: bytes) -> Call:

@@ -1,4 +1,4 @@
-"""Signatures of requests and answers: who holds the token made them, for this place, now, and once.
+"""Signatures of requests and answers: who holds a token of the cluster made them, for this place, now, and once.
 
 The token itself never travels. A request is signed over its method, path with query, body, time and nonce; its answer
 over the request's nonce, the status, the type and the body, so that no answer fits another request. Format and reasons:
@@ -14,8 +14,11 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from pydantic import SecretStr
+
+from headrace.control.rights import Rights, derive
 
 TIME = "Headrace-Time"
 NONCE = "Headrace-Nonce"
@@ -36,6 +39,7 @@ class Verdict(Enum):
     FORGED = "its signature is not made with the token of this cluster"
     LATE = "its time is not now: the clocks differ, or it was sent before the master started"
     REPLAYED = "it was seen before"
+    FORBIDDEN = "its token is not enough for it"
     CROWDED = "too many requests at this time"
 
 
@@ -60,11 +64,9 @@ class SigningKey:
         signature = self._request(method, target, body_digest(body), time, nonce)
         return {TIME: time, NONCE: nonce, SIGNATURE: _SCHEME + signature}
 
-    def request_is_ours(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> bool:
-        """True when the headers were made with this key for this request."""
-        wanted = self._request(
-            method, target, body_digest(body), headers.get(TIME, ""), headers.get(NONCE, "")
-        )
+    def request_is_ours(self, method: str, target: str, digest: str, headers: Mapping[str, str]) -> bool:
+        """True when the headers were made with this key for this request, whose body has this digest."""
+        wanted = self._request(method, target, digest, headers.get(TIME, ""), headers.get(NONCE, ""))
         return _same(headers.get(SIGNATURE, ""), wanted)
 
     def sign_answer(self, nonce: str, status: int, digest: str, about: str = "") -> str:
@@ -89,11 +91,40 @@ def body_digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
+class Keys:
+    """The keys of a cluster's tokens: who signed with which has the rights of that token."""
+
+    def __init__(self, token: SecretStr) -> None:
+        # Readers first: most of those who ask are.
+        self._keys = {rights: SigningKey.of(derive(token, rights)) for rights in Rights}
+
+    def of(self, rights: Rights) -> SigningKey:
+        """The key of those who have these rights and no more."""
+        return self._keys[rights]
+
+    def signer(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Rights | None:
+        """Who signed a request; `None` when it was nobody of this cluster."""
+        digest = body_digest(body)
+        found = (
+            rights
+            for rights, key in self._keys.items()
+            if key.request_is_ours(method, target, digest, headers)
+        )
+        return next(found, None)
+
+
+class Checked(NamedTuple):
+    """What a request is, and who signed it."""
+
+    verdict: Verdict
+    rights: Rights | None = None
+
+
 class Verifier:
     """Accepts each signed request once. One from before `started_ms` is refused: its nonce may be known to no one."""
 
-    def __init__(self, key: SigningKey, *, started_ms: int, most_nonces: int = MOST_NONCES) -> None:
-        self._key = key
+    def __init__(self, keys: Keys, *, started_ms: int, most_nonces: int = MOST_NONCES) -> None:
+        self._keys = keys
         self._started_ms = started_ms
         self._most_nonces = most_nonces
         self._seen: set[str] = set()
@@ -101,12 +132,16 @@ class Verifier:
 
     def check(
         self, method: str, target: str, body: bytes, headers: Mapping[str, str], now_ms: int
-    ) -> Verdict:
+    ) -> Checked:
         """What this request is; a good one is remembered."""
         if not all(name in headers for name in (TIME, NONCE, SIGNATURE)):
-            return Verdict.UNSIGNED
-        if not self._key.request_is_ours(method, target, body, headers):
-            return Verdict.FORGED
+            return Checked(Verdict.UNSIGNED)
+        rights = self._keys.signer(method, target, body, headers)
+        if rights is None:
+            return Checked(Verdict.FORGED)
+        return Checked(self._freshness(headers, now_ms), rights)
+
+    def _freshness(self, headers: Mapping[str, str], now_ms: int) -> Verdict:
         sent_ms = _number(headers[TIME])
         if sent_ms is None or abs(now_ms - sent_ms) > WINDOW_MS or sent_ms < self._started_ms:
             return Verdict.LATE

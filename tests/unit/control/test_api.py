@@ -34,7 +34,9 @@ from headrace.control.messages import (
     WorkerState,
     encode_paths,
 )
+from headrace.control.rights import Rights, derive
 from headrace.control.server import LARGEST_BODY_BYTES
+from headrace.control.signing import Verdict
 from headrace.engine import native
 from headrace.errors import BusyError, ConfigError, MissingFileError, OriginUnreachableError, RefusedError
 
@@ -362,6 +364,74 @@ def test_a_body_beyond_the_limit_is_refused(tmp_path: Path) -> None:
                 assert answer.status == 413
 
     run(tmp_path, test)
+
+
+def mount_beat() -> MountHeartbeat:
+    return MountHeartbeat(id="m", instance="i", node="n", mountpoint="/mnt", traffic=Traffic())
+
+
+Question = Callable[[ControlClient], Awaitable[object]]
+ORDERS: dict[str, Question] = {
+    "refresh": lambda client: client.refresh(),
+    "drain": lambda client: client.drain("w1"),
+    "load": lambda client: client.start_load(LoadOrder()),
+    "evict": lambda client: client.start_load(LoadOrder(action=LoadAction.EVICT)),
+    "pin": lambda client: client.start_load(LoadOrder(pin=True)),
+    "loads": lambda client: client.loads(),
+    "a load": lambda client: client.load("1"),
+    "cancel": lambda client: client.cancel_load("1"),
+}
+WORK: dict[str, Question] = {
+    "register": lambda client: client.heartbeat(heartbeat("w1")),
+    "pins": lambda client: client.pins(),
+}
+
+
+async def refused(client: ControlClient, questions: dict[str, Question], given: str, needed: str) -> None:
+    for name, ask in questions.items():
+        with pytest.raises(RefusedError, match=f"{given} is not enough") as raised:
+            await ask(client)
+        assert needed in str(raised.value.hint), name
+
+
+def test_a_reader_reads_and_neither_registers_nor_orders_anything(tmp_path: Path) -> None:
+    async def test(master: Running, _whole: ControlClient) -> None:
+        await until(lambda: master.cluster.shelf.newest is not None)
+        async with master.client(derive(TOKEN, Rights.READER)) as reader:
+            note = (await reader.outlook()).snapshot
+            assert note is not None
+            assert await fetch_snapshot(reader, note, tmp_path / "reader") is not None
+            assert (await reader.mount_heartbeat(mount_beat())).next_interval_s > 0
+            await refused(reader, ORDERS, "a reader's token", "the whole token")
+            await refused(reader, WORK, "a reader's token", "headrace token --for worker")
+        assert not master.cluster.view.members
+        assert master.server.refused[Verdict.FORBIDDEN] == len(ORDERS) + len(WORK)
+
+    run(tmp_path, test)
+
+
+def test_a_worker_registers_and_orders_nothing(tmp_path: Path) -> None:
+    async def test(master: Running, _whole: ControlClient) -> None:
+        async with master.client(derive(TOKEN, Rights.WORKER)) as worker:
+            for ask in WORK.values():
+                await ask(worker)
+            await until(lambda: len(master.cluster.view.members) == 1)
+            assert (await worker.outlook()).view is not None
+            await refused(worker, ORDERS, "a worker's token", "the whole token")
+
+    run(tmp_path, test, **PATIENT)
+
+
+def test_who_has_the_whole_token_may_do_everything(tmp_path: Path) -> None:
+    async def test(master: Running, client: ControlClient) -> None:
+        await until(lambda: master.cluster.shelf.newest is not None)
+        for ask in (*WORK.values(), *ORDERS.values()):
+            with contextlib.suppress(MissingFileError, BusyError, ConfigError):  # there is no such load
+                await ask(client)
+        assert (await client.mount_heartbeat(mount_beat())).next_interval_s > 0
+        assert not master.server.refused[Verdict.FORBIDDEN]
+
+    run(tmp_path, test, **PATIENT)
 
 
 def test_a_wrong_token_is_told_in_words(tmp_path: Path) -> None:

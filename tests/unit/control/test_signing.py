@@ -7,23 +7,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+from headrace.control.rights import Rights, derive
 from headrace.control.signing import (
     NONCE,
     SIGNATURE,
     TIME,
     WINDOW_MS,
+    Keys,
     SigningKey,
     Verdict,
     Verifier,
     body_digest,
 )
 
-KEY = SigningKey.of(SecretStr("planted-token-0123456789abcdef"))
+TOKEN = SecretStr("planted-token-0123456789abcdef")
+KEY, KEYS = SigningKey.of(TOKEN), Keys(TOKEN)
 NOW_MS = 1_800_000_000_000
 
 
 def verifier(**changed: int) -> Verifier:
-    return Verifier(KEY, **{"started_ms": NOW_MS - 60_000, **changed})
+    return Verifier(KEYS, **{"started_ms": NOW_MS - 60_000, **changed})
 
 
 def signed(body: bytes = b"{}", now_ms: int = NOW_MS, key: SigningKey = KEY) -> dict[str, str]:
@@ -32,16 +35,16 @@ def signed(body: bytes = b"{}", now_ms: int = NOW_MS, key: SigningKey = KEY) -> 
 
 def test_signed_request_is_good_once() -> None:
     checks, headers = verifier(), signed()
-    assert checks.check("POST", "/v1/drain?x=1", b"{}", headers, NOW_MS) is Verdict.GOOD
-    assert checks.check("POST", "/v1/drain?x=1", b"{}", headers, NOW_MS + 5) is Verdict.REPLAYED
+    assert checks.check("POST", "/v1/drain?x=1", b"{}", headers, NOW_MS).verdict is Verdict.GOOD
+    assert checks.check("POST", "/v1/drain?x=1", b"{}", headers, NOW_MS + 5).verdict is Verdict.REPLAYED
 
 
 def test_a_replay_is_refused_as_long_as_its_time_is_good() -> None:
     """The asker's clock may be ahead by a window: its request stays fresh for two."""
     checks, headers = verifier(), signed(now_ms=NOW_MS + WINDOW_MS)
-    assert checks.check("POST", "/v1/drain?x=1", b"{}", headers, NOW_MS) is Verdict.GOOD
+    assert checks.check("POST", "/v1/drain?x=1", b"{}", headers, NOW_MS).verdict is Verdict.GOOD
     for later_ms in range(0, 4 * WINDOW_MS, 1000):
-        verdict = checks.check("POST", "/v1/drain?x=1", b"{}", headers, NOW_MS + later_ms)
+        verdict = checks.check("POST", "/v1/drain?x=1", b"{}", headers, NOW_MS + later_ms).verdict
         assert verdict in (Verdict.REPLAYED, Verdict.LATE)
 
 
@@ -55,23 +58,24 @@ def test_any_change_is_noticed(part: str, data: st.DataObject) -> None:
     headers = {name: changed[name] for name in (TIME, NONCE, SIGNATURE)}
     checks = verifier()
     assert (
-        checks.check(changed["method"], changed["target"], changed["body"], headers, NOW_MS) is Verdict.FORGED
+        checks.check(changed["method"], changed["target"], changed["body"], headers, NOW_MS).verdict
+        is Verdict.FORGED
     )
     # What was forged leaves no trace: the true one still counts.
     true = {name: request[name] for name in (TIME, NONCE, SIGNATURE)}
-    assert checks.check("POST", "/v1/drain?x=1", b"{}", true, NOW_MS) is Verdict.GOOD
+    assert checks.check("POST", "/v1/drain?x=1", b"{}", true, NOW_MS).verdict is Verdict.GOOD
 
 
 def test_parts_cannot_be_moved_into_each_other() -> None:
     headers = KEY.sign_request("GET", "/v1/view", b"", now_ms=NOW_MS)
-    assert not KEY.request_is_ours("GE", "T/v1/view", b"", headers)
+    assert not KEY.request_is_ours("GE", "T/v1/view", body_digest(b""), headers)
     assert not KEY.answer_is_ours(headers[SIGNATURE], headers[NONCE], 200, body_digest(b""))
 
 
 @pytest.mark.parametrize("away_ms", [-WINDOW_MS - 1, WINDOW_MS + 1])
 def test_another_time_is_late(away_ms: int) -> None:
     assert (
-        verifier().check("POST", "/v1/drain?x=1", b"{}", signed(now_ms=NOW_MS + away_ms), NOW_MS)
+        verifier().check("POST", "/v1/drain?x=1", b"{}", signed(now_ms=NOW_MS + away_ms), NOW_MS).verdict
         is Verdict.LATE
     )
 
@@ -80,7 +84,8 @@ def test_what_an_earlier_master_may_have_seen_is_late() -> None:
     """A restarted master knows no nonces, so nothing from before its start counts."""
     headers = signed(now_ms=NOW_MS - 10)
     assert (
-        verifier(started_ms=NOW_MS - 5).check("POST", "/v1/drain?x=1", b"{}", headers, NOW_MS) is Verdict.LATE
+        verifier(started_ms=NOW_MS - 5).check("POST", "/v1/drain?x=1", b"{}", headers, NOW_MS).verdict
+        is Verdict.LATE
     )
 
 
@@ -88,21 +93,33 @@ def test_what_an_earlier_master_may_have_seen_is_late() -> None:
 def test_without_a_header_it_is_unsigned(lacking: str) -> None:
     headers = signed()
     del headers[lacking]
-    assert verifier().check("POST", "/v1/drain?x=1", b"{}", headers, NOW_MS) is Verdict.UNSIGNED
+    assert verifier().check("POST", "/v1/drain?x=1", b"{}", headers, NOW_MS).verdict is Verdict.UNSIGNED
 
 
 def test_another_token_is_forged() -> None:
     other = SigningKey.of(SecretStr("another-token-0123456789abcdef"))
-    assert verifier().check("POST", "/v1/drain?x=1", b"{}", signed(key=other), NOW_MS) is Verdict.FORGED
+    assert (
+        verifier().check("POST", "/v1/drain?x=1", b"{}", signed(key=other), NOW_MS).verdict is Verdict.FORGED
+    )
+
+
+def test_who_signed_follows_from_the_key() -> None:
+    for rights in Rights:
+        headers = signed(key=SigningKey.of(derive(TOKEN, rights)))
+        found = verifier().check("POST", "/v1/drain?x=1", b"{}", headers, NOW_MS)
+        assert found == (Verdict.GOOD, rights)
 
 
 def test_nonces_are_bounded_and_forgotten_in_time() -> None:
     checks = verifier(most_nonces=2)
     for _ in range(2):
-        assert checks.check("POST", "/v1/drain?x=1", b"{}", signed(), NOW_MS) is Verdict.GOOD
-    assert checks.check("POST", "/v1/drain?x=1", b"{}", signed(), NOW_MS) is Verdict.CROWDED
+        assert checks.check("POST", "/v1/drain?x=1", b"{}", signed(), NOW_MS).verdict is Verdict.GOOD
+    assert checks.check("POST", "/v1/drain?x=1", b"{}", signed(), NOW_MS).verdict is Verdict.CROWDED
     later_ms = NOW_MS + 2 * WINDOW_MS + 1
-    assert checks.check("POST", "/v1/drain?x=1", b"{}", signed(now_ms=later_ms), later_ms) is Verdict.GOOD
+    assert (
+        checks.check("POST", "/v1/drain?x=1", b"{}", signed(now_ms=later_ms), later_ms).verdict
+        is Verdict.GOOD
+    )
 
 
 def test_the_token_shows_in_nothing() -> None:

@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::store::Store;
 use crate::sync::Mutex;
 use crate::transfer::Transfer;
-use crate::wire::{PeerServer, ServerSecurity, Token};
+use crate::wire::{PeerServer, Rights, ServerSecurity, Token};
 use crate::worker::BlockService;
 
 /// How long background work may take to end when the worker closes.
@@ -176,6 +176,7 @@ fn listen_address(config: &WorkerConfig) -> Result<SocketAddr> {
 
 fn server_security(config: &ClusterConfig) -> Result<ServerSecurity> {
     let token = Token::new(config.token.expose())?;
+    token.derived(Rights::Worker)?;
     match &config.tls {
         None => Ok(ServerSecurity::token_only(token)),
         Some(tls) => match (&tls.certificate, &tls.key) {

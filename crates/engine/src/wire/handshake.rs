@@ -1,7 +1,8 @@
-//! The four frames that open every connection: versions are agreed on, and each side proves that it knows the token.
+//! The four frames that open every connection: versions are agreed on, and each side proves which token it knows.
 //!
 //! Hello (client: versions, nonce), Challenge (server: versions, choice, nonce), Proof (client), Welcome (server: proof,
-//! limits). A proof covers both payloads before it and the TLS session, so nothing in them can be changed on the way.
+//! limits). The server proves the same token as the client. A proof covers both payloads before it and the TLS session,
+//! so nothing in them can be changed on the way.
 
 use tokio_rustls::rustls::crypto::SecureRandom;
 
@@ -11,7 +12,7 @@ use crate::wire::fields::Fields;
 use crate::wire::frame::{Header, Kind, UNNEGOTIATED, control_frame, damaged};
 use crate::wire::read::ended;
 use crate::wire::security::provider;
-use crate::wire::token::{Side, Token};
+use crate::wire::token::{Rights, Side, Token};
 use crate::wire::transport::Transport;
 
 pub const MIN_VERSION: u16 = 1;
@@ -23,6 +24,8 @@ const MAX_HANDSHAKE_BYTES: usize = 16 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreement {
     pub version: u16,
+    /// What the client may ask for.
+    pub rights: Rights,
     /// Requests that the client may have under way on this connection.
     pub requests: u32,
 }
@@ -77,13 +80,14 @@ pub async fn greet(transport: &mut Transport, token: &Token) -> Result<Agreement
     }
     transcript.extend_from_slice(&challenge);
     transcript.extend_from_slice(&transport.binding);
-    send(transport, Kind::Proof, &token.proof(Side::Client, &transcript)).await?;
+    let rights = token.rights();
+    send(transport, Kind::Proof, &token.proof(Side::Client, rights, &transcript)?).await?;
     let welcome = receive(transport, Kind::Welcome).await?;
     let mut fields = Fields::new(&welcome);
     let (proof, requests) = (fields.array()?, fields.u32()?);
     fields.end()?;
-    token.check(Side::Server, &transcript, proof)?;
-    Ok(Agreement { version, requests: requests.max(1) })
+    token.check_server(&transcript, proof)?;
+    Ok(Agreement { version, rights, requests: requests.max(1) })
 }
 
 /// The server's side. Says why before it fails, except to those who do not speak the protocol at all.
@@ -101,11 +105,11 @@ pub async fn admit(transport: &mut Transport, token: &Token, requests: u32) -> R
     let mut fields = Fields::new(&proof);
     let proof = fields.array()?;
     fields.end()?;
-    token.check(Side::Client, &transcript, proof)?;
-    let mut welcome = token.proof(Side::Server, &transcript).to_vec();
+    let rights = token.check_client(&transcript, proof)?;
+    let mut welcome = token.proof(Side::Server, rights, &transcript)?.to_vec();
     welcome.extend_from_slice(&requests.to_le_bytes());
     send(transport, Kind::Welcome, &welcome).await?;
-    Ok(Agreement { version, requests })
+    Ok(Agreement { version, rights, requests })
 }
 
 /// Tells the other side why the handshake ends here; a connection that is gone already is no further fault.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::ids::{BlockSize, ByteRange, FileId, FileKey, Version};
 use crate::wire::fields::{Fields, put_string};
+use crate::wire::token::Rights;
 
 /// Asks for bytes of one file version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +97,25 @@ impl GetRequest {
 }
 
 impl PeerCommand {
+    /// What who asks for it must be. A reader that got damaged bytes has them compared, and asks how a worker is.
+    pub(super) fn needed_rights(&self) -> Rights {
+        match self {
+            PeerCommand::Status | PeerCommand::Verify { .. } => Rights::Reader,
+            PeerCommand::Warm { .. } | PeerCommand::Evict { .. } | PeerCommand::Pin { .. } => Rights::Worker,
+        }
+    }
+
+    /// What is done, in words.
+    pub(super) fn what(&self) -> &'static str {
+        match self {
+            PeerCommand::Warm { .. } => "holding blocks",
+            PeerCommand::Evict { .. } => "evicting a file",
+            PeerCommand::Pin { .. } => "pinning a file",
+            PeerCommand::Status => "a status",
+            PeerCommand::Verify { .. } => "verifying blocks",
+        }
+    }
+
     /// `Config` when the command contradicts itself.
     pub fn check(&self) -> Result<()> {
         let (PeerCommand::Warm { key, first, count, block_size }

@@ -1,8 +1,9 @@
 //! How mounts, loads and workers speak with each other: framed, versioned, bounded messages over TCP.
 //!
 //! Many requests share a connection; answers interleave frame by frame. Each answer has a window of credit, so a slow
-//! reader holds up nobody else. Both sides prove that they know the cluster's token; TLS is optional. Every byte is
-//! described in `docs/format/peer-protocol.md`. What is asked for and who answers is the business of others.
+//! reader holds up nobody else. Both sides prove that they know a token of the cluster, and from which one follows what
+//! the client may ask for; TLS is optional. Every byte is described in `docs/format/peer-protocol.md`. What is asked for
+//! and who answers is the business of others.
 //!
 //! - `frame`, `fields`, `message`, `failure`: what the bytes mean;
 //! - `token`, `security`, `handshake`: who is who;
@@ -48,4 +49,4 @@ pub use security::{ClientSecurity, ServerSecurity};
 pub use server::PeerServer;
 pub use service::PeerService;
 pub use sink::ChunkSink;
-pub use token::Token;
+pub use token::{Rights, Token};

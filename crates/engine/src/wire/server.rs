@@ -139,7 +139,7 @@ async fn handle(
     match outcome {
         Ok(agreement) => {
             drop(handshake);
-            serve(transport, agreement.version, shared).await
+            serve(transport, agreement, shared).await
         }
         Err(error) => {
             turn_away(transport, &error, &shared.metrics, &limits).await;

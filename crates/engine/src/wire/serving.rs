@@ -18,12 +18,14 @@ use crate::wire::chunk::{Chunk, Part};
 use crate::wire::failure;
 use crate::wire::fields::Fields;
 use crate::wire::frame::{ABSENT, Header, Kind, LAST, MAX_CONTROL_BYTES, control_frame, damaged};
+use crate::wire::handshake::Agreement;
 use crate::wire::limits::ServerLimits;
 use crate::wire::message::{GetRequest, PeerCommand};
 use crate::wire::outbox::{Item, Lane, Next, Outbox, Priority};
 use crate::wire::read::{FrameReader, ended};
 use crate::wire::service::PeerService;
 use crate::wire::sink::{ChunkSink, Progress};
+use crate::wire::token::Rights;
 use crate::wire::transport::Transport;
 use crate::wire::write::FrameWriter;
 
@@ -42,6 +44,7 @@ struct Connection {
     shared: Shared,
     outbox: Arc<Outbox>,
     version: u16,
+    rights: Rights,
     sends_files: bool,
     /// Tasks of answers; twice what the client may ask for, since it may hear of an answer's end before its task ends.
     permits: Arc<Semaphore>,
@@ -51,13 +54,14 @@ struct Connection {
 }
 
 /// Serves until either side ends the connection.
-pub async fn serve(transport: Transport, version: u16, shared: Shared) -> Result<()> {
+pub async fn serve(transport: Transport, agreement: Agreement, shared: Shared) -> Result<()> {
     let Transport { reader, writer, heard, .. } = transport;
     let over = shared.closing.child_token();
     let _ends_all_answers = over.clone().drop_guard();
     let connection = Connection {
         outbox: Outbox::new(shared.metrics.queued_frames.clone()),
-        version,
+        version: agreement.version,
+        rights: agreement.rights,
         sends_files: writer.sends_files(),
         permits: Arc::new(Semaphore::new(2 * shared.limits.requests as usize)),
         over: over.clone(),
@@ -145,7 +149,7 @@ impl Connection {
     fn answer(&self, lane: &Arc<Lane>) -> Answer {
         let (lane, outbox) = (lane.clone(), self.outbox.clone());
         let (service, metrics) = (self.shared.service.clone(), self.shared.metrics.clone());
-        Answer { lane, outbox, service, metrics, sends_files: self.sends_files }
+        Answer { lane, outbox, service, metrics, rights: self.rights, sends_files: self.sends_files }
     }
 
     fn fail(&self, lane: &Arc<Lane>, error: Error) {
@@ -220,6 +224,7 @@ struct Answer {
     outbox: Arc<Outbox>,
     service: Arc<dyn PeerService>,
     metrics: PeerMetrics,
+    rights: Rights,
     sends_files: bool,
 }
 
@@ -240,7 +245,9 @@ impl Answer {
 
     async fn command(&self, message: &[u8]) {
         let work = async {
-            let value = self.service.command(PeerCommand::decode(message)?).await?;
+            let command = PeerCommand::decode(message)?;
+            self.check_rights(&command)?;
+            let value = self.service.command(command).await?;
             let text = serde_json::to_vec(&value)
                 .map_err(|error| Error::new(ErrorKind::Unexpected, "cannot write a report").with_source(error))?;
             let progress = Progress::of(text.len() as u64);
@@ -250,6 +257,15 @@ impl Answer {
         if let Some(Err(error)) = self.unless_gone(work).await {
             self.fail(error);
         }
+    }
+
+    fn check_rights(&self, command: &PeerCommand) -> Result<()> {
+        if self.rights >= command.needed_rights() {
+            return Ok(());
+        }
+        let message = format!("a reader's token is not enough for {}", command.what());
+        Err(Error::new(ErrorKind::PermissionDenied, message)
+            .with_hint("order it from the master (`headrace load`), with the whole token of the cluster"))
     }
 
     /// The outcome of `work`, which is dropped when the client no longer wants it. A panic is an error of this answer.

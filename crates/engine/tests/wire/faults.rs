@@ -100,7 +100,7 @@ async fn a_wrong_token_is_refused_counted_and_explained() {
     let client = PeerClient::new(stranger, one_connection(), &Metrics::new());
     let error = get(&client, &fixture.address(), &request("a", range())).await.unwrap_err();
     assert_eq!((error.kind(), error.is_temporary()), (ErrorKind::PermissionDenied, false));
-    assert!(error.hint().unwrap().contains("same token"), "{error:?}");
+    assert!(error.hint().unwrap().contains("same cluster"), "{error:?}");
     assert_eq!(fixture.metrics.peer.refused_connections.get(), 1);
     assert_eq!(fixture.metrics.peer.served_requests.get(), 0);
 }

@@ -3,5 +3,6 @@
 mod answers;
 mod faults;
 mod flow;
+mod rights;
 mod support;
 mod tls;

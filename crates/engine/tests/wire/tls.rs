@@ -114,7 +114,7 @@ async fn the_token_is_asked_for_under_tls_too() {
     let other = Token::new("some other token of theirs").unwrap();
     let security = ClientSecurity::with_tls(other, &certificates.authority(), None).unwrap();
     let error = ask(security, &fixture.address()).await.unwrap_err();
-    assert!(error.hint().is_some_and(|hint| hint.contains("same token")), "{error:?}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("same cluster")), "{error:?}");
 }
 
 #[tokio::test]
