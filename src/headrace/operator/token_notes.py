@@ -35,8 +35,13 @@ def is_locked_out(noted: str, current: str) -> bool:
 
 def token_digest(mirror: Mirror, names: Names) -> str:
     """The digest of the token in a dataset's Secret; empty where there is none."""
+    return token_digests(mirror, names).get("token", "")
+
+
+def token_digests(mirror: Mirror, names: Names) -> dict[str, str]:
+    """The digests of all tokens in a dataset's Secret: the whole one, a worker's, a reader's."""
     secret = mirror.get("Secret", names.namespace, names.token)
-    return str(((secret or {}).get("digests") or {}).get("token", ""))
+    return dict((secret or {}).get("digests") or {})
 
 
 def note_of(mirror: Mirror, digest: str) -> str:

@@ -15,6 +15,7 @@ from headrace.operator.masters import Masters
 from headrace.operator.rendering import workloads
 from headrace.operator.rendering.naming import Names, names_of
 from headrace.operator.rendering.surroundings import Surroundings
+from headrace.operator.rendering.tokens import READER_KEY, WHOLE_KEY, WORKER_KEY, token_data
 from headrace.operator.scene import Scene
 from headrace.operator.token_notes import (
     is_locked_out,
@@ -22,6 +23,7 @@ from headrace.operator.token_notes import (
     noted_token,
     own_token,
     token_digest,
+    token_digests,
     token_note,
 )
 from headrace.plan.events import Event, EventType
@@ -56,10 +58,20 @@ class TokenKeeper:
     async def _own(self) -> Kept:
         mirror, names = self.scene.mirror, self.scene.names
         note, present = token_note(self.scene), token_digest(mirror, names)
-        if present and note == note_of(mirror, present):
-            return Kept(note)
-        await self._write(own_token(self.scene))
-        return Kept(note, self._event(note))
+        if not present or note != note_of(mirror, present):
+            await self._write(token_data(own_token(self.scene)))
+            return Kept(note, self._event(note))
+        if not self._has_all(present):
+            await self._write(token_data(await self._known(names)))
+        return Kept(note)
+
+    def _has_all(self, present: str) -> bool:
+        """True when what follows from the token is beside it, too. Of a token that is not ours: when something is."""
+        digests, token = token_digests(self.scene.mirror, self.scene.names), own_token(self.scene)
+        if present != self.scene.mirror.digest(token):
+            return {WORKER_KEY, READER_KEY} <= digests.keys()
+        wanted = {key: self.scene.mirror.digest(value) for key, value in token_data(token).items()}
+        return wanted.items() <= digests.items()
 
     def _event(self, note: str) -> Event | None:
         noted = [each for each in map(noted_token, self.scene.pods()) if each]
@@ -79,18 +91,29 @@ class TokenKeeper:
 
     async def _borrow(self, home: Names) -> Kept:
         mirror, names = self.scene.mirror, self.scene.names
-        theirs = token_digest(mirror, home)
-        if theirs and theirs == token_digest(mirror, names):
+        theirs, reader = token_digest(mirror, home), token_digests(mirror, home).get(READER_KEY)
+        own = token_digests(mirror, names)
+        if WHOLE_KEY in own:
+            # Of an earlier version, which lent it.
+            taken = {"data": {WHOLE_KEY: None}}
+            await self.client.patch("Secret", names.namespace, names.token, taken)
+        if theirs and reader and own.get(READER_KEY) == reader:
             return Kept(note_of(mirror, theirs))
-        token = await self.masters.token(home)
-        if token is None:
-            raise BusyError.of(f"dataset {home.title} has no token yet", hint="it is looked at again")
-        await self._write(token.get_secret_value())
-        return Kept(note_of(mirror, mirror.digest(token.get_secret_value())))
+        token = await self._known(home)
+        # Mounts alone run here: whoever may read Secrets of this namespace gets no more than they do.
+        await self._write({READER_KEY: token_data(token)[READER_KEY]})
+        return Kept(note_of(mirror, mirror.digest(token)))
 
-    async def _write(self, token: str) -> None:
+    async def _known(self, names: Names) -> str:
+        """The token in the Secret of a dataset."""
+        token = await self.masters.token(names)
+        if token is None:
+            raise BusyError.of(f"dataset {names.title} has no token yet", hint="it is looked at again")
+        return token.get_secret_value()
+
+    async def _write(self, data: dict[str, str]) -> None:
         names = self.scene.names
-        content = workloads.secret(names.token, {"token": token}, names, self.surroundings)
+        content = workloads.secret(names.token, data, names, self.surroundings)
         if self.scene.mirror.get("Secret", names.namespace, names.token) is None:
             await self.client.create(content)
         else:

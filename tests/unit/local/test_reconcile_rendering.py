@@ -11,12 +11,15 @@ import pytest
 from planned import SEED, World
 
 from headrace.api.reading import read_objects
+from headrace.control.rights import Rights, derive, rights_of
+from headrace.control.tokens import create_token, read_token
 from headrace.errors import ConfigError, UnsupportedError
 from headrace.local import intake
 from headrace.local.database import Database
 from headrace.local.folders import Folders
 from headrace.local.nodes import VirtualNode
 from headrace.local.places import Places
+from headrace.local.private_files import make_private_folder
 from headrace.local.reconcile.places import Addresses, DatasetPlaces
 from headrace.local.reconcile.relations import Relations
 from headrace.local.reconcile.rendering import Means, cache_folders_of, render
@@ -52,6 +55,9 @@ def means(database: Database, store: Store, seed: str, tmp_path: Path) -> Means:
     places = DatasetPlaces(Places(tmp_path / "local"), key)
     relations = Relations(store)
     relations.read_all()
+    # A master that was rendered before has made it.
+    make_private_folder(places.folder)
+    create_token(places.token)
     return Means(places, Addresses(database), Folders(database), scene_of(store, relations, key))
 
 
@@ -79,7 +85,9 @@ def test_master_worker_and_mount_read_what_was_planned(
     assert master.listen == "198.18.0.1:8700"
     assert (worker.listen, worker.id, worker.node) == ("198.18.0.1:8701", "worker-0", "node-1")
     assert worker.master == mount.master == f"http://{master.listen}"
-    assert master.token_file == worker.token_file == mount.token_file
+    found = [read_token(each.token_file) for each in (master, worker, mount) if each.token_file]
+    assert [rights_of(token) for token in found] == [Rights.ADMINISTRATOR, Rights.WORKER, Rights.READER]
+    assert found == [derive(found[0], rights_of(token)) for token in found]
     assert mount.mountpoint == node.folder / "mounts" / "default" / "imagenet"
     assert mount.mountpoint.is_dir()
     (folder,) = cache_folders_of(settings_file(orders[1]))

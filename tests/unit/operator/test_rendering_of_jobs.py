@@ -86,7 +86,9 @@ def test_a_copy_reads_through_the_cluster_and_has_secrets_as_files_alone() -> No
         "s3://copied",
         "/etc/headrace/secrets/0",
     )
-    assert volume(job, "token")["secret"]["secretName"] == "imagenet-headrace-token"
+    secret = volume(job, "token")["secret"]
+    assert secret["secretName"] == "imagenet-headrace-token"
+    assert secret["items"] == [{"key": "reader", "path": "token"}]
     (source,) = volume(job, "secrets-0")["projected"]["sources"]
     assert source["secret"] == {"name": "keys", "items": [{"key": "id", "path": "access-key-id"}]}
     assert spec_of(job)["automountServiceAccountToken"] is False

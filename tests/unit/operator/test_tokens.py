@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from operator_world import OperatorWorld
 
+from headrace.operator.rendering.tokens import token_data
 from headrace.operator.token_notes import is_locked_out
 
 TOKEN = ("Secret", "default", "imagenet-headrace-token")
@@ -114,12 +115,69 @@ def test_a_reference_reads_with_the_token_of_its_home(world: OperatorWorld) -> N
     own = ("Secret", "default", "part-headrace-token")
     world.use("train", "node-1", claim="part")
     world.settle()
-    assert world.cluster.objects[own]["data"] == world.cluster.objects[TOKEN]["data"]
+    lent = {"reader": world.cluster.objects[TOKEN]["data"]["reader"]}
+    assert world.cluster.objects[own]["data"] == lent
     running = uids(world)
     world.cluster.remove(own)
     world.settle()
-    assert world.cluster.objects[own]["data"] == world.cluster.objects[TOKEN]["data"]
+    assert world.cluster.objects[own]["data"] == lent
     assert uids(world) == running
+
+
+def test_a_reference_gives_back_the_whole_token_that_an_earlier_version_lent_it(world: OperatorWorld) -> None:
+    world.declare()
+    world.declare(PART)
+    world.settle()
+    own = ("Secret", "default", "part-headrace-token")
+    world.use("train", "node-1", claim="part")
+    world.settle()
+    world.cluster._store(own, {**world.cluster.objects[own], "data": world.cluster.objects[TOKEN]["data"]})
+    world.settle()
+    assert "token" not in world.cluster.objects[own]["data"]
+
+
+def tokens_of(world: OperatorWorld) -> dict[str, str]:
+    data = world.cluster.objects[TOKEN]["data"]
+    return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_what_follows_from_the_token_of_an_earlier_version_is_added_and_nothing_is_disturbed(
+    world: OperatorWorld, foreign: bool
+) -> None:
+    if foreign:
+        world.cluster._store(TOKEN, secret("a token that somebody brought"))
+    world.declare()
+    world.settle()
+    world.use("train", "node-1")
+    world.settle()
+    wanted, running = tokens_of(world), uids(world)
+    assert wanted == token_data(wanted["token"])
+    data = {"token": world.cluster.objects[TOKEN]["data"]["token"]}
+    world.cluster.applied.pop(TOKEN, None)
+    world.cluster._store(TOKEN, {**world.cluster.objects[TOKEN], "data": data})
+    world.settle()
+    assert tokens_of(world) == wanted
+    assert uids(world) == running
+    assert not reasons(world)
+
+
+def test_each_role_gets_the_token_that_it_needs_and_no_other(world: OperatorWorld) -> None:
+    world.declare()
+    world.settle()
+    world.use("train", "node-1")
+    world.settle()
+    given = {}
+    for pod in world.cluster.of("Pod"):
+        for volume in pod["spec"].get("volumes") or ():
+            if volume["name"] == "token":
+                component = pod["metadata"]["labels"]["app.kubernetes.io/component"]
+                given[component] = volume["secret"]["items"]
+    assert given == {
+        "master": [{"key": "token", "path": "token"}],
+        "worker": [{"key": "worker", "path": "token"}],
+        "mount": [{"key": "reader", "path": "token"}],
+    }
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from typing import Any
 
 from headrace.api.dataset import Dataset
 from headrace.api.mounts import scheme_of
-from headrace.control.tokens import create_token
+from headrace.control.rights import Rights, derive
+from headrace.control.tokens import create_token, read_token
 from headrace.errors import MissingFileError, UnsupportedError
 from headrace.local.folders import Folders
 from headrace.local.nodes import VirtualNode
@@ -130,7 +131,7 @@ def _settings(role: Role, node: VirtualNode, means: Means) -> dict[str, Any]:
     """The role's own settings, and what only this backend knows."""
     cluster = places_of(means.places.places, role.cluster)
     own: dict[str, Any] = {
-        "token_file": str(cluster.token),
+        "token_file": str(_token_file(role, cluster, means)),
         "state_directory": str(means.places.state(role.id)),
     }
     if isinstance(role.settings, MemberSettings):
@@ -147,6 +148,16 @@ def _settings(role: Role, node: VirtualNode, means: Means) -> dict[str, Any]:
     if role.kind is RoleKind.WORKER:
         own |= {"cache": _cache(role, node, means.folders), "fit_cache": True}
     return role.settings.model_dump(mode="json", exclude_unset=True, exclude_none=True) | own
+
+
+def _token_file(role: Role, cluster: DatasetPlaces, means: Means) -> Path:
+    """The file with the token of a role, which allows what the role needs: of the master's own, or made of it."""
+    if role.kind is RoleKind.MASTER:
+        return cluster.token
+    rights = Rights.WORKER if role.kind is RoleKind.WORKER else Rights.READER
+    path = means.places.role(role.id) / "token"
+    write_private(path, derive(read_token(cluster.token), rights).get_secret_value().encode())
+    return path
 
 
 def _origins(role: Role, origins: tuple[OriginSettings, ...], means: Means) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.api.databackup import DataBackup
 from headrace.api.mounts import scheme_of
-from headrace.operator.rendering import jobs, role_files
+from headrace.operator.rendering import jobs, role_files, tokens
 from headrace.operator.rendering.naming import Names
 from headrace.operator.rendering.pods import on_nodes
 from headrace.operator.rendering.restoring import FOLDER, place_of
@@ -26,17 +26,16 @@ def backup_objects(
     """The Job. A folder of a node is one of `node`, where the master runs; a claim is wherever its volume is."""
     place = operation.spec.backup_path or ""
     volume, folder = place_of(place, read_only=False)
-    token_folder = role_files.TOKEN_FILE.rpartition("/")[0]
+    token, token_mount = tokens.files_of(names, tokens.READER_KEY)
     container = {
         "name": BACKUP,
         "args": _words(operation, names, surroundings, folder),
         "resources": _LEAST,
         "volumeMounts": [
             {"name": volume["name"], "mountPath": FOLDER},
-            {"name": "token", "mountPath": token_folder, "readOnly": True},
+            token_mount,
         ],
     }
-    token = {"name": "token", "secret": {"secretName": names.token, "defaultMode": 0o400}}
     spec = jobs.own_pod(container, surroundings, [volume, token])
     if scheme_of(place) != addresses.CLAIM:
         spec |= {"affinity": on_nodes([node]), "tolerations": [{"operator": "Exists"}]}

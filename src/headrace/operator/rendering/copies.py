@@ -17,7 +17,7 @@ from headrace.api.datamigrate import DataMigrate
 from headrace.api.dataset import Dataset
 from headrace.api.writing import part_content
 from headrace.errors import UnsupportedError
-from headrace.operator.rendering import jobs, role_files
+from headrace.operator.rendering import jobs, role_files, tokens
 from headrace.operator.rendering.naming import COPY_PORT, Names, names_of
 from headrace.operator.rendering.pods import on_nodes
 from headrace.operator.rendering.secrets import file_volumes, plain_values, secret_folder
@@ -177,10 +177,9 @@ def _files(plan: CopyPlan) -> tuple[list[Content], list[Content]]:
     volumes: list[Content] = [{"name": "settings", "configMap": {"name": jobs.stem_of(plan.operation)}}]
     mounts: list[Content] = [{"name": "settings", "mountPath": role_files.SETTINGS_FOLDER, "readOnly": True}]
     if plan.job.source.cluster is not None:
-        token = names_of(plan.job.source.cluster).token
-        volumes.append({"name": "token", "secret": {"secretName": token, "defaultMode": 0o400}})
-        folder = role_files.TOKEN_FILE.rpartition("/")[0]
-        mounts.append({"name": "token", "mountPath": folder, "readOnly": True})
+        volume, mount = tokens.files_of(names_of(plan.job.source.cluster), tokens.READER_KEY)
+        volumes.append(volume)
+        mounts.append(mount)
     return volumes, mounts
 
 

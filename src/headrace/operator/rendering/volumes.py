@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.operator.rendering import role_files
+from headrace.operator.rendering import role_files, tokens
 from headrace.operator.rendering.naming import Names
 from headrace.operator.rendering.secrets import secret_volumes
 from headrace.operator.rendering.surroundings import Surroundings
@@ -40,14 +40,14 @@ def claims_of(role: Role) -> list[str]:
 
 def _files(role: Role, names: Names) -> Volumes:
     items = [{"key": f"{role.kind.value}.yaml", "path": f"{role.kind.value}.yaml"}]
-    token = {"secretName": names.token, "defaultMode": 0o400}
+    token, token_mount = tokens.files_of(names, tokens.KEY_OF_KIND[role.kind])
     volumes: list[Content] = [
         {"name": "settings", "configMap": {"name": names.settings, "items": items}},
-        {"name": "token", "secret": token},
+        token,
     ]
     return volumes, [
         {"name": "settings", "mountPath": role_files.SETTINGS_FOLDER, "readOnly": True},
-        {"name": "token", "mountPath": role_files.TOKEN_FILE.rpartition("/")[0], "readOnly": True},
+        token_mount,
     ]
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.api.dataset import Dataset
+from headrace.control.rights import Rights, derive
+from headrace.control.tokens import read_token
 from headrace.errors import BusyError, EngineError
 from headrace.local.folders import remove_tree
 from headrace.local.nodes import VirtualNode
@@ -127,7 +129,9 @@ class CopyWork:
             raise BusyError.of(
                 f"dataset {place.cluster} has no master of its own", hint="copy the dataset that it refers to"
             )
-        return {"master": master, "token_file": str(cluster.token), "source_path": place.path}
+        token = folder / "secrets" / "token"
+        write_private(token, derive(read_token(cluster.token), Rights.READER).get_secret_value().encode())
+        return {"master": master, "token_file": str(token), "source_path": place.path}
 
     def _start(self, role: str, task: Task, settings: Path, node: VirtualNode) -> None:
         self._progress(task.record.uid, task.run).unlink(missing_ok=True)
