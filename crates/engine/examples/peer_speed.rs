@@ -107,7 +107,8 @@ fn plain(file: &Arc<File>, size: u64) -> Cost {
 async fn stream(client: &PeerClient, address: &str, size: u64) {
     let key = FileKey { dataset: "speed".into(), path: (*b"file").into(), size, version: Version::ModifiedNs(0) };
     let range = ByteRange::new(0, size);
-    let request = GetRequest { key, range, block_size: 4 << 20, cached_only: true, direct: false, purpose: 0 };
+    let request =
+        GetRequest { key, range, block_size: 4 << 20, cached_only: true, direct: false, purpose: 0, fill: None };
     let mut stream = client.get(address, &request).await.unwrap().unwrap();
     let mut received = 0;
     while let Some(bytes) = stream.next().await {

@@ -47,6 +47,7 @@ impl Wanted {
             cached_only: false,
             direct: false,
             purpose: 0,
+            fill: None,
         }
     }
 }

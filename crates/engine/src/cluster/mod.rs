@@ -9,6 +9,8 @@
 //! - `peers`: the one thing asked of the network, so that tests can drive every failure;
 //! - `reading`: one segment of one file, from member to member until it is whole; `inquiry`: whom to ask for the rest of
 //!   it; `body`: what one member answers;
+//! - `part`: one stretch of a file, as a worker fills its cache with it;
+//! - `waits`: who waits for whose fill, so that no circle of them closes;
 //! - `orders`, `holding`: having owners hold blocks, for loads and for workers that leave.
 
 mod body;
@@ -22,6 +24,7 @@ mod inquiry;
 mod member_origin;
 mod options;
 mod orders;
+mod part;
 mod peers;
 mod reading;
 mod segments;
@@ -30,6 +33,7 @@ mod suspects;
 #[cfg(test)]
 mod tests;
 mod verdict;
+mod waits;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,7 +50,7 @@ use crate::error::Result;
 use crate::ids::{BlockSize, FileId};
 use crate::metrics::Metrics;
 use crate::origin::ByteStream;
-use crate::ring::{Ring, View, stripe_of};
+use crate::ring::{Ring, StripeId, View, stripe_of};
 use crate::wire::{GetRequest, PeerCommand};
 
 pub use handover_origin::HandoverOrigin;
@@ -55,11 +59,13 @@ pub use member_origin::MemberOrigin;
 pub use options::{ClusterOptions, Identity};
 pub use orders::{HoldOrder, orders};
 pub use peers::Peers;
+pub use waits::Wait;
 
 use given_up::GivenUp;
 use hedging::Hedging;
 use slow::Slow;
 use suspects::Suspects;
+use waits::Waits;
 
 /// How long between two looks at a member that failed.
 const PROBE_EVERY: Duration = Duration::from_millis(500);
@@ -74,6 +80,7 @@ pub struct Cluster {
     slow: Slow,
     given_up: GivenUp,
     hedging: Hedging,
+    waits: Arc<Waits>,
     options: ClusterOptions,
     metrics: Metrics,
     runtime: Handle,
@@ -99,6 +106,7 @@ impl Cluster {
             slow: Slow::default(),
             given_up: GivenUp::default(),
             hedging: Hedging::new(options.identity.is_some()),
+            waits: Arc::default(),
             options,
             metrics,
             runtime,
@@ -134,6 +142,12 @@ impl Cluster {
     /// Asks a member as it is: no other one in its place.
     pub async fn ask(&self, address: &str, request: &GetRequest) -> Result<Option<ByteStream>> {
         self.peers.get(address, request).await
+    }
+
+    /// A fill of another member, which goes by the view of `epoch`, may wait for ours of this stripe as long as the answer
+    /// lives. `None` when it must not, since ours may wait for it in the end.
+    pub fn be_waited_for(&self, stripe: StripeId, epoch: u64) -> Option<Wait> {
+        self.waits.be_waited_for(stripe, epoch)
     }
 
     /// Where the members are.

@@ -419,16 +419,35 @@ fn a_worker_hears_the_checksum_from_the_origin_and_none_from_others() {
     });
 }
 
+/// All bytes of `range` as a worker takes them: what another one fetches for both from there, the rest from the origin.
+async fn take(origin: &HandoverOrigin, object: &ObjectVersion, range: ByteRange) -> Bytes {
+    let (mut position, mut taken) = (range.start, Vec::new());
+    while position < range.end {
+        let stripe_end = range.end.min((position / STRIPE_BYTES + 1) * STRIPE_BYTES);
+        let rest = ByteRange { start: position, end: stripe_end };
+        if let Some(end) = origin.shared_until(object, rest) {
+            assert_eq!(end, stripe_end);
+            let shared: Vec<Bytes> =
+                origin.read_shared(object, rest, false).try_collect().await.unwrap_or_else(|error| panic!("{error:?}"));
+            taken.extend_from_slice(&shared.concat());
+        }
+        let rest = ByteRange { start: range.start + taken.len() as u64, end: stripe_end };
+        let stream = origin.read(object, rest).await.unwrap_or_else(|error| panic!("{error:?}"));
+        let alone: Vec<Bytes> = stream.try_collect().await.unwrap_or_else(|error| panic!("{error:?}"));
+        taken.extend_from_slice(&alone.concat());
+        position = stripe_end;
+    }
+    taken.into()
+}
+
 async fn fill(crowd: &Arc<Crowd>, view: View, me: usize, number: u64) -> (Bytes, u64) {
     let identity = Some(Identity { member: member(me).id });
     let cluster = cluster(crowd, view, ClusterOptions { identity, ..patient(60) });
     let source = Arc::new(Source(Mutex::new(0)));
     let origin = HandoverOrigin::new(source.clone(), cluster, BlockSize::DEFAULT);
-    let stream =
-        origin.read(&object(number), ByteRange::new(0, SIZE)).await.unwrap_or_else(|error| panic!("{error:?}"));
-    let pieces: Vec<Bytes> = stream.try_collect().await.unwrap_or_else(|error| panic!("{error:?}"));
+    let bytes = take(&origin, &object(number), ByteRange::new(0, SIZE)).await;
     let taken = *source.0.lock();
-    (pieces.concat().into(), taken)
+    (bytes, taken)
 }
 
 #[test]
@@ -442,9 +461,7 @@ fn a_replica_does_not_wait_for_a_primary_that_crawls() {
         let range = ByteRange::new(3, 4 << 20);
         for number in 0..20 {
             let started = tokio::time::Instant::now();
-            let stream = origin.read(&object(number), range).await.unwrap_or_else(|error| panic!("{error:?}"));
-            let pieces: Vec<Bytes> = stream.try_collect().await.unwrap_or_else(|error| panic!("{error:?}"));
-            assert_eq!(Bytes::from(pieces.concat()), content(range));
+            assert_eq!(take(&origin, &object(number), range).await, content(range));
             assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
         }
         let asked = crowd.asked.lock().iter().filter(|(address, _)| *address == member(0).address).count();

@@ -131,6 +131,18 @@ pub trait Origin: Send + Sync + 'static {
         Ok((self.read(object, ByteRange::new(0, object.size)).await?, None))
     }
 
+    /// Up to which byte the beginning of `range` is to be had by `read_shared`; `None` when `read` is the way. No I/O.
+    fn shared_until(&self, _object: &ObjectVersion, _range: ByteRange) -> Option<u64> {
+        None
+    }
+
+    /// The bytes of `range`, which another process fetches for both. They come when it has memory for them, so whoever
+    /// asks holds none meanwhile; one that holds the memory of the first block already says `has_begun`, and is not kept
+    /// waiting by lack of memory. May end early, with no bytes at all: the rest is to be had by `read`.
+    fn read_shared(&self, _object: &ObjectVersion, _range: ByteRange, _has_begun: bool) -> ByteStream {
+        Box::pin(futures::stream::empty())
+    }
+
     /// The checksum that the origin keeps of that version of the object, asked for by itself; `None` where there is none.
     async fn checksum(&self, _object: &ObjectVersion) -> Result<Option<Checksum>> {
         Ok(None)

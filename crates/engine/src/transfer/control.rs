@@ -22,6 +22,15 @@ pub(crate) enum Purpose {
     Warm,
 }
 
+/// How a run of blocks is fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// From the origin, or from who has it already.
+    Alone,
+    /// By another process, for both.
+    Shared,
+}
+
 /// How a flight ended, for those who wait for the block rather than for bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum Outcome {

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Transfer;
-use super::control::{Purpose, SpanControl};
+use super::control::{Purpose, SpanControl, Way};
 use super::flight::{Flight, Stretch};
 use super::source::Source;
 use crate::error::{Error, ErrorKind, Result, Retry};
@@ -65,22 +65,35 @@ impl Transfer {
     }
 
     /// Fetches the blocks in as few requests as memory allows. Only a request's own memory is ever held while waiting
-    /// for the origin, and none while waiting for memory, so that fetches cannot wait for each other in a circle.
+    /// for the origin, and none while waiting for memory, or for what another process fetches for both (`shared`), so
+    /// that fetches cannot wait for each other in a circle.
     async fn fetch_all(self: &Arc<Self>, span: &Span) -> Result<()> {
         if self.doubts.refuses(&span.source.id()) {
             return Err(wrong_content(&span.source));
         }
         let mut rest = &span.flights[..];
         while !rest.is_empty() {
-            let ready = self.secure_memory(rest).await;
-            self.fetch_run(span, &rest[..ready]).await?;
+            let (way, run) = self.way(&span.source, rest);
+            let ready = match way {
+                Way::Shared => {
+                    // Those after it, too: they wait as long.
+                    rest.iter().for_each(|flight| flight.give_memory_back());
+                    run
+                }
+                Way::Alone => self.secure_memory(&rest[..run]).await,
+            };
+            // Who owns what may have changed while it waited.
+            if way == Way::Alone && self.shared_until(&span.source, &rest[0]).is_some() {
+                continue;
+            }
+            self.fetch_run(span, &rest[..ready], way).await?;
             rest = &rest[ready..];
         }
         Ok(())
     }
 
     /// Waits for the memory of the first block, takes what is free for those after it; how many blocks have theirs.
-    async fn secure_memory(&self, flights: &[Arc<Flight>]) -> usize {
+    pub(crate) async fn secure_memory(&self, flights: &[Arc<Flight>]) -> usize {
         for (position, flight) in flights.iter().enumerate() {
             let bytes = u64::from(flight.length);
             if flight.has_memory() {
@@ -97,24 +110,39 @@ impl Transfer {
         flights.len()
     }
 
-    async fn fetch_run(self: &Arc<Self>, span: &Span, flights: &[Arc<Flight>]) -> Result<()> {
+    async fn fetch_run(self: &Arc<Self>, span: &Span, flights: &[Arc<Flight>], way: Way) -> Result<()> {
         let (Some(first), Some(last)) = (flights.first(), flights.last()) else { return Ok(()) };
         let start = self.block_start(first);
         let asked = start + u64::from(first.tail_start);
         let end = self.block_start(last) + u64::from(last.length);
-        let tail = self.stream(span, flights, Stretch::Tail, ByteRange { start: asked, end });
+        let tail = self.stream(span, flights, way, Stretch::Tail, ByteRange { start: asked, end });
         if first.tail_start == 0 {
             return tail.await;
         }
         let head = async {
             first.head_wanted.notified().await;
-            self.stream(span, flights, Stretch::Head, ByteRange { start, end: asked }).await
+            first.wait_for_memory().await;
+            self.stream(span, &flights[..1], way, Stretch::Head, ByteRange { start, end: asked }).await
         };
         tokio::try_join!(tail, head).map(|_| ())
     }
 
-    /// One request: hands every piece to its block and checks that exactly the range came.
     async fn stream(
+        self: &Arc<Self>,
+        span: &Span,
+        flights: &[Arc<Flight>],
+        way: Way,
+        stretch: Stretch,
+        range: ByteRange,
+    ) -> Result<()> {
+        match way {
+            Way::Shared => self.stream_shared(span, flights, stretch, range).await,
+            Way::Alone => self.stream_alone(span, flights, stretch, range).await,
+        }
+    }
+
+    /// One request: hands every piece to its block and checks that exactly the range came.
+    pub(crate) async fn stream_alone(
         self: &Arc<Self>,
         span: &Span,
         flights: &[Arc<Flight>],

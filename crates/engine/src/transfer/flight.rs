@@ -32,6 +32,7 @@ pub(crate) struct Flight {
     pub(crate) control: Arc<SpanControl>,
     /// Told when somebody waits for bytes of the head.
     pub(crate) head_wanted: Notify,
+    memory_given: Notify,
     /// What is known of all of the file, where this is all of it.
     proof: OnceLock<Proof>,
     state: Mutex<State>,
@@ -93,6 +94,7 @@ impl Flight {
             tail_start,
             control: control.clone(),
             head_wanted: Notify::new(),
+            memory_given: Notify::new(),
             proof: OnceLock::new(),
             state: Mutex::new(State {
                 phase: Phase::Filling,
@@ -109,6 +111,7 @@ impl Flight {
     /// Gives the flight the memory that its bytes count against; kept until the bytes are dropped.
     pub(crate) fn set_memory(&self, memory: BlockMemory) {
         self.state.lock().memory = Some(memory);
+        self.memory_given.notify_one();
     }
 
     pub(crate) fn note_proof(&self, proof: Proof) {
@@ -122,6 +125,19 @@ impl Flight {
 
     pub(crate) fn has_memory(&self) -> bool {
         self.state.lock().memory.is_some()
+    }
+
+    /// Gives back the memory that it got ahead of its fetch: nothing has arrived yet.
+    pub(crate) fn give_memory_back(&self) {
+        let memory = self.state.lock().memory.take();
+        drop(memory);
+    }
+
+    /// Waits until it has memory.
+    pub(crate) async fn wait_for_memory(&self) {
+        while !self.has_memory() {
+            self.memory_given.notified().await;
+        }
     }
 
     /// The bytes `from..to` of the block if they are in memory now; `None` when a reader would have to wait.

@@ -1,7 +1,8 @@
 //! Who fetches what from where: single-flight fills, read-ahead, prefetch and warm-up.
 //!
 //! Every missing block is fetched by one task, whoever and however many want it (`flights`, `flight`, `fetch`); a reader
-//! gets its range as soon as it has arrived (`read`); what a sequential reader will want next is fetched with long
+//! gets its range as soon as it has arrived (`read`); what another process fetches for both is waited for without memory
+//! (`shared`); what a sequential reader will want next is fetched with long
 //! requests, several at a time (`reader`, `ahead`); known orders and warm-ups use what that leaves (`order`, `warm`).
 //! All bytes on the way count against one memory budget (`memory`). Knows neither names nor inodes: `vfs` does.
 
@@ -24,6 +25,7 @@ mod read;
 mod reader;
 mod reply;
 mod settle;
+mod shared;
 mod source;
 mod warm;
 

@@ -233,13 +233,13 @@ impl Transfer {
         true
     }
 
-    fn note_end(&self, flight: &Arc<Flight>, within: Within) {
+    pub(crate) fn note_end(&self, flight: &Arc<Flight>, within: Within) {
         if within.to == flight.length {
             self.memory.consumed(flight);
         }
     }
 
-    fn within(&self, index: u32, range: ByteRange) -> Within {
+    pub(crate) fn within(&self, index: u32, range: ByteRange) -> Within {
         let block = u64::from(self.block_size.bytes());
         let start = u64::from(index) * block;
         let from = range.start.saturating_sub(start) as u32;

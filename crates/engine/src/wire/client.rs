@@ -47,7 +47,7 @@ impl PeerClient {
     /// when the connection is lost; it never ends early without one. Dropping the stream, or this call, cancels the request.
     pub async fn get(&self, address: &str, request: &GetRequest) -> Result<Option<ByteStream>> {
         let length = request.range.length();
-        let mut answer = self.ask(address, Kind::Get, &request.encode()?, Some(length)).await?;
+        let mut answer = self.ask(address, Kind::Get, |version| request.encode(version), Some(length)).await?;
         match answer.begins().await? {
             true => Ok(Some(answer.boxed())),
             false if request.cached_only => Ok(None),
@@ -60,7 +60,7 @@ impl PeerClient {
 
     /// What the peer at `address` says to a command.
     pub async fn command(&self, address: &str, command: &PeerCommand) -> Result<serde_json::Value> {
-        let mut answer = self.ask(address, Kind::Command, &command.encode()?, None).await?;
+        let mut answer = self.ask(address, Kind::Command, |_| command.encode(), None).await?;
         if !answer.begins().await? {
             return Err(damaged("a peer has no answer to a command").with_context("peer", address));
         }
@@ -75,12 +75,19 @@ impl PeerClient {
             .map_err(|_| damaged("the report of a peer is not JSON").with_context("peer", address))
     }
 
-    async fn ask(&self, address: &str, kind: Kind, message: &[u8], expected: Option<u64>) -> Result<Answer> {
+    /// `message` gives the request as a peer of that version understands it.
+    async fn ask(
+        &self,
+        address: &str,
+        kind: Kind,
+        message: impl Fn(u16) -> Result<Vec<u8>>,
+        expected: Option<u64>,
+    ) -> Result<Answer> {
         let asking = async {
             // A connection may end between being chosen and being used; nothing is lost by taking another.
             for _ in 0..3 {
                 let link = self.peer(address).link().await?;
-                if let Some(asked) = link.ask(kind, message, expected).await {
+                if let Some(asked) = link.ask(kind, &message(link.version())?, expected).await {
                     return Ok(Answer::new(link, asked, address.into(), expected.unwrap_or(u64::MAX)));
                 }
             }

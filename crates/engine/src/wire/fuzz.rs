@@ -38,8 +38,9 @@ fn token() -> Token {
 fn request() -> Vec<u8> {
     let key = FileKey { dataset: "s3://d".into(), path: (*b"a").into(), size: LENGTH, version: Version::ModifiedNs(7) };
     let range = ByteRange::new(0, LENGTH);
-    let request = GetRequest { key, range, block_size: 4 << 20, cached_only: false, direct: false, purpose: 0 };
-    [&100_000u32.to_le_bytes()[..], &request.encode().expect("valid")].concat()
+    let request =
+        GetRequest { key, range, block_size: 4 << 20, cached_only: false, direct: false, purpose: 0, fill: None };
+    [&100_000u32.to_le_bytes()[..], &request.encode(2).expect("valid")].concat()
 }
 
 /// Frames of any kind, right in form, with payloads that are right, random or empty.
@@ -51,7 +52,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
         1 => any::<u32>().prop_map(|credit| credit.to_le_bytes().to_vec()),
         2 => prop::collection::vec(any::<u8>(), 0..300),
     ];
-    let version = prop_oneof![20 => Just(1u16), 1 => any::<u16>()];
+    let version = prop_oneof![20 => Just(2u16), 1 => any::<u16>()];
     let frame = (version, 0..Kind::ALL.len(), 0u32..6, payload, any::<bool>());
     let frame = frame.prop_map(|(version, kind, request, payload, last)| {
         let flags = if last && Kind::ALL[kind] == Kind::Data { LAST } else { 0 };

@@ -16,7 +16,8 @@ use crate::wire::token::{Rights, Side, Token};
 use crate::wire::transport::Transport;
 
 pub const MIN_VERSION: u16 = 1;
-pub const MAX_VERSION: u16 = 1;
+/// 2: requests tell of fills.
+pub const MAX_VERSION: u16 = 2;
 /// Strangers cannot make us hold more.
 const MAX_HANDSHAKE_BYTES: usize = 16 << 10;
 

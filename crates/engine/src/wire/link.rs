@@ -102,6 +102,11 @@ impl Link {
         }
     }
 
+    /// What the peer and we speak.
+    pub fn version(&self) -> u16 {
+        self.state.version
+    }
+
     /// Requests under way.
     pub fn load(&self) -> usize {
         self.state.pending.lock().len()

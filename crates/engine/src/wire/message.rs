@@ -21,6 +21,17 @@ pub struct GetRequest {
     pub direct: bool,
     /// 0: somebody waits; 1: fetched ahead; 2: warm-up.
     pub purpose: u8,
+    /// Set by a worker that fills its own cache with the answer. Told to peers of version 2 or later.
+    pub fill: Option<Fill>,
+}
+
+/// How one worker's fill leans on another's, so that no two of them ever wait for each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fill {
+    /// Of the view by which the peer was chosen.
+    pub epoch: u64,
+    /// Memory is held already for the block that the range begins in, so the peer must not wait for memory of its own.
+    pub has_begun: bool,
 }
 
 /// Asks for work on a peer's cache; answered by a JSON value.
@@ -52,7 +63,11 @@ pub enum PeerCommand {
 
 const CACHED_ONLY: u8 = 1;
 const DIRECT: u8 = 2;
+const FILL: u8 = 4;
+const HAS_BEGUN: u8 = 8;
 const LAST_PURPOSE: u8 = 2;
+/// The first version of the protocol whose requests tell of fills.
+const TELLS_FILLS: u16 = 2;
 
 impl GetRequest {
     /// `Config` when the request contradicts itself.
@@ -69,29 +84,38 @@ impl GetRequest {
         Ok(())
     }
 
-    pub(super) fn encode(&self) -> Result<Vec<u8>> {
+    /// As a peer of `version` understands it.
+    pub(super) fn encode(&self, version: u16) -> Result<Vec<u8>> {
         self.check()?;
+        let fill = self.fill.filter(|_| version >= TELLS_FILLS);
         let mut out = Vec::with_capacity(128 + self.key.path.len());
         put_key(&mut out, &self.key)?;
         out.extend_from_slice(&self.range.start.to_le_bytes());
         out.extend_from_slice(&self.range.end.to_le_bytes());
         out.extend_from_slice(&self.block_size.to_le_bytes());
-        out.push(u8::from(self.cached_only) * CACHED_ONLY + u8::from(self.direct) * DIRECT);
+        let of_fill = fill.map_or(0, |fill| FILL + u8::from(fill.has_begun) * HAS_BEGUN);
+        out.push(u8::from(self.cached_only) * CACHED_ONLY + u8::from(self.direct) * DIRECT + of_fill);
         out.push(self.purpose);
+        fill.into_iter().for_each(|fill| out.extend_from_slice(&fill.epoch.to_le_bytes()));
         Ok(out)
     }
 
-    pub(super) fn decode(payload: &[u8]) -> Result<GetRequest> {
+    pub(super) fn decode(payload: &[u8], version: u16) -> Result<GetRequest> {
         let mut fields = Fields::new(payload);
         let key = take_key(&mut fields)?;
         let range = ByteRange { start: fields.u64()?, end: fields.u64()? };
         let (block_size, flags, purpose) = (fields.u32()?, fields.u8()?, fields.u8()?);
-        fields.end()?;
-        if flags & !(CACHED_ONLY | DIRECT) != 0 {
+        let known = if version >= TELLS_FILLS { CACHED_ONLY | DIRECT | FILL | HAS_BEGUN } else { CACHED_ONLY | DIRECT };
+        if flags & !known != 0 || flags & (FILL | HAS_BEGUN) == HAS_BEGUN {
             return Err(Error::config(format!("flags {flags:#x} of a request are unknown")));
         }
+        let fill = match flags & FILL {
+            0 => None,
+            _ => Some(Fill { epoch: fields.u64()?, has_begun: flags & HAS_BEGUN != 0 }),
+        };
+        fields.end()?;
         let (cached_only, direct) = (flags & CACHED_ONLY != 0, flags & DIRECT != 0);
-        let request = GetRequest { key, range, block_size, cached_only, direct, purpose };
+        let request = GetRequest { key, range, block_size, cached_only, direct, purpose, fill };
         request.check().map(|()| request)
     }
 }
@@ -242,11 +266,13 @@ mod tests {
     }
 
     fn requests() -> impl Strategy<Value = GetRequest> {
-        (keys(), any::<(u64, u64)>(), 16u32..=26, any::<(bool, bool)>(), 0u8..=2).prop_map(
-            |(key, (start, length), bits, (cached_only, direct), purpose)| {
+        let fill = any::<Option<(u64, bool)>>();
+        (keys(), any::<(u64, u64)>(), 16u32..=26, any::<(bool, bool)>(), 0u8..=2, fill).prop_map(
+            |(key, (start, length), bits, (cached_only, direct), purpose, fill)| {
+                let fill = fill.map(|(epoch, has_begun)| Fill { epoch, has_begun });
                 let start = start % key.size;
                 let range = ByteRange::new(start, length % (key.size - start) + 1);
-                GetRequest { key, range, block_size: 1 << bits, cached_only, direct, purpose }
+                GetRequest { key, range, block_size: 1 << bits, cached_only, direct, purpose, fill }
             },
         )
     }
@@ -273,7 +299,10 @@ mod tests {
     proptest! {
         #[test]
         fn requests_round_trip(request in requests()) {
-            prop_assert_eq!(GetRequest::decode(&request.encode().expect("valid")).expect("our own bytes"), request);
+            let decode = |version| GetRequest::decode(&request.encode(version).expect("valid"), version);
+            prop_assert_eq!(decode(2).expect("our own bytes"), request.clone());
+            let known_before = GetRequest { fill: None, ..request.clone() };
+            prop_assert_eq!(decode(1).expect("our own bytes"), known_before);
         }
 
         #[test]
@@ -283,24 +312,24 @@ mod tests {
 
         #[test]
         fn any_bytes_decode_or_fail_cleanly(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = (GetRequest::decode(&bytes), PeerCommand::decode(&bytes));
+            let _ = (GetRequest::decode(&bytes, 1), GetRequest::decode(&bytes, 2), PeerCommand::decode(&bytes));
         }
 
         #[test]
         fn damaged_requests_are_consistent_or_refused(request in requests(), position: prop::sample::Index, byte: u8) {
-            let mut bytes = request.encode().expect("valid");
+            let mut bytes = request.encode(2).expect("valid");
             let position = position.index(bytes.len());
             bytes[position] = byte;
-            if let Ok(request) = GetRequest::decode(&bytes) {
+            if let Ok(request) = GetRequest::decode(&bytes, 2) {
                 prop_assert!(request.check().is_ok());
             }
-            prop_assert!(GetRequest::decode(&bytes[..position]).is_err());
+            prop_assert!(GetRequest::decode(&bytes[..position], 2).is_err());
         }
     }
 
     fn request(size: u64, range: ByteRange, block_size: u32) -> GetRequest {
         let key = FileKey { dataset: "s3://d".into(), path: (*b"a").into(), size, version: Version::ModifiedNs(1) };
-        GetRequest { key, range, block_size, cached_only: false, direct: false, purpose: 0 }
+        GetRequest { key, range, block_size, cached_only: false, direct: false, purpose: 0, fill: None }
     }
 
     #[test]
@@ -315,10 +344,10 @@ mod tests {
             request(9, whole(9), 12345),
             request(u64::MAX, whole(9), 64 << 10),
         ] {
-            assert!(wrong.encode().is_err(), "{wrong:?}");
+            assert!(wrong.encode(2).is_err(), "{wrong:?}");
         }
         let mut long = request(9, whole(9), 1 << 20);
         long.key.path = vec![b'a'; 65_536].into();
-        assert!(long.encode().expect_err("too long").message().contains("too long"));
+        assert!(long.encode(2).expect_err("too long").message().contains("too long"));
     }
 }

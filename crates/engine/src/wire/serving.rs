@@ -149,7 +149,8 @@ impl Connection {
     fn answer(&self, lane: &Arc<Lane>) -> Answer {
         let (lane, outbox) = (lane.clone(), self.outbox.clone());
         let (service, metrics) = (self.shared.service.clone(), self.shared.metrics.clone());
-        Answer { lane, outbox, service, metrics, rights: self.rights, sends_files: self.sends_files }
+        let (version, rights, sends_files) = (self.version, self.rights, self.sends_files);
+        Answer { lane, outbox, service, metrics, version, rights, sends_files }
     }
 
     fn fail(&self, lane: &Arc<Lane>, error: Error) {
@@ -224,13 +225,14 @@ struct Answer {
     outbox: Arc<Outbox>,
     service: Arc<dyn PeerService>,
     metrics: PeerMetrics,
+    version: u16,
     rights: Rights,
     sends_files: bool,
 }
 
 impl Answer {
     async fn get(&self, message: &[u8]) {
-        let request = match GetRequest::decode(message) {
+        let request = match GetRequest::decode(message, self.version) {
             Ok(request) => request,
             Err(error) => return self.fail(error),
         };

@@ -8,8 +8,8 @@ use futures::StreamExt;
 use serde_json::Value;
 
 use super::checksums::Checksums;
-use crate::cluster::{Cluster, HandoverOrigin};
-use crate::error::{Error, ErrorKind, Result};
+use crate::cluster::{Cluster, HandoverOrigin, Wait};
+use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::{BlockSize, FileKey};
 use crate::metrics::Metrics;
 use crate::origin::{ObjectVersion, Origin};
@@ -108,6 +108,18 @@ impl BlockService {
         indices.all(|index| self.store.may_contain(&source.id(), index))
     }
 
+    /// Notes for the time of the answer that another worker's fill waits for ours. `Busy` when ours may wait for that one.
+    fn let_wait(&self, request: &GetRequest, source: &Source) -> Result<Option<Wait>> {
+        let Some(fill) = request.fill.filter(|fill| !fill.has_begun && !request.cached_only) else { return Ok(None) };
+        let block_size = self.transfer.block_size();
+        let stripe = crate::ring::stripe_of(&source.id(), block_size.index_of(request.range.start), block_size);
+        let wait = self.cluster.be_waited_for(stripe, fill.epoch).ok_or_else(|| {
+            let message = "this worker waits for another one's fill of these bytes, by a view as old or older";
+            Error::new(ErrorKind::Busy, message).with_retry(Retry::Temporary)
+        })?;
+        Ok(Some(wait))
+    }
+
     /// True when the owner answered; false when it did not and nothing has been sent yet.
     async fn pass_on(&self, address: &str, request: &GetRequest, sink: &ChunkSink) -> Result<bool> {
         let request = GetRequest { direct: true, ..request.clone() };
@@ -133,7 +145,8 @@ impl PeerService for BlockService {
         {
             return Ok(());
         }
-        self.serve(&source, request.range, &sink).await
+        let _waiting = self.let_wait(&request, &source)?;
+        self.serve(&source, &request, &sink).await
     }
 
     async fn command(&self, command: PeerCommand) -> Result<Value> {

@@ -2,24 +2,37 @@
 
 use super::checksums::PIECE_BYTES;
 use super::service::BlockService;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::{BlockId, ByteRange};
 use crate::transfer::{Piece, ReaderState, Reply, Source, StoredPart};
-use crate::wire::{Chunk, ChunkSink};
+use crate::wire::{Chunk, ChunkSink, Fill, GetRequest};
 
 impl BlockService {
-    /// Sends the bytes of `range`; what is missing is fetched and kept, and sent as it arrives.
-    pub(super) async fn serve(&self, source: &Source, range: ByteRange, sink: &ChunkSink) -> Result<()> {
+    /// Sends the bytes that are asked for; what is missing is fetched and kept, and sent as it arrives.
+    pub(super) async fn serve(&self, source: &Source, request: &GetRequest, sink: &ChunkSink) -> Result<()> {
         // Who asks reads ahead itself, and asks each owner for its own blocks.
         let reader = ReaderState::still();
-        for piece in pieces(range) {
+        for piece in pieces(request.range) {
             let reply = match self.transfer.read_cached(source, piece, &reader)? {
                 Some(reply) => reply,
-                None => self.read_missing(source, range, piece, &reader).await?,
+                None if self.must_be_at_hand(request, piece) => {
+                    self.transfer.read_at_hand(source, piece, &reader).await?.ok_or_else(|| went_meanwhile(source))?
+                }
+                None => self.read_missing(source, request.range, piece, &reader).await?,
             };
             self.send(source, piece, reply, sink).await?;
         }
         Ok(())
+    }
+
+    /// True when whoever asks must not be kept waiting by our lack of memory: it wants what is cached only, or it is a
+    /// worker that holds memory for this block already, since its first byte was sent.
+    fn must_be_at_hand(&self, request: &GetRequest, piece: ByteRange) -> bool {
+        let index_of = |offset| self.transfer.block_size().index_of(offset);
+        let begins_its_block = piece.start == request.range.start || index_of(piece.start) != index_of(piece.start - 1);
+        let of_first = index_of(piece.start) == index_of(request.range.start);
+        let is_held = |fill: &Fill| !begins_its_block || (fill.has_begun && of_first);
+        request.cached_only || request.fill.as_ref().is_some_and(is_held)
     }
 
     /// Waits for `piece`, with all of `range` from there on asked for: one request to the origin instead of many.
@@ -68,6 +81,12 @@ impl BlockService {
         self.checksums.note(block, number, count, crc32c::crc32c(&bytes));
         Ok(Chunk::Memory(bytes))
     }
+}
+
+/// Another worker, or the origin, has what went from here while it was sent.
+fn went_meanwhile(source: &Source) -> Error {
+    Error::new(ErrorKind::Busy, format!("a block of {} went from this worker while it was sent", source.path()))
+        .with_retry(Retry::Temporary)
 }
 
 /// `range` cut at multiples of `PIECE_BYTES` of the file, which are such of the block, too.

@@ -138,7 +138,7 @@ async fn a_client_of_another_version_is_told_both_versions() {
     let (kind, payload) = read_frame(&mut stream).await;
     let text = String::from_utf8_lossy(&payload);
     assert_eq!(kind, 9);
-    assert!(text.contains("Unsupported") && text.contains("7 to 9") && text.contains("1 to 1"), "{text}");
+    assert!(text.contains("Unsupported") && text.contains("7 to 9") && text.contains("1 to 2"), "{text}");
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn a_server_of_another_version_is_reported_with_both_versions() {
     });
     let error = get(&client(one_connection()), &address, &request("a", range())).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.message().contains("1 to 1") && error.message().contains("4 to 6"), "{error}");
+    assert!(error.message().contains("1 to 2") && error.message().contains("4 to 6"), "{error}");
 }
 
 #[tokio::test]

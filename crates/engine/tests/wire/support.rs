@@ -40,7 +40,7 @@ pub fn content(range: ByteRange) -> Vec<u8> {
 pub fn request(path: &str, range: ByteRange) -> GetRequest {
     let key =
         FileKey { dataset: "s3://d".into(), path: path.as_bytes().into(), size: SIZE, version: Version::ModifiedNs(7) };
-    GetRequest { key, range, block_size: 4 << 20, cached_only: false, direct: false, purpose: 0 }
+    GetRequest { key, range, block_size: 4 << 20, cached_only: false, direct: false, purpose: 0, fill: None }
 }
 
 /// Counts those of its kind that are alive.
