@@ -40,6 +40,7 @@ pub struct Metrics {
     pub read_errors: Family<ReasonLabel, Counter>,
     pub read_seconds: Histogram,
     pub passthrough_opens: Counter,
+    pub passthrough_estimated_bytes: Counter,
     pub origin_requests: Counter,
     pub origin_bytes: Counter,
     pub origin_retries: Counter,
@@ -119,7 +120,7 @@ impl Metrics {
                 r,
                 "read_hit",
                 Unit::Bytes,
-                "Bytes that readers got from the local cache (passthrough reads are the kernel's own and are not counted)",
+                "Bytes that readers got from the local cache (without passthrough: see headrace_passthrough_estimated_bytes_total)",
                 Counter::default()
             ),
             read_miss_bytes: register!(
@@ -142,6 +143,13 @@ impl Metrics {
                 r,
                 "passthrough_opens",
                 "Opens whose reads the kernel serves from the cache file itself",
+                Counter::default()
+            ),
+            passthrough_estimated_bytes: register!(
+                r,
+                "passthrough_estimated",
+                Unit::Bytes,
+                "Estimate of the bytes that the kernel read from cache files itself, which it does not tell: each such open counts as one read of the whole file",
                 Counter::default()
             ),
             origin_requests: register!(r, "origin_requests", "Read requests sent to origins", Counter::default()),

@@ -12,7 +12,7 @@ import typer
 from headrace.cli import printer, words
 from headrace.engine.handles import Engine
 from headrace.engine.registry import Entry, Registry
-from headrace.engine.status import EngineReport, ProofReport
+from headrace.engine.status import EngineReport, ProofReport, ReadReport
 from headrace.errors import BusyError, ConfigError, HeadraceError
 from headrace.exits import exit_code
 from headrace.local.ownership import is_owned
@@ -145,12 +145,7 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
     for number, level in enumerate(report.levels):
         used = f"{format_size(level.used_bytes)} of {format_size(level.quota_bytes)}"
         yield f"level {number}", f"{level.medium.value} {used}  {', '.join(level.folders)}".rstrip()
-    read = report.reads.hit_bytes + report.reads.miss_bytes
-    yield (
-        "hits",
-        f"{_percent(report.reads.hit_ratio)} of {format_size(read)} read; "
-        f"{format_size(report.reads.origin_bytes)} from the origin",
-    )
+    yield "hits", _hits(report.reads)
     yield from _faults(report)
     if snapshot.rejected_keys:
         rules = ", ".join(f"{rule} {count:,}" for rule, count in snapshot.rejected_by_rule)
@@ -161,6 +156,16 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
         yield "metrics", f"http://{entry.metrics_address}/metrics"
     if entry.log_file:
         yield "log", entry.log_file
+
+
+def _hits(reads: ReadReport) -> str:
+    """How much of what programs read the cache had."""
+    read, passed = format_size(reads.read_bytes), reads.passthrough_estimated_bytes
+    about, kernel = (
+        ("about ", f", {format_size(passed)} by the kernel itself (estimated)") if passed else ("", "")
+    )
+    origin = format_size(reads.origin_bytes)
+    return f"{_percent(reads.hit_ratio)} of {about}{read} read{kernel}; {origin} from the origin"
 
 
 def _faults(report: EngineReport) -> Iterator[tuple[str, str]]:

@@ -59,12 +59,16 @@ class LevelReport(Report):
 
 
 class ReadReport(Report):
-    """Bytes since the engine started. Passthrough reads are the kernel's own and not counted."""
+    """Bytes since the engine started. What the kernel reads from cache files itself is estimated."""
 
     hit_bytes: int = Field(default=0, description="Bytes that readers got from the cache")
     miss_bytes: int = Field(default=0, description="Bytes that readers had to wait for the origin for")
     errors: int = Field(default=0, description="Reads that failed")
     passthrough_opens: int = Field(default=0, description="Opens whose reads the kernel serves by itself")
+    passthrough_estimated_bytes: int = Field(
+        default=0,
+        description="What the kernel read itself: each such open counts as one read of the whole file",
+    )
     origin_bytes: int = Field(default=0, description="Bytes of file content received from the origin")
     origin_requests: int = Field(default=0, description="Read requests sent to the origin")
     origin_retries: int = Field(default=0, description="Requests to the origin that were tried again")
@@ -73,8 +77,13 @@ class ReadReport(Report):
     @property
     def hit_ratio(self) -> float | None:
         """Share of the bytes read that the cache had; `None` before the first read."""
-        total = self.hit_bytes + self.miss_bytes
-        return self.hit_bytes / total if total else None
+        total = self.read_bytes
+        return (total - self.miss_bytes) / total if total else None
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that programs read; those that the kernel read itself as estimated."""
+        return self.hit_bytes + self.miss_bytes + self.passthrough_estimated_bytes
 
 
 class BudgetReport(Report):

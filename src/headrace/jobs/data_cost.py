@@ -1,8 +1,8 @@
 """What a job's reads cost, from the counters of the mounts that it read through and of the workers behind them. Pure.
 
 A mount knows how many bytes programs read and how many of them other nodes sent; only workers know what came from the
-origin. Files that the kernel reads by itself (passthrough) are counted by nobody: their bytes are reckoned from how
-often files were opened so, and from the mean size of the dataset's files.
+origin. Bytes of files that the kernel reads by itself (passthrough) are counted by nobody: the mount reckons them from
+how often files were opened so, and from their sizes.
 """
 
 from __future__ import annotations
@@ -62,11 +62,10 @@ def mount_counters(values: Mapping[str, float]) -> Counters:
         return values.get(f"headrace_{name}", 0.0)
 
     far = value("cluster_read_bytes_total") - value("cluster_own_node_bytes_total")
-    mean_bytes = value("snapshot_size_bytes") / max(value("snapshot_files"), 1.0)
     return Counters(
         read_bytes=value("read_hit_bytes_total") + value("read_miss_bytes_total"),
         far_bytes=max(far, 0.0),
-        kernel_bytes=value("passthrough_opens_total") * mean_bytes,
+        kernel_bytes=value("passthrough_estimated_bytes_total"),
         stalled_s=values.get(READ_SECONDS, 0.0),
     )
 

@@ -37,7 +37,7 @@ class DataCost:
     is_shared: bool = False
     """Other programs read through the same caches in that time: theirs is in the numbers as well."""
     is_reckoned: bool = False
-    """Part of the local bytes was read by the kernel alone, and is reckoned from how often files were opened."""
+    """Part of the local bytes was read by the kernel alone: sizes of files as often as they were opened."""
 
     @property
     def total_bytes(self) -> int:

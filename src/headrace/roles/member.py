@@ -24,6 +24,7 @@ from headrace.control.messages import MountHeartbeat, Outlook, SnapshotNote, Tra
 from headrace.control.outlooks import last_outlook, save_outlook, with_earlier
 from headrace.engine.cluster import continue_snapshot
 from headrace.engine.handles import Engine
+from headrace.engine.status import ReadReport
 from headrace.errors import (
     BusyError,
     CorruptDataError,
@@ -86,6 +87,15 @@ async def _fetched(client: ControlClient, folder: Path, tell: Tell) -> Outlook:
 def mount_id(node: str, mountpoint: Path) -> str:
     """What the mount is called at the master: the same after each start."""
     return f"mount-{hashlib.blake2b(f'{node}:{mountpoint}'.encode(), digest_size=8).hexdigest()}"
+
+
+def traffic_of(reads: ReadReport) -> Traffic:
+    """Where the bytes came from that a mount gave to programs."""
+    # What is read ahead comes from a worker first, and is a hit later.
+    handed_out = max(reads.hit_bytes + reads.miss_bytes - reads.cluster_bytes, 0)
+    # A file that the kernel reads itself is on this machine.
+    local_bytes = handed_out + reads.passthrough_estimated_bytes
+    return Traffic(local_bytes=local_bytes, peer_bytes=reads.cluster_bytes)
 
 
 class Follower:
@@ -216,8 +226,6 @@ class Follower:
 
     async def _beat(self) -> MountHeartbeat:
         reads = (await asyncio.to_thread(self._engine.status)).reads
-        # What is read ahead comes from a worker first, and is a hit later.
-        local_bytes = max(reads.hit_bytes + reads.miss_bytes - reads.cluster_bytes, 0)
         return MountHeartbeat(
             id=self._orders.mount_id,
             instance=self._instance,
@@ -225,5 +233,5 @@ class Follower:
             mountpoint=str(self._mountpoint),
             known_epoch=self._epoch,
             snapshot_version=self._snapshot.version if self._snapshot else 0,
-            traffic=Traffic(local_bytes=local_bytes, peer_bytes=reads.cluster_bytes),
+            traffic=traffic_of(reads),
         )

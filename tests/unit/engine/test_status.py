@@ -23,6 +23,11 @@ def test_complete_means_that_every_byte_is_in(changed: dict, complete: bool) -> 
     assert JobReport.model_validate({**whole, **changed}).complete is complete
 
 
+def test_what_the_kernel_read_itself_are_hits() -> None:
+    reads = ReadReport(hit_bytes=30, miss_bytes=20, passthrough_opens=2, passthrough_estimated_bytes=150)
+    assert (reads.read_bytes, reads.hit_ratio) == (200, 0.9)
+
+
 def test_shares_of_nothing_are_unknown() -> None:
     assert ReadReport().hit_ratio is None
     assert EngineReport(name="n", pid=1).cached_share is None

@@ -21,6 +21,7 @@ headrace_cluster_own_node_bytes_total 100
 headrace_read_seconds_sum 2.5
 headrace_read_seconds_bucket{le="+Inf"} 7
 headrace_passthrough_opens_total 3
+headrace_passthrough_estimated_bytes_total 300
 headrace_snapshot_files 10
 headrace_snapshot_size_bytes 1000
 headrace_store_used_bytes{level="0"} 5

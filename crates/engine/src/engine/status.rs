@@ -84,9 +84,11 @@ pub struct LevelStatus {
 pub struct ReadStatus {
     pub hit_bytes: u64,
     pub miss_bytes: u64,
-    /// Hits by bytes; `None` before the first read. Passthrough reads are the kernel's own and not among them.
+    /// Share of hits and `passthrough_estimated_bytes` in all bytes read; `None` before the first read.
     pub hit_ratio: Option<f64>,
     pub passthrough_opens: u64,
+    /// What the kernel reads from cache files itself it does not tell: each such open counts as one read of all.
+    pub passthrough_estimated_bytes: u64,
     pub errors: u64,
     pub origin_bytes: u64,
     pub origin_requests: u64,
@@ -113,12 +115,15 @@ impl ReadStatus {
     /// `errors` counts the reads that failed.
     pub fn of(metrics: &Metrics, errors: u64) -> Self {
         let (hit, miss) = (metrics.read_hit_bytes.get(), metrics.read_miss_bytes.get());
+        let passed = metrics.passthrough_estimated_bytes.get();
+        let (found, all) = (hit + passed, hit + passed + miss);
         ReadStatus {
             hit_bytes: hit,
             miss_bytes: miss,
-            hit_ratio: (hit + miss > 0).then(|| hit as f64 / (hit + miss) as f64),
+            hit_ratio: (all > 0).then(|| found as f64 / all as f64),
             errors,
             passthrough_opens: metrics.passthrough_opens.get(),
+            passthrough_estimated_bytes: passed,
             origin_bytes: metrics.origin_bytes.get(),
             origin_requests: metrics.origin_requests.get(),
             origin_retries: metrics.origin_retries.get(),

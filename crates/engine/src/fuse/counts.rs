@@ -13,7 +13,8 @@ use crate::metrics::{Metrics, ReasonLabel};
 pub struct Counts {
     by_number: Vec<Option<Counter>>,
     unknown: Counter,
-    pub passthrough: Counter,
+    passthrough_opens: Counter,
+    passthrough_bytes: Counter,
 }
 
 impl Counts {
@@ -23,12 +24,23 @@ impl Counts {
         let last = Opcode::ALL.iter().map(|(opcode, _)| *opcode as usize).max().unwrap_or(0);
         let mut by_number = vec![None; last + 1];
         Opcode::ALL.iter().for_each(|(opcode, name)| by_number[*opcode as usize] = Some(counter(name)));
-        Counts { by_number, unknown: counter("unknown"), passthrough: metrics.passthrough_opens.clone() }
+        Counts {
+            by_number,
+            unknown: counter("unknown"),
+            passthrough_opens: metrics.passthrough_opens.clone(),
+            passthrough_bytes: metrics.passthrough_estimated_bytes.clone(),
+        }
     }
 
     pub fn count(&self, opcode: Option<Opcode>) {
         let known = opcode.and_then(|opcode| self.by_number[opcode as usize].as_ref());
         known.unwrap_or(&self.unknown).inc();
+    }
+
+    /// Counts an open of a file of that size whose reads nobody but the kernel sees: each is taken for one read of all.
+    pub fn pass_through(&self, size_bytes: u64) {
+        self.passthrough_opens.inc();
+        self.passthrough_bytes.inc_by(size_bytes);
     }
 }
 

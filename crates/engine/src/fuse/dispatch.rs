@@ -152,9 +152,9 @@ impl Shared {
     fn answer_open(&self, pending: Pending, opened: Opened) {
         let answer = match opened.backing {
             Some(backing) => {
-                self.counts.passthrough.inc();
+                self.counts.pass_through(backing.size);
                 // KEEP_CACHE beside PASSTHROUGH would make the kernel fail the open (FOPEN_PASSTHROUGH_MASK).
-                reply::opened(opened.ticket, open::PASSTHROUGH | open::NOFLUSH, backing)
+                reply::opened(opened.ticket, open::PASSTHROUGH | open::NOFLUSH, backing.id)
             }
             // An inode's content never changes, so what is cached of it stays right.
             None => reply::opened(opened.ticket, open::KEEP_CACHE | open::NOFLUSH, 0),

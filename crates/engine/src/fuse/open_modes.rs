@@ -44,9 +44,19 @@ struct Account {
 /// A local file that the kernel knows as backing number `id`.
 pub struct Registered {
     id: u32,
+    size: u64,
     device: Arc<Device>,
     /// Keeps the local file in place. `None` only after a take-over, when it is gone and the kernel alone still holds it.
     _pin: Option<Box<dyn Send + Sync>>,
+}
+
+/// A local file as the kernel knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    /// The backing number.
+    pub id: u32,
+    /// Bytes of the file.
+    pub size: u64,
 }
 
 /// What to answer to an OPEN.
@@ -54,8 +64,8 @@ pub struct Registered {
 pub struct Opened {
     /// What the kernel shall name the open file by.
     pub ticket: u64,
-    /// The backing number to use; `None`: the page cache.
-    pub backing: Option<u32>,
+    /// The local file to use; `None`: the page cache.
+    pub backing: Option<Passed>,
     /// The daemon before has done this already, and may have answered it.
     pub inherited: bool,
 }
@@ -81,7 +91,9 @@ impl OpenModes {
     /// Counts one open, request `unique` of the kernel; `again`: the daemon before may have begun it.
     pub fn open(&self, filesystem: &dyn FileSystem, inode: Inode, unique: u64, again: bool) -> Result<Opened> {
         if again && let Some(record) = self.tickets.issued_for(unique).filter(|record| record.inode == inode) {
-            return Ok(Opened { ticket: record.ticket, backing: record.backing, inherited: true });
+            let size = || filesystem.attributes(inode).map_or(0, |attributes| attributes.size);
+            let backing = record.backing.map(|id| Passed { id, size: size() });
+            return Ok(Opened { ticket: record.ticket, backing, inherited: true });
         }
         let backing = if self.mixed { self.enter(filesystem, inode) } else { None };
         let handle = match backing {
@@ -89,7 +101,7 @@ impl OpenModes {
             None => filesystem.open(inode).map(|opened| opened.handle),
         };
         let issued = handle.and_then(|handle| {
-            let ticket = self.tickets.issue(inode, unique, backing, handle);
+            let ticket = self.tickets.issue(inode, unique, backing.map(|passed| passed.id), handle);
             ticket.ok_or_else(|| {
                 release(filesystem, handle);
                 Error::new(ErrorKind::NoSpace, "more files are open in one mount than can be accounted for")
@@ -112,8 +124,8 @@ impl OpenModes {
         self.leave(record.inode);
     }
 
-    /// The backing number for one more open of `inode`.
-    fn enter(&self, filesystem: &dyn FileSystem, inode: Inode) -> Option<u32> {
+    /// The local file for one more open of `inode`.
+    fn enter(&self, filesystem: &dyn FileSystem, inode: Inode) -> Option<Passed> {
         if let Some(decided) = self.join(inode) {
             return decided;
         }
@@ -123,19 +135,19 @@ impl OpenModes {
     }
 
     /// Another open of the same inode has decided already.
-    fn join(&self, inode: Inode) -> Option<Option<u32>> {
+    fn join(&self, inode: Inode) -> Option<Option<Passed>> {
         let mut shard = self.shard(inode).lock();
         let account = shard.get_mut(&inode)?;
         account.opens += 1;
-        Some(account.backing.as_ref().map(|backing| backing.id))
+        Some(account.backing.as_ref().map(|backing| backing.passed()))
     }
 
     /// Decides, unless another open did meanwhile; then `registered` is given back after the lock.
-    fn decide(&self, inode: Inode, registered: Option<Arc<Registered>>) -> Option<u32> {
+    fn decide(&self, inode: Inode, registered: Option<Arc<Registered>>) -> Option<Passed> {
         let mut shard = self.shard(inode).lock();
         let account = shard.entry(inode).or_insert_with(|| Account { opens: 0, backing: registered.clone() });
         account.opens += 1;
-        let decided = account.backing.as_ref().map(|backing| backing.id);
+        let decided = account.backing.as_ref().map(|backing| backing.passed());
         drop(shard);
         decided
     }
@@ -159,7 +171,7 @@ impl OpenModes {
         }
         let backing = filesystem.backing(inode)?;
         match self.device.open_backing(&backing.file) {
-            Ok(id) => Some(self.registered(id, Some(Box::new(backing)))),
+            Ok(id) => Some(self.registered(Passed { id, size: backing.size }, Some(Box::new(backing)))),
             Err(error) => {
                 self.refused(&error);
                 None
@@ -198,17 +210,25 @@ impl OpenModes {
     }
 
     fn registered_before(&self, filesystem: &dyn FileSystem, inode: Inode, id: u32) -> Arc<Registered> {
-        self.registered(id, filesystem.hold(inode))
+        let size = filesystem.attributes(inode).map_or(0, |attributes| attributes.size);
+        self.registered(Passed { id, size }, filesystem.hold(inode))
     }
 
-    fn registered(&self, id: u32, pin: Option<Box<dyn Send + Sync>>) -> Arc<Registered> {
-        Arc::new(Registered { id, device: self.device.clone(), _pin: pin })
+    fn registered(&self, passed: Passed, pin: Option<Box<dyn Send + Sync>>) -> Arc<Registered> {
+        let Passed { id, size } = passed;
+        Arc::new(Registered { id, size, device: self.device.clone(), _pin: pin })
     }
 }
 
 fn release(filesystem: &dyn FileSystem, handle: u64) {
     if handle != 0 {
         filesystem.release(handle);
+    }
+}
+
+impl Registered {
+    fn passed(&self) -> Passed {
+        Passed { id: self.id, size: self.size }
     }
 }
 

@@ -54,7 +54,7 @@ impl FileSystem for Files {
 
     fn backing(&self, _: Inode) -> Option<Backing> {
         let file = std::fs::File::open(self.lent.as_ref()?).ok()?;
-        Some(Backing { file: Arc::new(file), pin: Box::new(()) })
+        Some(Backing { file: Arc::new(file), size: 0, pin: Box::new(()) })
     }
 
     fn read_cached(&self, _: Inode, _: u64, _: u64, length: usize) -> Result<Option<ReadReply>> {

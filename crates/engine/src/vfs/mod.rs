@@ -75,6 +75,7 @@ pub struct FilePart {
 /// A local file that holds exactly the content of one file version, from byte 0, and will not change while `pin` lives.
 pub struct Backing {
     pub file: Arc<File>,
+    pub size: u64,
     pub pin: Box<dyn Send + Sync>,
 }
 

@@ -216,7 +216,7 @@ impl FileSystem for Tree {
         let file = self.file(inode, 0).ok()?;
         let whole = self.transfer.store()?.whole_file(&file.source.id(), file.source.size())?;
         self.transfer.note_reading(&file.source);
-        Some(Backing { file: whole.file.clone(), pin: Box::new(whole) })
+        Some(Backing { file: whole.file.clone(), size: file.source.size(), pin: Box::new(whole) })
     }
 
     fn hold(&self, inode: Inode) -> Option<Box<dyn Send + Sync>> {

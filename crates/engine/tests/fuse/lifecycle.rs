@@ -330,6 +330,7 @@ fn a_successor_opens_a_file_as_it_is_open_already() {
         assert!(bytes == pattern(300_000, number), "{number}");
     }
     assert_eq!(second.metrics.passthrough_opens.get(), 1, "the one that is open that way");
+    assert_eq!(second.metrics.passthrough_estimated_bytes.get(), 300_000, "its size is known to the successor");
     let kept = second.handle.keep().expect("kept");
     second.handle.hand_over();
     drop(second);

@@ -33,6 +33,7 @@ fn whole_local_files_are_read_by_the_kernel_itself() {
         assert!(std::fs::read(mount.path(&number.to_string())).expect("readable") == pattern(LENGTH, number));
     }
     assert_eq!(mount.metrics.passthrough_opens.get(), FILES);
+    assert_eq!(mount.metrics.passthrough_estimated_bytes.get(), FILES * LENGTH as u64);
     assert_eq!(mount.tree.knobs.reads.load(Ordering::Relaxed), 0);
 }
 

@@ -248,7 +248,8 @@ impl FileSystem for Tree {
             return None;
         }
         let (_, file) = self.file(inode).ok()?;
-        Some(Backing { file, pin: Box::new(()) })
+        let size = file.metadata().ok()?.len();
+        Some(Backing { file, size, pin: Box::new(()) })
     }
 
     fn read_cached(&self, inode: Inode, _handle: u64, offset: u64, length: usize) -> Result<Option<ReadReply>> {

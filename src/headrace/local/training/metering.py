@@ -13,7 +13,6 @@ from typing import Any
 
 from headrace.engine.handles import Engine
 from headrace.engine.registry import Entry, Registry
-from headrace.engine.status import ReadReport
 from headrace.errors import HeadraceError
 from headrace.local.nodes import VirtualNode
 from headrace.local.reconcile.masters import Masters
@@ -82,23 +81,16 @@ class Metering:
         with Engine.attach(_state_folder(entry)) as engine:
             report, metrics = engine.status(), engine.metrics()
         stalled = _STALLED.search(metrics)
-        snapshot = report.snapshot
-        mean_bytes = snapshot.bytes // snapshot.files if snapshot.files else 0
         return (
             Counters(
                 instance=f"{entry.pid}-{entry.started_ticks}",
                 is_new=entry.started_at_s >= since.timestamp(),
-                read_bytes=_read_bytes(report.reads, mean_bytes),
+                read_bytes=report.reads.read_bytes,
                 remote_bytes=report.reads.cluster_bytes,
                 stalled_s=float(stalled[1]) if stalled else 0.0,
             ),
             report.reads.passthrough_opens > 0,
         )
-
-
-def _read_bytes(reads: ReadReport, mean_bytes: int) -> int:
-    """What programs read. What the kernel reads by itself of a cached file is not told: an open counts as a file."""
-    return reads.hit_bytes + reads.miss_bytes + reads.passthrough_opens * mean_bytes
 
 
 def _of_cluster(title: str, status: Mapping[str, Any], since: datetime) -> dict[str, Counters]:

@@ -1,0 +1,50 @@
+"""What the kernel reads from cache files itself is in the figures, as an estimate that is named one."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .harness import Shell
+from .survival import shell_without_server
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="passthrough needs CAP_SYS_ADMIN")
+
+SIZE = 300_000
+OPENS = 4
+
+
+def _reads(shell: Shell, mountpoint: Path) -> dict[str, Any]:
+    return dict(shell.status(mountpoint)["reads"])
+
+
+def _metric(text: str) -> int:
+    (value,) = re.findall(r"^headrace_passthrough_estimated_bytes_total (\d+)$", text, re.MULTILINE)
+    return int(value)
+
+
+def test_a_warm_file_that_the_kernel_reads_moves_bytes_and_hit_ratio(tmp_path: Path) -> None:
+    source, shell = tmp_path / "source", shell_without_server(tmp_path / "home")
+    source.mkdir()
+    content = random.Random(0).randbytes(SIZE)
+    (source / "a").write_bytes(content)
+    words = ("--mode", "passthrough")
+    with shell.mounted(str(source), tmp_path / "mnt", *words, cache=tmp_path / "cache") as mountpoint:
+        shell.must("warm", mountpoint)
+        before = _reads(shell, mountpoint)
+        assert before["passthrough_estimated_bytes"] == 0
+        for _ in range(OPENS):
+            assert (mountpoint / "a").read_bytes() == content
+        after = _reads(shell, mountpoint)
+        # None of these reads reached the process: the counters of what it handed out itself stand still.
+        assert (after["hit_bytes"], after["miss_bytes"]) == (before["hit_bytes"], before["miss_bytes"])
+        assert after["passthrough_estimated_bytes"] == OPENS * SIZE
+        assert shell.status(mountpoint)["hit_ratio"] == 1.0
+        assert _metric(shell.must("metrics", mountpoint).stdout) == OPENS * SIZE
+        shown = shell.must("status", mountpoint).stdout
+        assert "100.0% of about 1.14MiB read, 1.14MiB by the kernel itself (estimated); " in shown
