@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::{bad_configuration, to_python};
+use crate::interrupt::detached_result;
 use crate::job::Job;
 use crate::memory::Memory;
 use crate::mount::Mount;
@@ -91,7 +92,7 @@ impl Engine {
         work: impl FnOnce(&Inner) -> headrace_engine::error::Result<T> + Send,
     ) -> PyResult<T> {
         let inner = self.inner()?;
-        python.detach(|| work(inner)).map_err(to_python)
+        detached_result(python, || work(inner))
     }
 }
 
@@ -110,14 +111,14 @@ impl Engine {
     #[staticmethod]
     fn open(python: Python<'_>, config_json: &str) -> PyResult<Self> {
         let config = serde_json::from_str(config_json).map_err(|error| bad_configuration(&error))?;
-        python.detach(|| Inner::open(config)).map(Engine::hold).map_err(to_python)
+        detached_result(python, || Inner::open(config)).map(Engine::hold)
     }
 
     /// Owns the cache, or fails with `BusyError`.
     #[staticmethod]
     fn own(python: Python<'_>, config_json: &str) -> PyResult<Self> {
         let config = serde_json::from_str(config_json).map_err(|error| bad_configuration(&error))?;
-        python.detach(|| Inner::own(config)).map(Engine::hold).map_err(to_python)
+        detached_result(python, || Inner::own(config)).map(Engine::hold)
     }
 
     /// Takes the place of a process that died or stepped back, and goes on with its mount: `kept` is what `Mount.keep`
@@ -147,7 +148,7 @@ impl Engine {
     #[staticmethod]
     #[pyo3(signature = (state_directory, waits = false))]
     fn attach(python: Python<'_>, state_directory: PathBuf, waits: bool) -> PyResult<Self> {
-        python.detach(|| Inner::attach(&state_directory, waits)).map(Engine::hold).map_err(to_python)
+        detached_result(python, || Inner::attach(&state_directory, waits)).map(Engine::hold)
     }
 
     #[getter]

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
+use crate::interrupt::detached;
+
 /// A warm-up or verification under way.
 #[pyclass(frozen, module = "headrace._native")]
 pub struct Job(pub Arc<dyn headrace_engine::engine::Job>);
@@ -12,17 +14,17 @@ pub struct Job(pub Arc<dyn headrace_engine::engine::Job>);
 #[pymethods]
 impl Job {
     /// JSON of the job's state and counters.
-    fn progress(&self, python: Python<'_>) -> String {
-        python.detach(|| serde_json::to_string(&self.0.progress()).unwrap_or_default())
+    fn progress(&self, python: Python<'_>) -> PyResult<String> {
+        detached(python, || serde_json::to_string(&self.0.progress()).unwrap_or_default())
     }
 
     /// True when the job has ended.
-    fn wait(&self, python: Python<'_>, timeout_s: f64) -> bool {
-        python.detach(|| self.0.wait(duration(timeout_s)))
+    fn wait(&self, python: Python<'_>, timeout_s: f64) -> PyResult<bool> {
+        detached(python, || self.0.wait(duration(timeout_s)))
     }
 
-    fn cancel(&self, python: Python<'_>) {
-        python.detach(|| self.0.cancel());
+    fn cancel(&self, python: Python<'_>) -> PyResult<()> {
+        detached(python, || self.0.cancel())
     }
 }
 

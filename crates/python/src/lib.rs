@@ -6,6 +6,7 @@
 mod copier;
 mod engine;
 mod errors;
+mod interrupt;
 mod job;
 mod lister;
 mod log;
@@ -38,6 +39,13 @@ mod _native {
     use super::worker::Worker;
     #[pymodule_export]
     use super::{continue_snapshot, error_kinds, is_debug_build, metric_definitions, version};
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::interrupt::listen();
+        Ok(())
+    }
 }
 
 /// The version of the native module.

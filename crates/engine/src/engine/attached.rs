@@ -10,7 +10,7 @@ use super::job::{Job, JobState, Progress};
 use super::names::{self, Entry};
 use super::verb::Verb;
 use crate::error::{Error, ErrorKind, Result};
-use crate::serve::{Client, Patience, ReadItem};
+use crate::serve::{Client, Patience, ReadItem, check_interrupt, lock_or_interrupt};
 use crate::snapshot::Snapshot;
 use crate::sync::Mutex;
 
@@ -49,7 +49,7 @@ impl Attached {
 
     /// The owner's current snapshot, at most two seconds old, and the owner that it is of.
     pub fn view(&self) -> Result<(Snapshot, u64)> {
-        let mut current = self.current.lock();
+        let mut current = lock_or_interrupt(&self.current)?;
         if current.heard.elapsed() > SNAPSHOT_BELIEF || current.generation != self.client.generation() {
             let welcome = self.client.welcome()?;
             if welcome.snapshot != current.path || welcome.generation() != current.generation {
@@ -249,6 +249,10 @@ impl Job for RemoteJob {
         let progress = match told {
             Ok(Some(progress)) => progress,
             Ok(None) => Progress { state: JobState::Cancelled, ..state.last.take().unwrap_or_else(nothing) },
+            // Only this look was broken off; the job goes on.
+            Err(error) if error.kind() == ErrorKind::Cancelled => {
+                return Progress { state: JobState::Running, ..state.last.clone().unwrap_or_else(nothing) };
+            }
             Err(error) => lost(state.last.take(), &error),
         };
         state.last.insert(progress).clone()
@@ -274,7 +278,7 @@ impl Job for RemoteJob {
                 return true;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || check_interrupt().is_err() {
                 return false;
             }
             std::thread::sleep(left.min(Duration::from_millis(100)));

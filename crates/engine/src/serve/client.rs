@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::frame::Kind;
+use super::interrupt;
 use super::message::{ReadItem, Welcome, decode_error, encode_inodes, encode_items};
 use super::patience::{Absence, Attempt, Failed, Patience};
 use super::place::Place;
@@ -137,7 +138,7 @@ impl Client {
 
     /// The open cache file of `inode` if it is whole there; remembered for the next call.
     pub fn lease(&self, generation: u64, inode: u64) -> Result<Option<Lent>> {
-        let mut leases = self.leases.lock();
+        let mut leases = interrupt::lock(&self.leases)?;
         self.persist(|| {
             leases.renew(self.generation());
             if let (true, Some(file)) = (leases.generation == generation, leases.find(inode)) {

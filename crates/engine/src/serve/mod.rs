@@ -6,6 +6,7 @@
 
 mod client;
 mod frame;
+mod interrupt;
 mod message;
 mod patience;
 mod place;
@@ -13,6 +14,8 @@ mod server;
 mod socket;
 
 pub use client::{Client, LeasedFile};
+pub use interrupt::ask_while_waiting;
+pub(crate) use interrupt::{check as check_interrupt, lock as lock_or_interrupt};
 pub use message::{ReadItem, Welcome};
 pub use patience::Patience;
 pub use server::{Control, ServeLimits, Server};

@@ -12,6 +12,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, set
 use nix::sys::time::{TimeVal, TimeValLike};
 
 use super::frame::Kind;
+use super::interrupt;
 use super::patience::{Absence, Attempt, Failed, Patience};
 use super::socket::{Line, address};
 use crate::error::{Error, ErrorKind, Result};
@@ -61,30 +62,33 @@ impl Place {
         }
     }
 
-    /// Before another try; an error when nobody came for too long.
+    /// Before another try; an error when nobody came for too long, or the wait shall end.
     pub fn wait(&self, absence: &mut Absence, error: Error) -> Result<()> {
+        interrupt::check()?;
         if absence.is_new() {
             tracing::warn!(%error, "the process that owns the cache went away: waiting for the next");
         }
         match absence.next_pause(self.patience.successor) {
-            Some(pause) => std::thread::sleep(pause),
+            Some(pause) => interrupt::pause(pause),
             None => return Err(self.not_succeeded().with_source(error)),
         }
         Ok(())
     }
 
-    /// Called while the owner is silent: `Timeout` when it does not even say that it is there.
+    /// Called while the owner is silent, and when a signal came: `Timeout` when it does not even say that it is there.
     pub fn look(&self, silent: Duration) -> Result<()> {
+        interrupt::check()?;
         if silent < self.patience.silence {
             return Ok(());
         }
         // One asks for all who wait.
-        let mut probed = self.probed.lock();
+        let mut probed = interrupt::lock(&self.probed)?;
         let is_there = match *probed {
             Some((when, true)) if when.elapsed() < self.patience.silence => true,
             Some((when, false)) if when.elapsed() < self.patience.answer => false,
             _ => {
                 let is_there = self.is_there();
+                interrupt::check()?;
                 *probed = Some((Instant::now(), is_there));
                 is_there
             }
@@ -95,7 +99,10 @@ impl Place {
     /// Whether it answers a greeting in time. One that is gone stands not still: its connections end by themselves.
     fn is_there(&self) -> bool {
         let limit = self.patience.answer;
-        let too_long = |silent| if silent < limit { Ok(()) } else { Err(self.standing_still()) };
+        let too_long = |silent| {
+            interrupt::check()?;
+            if silent < limit { Ok(()) } else { Err(self.standing_still()) }
+        };
         let greet = |stream: UnixStream| -> Attempt<()> {
             let mut line = Line::new(&stream, &too_long)?;
             line.send(Kind::Hello, 0, &[], None)?;

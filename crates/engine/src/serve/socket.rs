@@ -40,7 +40,7 @@ pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How long an end waits for the other.
 pub trait Patient {
-    /// The other end has neither given nor taken a byte for so long; an error ends the wait.
+    /// The other end has neither given nor taken a byte for so long, or a signal came; an error ends the wait.
     fn endure(&self, silent: Duration) -> Result<()>;
 }
 
@@ -173,7 +173,7 @@ impl<'a> Line<'a> {
     /// What interrupts a wait without ending it; all else is an end.
     fn endure(&mut self, error: std::io::Error) -> Result<()> {
         match error.kind() {
-            Io::Interrupted => Ok(()),
+            Io::Interrupted => self.patient.endure(self.silent),
             Io::WouldBlock | Io::TimedOut => {
                 self.silent += LOOK_EVERY;
                 self.patient.endure(self.silent)
