@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use headrace_engine::error::ErrorKind;
-use headrace_engine::snapshot::{Snapshot, SnapshotBuilder};
+use headrace_engine::snapshot::{Snapshot, SnapshotBuilder, difference_inodes};
 use headrace_engine::transfer::Transfer;
 use headrace_engine::vfs::{FileKind, FileSystem, Inode, Ownership, ROOT, ReadReply, Tree};
 use proptest::prelude::*;
@@ -47,11 +47,12 @@ impl World {
         let path = self.folder.path().join(self.versions.to_string());
         self.versions += 1;
         let snapshot = freeze(&self.origin, &path, Some(&self.tree.snapshot()));
-        let changes = self.tree.refresh(snapshot);
+        let before = self.tree.refresh(snapshot.clone());
+        let mut changes = BTreeSet::new();
+        difference_inodes(&before, &snapshot, &mut |change| {
+            changes.insert((change.parent_inode, String::from_utf8(change.name.into()).unwrap()));
+        });
         changes
-            .into_iter()
-            .map(|change| (change.parent_inode, String::from_utf8(change.name.into()).unwrap()))
-            .collect()
     }
 
     async fn read(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Result<Vec<u8>, ErrorKind> {

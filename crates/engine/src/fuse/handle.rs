@@ -10,7 +10,7 @@ use super::kept::{self, Kept};
 use super::ledger::Ledger;
 use super::mount::{self, Mounted};
 use super::negotiate::Negotiated;
-use super::notify::{Delivery, Notice, Notifier, notices_of};
+use super::notify::{Delivery, Notice, Notifier, TellName, notices_of};
 use super::options::{Mode, MountOptions};
 use super::relay::Relay;
 use super::session::{Inheritance, Session, Surroundings};
@@ -129,28 +129,37 @@ impl MountHandle {
     /// Makes the kernel forget what it knows of these names, and the lists of their directories; it looks them up again
     /// when next used, and open files stay as they are. Returns at once; the delivery resolves when it has happened.
     pub fn invalidate(&self, names: Vec<(Inode, Vec<u8>)>) -> Delivery {
-        self.notifier.send(notices_of(names), None)
+        let walk = move |tell: TellName<'_>| names.iter().for_each(|(parent, name)| tell(*parent, name));
+        self.notifier.send(notices_of(walk), None)
     }
 
     /// The same for every name at once. `Delivered::unsupported` is 1 on kernels before Linux 6.16.
     pub fn invalidate_all_names(&self) -> Delivery {
-        self.notifier.send(vec![Notice::AllNames], None)
+        self.notifier.send(Box::new(|tell| tell(Notice::AllNames)), None)
     }
 
     /// Makes the kernel forget attributes and cached pages (of a directory: its cached listing).
     pub fn invalidate_inodes(&self, inodes: Vec<Inode>) -> Delivery {
-        self.notifier.send(inodes.into_iter().map(Notice::Inode).collect(), None)
+        self.notifier.send(Box::new(move |tell| inodes.into_iter().map(Notice::Inode).for_each(tell)), None)
     }
 
-    /// Tells the kernel what a snapshot has changed, by its identity. Until that has happened, `announced` is what it was.
-    pub fn announce(&self, identity: u64, names: Vec<(Inode, Vec<u8>)>) -> Delivery {
-        self.notifier.send(notices_of(names), Some(identity))
+    /// Tells the kernel what a snapshot has changed, by its identity: each name that `walk` tells, directory by directory.
+    /// Until that has happened, `announced` is what it was.
+    pub fn announce(&self, identity: u64, walk: impl FnOnce(TellName<'_>) + Send + 'static) -> Delivery {
+        self.notifier.send(notices_of(walk), Some(identity))
     }
 
     /// The same when it is not known what has changed: every name, and the lists of `directories`, which are all.
-    pub fn announce_all(&self, identity: u64, directories: impl Iterator<Item = Inode>) -> Delivery {
-        let notices = std::iter::once(Notice::AllNames).chain(directories.map(Notice::Inode));
-        self.notifier.send(notices.collect(), Some(identity))
+    pub fn announce_all(
+        &self,
+        identity: u64,
+        directories: impl FnOnce(&mut dyn FnMut(Inode)) + Send + 'static,
+    ) -> Delivery {
+        let notices = Box::new(move |tell: &mut dyn FnMut(Notice<'_>)| {
+            tell(Notice::AllNames);
+            directories(&mut |inode| tell(Notice::Inode(inode)));
+        });
+        self.notifier.send(notices, Some(identity))
     }
 
     /// The identity of the snapshot that the kernel was told of last, also by a daemon before; 0: none.

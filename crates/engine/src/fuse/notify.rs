@@ -3,7 +3,6 @@
 //! The kernel may hold such a message until a reader lets go of a page or a directory, and that reader may be waiting
 //! for an answer of ours. So no request thread ever sends one, and none is sent under a lock that one could want.
 
-use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,14 +20,21 @@ use crate::vfs::Inode;
 
 /// What the kernel shall forget.
 #[derive(Debug)]
-pub enum Notice {
+pub enum Notice<'a> {
     /// That `name` in `parent` is, or is not, what it was; open files stay as they are.
-    Name { parent: Inode, name: Vec<u8> },
+    Name { parent: Inode, name: &'a [u8] },
     /// Attributes and cached pages of an inode.
     Inode(Inode),
     /// Every name, when next used (Linux 6.16; older kernels: nothing happens and the caller is told).
     AllNames,
 }
+
+/// Gives notices to who sends them, one after the other. A refresh can have as many as there are files, so they are made
+/// when they are sent, and none is kept.
+pub type Notices = Box<dyn FnOnce(&mut dyn FnMut(Notice<'_>)) + Send>;
+
+/// Takes a name and the directory that it is in.
+pub type TellName<'a> = &'a mut dyn FnMut(Inode, &[u8]);
 
 /// The thread that sends; ends when dropped, or with the mount.
 #[derive(Debug)]
@@ -47,20 +53,27 @@ struct Way {
     speaking: Mutex<()>,
 }
 
-#[derive(Debug)]
 struct Batch {
-    notices: Vec<Notice>,
+    notices: Notices,
     /// The snapshot that the kernel knows of once all are delivered.
     announces: Option<u64>,
     done: tokio::sync::oneshot::Sender<Delivered>,
 }
 
-/// What makes the kernel forget these names, and the lists of the directories that they are in: of a name that it never
-/// asked for it knows nothing that could be forgotten, and goes on showing a list without it.
-pub fn notices_of(names: Vec<(Inode, Vec<u8>)>) -> Vec<Notice> {
-    let directories: BTreeSet<Inode> = names.iter().map(|(parent, _)| *parent).collect();
-    let names = names.into_iter().map(|(parent, name)| Notice::Name { parent, name });
-    names.chain(directories.into_iter().map(Notice::Inode)).collect()
+/// What makes the kernel forget the names that `walk` tells, and the lists of the directories that they are in: of a name
+/// that it never asked for it knows nothing that could be forgotten, and goes on showing a list without it. A directory
+/// follows its names, each time that `walk` leaves it.
+pub fn notices_of(walk: impl FnOnce(TellName<'_>) + Send + 'static) -> Notices {
+    Box::new(move |tell| {
+        let mut directory = None;
+        walk(&mut |parent, name| {
+            if let Some(left) = directory.replace(parent).filter(|left| *left != parent) {
+                tell(Notice::Inode(left));
+            }
+            tell(Notice::Name { parent, name });
+        });
+        directory.map(Notice::Inode).into_iter().for_each(tell);
+    })
 }
 
 /// What came of a batch.
@@ -108,7 +121,7 @@ impl Notifier {
     }
 
     /// Queues `notices` and returns at once. When they are delivered, the kernel counts as knowing snapshot `announces`.
-    pub fn send(&self, notices: Vec<Notice>, announces: Option<u64>) -> Delivery {
+    pub fn send(&self, notices: Notices, announces: Option<u64>) -> Delivery {
         let (done, delivery) = tokio::sync::oneshot::channel();
         if let Some(queue) = &self.queue {
             // The thread ends only with the mount; then nobody needs to forget anything.
@@ -129,7 +142,7 @@ impl Drop for Notifier {
 
 fn deliver_all(way: &Way, ledger: &Ledger, batches: &Receiver<Batch>) {
     while let Ok(batch) = batches.recv() {
-        let delivered = way.deliver(&batch.notices);
+        let delivered = way.deliver(batch.notices);
         if let Some(identity) = batch.announces.filter(|_| !way.device.is_retired()) {
             ledger.announced().store(identity, Ordering::Release);
         }
@@ -138,16 +151,17 @@ fn deliver_all(way: &Way, ledger: &Ledger, batches: &Receiver<Batch>) {
 }
 
 impl Way {
-    fn deliver(&self, notices: &[Notice]) -> Delivered {
+    fn deliver(&self, notices: Notices) -> Delivered {
         let mut delivered = Delivered::default();
         let mut packet = Vec::new();
-        for message in notices.iter().map(Notice::message) {
+        notices(&mut |notice| {
+            let message = notice.message();
             if packet.len() + message.len() > PACKET_BYTES {
                 self.deliver_packet(&packet, &mut delivered);
                 packet.clear();
             }
             packet.extend_from_slice(&message);
-        }
+        });
         if !packet.is_empty() {
             self.deliver_packet(&packet, &mut delivered);
         }
@@ -188,7 +202,7 @@ impl Way {
     }
 }
 
-impl Notice {
+impl Notice<'_> {
     fn message(&self) -> Vec<u8> {
         match self {
             Notice::Name { parent, name } => {

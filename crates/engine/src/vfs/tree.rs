@@ -13,7 +13,7 @@ use super::{Attributes, Backing, DirectoryEntry, FileKind, FileSystem, Inode, Op
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::ByteRange;
 use crate::origin::Origin;
-use crate::snapshot::{Change, Node, NodeIndex, NodeKind, Snapshot, difference_inodes};
+use crate::snapshot::{Node, NodeIndex, NodeKind, Snapshot};
 use crate::sync::Mutex;
 use crate::transfer::{Source, Transfer};
 
@@ -63,13 +63,12 @@ impl Tree {
         })
     }
 
-    /// Answers from `snapshot` from now on, and tells every name that a cache above must forget. Files that are open
-    /// stay at their version; so do inodes without a handle for the next four refreshes. Reads both snapshots whole:
-    /// not for a thread that must not wait.
-    pub fn refresh(&self, snapshot: Snapshot) -> Vec<Change> {
+    /// Answers from `snapshot` from now on; the one before, since a cache above must forget every name in which they
+    /// differ (`snapshot::difference_inodes`). Files that are open stay at their version; so do inodes without a handle
+    /// for the next four refreshes.
+    pub fn refresh(&self, snapshot: Snapshot) -> Snapshot {
         let _one_at_a_time = self.refreshing.lock();
-        let before = self.generations.succeed(snapshot);
-        self.changes_since(&before.snapshot)
+        self.generations.succeed(snapshot).snapshot.clone()
     }
 
     /// Answers from `older` snapshots, too, newest first, for what a daemon before has shown the kernel.
@@ -80,13 +79,6 @@ impl Tree {
     /// The versions of the snapshots that open files or the kernel may still need.
     pub fn versions_in_use(&self) -> Vec<u64> {
         self.generations.versions_in_use()
-    }
-
-    /// The names that a cache above, which knows snapshot `before`, must forget. Reads both whole.
-    pub fn changes_since(&self, before: &Snapshot) -> Vec<Change> {
-        let mut changes = Vec::new();
-        difference_inodes(before, &self.snapshot(), &mut |change| changes.push(change));
-        changes
     }
 
     pub fn snapshot(&self) -> Snapshot {
