@@ -289,7 +289,7 @@ impl Owner {
         match older.into_iter().find(|snapshot| snapshot.identity() == known) {
             Some(before) => drop(announce(mounted, &before, &current)),
             None => drop(mounted.announce_all(current.identity(), move |tell| {
-                current.directory_inodes().for_each(|inode| tell(inode));
+                current.directory_inodes().for_each(tell);
             })),
         }
     }
