@@ -11,7 +11,7 @@ import pytest
 
 from headrace.testing.faulty_origin import Fault, Lie
 
-from .harness import Shell, tree_of
+from .harness import Shell, eventually, tree_of
 
 SMALL = {f"d{i % 3}/file-{i:02}": random.Random(i).randbytes(150_000 + 7 * i) for i in range(6)}
 # Three blocks, the last one short.
@@ -84,3 +84,27 @@ def test_verify_compares_whole_files_with_the_origin(
         assert shell.status(mountpoint)["proofs"]["proven_bytes"] == len(LARGE)
         with (mountpoint / "large").open("rb") as file:
             assert hashlib.file_digest(file, "sha256").digest() == hashlib.sha256(LARGE).digest()
+
+
+def test_an_object_uploaded_in_parts_is_proven_by_the_checksum_that_is_asked_for(
+    shell: Shell, liar, lying_bucket, tmp_path: Path
+) -> None:
+    # Its entity tag is no MD5. The server keeps a CRC of all of it, as S3 does, tells it to who asks alone, and
+    # refuses the question in a header that is not signed.
+    parts = (LARGE[: 5 << 20], LARGE[5 << 20 :])
+    assert lying_bucket.server.client().put_in_parts("data", "large", parts).endswith('-2"')
+    arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
+    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
+
+        def proofs() -> dict:
+            return shell.status(mountpoint)["proofs"]
+
+        liar.add(Fault(Lie.SHIFTED, r"^/data/large"))
+        shell.must("warm", mountpoint)
+        eventually(
+            lambda: proofs()["mismatches"] == 1 and shell.status(mountpoint)["cached_bytes"] == 0, proofs
+        )
+        liar.clear()
+        shell.must("warm", mountpoint)
+        eventually(lambda: proofs()["proven_bytes"] == len(LARGE), proofs)
+        assert (mountpoint / "large").read_bytes() == LARGE

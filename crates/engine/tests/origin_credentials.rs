@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use headrace_engine::config::OriginConfig;
 use headrace_engine::error::{ErrorKind, Result};
+use headrace_engine::ids::Version;
 use headrace_engine::metrics::Metrics;
-use headrace_engine::origin::open;
+use headrace_engine::origin::{ObjectVersion, open};
 use servers::fixture::{Protocol, config, settings};
 use servers::wire::{Server, serve};
 use servers::{ACCESS_KEY, SECRET_KEY, World, oss, s3};
@@ -19,6 +20,11 @@ use servers::{ACCESS_KEY, SECRET_KEY, World, oss, s3};
 async fn server(protocol: Protocol) -> (Server, OriginConfig) {
     let world = World::new();
     world.put("data/x", b"x");
+    // Told only when asked, as S3 does it.
+    world.tamper(|request, reply| match request.header("x-amz-checksum-mode") {
+        Some("ENABLED") if reply.status == 200 => reply.with("x-amz-checksum-crc64nvme", "rosUhgp5mIg="),
+        _ => reply,
+    });
     let server = serve(world, if protocol == Protocol::S3 { s3::handle } else { oss::handle }).await;
     let mut config = config(protocol, &server.address, "data");
     match &mut config {
@@ -35,6 +41,13 @@ async fn server(protocol: Protocol) -> (Server, OriginConfig) {
 
 async fn check(config: &OriginConfig) -> Result<()> {
     open(config, &settings(), &Metrics::new()).unwrap().check().await
+}
+
+/// A request that is signed a second time, for the question in it, has the same keys.
+async fn ask_for_checksum(config: &OriginConfig) {
+    let object = ObjectVersion { key: b"x"[..].into(), size: 1, version: Version::Etag(b"tag-0"[..].into()) };
+    let origin = open(config, &settings(), &Metrics::new()).unwrap();
+    assert!(origin.checksum(&object).await.unwrap().is_some());
 }
 
 fn set(name: &str, value: &str) {
@@ -65,5 +78,8 @@ async fn the_environment_is_used_and_its_emptiness_is_told() {
     for protocol in [Protocol::S3, Protocol::Oss] {
         let (_server, config) = server(protocol).await;
         check(&config).await.unwrap();
+        if protocol == Protocol::S3 {
+            ask_for_checksum(&config).await;
+        }
     }
 }

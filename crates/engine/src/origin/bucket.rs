@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::ByteRange;
+use crate::origin::checksum_mode::ChecksumMode;
 use crate::origin::listing::page::{self, Page, PageEntry};
 use crate::origin::listing::ranges::{PageSource, list_all};
 use crate::origin::pace::Pace;
@@ -28,8 +29,14 @@ pub(super) struct Bucket {
     told: Option<Told>,
 }
 
-/// What the headers of an answer tell of the whole object.
-pub(super) type Told = fn(&HeaderMap) -> Option<Checksum>;
+/// How an origin tells the checksums of whole objects.
+#[derive(Clone)]
+pub(super) struct Told {
+    /// What the headers of an answer say.
+    pub by: fn(&HeaderMap) -> Option<Checksum>,
+    /// `None`: it says all that it has without being asked.
+    pub mode: Option<ChecksumMode>,
+}
 
 impl Bucket {
     /// `prefix`: the folder to show, with or without slashes around it.
@@ -117,18 +124,19 @@ impl Origin for Bucket {
 
     async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
         let path = self.path(object)?;
-        let body = self.remote.open_whole(&path, condition(&object.version)).await?;
-        let told = self.told.and_then(|told| told(&body.answer.headers));
+        let mode = self.told.as_ref().and_then(|told| told.mode.clone());
+        let body = self.remote.open_whole(&path, condition(&object.version), mode).await?;
+        let told = self.told.as_ref().and_then(|told| (told.by)(&body.answer.headers));
         Ok((body.exactly(object, ByteRange::new(0, object.size))?, told))
     }
 
     async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
-        let Some(told) = self.told else { return Ok(None) };
+        let Some(told) = &self.told else { return Ok(None) };
         let path = self.path(object)?;
         let action = format!("look at {}", path.escape_debug());
-        let answer = self.pace.patiently(|| self.remote.head(&action, &path)).await?;
+        let answer = self.pace.patiently(|| self.remote.head(&action, &path, told.mode.clone())).await?;
         // What is said of another version says nothing of this one.
-        Ok(if is_tagged(&answer, &object.version) { told(&answer.headers) } else { None })
+        Ok(if is_tagged(&answer, &object.version) { (told.by)(&answer.headers) } else { None })
     }
 }
 

@@ -3,6 +3,7 @@
 //! An origin knows nothing of snapshots, blocks or caches. It lists objects and streams bytes of one version of one object.
 
 mod bucket;
+mod checksum_mode;
 mod endpoint;
 mod fault;
 mod http;

@@ -8,7 +8,7 @@ use opendal::services::Oss;
 use crate::checksum::Checksum;
 use crate::config::OriginConfig;
 use crate::error::{Error, Result};
-use crate::origin::bucket::{Bucket, folder_prefix};
+use crate::origin::bucket::{Bucket, Told, folder_prefix};
 use crate::origin::endpoint::Endpoint;
 use crate::origin::pace::Pace;
 use crate::origin::place::Place;
@@ -22,7 +22,7 @@ const KEY_NAMES: &str = "fs.oss.accessKeyId and fs.oss.accessKeySecret (or ALIBA
 pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Bucket> {
     let (remote, prefix) = connect(config, &pace)?;
     let ignored = matches!(config, OriginConfig::Oss { ignore_checksums: true, .. });
-    Ok(Bucket::new(remote, &prefix, pace, (!ignored).then_some(Checksum::of_oss)))
+    Ok(Bucket::new(remote, &prefix, pace, (!ignored).then_some(Told { by: Checksum::of_oss, mode: None })))
 }
 
 /// The service that the configuration describes, and the prefix that it names.

@@ -15,6 +15,7 @@ use opendal::raw::{OpList, OpRead, OpReader, OpStat, Servicer};
 
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::{ByteRange, Version};
+use crate::origin::checksum_mode::ChecksumMode;
 use crate::origin::fault::{Cause, Fault};
 use crate::origin::place::Place;
 use crate::origin::version::{http_seconds, quoted_if_strong, same_tag};
@@ -39,18 +40,25 @@ impl Remote {
     /// Opens `range` of the object at `path` (the whole key, in the service's spelling), on condition that its entity
     /// tag is `if_match`.
     pub async fn open(&self, path: &str, range: ByteRange, if_match: Option<String>) -> Result<Body> {
-        self.open_bytes(path, BytesRange::new(range.start, Some(range.length())), if_match).await
+        self.open_bytes(path, BytesRange::new(range.start, Some(range.length())), if_match, None).await
     }
 
-    /// The same for all of the object, without naming a range: some services tell checksums only so.
-    pub async fn open_whole(&self, path: &str, if_match: Option<String>) -> Result<Body> {
-        self.open_bytes(path, BytesRange::default(), if_match).await
+    /// The same for all of the object, without naming a range: some services tell checksums only so, and some only when
+    /// they are asked.
+    pub async fn open_whole(&self, path: &str, if_match: Option<String>, mode: Option<ChecksumMode>) -> Result<Body> {
+        self.open_bytes(path, BytesRange::default(), if_match, mode).await
     }
 
-    async fn open_bytes(&self, path: &str, range: BytesRange, if_match: Option<String>) -> Result<Body> {
+    async fn open_bytes(
+        &self,
+        path: &str,
+        range: BytesRange,
+        if_match: Option<String>,
+        mode: Option<ChecksumMode>,
+    ) -> Result<Body> {
         let action = || format!("read {}", shown(path));
         refuse_unreachable_key(path)?;
-        let (context, slot) = self.wire.context(Keep::Head);
+        let (context, slot) = self.wire.context(Keep::Head, mode);
         let options = ReadOptions { if_match, range, ..Default::default() };
         let (range, arguments, _): (BytesRange, OpRead, OpReader) = options.into();
         let reader =
@@ -62,7 +70,7 @@ impl Remote {
 
     /// The whole document at `path`: an index page or a small answer.
     pub async fn document(&self, action: &str, path: &str) -> Result<Answer> {
-        let (context, slot) = self.wire.context(Keep::Whole);
+        let (context, slot) = self.wire.context(Keep::Whole, None);
         let (range, arguments, _): (BytesRange, OpRead, OpReader) = ReadOptions::default().into();
         let reader =
             self.service.read_dyn(&context, path, arguments).map_err(|error| self.place.explain(action, &error))?;
@@ -70,9 +78,9 @@ impl Remote {
         self.captured(action, outcome, slot.take())
     }
 
-    /// The head of the object at `path`.
-    pub async fn head(&self, action: &str, path: &str) -> Result<Answer> {
-        let (context, slot) = self.wire.context(Keep::Whole);
+    /// The head of the object at `path`. `mode`: it is asked to tell the checksum.
+    pub async fn head(&self, action: &str, path: &str, mode: Option<ChecksumMode>) -> Result<Answer> {
+        let (context, slot) = self.wire.context(Keep::Whole, mode);
         let outcome = self.service.stat_dyn(&context, path, OpStat::new()).await.map(|_| ());
         self.captured(action, outcome, slot.take())
     }
@@ -86,7 +94,7 @@ impl Remote {
         recursive: bool,
     ) -> Result<Answer> {
         let action = format!("list {}", self.place.name);
-        let (context, slot) = self.wire.context(Keep::Whole);
+        let (context, slot) = self.wire.context(Keep::Whole, None);
         let arguments = OpList::from(ListOptions { limit: Some(limit), start_after, recursive, ..Default::default() });
         let mut lister =
             self.service.list_dyn(&context, prefix, arguments).map_err(|error| self.place.explain(&action, &error))?;

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use opendal::Builder;
 use opendal::services::S3;
+use reqsign_aws_v4::{Credential, DefaultCredentialProvider, StaticCredentialProvider};
+use reqsign_core::ProvideCredentialChain;
 
 use crate::checksum::Checksum;
 use crate::config::OriginConfig;
 use crate::error::{Error, Result};
-use crate::origin::bucket::{Bucket, folder_prefix};
+use crate::origin::bucket::{Bucket, Told, folder_prefix};
+use crate::origin::checksum_mode::{ChecksumMode, Keys};
 use crate::origin::endpoint::Endpoint;
 use crate::origin::pace::Pace;
 use crate::origin::place::Place;
@@ -23,15 +26,32 @@ const DEFAULT_REGION: &str = "us-east-1";
 const KEY_NAMES: &str = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or the options for access key and secret key)";
 
 pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Bucket> {
-    let (remote, prefix) = connect(config, &pace)?;
+    let keys = Keys::default();
+    let (remote, prefix) = connect(config, &pace, &keys)?;
     let directory = remote.place.bucket.as_ref().is_some_and(|bucket| bucket.ends_with(DIRECTORY_BUCKET));
-    let told = if directory { Checksum::of_directory_bucket } else { Checksum::of_s3 };
+    let told = if directory {
+        // Signed by keys of a session, which the service keeps to itself: such a bucket is not asked.
+        Told { by: Checksum::of_directory_bucket, mode: None }
+    } else {
+        Told { by: Checksum::of_s3, mode: Some(mode(config, keys)) }
+    };
     let ignored = matches!(config, OriginConfig::S3 { ignore_checksums: true, .. });
     Ok(Bucket::new(remote, &prefix, pace, (!ignored).then_some(told)))
 }
 
-/// The service that the configuration describes, and the prefix that it names.
-pub(super) fn connect(config: &OriginConfig, pace: &Pace) -> Result<(Remote, String)> {
+fn mode(config: &OriginConfig, keys: Keys) -> ChecksumMode {
+    match config {
+        OriginConfig::S3 { anonymous: false, region, .. } => ChecksumMode::signed(region_or_default(region), keys),
+        _ => ChecksumMode::anonymous(),
+    }
+}
+
+fn region_or_default(region: &Option<String>) -> &str {
+    region.as_deref().filter(|region| !region.is_empty()).unwrap_or(DEFAULT_REGION)
+}
+
+/// The service that the configuration describes, and the prefix that it names. What it signs with will be in `keys`.
+pub(super) fn connect(config: &OriginConfig, pace: &Pace, keys: &Keys) -> Result<(Remote, String)> {
     let OriginConfig::S3 { bucket, prefix, endpoint, region, path_style, anonymous, .. } = config else {
         return Err(Error::config("not the configuration of an S3 origin"));
     };
@@ -39,15 +59,16 @@ pub(super) fn connect(config: &OriginConfig, pace: &Pace) -> Result<(Remote, Str
         return Err(Error::config("the S3 origin has no bucket").with_hint("write s3://BUCKET/PREFIX"));
     }
     let endpoint = Endpoint::parse(endpoint.as_deref().unwrap_or(AWS))?;
-    let mut builder = S3::default()
-        .root("/")
-        .bucket(bucket)
-        .endpoint(endpoint.as_str())
-        .region(region.as_deref().filter(|region| !region.is_empty()).unwrap_or(DEFAULT_REGION));
+    let mut builder =
+        S3::default().root("/").bucket(bucket).endpoint(endpoint.as_str()).region(region_or_default(region));
     if !path_style {
         builder = builder.enable_virtual_host_style();
     }
-    builder = if *anonymous { builder.skip_signature() } else { with_credentials(builder, config)? };
+    builder = if *anonymous {
+        builder.skip_signature()
+    } else {
+        builder.credential_provider_chain(keys.of(credentials(config)?))
+    };
     let place = Place {
         name: format!("s3://{bucket}/{}@{}", folder_prefix(prefix).trim_end_matches('/'), endpoint.host()).into(),
         endpoint: endpoint.as_str().to_owned(),
@@ -59,18 +80,20 @@ pub(super) fn connect(config: &OriginConfig, pace: &Pace) -> Result<(Remote, Str
     Ok((Remote { service: Arc::new(service), wire, place }, prefix.clone()))
 }
 
-fn with_credentials(builder: S3, config: &OriginConfig) -> Result<S3> {
-    let OriginConfig::S3 { access_key_id, secret_access_key, session_token, .. } = config else { return Ok(builder) };
+/// Where the keys come from: the configuration, or else whatever AWS knows (environment, files, roles of the machine).
+fn credentials(config: &OriginConfig) -> Result<ProvideCredentialChain<Credential>> {
+    let chain = ProvideCredentialChain::new();
+    let OriginConfig::S3 { access_key_id, secret_access_key, session_token, .. } = config else { return Ok(chain) };
     let Some((key, secret)) = both_keys(access_key_id, secret_access_key)? else {
+        let found = DefaultCredentialProvider::builder();
         // Anywhere but on EC2 nothing answers at the metadata address, and each try would cost a second.
-        return Ok(if runs_on_ec2() { builder } else { builder.disable_ec2_metadata() });
+        return Ok(chain.push(if runs_on_ec2() { found } else { found.no_imds() }.build()));
     };
-    let builder = builder.access_key_id(key.expose()).secret_access_key(secret.expose());
-    let builder = builder.disable_config_load().disable_ec2_metadata();
-    Ok(match session_token {
-        Some(token) => builder.session_token(token.expose()),
-        None => builder,
-    })
+    let given = StaticCredentialProvider::new(key.expose(), secret.expose());
+    Ok(chain.push(match session_token {
+        Some(token) => given.with_session_token(token.expose()),
+        None => given,
+    }))
 }
 
 /// What the machine's firmware says of itself.

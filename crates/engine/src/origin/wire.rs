@@ -14,6 +14,7 @@ use opendal::{Buffer, HttpBody, HttpTransport, HttpTransporter, OperationContext
 use tokio_rustls::rustls::crypto::ring;
 
 use crate::error::{Error, Result};
+use crate::origin::checksum_mode::{ChecksumMode, may_refuse_header};
 use crate::origin::fault::{Cause, Fault};
 use crate::sync::Mutex;
 
@@ -85,9 +86,10 @@ impl Wire {
     }
 
     /// A context for one operation of an OpenDAL service, and the place where its answer will lie afterwards.
-    pub fn context(&self, keep: Keep) -> (OperationContext, AnswerSlot) {
+    /// `mode`: the answer is asked to tell the object's checksum.
+    pub fn context(&self, keep: Keep, mode: Option<ChecksumMode>) -> (OperationContext, AnswerSlot) {
         let slot = AnswerSlot::default();
-        let transport = Transport { wire: self.clone(), keep, slot: slot.clone() };
+        let transport = Transport { wire: self.clone(), keep, slot: slot.clone(), mode };
         (OperationContext::new().with_http_transport(HttpTransporter::new(transport)), slot)
     }
 
@@ -151,6 +153,7 @@ struct Transport {
     wire: Wire,
     keep: Keep,
     slot: AnswerSlot,
+    mode: Option<ChecksumMode>,
 }
 
 impl HttpTransport for Transport {
@@ -172,7 +175,7 @@ impl Transport {
         if !matches!(*request.method(), http::Method::GET | http::Method::HEAD) {
             return Err(Cause::Garbled.into());
         }
-        let answer = self.wire.send(request, self.wire.silence).await?;
+        let answer = self.exchange(request).await?;
         if !answer.status().is_success() {
             return Err(self.wire.refusal(answer).await);
         }
@@ -186,6 +189,23 @@ impl Transport {
         }
         *self.slot.0.lock() = Some(head);
         Ok(response(answer))
+    }
+
+    /// Sends the request with the question for a checksum, if there is one; without it where the storage refuses it.
+    async fn exchange(&self, request: Request<Buffer>) -> std::result::Result<reqwest::Response, Fault> {
+        let Some(mode) = &self.mode else { return self.wire.send(request, self.wire.silence).await };
+        if let Some(asking) = mode.ask(&request).await {
+            let answer = self.wire.send(asking, self.wire.silence).await?;
+            if !may_refuse_header(answer.status()) {
+                return Ok(answer);
+            }
+            let plain = self.wire.send(request, self.wire.silence).await?;
+            if plain.status().is_success() {
+                mode.give_up();
+            }
+            return Ok(plain);
+        }
+        self.wire.send(request, self.wire.silence).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! Storages of all kinds, served by programs of the tests: one contract, and what each may do wrong.
 
 mod check;
+mod checksums;
 mod contract;
 mod faults;
 mod listing;

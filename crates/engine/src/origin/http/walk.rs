@@ -122,7 +122,7 @@ impl Web {
     async fn file(&self, key: String) -> Result<Step> {
         let path = format!("{}{key}", self.folder);
         let action = format!("ask for the size of {key:?} of {}", self.remote.place.name);
-        match self.pace.patiently(|| self.remote.head(&action, &path)).await {
+        match self.pace.patiently(|| self.remote.head(&action, &path, None)).await {
             // Some index pages link to folders without the slash, and the server redirects.
             Ok(answer) if answer.is_folder => Ok(Step::Folder {
                 below: parent(&key).to_owned(),

@@ -50,7 +50,7 @@ impl BucketTarget {
 
     async fn head(&self, path: &str) -> Result<Option<Held>> {
         let shown = format!("look at {path:?}");
-        match self.pace.patiently(|| self.remote.head(&shown, path)).await {
+        match self.pace.patiently(|| self.remote.head(&shown, path, None)).await {
             Ok(answer) => {
                 let size = answer.header("content-length").and_then(|text| text.parse().ok());
                 let tag = answer.headers.get("etag").map(|tag| bare_tag(tag.as_bytes()));

@@ -17,6 +17,7 @@ use crate::config::{OriginConfig, TransferConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{ByteRange, Version};
 use crate::metrics::Metrics;
+use crate::origin::checksum_mode::Keys;
 use crate::origin::pace::Pace;
 use crate::origin::{ByteStream, oss, s3};
 
@@ -127,7 +128,7 @@ pub fn open_target(config: &OriginConfig, settings: &TransferConfig, metrics: &M
     let pace = Pace::new(settings, metrics);
     match config {
         OriginConfig::Local { directory } => folder::Folder::open(config, directory, settings, metrics),
-        OriginConfig::S3 { .. } => bucket::BucketTarget::open(s3::connect(config, &pace)?, pace),
+        OriginConfig::S3 { .. } => bucket::BucketTarget::open(s3::connect(config, &pace, &Keys::default())?, pace),
         OriginConfig::Oss { .. } => bucket::BucketTarget::open(oss::connect(config, &pace)?, pace),
         _ => Err(Error::new(ErrorKind::Unsupported, "nothing can be written to an origin of this kind")
             .with_hint("targets are S3, OSS and folders of this machine")),

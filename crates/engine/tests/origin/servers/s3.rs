@@ -50,6 +50,11 @@ pub fn verify(request: &Request) -> Result<(), &'static str> {
     }
     let scope: Vec<&str> = scope.collect();
     let signed_headers = field("SignedHeaders")?;
+    let is_signed = |name: &str| !name.starts_with("x-amz-") || signed_headers.split(';').any(|signed| signed == name);
+    if !request.headers.iter().all(|(name, _)| is_signed(name)) {
+        // What S3 says of headers of its own that are not signed.
+        return Err("AccessDenied");
+    }
     let canonical = canonical_request(request, &signed_headers);
     let date = request.header("x-amz-date").ok_or("AccessDenied")?;
     let hash = hex(&Sha256::digest(canonical.as_bytes()));
