@@ -18,7 +18,7 @@ use headrace_engine::config::{EvictionPolicy, FolderConfig, LevelConfig, Medium,
 use headrace_engine::error::Result;
 use headrace_engine::ids::{BlockSize, ByteRange};
 use headrace_engine::metrics::Metrics;
-use headrace_engine::origin::{ByteStream, Capability, ListedObject, ObjectKind, ObjectVersion, Origin};
+use headrace_engine::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin};
 use headrace_engine::snapshot::SnapshotBuilder;
 use headrace_engine::store::{Blocks, Store, StoreConfig};
 use headrace_engine::transfer::Transfer;
@@ -44,7 +44,13 @@ impl Origin for Zeros {
     }
 
     fn capability(&self) -> Capability {
-        Capability { conditional_read: true, list_from_key: false, etags: true, symlinks: false, checksums: false }
+        Capability {
+            conditional_read: true,
+            list_from_key: false,
+            etags: true,
+            symlinks: false,
+            checksums: Checksums::Never,
+        }
     }
 
     async fn check(&self) -> Result<()> {

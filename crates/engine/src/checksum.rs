@@ -162,6 +162,19 @@ impl Checksum {
         plain.then(|| text.parse().ok()).flatten().map(|value| Self::of_number(Kind::Crc64Ecma, value))
     }
 
+    /// What a file checksum of HDFS means, if it depends on the content alone. The usual one, an MD5 of MD5s of CRCs, depends
+    /// on how the file was written as well; `dfs.checksum.combine.mode=COMPOSITE_CRC` makes it the CRC of the whole file.
+    /// <https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-common/filesystem/filesystem.html>
+    pub fn of_hdfs(algorithm: &str, hexadecimal: &str) -> Option<Self> {
+        let kind = match algorithm {
+            "COMPOSITE-CRC32C" => Kind::Crc32c,
+            "COMPOSITE-CRC32" => Kind::Crc32,
+            _ => return None,
+        };
+        let plain = hexadecimal.len() == 8 && hexadecimal.bytes().all(|byte| byte.is_ascii_hexdigit());
+        plain.then(|| u64::from_str_radix(hexadecimal, 16).ok()).flatten().map(|number| Self::of_number(kind, number))
+    }
+
     fn of_etag(headers: &HeaderMap) -> Option<Self> {
         let own_key = headers.contains_key("x-amz-server-side-encryption-customer-algorithm");
         let managed = headers.get_all("x-amz-server-side-encryption").iter().any(|value| value != "AES256");
@@ -240,6 +253,9 @@ mod tests {
         assert_eq!(kind(&[("x-amz-checksum-crc32", "y/Q5Jg==")]), Some(Kind::Crc32));
         let oss = Checksum::of_oss(&headers(&[("x-oss-hash-crc64ecma", "11051210869376104954")]));
         assert_eq!(oss.unwrap(), Checksum::of(Kind::Crc64Ecma, DIGITS));
+        let hdfs = |algorithm, text| Checksum::of_hdfs(algorithm, text);
+        assert_eq!(hdfs("COMPOSITE-CRC32C", "e3069283"), Some(Checksum::of(Kind::Crc32c, DIGITS)));
+        assert_eq!(hdfs("COMPOSITE-CRC32", "CBF43926"), Some(Checksum::of(Kind::Crc32, DIGITS)));
     }
 
     #[test]
@@ -267,6 +283,10 @@ mod tests {
         for text in ["", "-1", "+1", "1-2", "0x10", "18446744073709551616", "1 2"] {
             assert_eq!(Checksum::of_oss(&headers(&[("x-oss-hash-crc64ecma", text)])), None, "{text:?}");
         }
+        for text in ["", "e306928", "e30692830", "+3069283", "e306928\u{e9}"] {
+            assert_eq!(Checksum::of_hdfs("COMPOSITE-CRC32C", text), None, "{text:?}");
+        }
+        assert_eq!(Checksum::of_hdfs("MD5-of-0MD5-of-512CRC32C", "e3069283"), None);
     }
 
     proptest! {

@@ -12,7 +12,7 @@ use super::reading::Reading;
 use super::segments::segments;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, ByteRange, FileKey};
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin};
+use crate::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectVersion, Origin};
 
 /// Segments of one read whose first bytes are on the way while an earlier one is consumed.
 const SEGMENTS_AT_A_TIME: usize = 2;
@@ -38,7 +38,13 @@ impl Origin for MemberOrigin {
     }
 
     fn capability(&self) -> Capability {
-        Capability { conditional_read: true, list_from_key: false, etags: true, symlinks: false, checksums: false }
+        Capability {
+            conditional_read: true,
+            list_from_key: false,
+            etags: true,
+            symlinks: false,
+            checksums: Checksums::Never,
+        }
     }
 
     async fn check(&self) -> Result<()> {

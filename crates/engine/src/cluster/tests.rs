@@ -17,7 +17,7 @@ use super::*;
 use crate::checksum::{Checksum, Kind};
 use crate::error::{Error, ErrorKind, Retry};
 use crate::ids::{BlockSize, ByteRange, Version};
-use crate::origin::{Capability, ListedObject, ObjectVersion, Origin, WholeObject};
+use crate::origin::{Capability, Checksums, ListedObject, ObjectVersion, Origin, WholeObject};
 use crate::ring::{Member, MemberId, MemberState, STRIPE_BYTES};
 use crate::sync::Mutex;
 use crate::wire::{GetRequest, PeerCommand, REPORTED};
@@ -384,7 +384,13 @@ impl Origin for Source {
     }
 
     fn capability(&self) -> Capability {
-        Capability { conditional_read: true, list_from_key: false, etags: true, symlinks: false, checksums: false }
+        Capability {
+            conditional_read: true,
+            list_from_key: false,
+            etags: true,
+            symlinks: false,
+            checksums: Checksums::Never,
+        }
     }
 
     async fn check(&self) -> Result<()> {

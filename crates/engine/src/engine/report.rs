@@ -12,7 +12,7 @@ use crate::config::EngineConfig;
 use crate::error::ErrorKind;
 use crate::fuse::MountHandle;
 use crate::metrics::{LevelLabel, Metrics, ReasonLabel};
-use crate::origin::Origin;
+use crate::origin::{Checksums, Origin};
 use crate::store::{Blocks, Proof, Store};
 use crate::transfer::Source;
 use crate::vfs::Tree;
@@ -134,7 +134,7 @@ impl ProofStatus {
         if !whole {
             return &mut self.partial_bytes;
         }
-        if !source.origin().capability().checksums {
+        if source.origin().capability().checksums == Checksums::Never {
             return &mut self.unsummed_bytes;
         }
         match store.proof(&source.id()) {

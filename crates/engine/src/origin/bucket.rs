@@ -14,7 +14,9 @@ use crate::origin::listing::page::{self, Page, PageEntry};
 use crate::origin::listing::ranges::{PageSource, list_all};
 use crate::origin::pace::Pace;
 use crate::origin::remote::{Remote, condition, is_tagged, key_text, stale};
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectKind, ObjectVersion, Origin, WholeObject, deadline};
+use crate::origin::{
+    ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, WholeObject, deadline,
+};
 
 /// The most that S3 and OSS give at once.
 const KEYS_PER_PAGE: usize = 1000;
@@ -93,7 +95,7 @@ impl Origin for Bucket {
             list_from_key: true,
             etags: true,
             symlinks: false,
-            checksums: self.told.is_some(),
+            checksums: if self.told.is_some() { Checksums::WithContent } else { Checksums::Never },
         }
     }
 

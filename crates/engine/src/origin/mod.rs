@@ -46,8 +46,17 @@ pub struct Capability {
     pub etags: bool,
     /// Symbolic links exist.
     pub symlinks: bool,
-    /// Objects may have a checksum of their whole content, which the origin tells.
-    pub checksums: bool,
+    pub checksums: Checksums,
+}
+
+/// How an origin tells the checksums that it keeps of whole objects, if it keeps any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checksums {
+    Never,
+    /// With an answer that holds the whole object, and by itself.
+    WithContent,
+    /// By itself alone: each costs a request of its own.
+    Apart,
 }
 
 /// What a listed name is.

@@ -7,11 +7,11 @@
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::unfold;
-use http::StatusCode;
-use opendal::BytesRange;
+use http::{Request, StatusCode};
 use opendal::options::{ListOptions, ReadOptions};
 use opendal::raw::oio::ReadStreamDyn;
 use opendal::raw::{OpList, OpRead, OpReader, OpStat, Servicer};
+use opendal::{Buffer, BytesRange};
 
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::{ByteRange, Version};
@@ -21,6 +21,9 @@ use crate::origin::place::Place;
 use crate::origin::version::{http_seconds, quoted_if_strong, same_tag};
 use crate::origin::wire::{Answer, Keep, Wire};
 use crate::origin::{ByteStream, ObjectVersion};
+
+/// No answer to a question is longer.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// A service, the wire under it, and the words about it.
 #[derive(Clone)]
@@ -76,6 +79,17 @@ impl Remote {
             self.service.read_dyn(&context, path, arguments).map_err(|error| self.place.explain(action, &error))?;
         let outcome = reader.open_dyn(range).await.map(|_| ());
         self.captured(action, outcome, slot.take())
+    }
+
+    /// The answer to a request that the service has no word for.
+    pub async fn ask(&self, action: &str, url: &str) -> Result<Bytes> {
+        let explain = |fault: Fault| self.place.explain_fault(action, &fault);
+        let request = Request::get(url).body(Buffer::new()).map_err(|_| explain(Cause::Garbled.into()))?;
+        let answer = self.wire.send(request, self.wire.silence).await.map_err(explain)?;
+        if !answer.status().is_success() {
+            return Err(explain(self.wire.refusal(answer).await));
+        }
+        self.wire.whole_body(answer, MAX_ANSWER_BYTES).await.map_err(explain)
     }
 
     /// The head of the object at `path`. `mode`: it is asked to tell the checksum.

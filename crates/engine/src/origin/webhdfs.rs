@@ -5,16 +5,19 @@
 //! moment was opened in the snapshot's version.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use opendal::Builder;
+use opendal::raw::percent_encode_path;
 use opendal::services::Webhdfs;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
+use crate::checksum::Checksum;
 use crate::config::OriginConfig;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::{ByteRange, Version};
@@ -25,8 +28,9 @@ use crate::origin::place::Place;
 use crate::origin::remote::{Remote, key_text, stale};
 use crate::origin::wire::{Answer, Wire};
 use crate::origin::{
-    ByteStream, Capability, ListedObject, ObjectKind, ObjectVersion, Origin, build_error, deadline, deliver,
+    ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, build_error, deadline, deliver,
 };
+use crate::secret::Secret;
 
 #[derive(Clone)]
 pub(super) struct Hdfs {
@@ -34,6 +38,10 @@ pub(super) struct Hdfs {
     /// Empty, or the directory without a leading and with a trailing slash.
     directory: String,
     pace: Pace,
+    /// What every query ends with: who asks.
+    caller: Secret,
+    /// The cluster tells checksums that depend on how a file was written, and is not asked for more of them.
+    unsummed: Arc<AtomicBool>,
 }
 
 pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Hdfs> {
@@ -46,11 +54,14 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Hdfs> {
     // The service puts both into the URL as they are.
     let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let mut builder = Webhdfs::default().root("/").endpoint(endpoint.as_str()).disable_list_batch();
+    let mut caller = String::new();
     if let Some(user) = user.as_deref().filter(|_| delegation_token.is_none()) {
         builder = builder.user_name(&encoded(user));
+        caller = format!("&user.name={}", encoded(user));
     }
     if let Some(token) = delegation_token {
         builder = builder.delegation(&encoded(token.expose()));
+        caller = format!("&delegation={}", encoded(token.expose()));
     }
     let directory = folder_prefix(directory);
     let place = Place {
@@ -61,7 +72,8 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Hdfs> {
     };
     let service = builder.build().map_err(|error| build_error(&place, &error))?;
     let wire = Wire::new(endpoint.url(), pace.concurrency, pace.silence)?;
-    Ok(Hdfs { remote: Remote { service: Arc::new(service), wire, place }, directory, pace })
+    let remote = Remote { service: Arc::new(service), wire, place };
+    Ok(Hdfs { remote, directory, pace, caller: Secret::new(caller), unsummed: Arc::default() })
 }
 
 #[derive(Deserialize)]
@@ -85,6 +97,18 @@ struct Status {
     length: u64,
     modification_time: i64,
     symlink: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ChecksumAnswer {
+    file_checksum: FileChecksum,
+}
+
+#[derive(Deserialize)]
+struct FileChecksum {
+    algorithm: String,
+    bytes: String,
 }
 
 #[derive(Deserialize, PartialEq, Eq)]
@@ -118,6 +142,34 @@ impl Hdfs {
         let file =
             statuses.into_iter().next().filter(|status| status.path_suffix.is_empty() && status.kind == Kind::File);
         file.ok_or_else(|| stale(path, "is no file any more"))
+    }
+
+    /// What the cluster says of the file's content, as far as it depends on the content alone.
+    async fn file_checksum(&self, path: &str) -> Result<Option<Checksum>> {
+        let action = format!("ask for the checksum of {}", path.escape_debug());
+        let (endpoint, encoded) = (&self.remote.place.endpoint, percent_encode_path(path));
+        let url = format!("{endpoint}/webhdfs/v1/{encoded}?op=GETFILECHECKSUM{}", self.caller.expose());
+        let answer = match self.pace.patiently(|| self.remote.ask(&action, &url)).await {
+            Ok(answer) => answer,
+            Err(error) if error.is_temporary() => return Err(error),
+            // Who may read a file may still not be told this.
+            Err(_) => return Ok(None),
+        };
+        let Ok(ChecksumAnswer { file_checksum }) = serde_json::from_slice(&answer) else { return Ok(None) };
+        if file_checksum.algorithm.starts_with("MD5-of-") {
+            self.unsummed.store(true, Ordering::Relaxed);
+        }
+        Ok(Checksum::of_hdfs(&file_checksum.algorithm, &file_checksum.bytes))
+    }
+
+    /// True when the file is still that of the snapshot; `Stale` when it is gone.
+    async fn is_same(&self, path: &str, object: &ObjectVersion) -> Result<bool> {
+        let status = self.file_status(path).await?;
+        Ok(status.length == object.size && object.version == Version::ModifiedNs(status.mtime_ns()))
+    }
+
+    fn path(&self, object: &ObjectVersion) -> Result<String> {
+        Ok(format!("{}{}", self.directory, key_text(&object.key)?))
     }
 
     fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a Answer) -> Result<T> {
@@ -178,7 +230,8 @@ impl Origin for Hdfs {
     }
 
     fn capability(&self) -> Capability {
-        Capability { conditional_read: true, list_from_key: false, etags: false, symlinks: true, checksums: false }
+        let checksums = if self.unsummed.load(Ordering::Relaxed) { Checksums::Never } else { Checksums::Apart };
+        Capability { conditional_read: true, list_from_key: false, etags: false, symlinks: true, checksums }
     }
 
     async fn check(&self) -> Result<()> {
@@ -209,17 +262,23 @@ impl Origin for Hdfs {
     }
 
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
-        let path = format!("{}{}", self.directory, key_text(&object.key)?);
+        let path = self.path(object)?;
         let opened = self.remote.open(&path, range, None).await;
         // Also after a refusal, for which HDFS has no code of its own: an offset beyond the end of a shorter version.
         if opened.as_ref().err().is_none_or(|error| !error.is_temporary() && error.kind() != ErrorKind::Stale) {
-            let status = self.file_status(&path).await?;
-            if status.length != object.size || object.version != Version::ModifiedNs(status.mtime_ns()) {
+            if !self.is_same(&path, object).await? {
                 return Err(stale(&path, "is another version than in the snapshot"));
             }
         }
         let mut body = opened?;
         body.begins_at(range);
         body.exactly(object, range)
+    }
+
+    async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
+        let path = self.path(object)?;
+        let Some(told) = self.file_checksum(&path).await? else { return Ok(None) };
+        // Asked for after the checksum: what is said of another version says nothing of this one.
+        Ok(self.pace.patiently(|| self.is_same(&path, object)).await?.then_some(told))
     }
 }

@@ -150,7 +150,7 @@ impl Transfer {
         range: ByteRange,
     ) -> Result<()> {
         let source = &span.source;
-        if self.blocks(source) == 1 && range.length() == source.size() && source.origin().capability().checksums {
+        if range.length() == source.size() && self.comes_with_checksum(source) {
             return self.stream_whole(span, &flights[0]).await;
         }
         let stream = source.origin().read(source.object(), range).await?;

@@ -18,7 +18,7 @@ use super::source::Source;
 use crate::checksum::{Checksum, Digest, Kind};
 use crate::error::Result;
 use crate::ids::{ByteRange, FileId};
-use crate::origin::ByteStream;
+use crate::origin::{ByteStream, Checksums};
 use crate::store::{Blocks, Proof};
 use crate::sync::Mutex;
 
@@ -84,9 +84,23 @@ impl Transfer {
         Err(wrong_content(&span.source))
     }
 
+    /// True for files of one block whose only answer may tell their checksum.
+    pub(crate) fn comes_with_checksum(&self, source: &Source) -> bool {
+        self.blocks(source) == 1 && source.origin().capability().checksums == Checksums::WithContent
+    }
+
+    /// True where a request for the checksum adds little to those for the content.
+    fn is_worth_asking(&self, source: &Source) -> bool {
+        match source.origin().capability().checksums {
+            Checksums::Never => false,
+            Checksums::WithContent => true,
+            Checksums::Apart => self.blocks(source) > 1,
+        }
+    }
+
     /// Compares the file in the background if all of it is in the store by now.
     pub(crate) fn prove_when_whole(self: &Arc<Self>, source: &Source) {
-        let Some(blocks) = self.blocks.as_ref().filter(|_| source.origin().capability().checksums) else { return };
+        let Some(blocks) = self.blocks.as_ref().filter(|_| self.is_worth_asking(source)) else { return };
         let due = blocks.is_whole(&source.id(), source.size()) && blocks.proof(&source.id()).is_none();
         if !due || !self.doubts.comparing.lock().insert(source.id()) {
             return;
@@ -106,9 +120,8 @@ impl Transfer {
     /// are left alone.
     pub async fn compare(&self, source: &Source) -> Result<()> {
         self.doubts.forget(&source.id());
-        let Some(blocks) = self.blocks.as_ref().filter(|_| source.origin().capability().checksums) else {
-            return Ok(());
-        };
+        let told = source.origin().capability().checksums != Checksums::Never;
+        let Some(blocks) = self.blocks.as_ref().filter(|_| told) else { return Ok(()) };
         if !blocks.is_whole(&source.id(), source.size()) || blocks.proof(&source.id()) == Some(Proof::Proven) {
             return Ok(());
         }

@@ -139,7 +139,7 @@ impl Transfer {
         shares: &mut Vec<Share>,
     ) -> Result<u32> {
         // The only block of a file is compared with the file's checksum: it comes in one answer.
-        let at_once = self.blocks(source) == 1 && source.origin().capability().checksums;
+        let at_once = self.comes_with_checksum(source);
         let aligned = Run { start: if at_once { 0 } else { run.start / START_ALIGNMENT * START_ALIGNMENT }, ..run };
         for attempt in 0..ATTEMPTS {
             let Some(span) = self.claim(source, aligned, Purpose::Demand, attempt > 2) else {

@@ -4,6 +4,7 @@ mod check;
 mod checksums;
 mod contract;
 mod faults;
+mod hdfs_checksums;
 mod listing;
 mod local;
 mod nfs;

@@ -126,6 +126,22 @@ async fn an_expensive_checksum_of_a_larger_file_is_compared_when_somebody_asks()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_checksum_that_costs_a_request_is_asked_for_larger_files_alone_or_by_a_person() {
+    let folder = tempfile::tempdir().unwrap();
+    let (setup, store) = stored(&folder);
+    setup.origin.apart.store(true, Ordering::SeqCst);
+    let small = setup.origin.put_summed("small", BLOCK, 7, Kind::Crc32c);
+    let large = setup.origin.put_summed("large", LARGE, 7, Kind::Crc32c);
+    read_all(&setup, &small).await.unwrap();
+    read_all(&setup, &large).await.unwrap();
+    until("the larger one is proven", || store.proof(&large.id()) == Some(Proof::Proven)).await;
+    until("the small one is whole", || store.is_whole(&small.id(), BLOCK)).await;
+    assert_eq!(store.proof(&small.id()), None);
+    setup.transfer.compare(&small).await.unwrap();
+    assert_eq!(store.proof(&small.id()), Some(Proof::Proven));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_has_no_checksum_is_known_to_have_none() {
     let folder = tempfile::tempdir().unwrap();
     let (setup, store) = stored(&folder);

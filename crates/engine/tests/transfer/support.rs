@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,7 +18,9 @@ use headrace_engine::config::{EvictionPolicy, FolderConfig, LevelConfig, Medium,
 use headrace_engine::error::{Error, ErrorKind, Result};
 use headrace_engine::ids::{BlockSize, ByteRange, FileKey, Version};
 use headrace_engine::metrics::Metrics;
-use headrace_engine::origin::{ByteStream, Capability, ListedObject, ObjectKind, ObjectVersion, Origin, WholeObject};
+use headrace_engine::origin::{
+    ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, WholeObject,
+};
 use headrace_engine::store::{Blocks, Store, StoreConfig};
 use headrace_engine::transfer::{OrderedFiles, ReaderState, Source, Transfer};
 
@@ -42,6 +44,8 @@ pub struct MemoryOrigin {
     pub lies: AtomicUsize,
     /// Checksums that it tells.
     pub sums: Mutex<HashMap<Vec<u8>, Checksum>>,
+    /// It tells them by themselves alone.
+    pub apart: AtomicBool,
     pub open: Arc<AtomicUsize>,
     pub most_open: Arc<AtomicUsize>,
 }
@@ -58,6 +62,7 @@ impl MemoryOrigin {
             short_answers: AtomicUsize::new(0),
             lies: AtomicUsize::new(0),
             sums: Mutex::default(),
+            apart: AtomicBool::new(false),
             open: Arc::default(),
             most_open: Arc::default(),
         })
@@ -152,7 +157,11 @@ impl Origin for MemoryOrigin {
             list_from_key: false,
             etags: true,
             symlinks: true,
-            checksums: !self.sums.lock().is_empty(),
+            checksums: match (self.sums.lock().is_empty(), self.apart.load(Ordering::SeqCst)) {
+                (true, _) => Checksums::Never,
+                (false, false) => Checksums::WithContent,
+                (false, true) => Checksums::Apart,
+            },
         }
     }
 

@@ -19,7 +19,7 @@ use crate::origin::pace::Pace;
 use crate::origin::place::Place;
 use crate::origin::remote::{Remote, condition, key_text};
 use crate::origin::wire::Wire;
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, build_error, deadline};
+use crate::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectVersion, Origin, build_error, deadline};
 
 #[derive(Clone)]
 pub(super) struct Web {
@@ -65,7 +65,13 @@ impl Origin for Web {
     }
 
     fn capability(&self) -> Capability {
-        Capability { conditional_read: true, list_from_key: false, etags: true, symlinks: false, checksums: false }
+        Capability {
+            conditional_read: true,
+            list_from_key: false,
+            etags: true,
+            symlinks: false,
+            checksums: Checksums::Never,
+        }
     }
 
     async fn check(&self) -> Result<()> {

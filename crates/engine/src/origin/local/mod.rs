@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::ByteRange;
 use crate::origin::pace::Pace;
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin};
+use crate::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectVersion, Origin};
 
 pub(super) struct Local {
     directory: Arc<PathBuf>,
@@ -54,7 +54,13 @@ impl Origin for Local {
     }
 
     fn capability(&self) -> Capability {
-        Capability { conditional_read: true, list_from_key: false, etags: false, symlinks: true, checksums: false }
+        Capability {
+            conditional_read: true,
+            list_from_key: false,
+            etags: false,
+            symlinks: true,
+            checksums: Checksums::Never,
+        }
     }
 
     async fn check(&self) -> Result<()> {

@@ -30,7 +30,7 @@ use crate::origin::nfs::read::Opened;
 use crate::origin::nfs::rpc::Dial;
 use crate::origin::pace::Pace;
 use crate::origin::place::Place;
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, deadline};
+use crate::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectVersion, Origin, deadline};
 
 const USUAL_PORT: u16 = 2049;
 
@@ -160,7 +160,13 @@ impl Origin for Nfs {
     }
 
     fn capability(&self) -> Capability {
-        Capability { conditional_read: true, list_from_key: false, etags: false, symlinks: true, checksums: false }
+        Capability {
+            conditional_read: true,
+            list_from_key: false,
+            etags: false,
+            symlinks: true,
+            checksums: Checksums::Never,
+        }
     }
 
     async fn check(&self) -> Result<()> {

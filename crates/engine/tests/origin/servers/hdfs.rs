@@ -14,6 +14,7 @@ pub fn handle(world: &World, request: &Request) -> Reply {
     let Some(key) = path.strip_prefix(BASE) else { return Reply::status(404) };
     match find("op") {
         Some("LISTSTATUS") => list(world, key.trim_end_matches('/')),
+        Some("GETFILECHECKSUM") => checksum(world, key),
         Some("OPEN") if find("datanode").is_none() => {
             let location = format!("http://{}{}&datanode=1", request.header("host").unwrap(), request.target);
             Reply::status(307).with("location", &location)
@@ -62,6 +63,14 @@ fn open(world: &World, key: &str, offset: usize, length: Option<usize>) -> Reply
     }
     let end = length.map_or(stored.body.len(), |length| (offset + length).min(stored.body.len()));
     Reply::status(200).body(&stored.body[offset..end])
+}
+
+/// As a cluster with `dfs.checksum.combine.mode=COMPOSITE_CRC` answers.
+fn checksum(world: &World, key: &str) -> Reply {
+    let Some(stored) = world.get(key) else { return not_found() };
+    let bytes = format!("{:08x}", crc32c::crc32c(&stored.body));
+    let body = json!({"FileChecksum": {"algorithm": "COMPOSITE-CRC32C", "bytes": bytes, "length": 4}}).to_string();
+    Reply::status(200).with("content-type", "application/json").body(body.as_bytes())
 }
 
 fn not_found() -> Reply {
