@@ -84,6 +84,11 @@ def test_verify_compares_whole_files_with_the_origin(
         assert shell.status(mountpoint)["proofs"]["proven_bytes"] == len(LARGE)
         with (mountpoint / "large").open("rb") as file:
             assert hashlib.file_digest(file, "sha256").digest() == hashlib.sha256(LARGE).digest()
+    heads = liar.requests["HEAD"]
+    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
+        assert shell.status(mountpoint)["proofs"]["proven_bytes"] == len(LARGE), "known to the next process"
+        shell.must("verify", mountpoint)
+        assert liar.requests["HEAD"] == heads, "and not asked for again"
 
 
 def test_an_object_uploaded_in_parts_is_proven_by_the_checksum_that_is_asked_for(

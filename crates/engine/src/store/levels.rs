@@ -43,6 +43,14 @@ impl Core {
         levels.iter().flat_map(|level| &level.folders)
     }
 
+    /// True when every block of the file version is here, in whichever folder.
+    pub fn holds_all(&self, id: &FileId) -> bool {
+        let Some(count) = self.open_folders().find_map(|folder| folder.block_count(id)) else { return false };
+        let mut crcs = vec![None; count as usize];
+        self.open_folders().for_each(|folder| folder.checksums(id, &mut crcs));
+        crcs.iter().all(Option::is_some)
+    }
+
     pub fn get(&self, id: &FileId, index: u32) -> Option<BlockHandle> {
         self.open_folders().find_map(|folder| {
             let (handle, fresh) = folder.get(id, index)?;

@@ -10,6 +10,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::blocks::Proof;
 use super::layout;
 use super::log_reader::{READ_BYTES, RecordReader};
 use super::record::{self, Decoded, HEADER_BYTES, Header, MAGIC, MAX_PAYLOAD_BYTES, Record};
@@ -109,6 +110,11 @@ impl Log {
     /// Notes that a data file is about to be given away whole.
     pub fn append_lent(&self, id: FileId) -> io::Result<()> {
         self.append_record(&Record::Lent { id })
+    }
+
+    /// Notes how the file version compares with its checksum at the origin.
+    pub fn append_compared(&self, id: FileId, proof: Proof) -> io::Result<()> {
+        self.append_record(&Record::Compared { id, proof })
     }
 
     fn append_record(&self, record: &Record) -> io::Result<()> {
@@ -300,7 +306,7 @@ impl Writer {
                     fresh.file_records += 1;
                     fresh.file_record_bytes += length;
                 }
-                Record::Block { .. } | Record::Lent { .. } => {}
+                Record::Block { .. } | Record::Lent { .. } | Record::Compared { .. } => {}
             }
             record.encode(&mut bytes);
             if bytes.len() >= READ_BYTES {

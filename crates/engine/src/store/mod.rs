@@ -248,8 +248,9 @@ impl Blocks for Store {
     }
 
     fn note_proof(&self, file: &FileId, proof: Proof) {
-        if self.core.open_folders().any(|folder| folder.holds_file(file)) {
+        for folder in self.core.open_folders().filter(|folder| folder.holds_file(file)) {
             self.core.shared.proofs.note(*file, proof);
+            folder.note_proof(file);
         }
     }
 

@@ -72,7 +72,9 @@ impl Mover {
 /// Ends a move: the old place is given up, or, while somebody reads there, the new one; true when the block has moved.
 fn leave(from: &Folder, to: &Folder, id: &FileId, index: u32) -> bool {
     let left = tries(|| from.remove(id, Some(index), Removal::Move) > 0 || !from.may_contain(id, index));
-    if !left {
+    if left {
+        to.note_proof(id);
+    } else {
         to.remove(id, Some(index), Removal::Move);
     }
     left
@@ -81,12 +83,14 @@ fn leave(from: &Folder, to: &Folder, id: &FileId, index: u32) -> bool {
 /// The same for all of a file that may be mapped, and so goes in one piece, if all that is there was copied.
 fn leave_whole(from: &Folder, to: &Folder, id: &FileId, copied: &[u32]) -> bool {
     let left = from.indices(id) == copied && tries(|| from.remove(id, None, Removal::Move) > 0 || !from.holds_file(id));
-    if !left {
-        for index in copied {
-            to.remove(id, Some(*index), Removal::Move);
-        }
+    if left {
+        to.note_proof(id);
+        return true;
     }
-    left
+    for index in copied {
+        to.remove(id, Some(*index), Removal::Move);
+    }
+    false
 }
 
 fn tries(leave: impl Fn() -> bool) -> bool {

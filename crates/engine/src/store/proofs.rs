@@ -1,5 +1,5 @@
-//! How the file versions that are here compare with the origin's own checksum. In memory only: after a start nothing is
-//! known. Knows no folders.
+//! How the file versions that are here compare with the origin's own checksum. Knows no folders: what is to be known after
+//! a start, they note in their logs.
 
 use std::collections::HashMap;
 
@@ -27,6 +27,11 @@ impl Proofs {
     /// Some of the file is gone, so nothing is known of what will come in its place.
     pub fn forget(&self, id: &FileId) {
         self.shard(id).lock().remove(id);
+    }
+
+    /// Forgets what `keep` answers false to.
+    pub fn retain(&self, mut keep: impl FnMut(&FileId) -> bool) {
+        self.shards.iter().for_each(|shard| shard.lock().retain(|id, _| keep(id)));
     }
 
     fn shard(&self, id: &FileId) -> &Mutex<HashMap<FileId, Proof>> {

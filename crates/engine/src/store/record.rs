@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::blocks::Proof;
 use crate::ids::{FileId, FileKey, Version};
 
 pub const MAGIC: [u8; 8] = *b"HRCACHE\n";
@@ -38,6 +39,9 @@ pub enum Record {
     NotesLending,
     /// The data file was given away whole, to the kernel or another process: somebody may have it mapped.
     Lent { id: FileId },
+    /// All of the file version that is here by the records so far was compared with its checksum at the origin. Says nothing
+    /// once another record of the same file follows.
+    Compared { id: FileId, proof: Proof },
 }
 
 /// What stands at the start of some bytes.
@@ -107,6 +111,7 @@ impl Record {
             Record::Clean => 5,
             Record::NotesLending => 6,
             Record::Lent { .. } => 7,
+            Record::Compared { .. } => 8,
         }
     }
 
@@ -135,6 +140,13 @@ impl Record {
                 out.extend_from_slice(&index.unwrap_or(EVERY_BLOCK).to_le_bytes());
             }
             Record::Lent { id } => out.extend_from_slice(&id.0),
+            Record::Compared { id, proof } => {
+                out.extend_from_slice(&id.0);
+                out.push(match proof {
+                    Proof::Proven => 1,
+                    Proof::NoChecksum => 2,
+                });
+            }
             Record::Clean | Record::NotesLending => {}
         }
     }
@@ -183,6 +195,7 @@ impl Record {
             5 => Record::Clean,
             6 => Record::NotesLending,
             7 => Record::Lent { id: fields.id()? },
+            8 => Record::Compared { id: fields.id()?, proof: decode_proof(&mut fields)? },
             _ => return None,
         };
         fields.0.is_empty().then_some(record)
@@ -206,6 +219,14 @@ fn decode_version(fields: &mut Fields<'_>) -> Option<Version> {
     match fields.take(1)?[0] {
         1 => Some(Version::Etag(fields.rest().into())),
         2 => Some(Version::ModifiedNs(fields.u64()? as i64)),
+        _ => None,
+    }
+}
+
+fn decode_proof(fields: &mut Fields<'_>) -> Option<Proof> {
+    match fields.take(1)?[0] {
+        1 => Some(Proof::Proven),
+        2 => Some(Proof::NoChecksum),
         _ => None,
     }
 }
@@ -264,7 +285,9 @@ mod tests {
             (id.clone(), prop::option::of(0..u32::MAX)).prop_map(|(id, index)| Record::Drop { id, index }),
             Just(Record::Clean),
             Just(Record::NotesLending),
-            id.prop_map(|id| Record::Lent { id }),
+            id.clone().prop_map(|id| Record::Lent { id }),
+            (id, prop_oneof![Just(Proof::Proven), Just(Proof::NoChecksum)])
+                .prop_map(|(id, proof)| Record::Compared { id, proof }),
         ]
     }
 
@@ -303,7 +326,7 @@ mod tests {
         }
 
         #[test]
-        fn random_payload_behind_a_right_checksum_never_panics(kind in 0u8..8, payload in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn random_payload_behind_a_right_checksum_never_panics(kind in 0u8..9, payload in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Record::decode_payload(kind, &payload);
         }
     }

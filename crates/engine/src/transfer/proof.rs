@@ -140,7 +140,7 @@ impl Transfer {
         let Some(blocks) = self.blocks.clone() else { return Ok(()) };
         let id = source.id();
         let Some(told) = source.origin().checksum(source.object()).await? else {
-            blocks.note_proof(&id, Proof::NoChecksum);
+            self.note(blocks, id, Proof::NoChecksum).await;
             return Ok(());
         };
         if effort == Effort::Cheap && !told.kind().is_cheap() {
@@ -150,7 +150,7 @@ impl Transfer {
             // Something of it went meanwhile.
             None => Ok(()),
             Some(computed) if computed == told => {
-                blocks.note_proof(&id, Proof::Proven);
+                self.note(blocks, id, Proof::Proven).await;
                 self.doubts.forget(&id);
                 Ok(())
             }
@@ -161,6 +161,12 @@ impl Transfer {
                 Err(wrong_content(source))
             }
         }
+    }
+
+    /// Notes what is known of the file; on a thread that may wait for a disk.
+    async fn note(&self, blocks: Arc<dyn Blocks>, id: FileId, proof: Proof) {
+        // Where the runtime is going away, the next process compares once more.
+        let _ = self.runtime.spawn_blocking(move || blocks.note_proof(&id, proof)).await;
     }
 
     /// The checksum of the cached file: combined from those of its blocks, or else by reading it.

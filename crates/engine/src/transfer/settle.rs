@@ -29,7 +29,13 @@ impl Transfer {
     async fn put(&self, blocks: Arc<dyn Blocks>, flight: &Arc<Flight>) -> Put {
         let _slot = self.put_slots.acquire().await;
         let flight = flight.clone();
-        let write = move || blocks.put(flight.source.key(), flight.id.index, &flight.parts());
+        let write = move || {
+            let put = blocks.put(flight.source.key(), flight.id.index, &flight.parts());
+            if let (Put::Stored | Put::Present, Some(proof)) = (&put, flight.proof()) {
+                blocks.note_proof(&flight.id.file, proof);
+            }
+            put
+        };
         match self.runtime.spawn_blocking(write).await {
             Ok(put) => put,
             // The thread panicked, or the runtime is going away: the reader has its bytes all the same.
@@ -40,9 +46,8 @@ impl Transfer {
     fn settle(self: &Arc<Self>, flight: &Arc<Flight>, put: Put) {
         match put {
             Put::Stored | Put::Present => {
-                match (flight.proof(), &self.blocks) {
-                    (Some(proof), Some(blocks)) => blocks.note_proof(&flight.id.file, proof),
-                    _ => self.prove_when_whole(&flight.source),
+                if flight.proof().is_none() {
+                    self.prove_when_whole(&flight.source);
                 }
                 self.flights.remove(flight);
                 flight.end_stored();

@@ -6,18 +6,6 @@ use std::path::{Path, PathBuf};
 
 use crate::support::*;
 
-fn copy_tree(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().flatten() {
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy_tree(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
-
 /// A closed cache folder with three files, one of them in part.
 fn prepared() -> (tempfile::TempDir, Vec<std::sync::Arc<headrace_engine::ids::FileKey>>) {
     let place = tempfile::tempdir().unwrap();

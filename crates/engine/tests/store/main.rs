@@ -8,5 +8,6 @@ mod leases;
 mod levels;
 mod maps;
 mod model;
+mod proofs;
 mod support;
 mod threads;

@@ -109,3 +109,15 @@ pub fn flip_byte(path: &Path, offset: u64) -> bool {
     file.write_all_at(&[byte[0] ^ 0x40], offset).unwrap();
     true
 }
+
+pub fn copy_tree(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().flatten() {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}

@@ -148,6 +148,20 @@ impl Folder {
         self.index.shard(id).find(id).map_or(0, |part| part.present)
     }
 
+    /// How many blocks the file version has in all, if something of it is here.
+    pub fn block_count(&self, id: &FileId) -> Option<u32> {
+        self.index.shard(id).find(id).map(|part| self.shared.block_size.count(part.size))
+    }
+
+    /// Notes in the log what is known of the file version, some of which is here: how it compares with its checksum at the
+    /// origin. A log that cannot be written to costs the next process another comparison.
+    pub fn note_proof(&self, id: &FileId) {
+        let Some(proof) = self.shared.proofs.get(id) else { return };
+        if let Err(error) = self.log.append_compared(*id, proof) {
+            tracing::debug!("cannot note that {id} was compared: {error}");
+        }
+    }
+
     /// Fills in the checksums of the blocks that are here.
     pub fn checksums(&self, id: &FileId, crcs: &mut [Option<u32>]) {
         let shard = self.index.shard(id);
@@ -276,6 +290,7 @@ impl Folder {
         let keep = |record: &Record| match record {
             Record::File { id, .. } => self.index.shard(id).find(id).is_some(),
             Record::Lent { id } => self.is_lent(id),
+            Record::Compared { id, proof } => self.shared.proofs.get(id) == Some(*proof),
             Record::Block { id, index, crc, .. } => self.index.shard(id).find(id).is_some_and(|part| {
                 let slot = part.slot(*index);
                 slot.state != super::part::BlockState::Absent && slot.crc == *crc

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{Folder, MAX_BLOCKS, Shared, charge};
 use crate::error::{Error, Result};
-use crate::ids::{BlockSize, FileId};
+use crate::ids::FileId;
 use crate::store::counters::LevelGauges;
 use crate::store::index::Index;
 use crate::store::lock::FolderLock;
@@ -26,7 +26,7 @@ impl Folder {
         let lock = FolderLock::take(path)?;
         let index = Index::new();
         let (log, replayed) =
-            Log::open(path, shared.block_size, |offset, record| replay(&index, shared.block_size, offset, record))?;
+            Log::open(path, shared.block_size, |offset, record| replay(&index, &shared, offset, record))?;
         let folder = Folder {
             path: path.to_owned(),
             quota_bytes,
@@ -143,7 +143,11 @@ impl Folder {
 }
 
 /// Brings one record into the index; false when it cannot be true.
-fn replay(index: &Index, block_size: BlockSize, offset: u64, record: &Record) -> bool {
+fn replay(index: &Index, shared: &Shared, offset: u64, record: &Record) -> bool {
+    let (block_size, proofs) = (shared.block_size, &shared.proofs);
+    if let Record::File { id, .. } | Record::Block { id, .. } | Record::Drop { id, .. } = record {
+        proofs.forget(id);
+    }
     match record {
         Record::File { id, size, .. } => {
             if *size == 0 || size.div_ceil(u64::from(block_size.bytes())) > MAX_BLOCKS {
@@ -178,6 +182,10 @@ fn replay(index: &Index, block_size: BlockSize, offset: u64, record: &Record) ->
         }
         Record::Lent { id } => {
             index.shard(id).find_mut(id).into_iter().for_each(|part| part.lending = Lending::Noted);
+            true
+        }
+        Record::Compared { id, proof } => {
+            proofs.note(*id, *proof);
             true
         }
         Record::Dataset { .. } | Record::Clean | Record::NotesLending => true,
