@@ -265,10 +265,10 @@ impl Origin for Hdfs {
         let path = self.path(object)?;
         let opened = self.remote.open(&path, range, None).await;
         // Also after a refusal, for which HDFS has no code of its own: an offset beyond the end of a shorter version.
-        if opened.as_ref().err().is_none_or(|error| !error.is_temporary() && error.kind() != ErrorKind::Stale) {
-            if !self.is_same(&path, object).await? {
-                return Err(stale(&path, "is another version than in the snapshot"));
-            }
+        let telling =
+            opened.as_ref().err().is_none_or(|error| !error.is_temporary() && error.kind() != ErrorKind::Stale);
+        if telling && !self.is_same(&path, object).await? {
+            return Err(stale(&path, "is another version than in the snapshot"));
         }
         let mut body = opened?;
         body.begins_at(range);
