@@ -12,7 +12,8 @@ impl BlockService {
     pub(super) async fn serve(&self, source: &Source, request: &GetRequest, sink: &ChunkSink) -> Result<()> {
         // Who asks reads ahead itself, and asks each owner for its own blocks.
         let reader = ReaderState::still();
-        for piece in pieces(request.range) {
+        let step = PIECE_BYTES.min(u64::from(self.transfer.block_size().bytes()));
+        for piece in pieces(request.range, step) {
             let reply = match self.transfer.read_cached(source, piece, &reader)? {
                 Some(reply) => reply,
                 None if self.must_be_at_hand(request, piece) => {
@@ -89,14 +90,14 @@ fn went_meanwhile(source: &Source) -> Error {
         .with_retry(Retry::Temporary)
 }
 
-/// `range` cut at multiples of `PIECE_BYTES` of the file, which are such of the block, too.
-fn pieces(range: ByteRange) -> impl Iterator<Item = ByteRange> {
+/// `range` cut at multiples of `step`, which are such of a block, too: no piece lies in two.
+fn pieces(range: ByteRange, step: u64) -> impl Iterator<Item = ByteRange> {
     let mut start = range.start;
     std::iter::from_fn(move || {
         if start >= range.end {
             return None;
         }
-        let end = ((start / PIECE_BYTES + 1) * PIECE_BYTES).min(range.end);
+        let end = ((start / step + 1) * step).min(range.end);
         let piece = ByteRange { start, end };
         start = end;
         Some(piece)
