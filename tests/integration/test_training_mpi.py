@@ -33,6 +33,7 @@ from headrace.jobs.spec import (
     RoleName,
 )
 from headrace.jobs.views import JobPhase, JobView
+from headrace.local.cgroups import Limits, why_not
 from headrace.local.client import LocalClient
 from headrace.local.marks import marked_processes
 from headrace.local.places import Places
@@ -48,6 +49,7 @@ pytestmark = [
 ]
 
 DEADLINE_S = 90.0
+LIMITS = Limits(1 << 28, 1.5)
 ARENA = [sys.executable, "-c", "import sys; from headrace.cli.arena.main import main; sys.exit(main())"]
 FILE_BYTES = 1 << 20
 SECRET = "VALUE-THAT-NOBODY-SHALL-SEE"
@@ -315,6 +317,26 @@ def test_a_killed_worker_fails_the_job_and_nothing_of_it_goes_on(machine: Machin
     assert "loses-worker-1" in view.reason or "launcher" in view.reason
     assert not machine.processes()
     machine.delete("loses")
+
+
+@pytest.mark.skipif(bool(why_not(LIMITS)), reason=f"no limits here: {why_not(LIMITS)}")
+def test_a_rank_that_goes_over_its_memory_fails_the_job_and_is_named(machine: Machine) -> None:
+    roles = (
+        Role(name=RoleName.LAUNCHER, replicas=1),
+        Role(name=RoleName.WORKER, replicas=2, resources=Resources(cpu_limit="1500m", memory_limit="256Mi")),
+    )
+    fill = '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exec "$0" -c "bytearray(1 << 30)"; sleep 600'
+    spec = machine.spec("greedy", "mpirun", "sh", "-c", fill, sys.executable, roles=roles)
+    assert not [each for each in machine.jobs.notices(spec) if "memory" in each]
+    machine.submit(spec)
+    view = machine.wait("greedy", JobPhase.FAILED)
+    worker = next(each for each in view.instances if each.name == "greedy-worker-1")
+    assert (worker.status, worker.exit_code) == ("FAILED", 137)
+    assert worker.reason == "went over its memory limit of 256.00MiB and was killed (OOMKilled)"
+    assert view.reason == f"greedy-worker-1 on {worker.node} {worker.reason}"
+    assert view.exit_code not in (0, None)
+    machine.delete("greedy")
+    assert not list(Path("/sys/fs/cgroup").rglob("headrace-*-greedy-*"))
 
 
 def test_a_killed_launcher_is_started_once_more_and_never_beside_the_first(machine: Machine) -> None:

@@ -116,10 +116,11 @@ class MemoryWorld:
             if sight.sight is Sight.STARTING:
                 self.sights[name] = InstanceSight(Sight.UP)
 
-    def end(self, name: str, code: int) -> None:
-        """A program ends by itself."""
+    def end(self, name: str, code: int, *, starved: bool = False) -> None:
+        """A program ends by itself, or since the kernel left it no memory."""
         if self.sights.get(name, InstanceSight()).runs:
-            self.sights[name] = InstanceSight(Sight.ENDED, code, f"exited with {code}" if code else "")
+            message = "went over its memory" if starved else f"exited with {code}" if code else ""
+            self.sights[name] = InstanceSight(Sight.ENDED, code, message, is_out_of_memory=starved)
 
     def kill(self, name: str) -> None:
         """A process is killed; what it had started goes on."""

@@ -54,6 +54,11 @@ class Places:
         return self.folder / "nodes"
 
     @property
+    def training(self) -> Path:
+        """A folder for each training job."""
+        return self.folder / "training"
+
+    @property
     def socket(self) -> Path:
         """Where the supervisor answers. Raises `ConfigError` when the kernel could not bind it."""
         path = self.folder / "supervisor.sock"

@@ -1,7 +1,7 @@
 """Takes away everything that a local backend made, from what it wrote down, whoever died before.
 
-The order matters: programs, mounts, workers, masters, networks, folders, and what is written down last, so that a
-teardown that is killed can be done again.
+The order matters: programs with their control groups, mounts, workers, masters, networks, folders, and what is written
+down last, so that a teardown that is killed can be done again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from headrace.local.nodes import Nodes
 from headrace.local.ownership import owning
 from headrace.local.places import Places
 from headrace.local.roles import ORDER_OF_ENDS, read_roles
+from headrace.local.training.limits import remove_groups_of_job
 from headrace.local.uses import read_uses
 from headrace.roles.detaching import detach, device_at, mountpoints_below
 
@@ -43,6 +44,8 @@ def _undo(places: Places, *, keep_caches: bool) -> list[Path]:
     database = Database(places.database)
     try:
         end_roles(database)
+        for job in places.training.glob("*"):
+            remove_groups_of_job(job)
         folders = Folders(database)
         take_off_mounts([places.nodes])
         Nodes(database, places.nodes).remove()

@@ -65,6 +65,20 @@ def test_a_killed_worker_fails_the_job_and_what_it_left_is_ended_first() -> None
     assert not any(sight.runs for sight in world.sights.values())
 
 
+@pytest.mark.parametrize("names", [("chief", "worker"), ("worker", "chief")])
+def test_a_worker_without_memory_explains_why_its_launcher_failed(names: tuple[str, str]) -> None:
+    """Whoever of the two is seen to have ended first."""
+    world = running()
+    instances = {"chief": world.chief, "worker": "job-worker-1"}
+    for name in names:
+        world.end(instances[name], 137, starved=name == "worker")
+        world.look()
+    world.look_until(Stage.ENDED)
+    view = view_of(world.record)
+    assert view.phase is JobPhase.FAILED
+    assert view.reason == "job-worker-1 on node-3 went over its memory"
+
+
 def test_a_lost_node_fails_the_job() -> None:
     world = running()
     world.nodes.discard("node-3")

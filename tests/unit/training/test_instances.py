@@ -14,8 +14,17 @@ from typing import Any
 
 import pytest
 
+from headrace.local.cgroups import Limits, why_not
+from headrace.local.training.limits import remove_groups_of_job
 from headrace.local.training.logreading import LogQuery, lines_of
-from headrace.local.training.orders import ORDERS_FILE, STATE_FILE, InstanceNews, InstanceOrders, read_news
+from headrace.local.training.orders import (
+    GROUPS_FILE,
+    ORDERS_FILE,
+    STATE_FILE,
+    InstanceNews,
+    InstanceOrders,
+    read_news,
+)
 from headrace.local.training.remote import SOCKET_FILE, TOKEN_FILE
 
 DEADLINE_S = 60.0
@@ -181,3 +190,66 @@ def test_a_killed_instance_leaves_no_word_of_an_end(job: Job) -> None:
     process.wait(DEADLINE_S)
     os.kill(news.pid, signal.SIGKILL)
     assert job.news() == news
+
+
+LIMIT = 64 << 20
+FILL = f"{sys.executable} -c 'bytearray(1 << 29)'"
+OVER = "went over its memory limit of 64.00MiB and was killed (OOMKilled)"
+needs_groups = pytest.mark.skipif(
+    bool(why_not(Limits(LIMIT, 0.5))), reason=f"no limits here: {why_not(Limits(LIMIT, 0.5))}"
+)
+
+
+def groups_of(job: Job) -> list[Path]:
+    return [Path(line) for line in (job.instance / GROUPS_FILE).read_text().splitlines()]
+
+
+@needs_groups
+@pytest.mark.parametrize("line", [f"exec {FILL}", f"{FILL} & sleep 600", f"{FILL}; exit 3"])
+def test_who_goes_over_its_memory_is_ended_as_a_whole_and_says_so(job: Job, line: str) -> None:
+    news = job.run("sh", "-c", line, memory_bytes=LIMIT)
+    assert news.exit_code in (137, 3)
+    assert (news.is_out_of_memory, news.message) == (True, OVER)
+    assert job.lines()[-1] == f"headrace: {OVER}"
+    assert not (job.instance / GROUPS_FILE).exists()
+
+
+@needs_groups
+def test_ranks_that_go_over_the_memory_of_their_instance_end_it(job: Job) -> None:
+    process = job.begin(token=TOKEN, memory_bytes=LIMIT)
+    job.wait_until_up()
+    assert job.remote(FILL).returncode == 137
+    assert process.wait(DEADLINE_S) == 137
+    news = job.news()
+    assert news is not None
+    assert (news.is_out_of_memory, news.message) == (True, OVER)
+
+
+@needs_groups
+def test_programs_have_no_more_processors_than_they_were_given(job: Job) -> None:
+    process = job.begin("sleep", "600", memory_bytes=LIMIT, cpus=0.5)
+    job.wait_until_up()
+    groups, news = groups_of(job), job.news()
+    assert news is not None
+    for group in groups:
+        assert str(news.pid) in (group / "cgroup.procs").read_text().split()
+    told = [path.read_text() for group in groups for path in group.glob("cpu.[mc][af][xs]*")]
+    assert "50000" in " ".join(told).split()
+    process.terminate()
+    process.wait(DEADLINE_S)
+    assert [group for group in groups if group.exists()] == []
+
+
+@needs_groups
+def test_the_group_of_a_killed_instance_is_found_and_removed(job: Job) -> None:
+    process = job.begin("sleep", "600", memory_bytes=LIMIT)
+    job.wait_until_up()
+    groups, news = groups_of(job), job.news()
+    assert news is not None
+    process.kill()
+    process.wait(DEADLINE_S)
+    os.kill(news.pid, signal.SIGKILL)
+    job.wait_for(lambda: not lives(news.pid))
+    remove_groups_of_job(job.folder)
+    assert [group for group in groups if group.exists()] == []
+    assert not (job.instance / GROUPS_FILE).exists()

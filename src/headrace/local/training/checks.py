@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from headrace.jobs.planning import placement_problems
-from headrace.jobs.spec import JobKind, JobSpec
+from headrace.jobs.spec import JobKind, JobSpec, Resources
 from headrace.jobs.views import NodeRoom
+from headrace.local.training.limits import why_unlimited
 from headrace.local.training.placing import Site, place
 from headrace.local.training.shaping import posts_of
 from headrace.local.training.volumes import Volume
@@ -71,8 +72,10 @@ def notices(spec: JobSpec) -> Iterator[str]:
         yield "devices have no effect: programs see those of the machine"
     if any(role.resources.gpus for role in spec.roles):
         yield "GPUs are counted as slots for ranks, and not given out: programs see those of the machine"
-    if any(_has_limits(role.resources.model_dump()) for role in spec.roles):
-        yield "CPU and memory are shared by all nodes, and not limited"
+    if any(_has_requests(role.resources) for role in spec.roles):
+        yield "CPU and memory are not set aside for a job: all nodes share those of this machine"
+    if why := why_unlimited(spec):
+        yield f"CPU and memory are shared by all nodes, and not limited: {why}"
 
 
 def _path_problems(spec: JobSpec, here: Surroundings) -> Iterator[str]:
@@ -117,5 +120,7 @@ def _will_be_there(folder: str, targets: Sequence[str]) -> bool:
     return Path(folder).is_dir() or any(path.is_relative_to(target) for target in targets)
 
 
-def _has_limits(resources: dict[str, object]) -> bool:
-    return any(resources[name] for name in ("cpu", "memory", "cpu_limit", "memory_limit"))
+def _has_requests(resources: Resources) -> bool:
+    """Beside limits of the same size."""
+    asked, most = (resources.cpu, resources.memory), (resources.cpu_limit, resources.memory_limit)
+    return any(request and request != limit for request, limit in zip(asked, most, strict=True))

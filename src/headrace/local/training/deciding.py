@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from headrace.jobs.spec import CleanPolicy
-from headrace.local.training.judging import verdict_of
+from headrace.local.training.judging import explained, verdict_of
 from headrace.local.training.observing import ended_instances, observed, terminated
 from headrace.local.training.records import (
     Happening,
@@ -149,6 +149,9 @@ def _close(record: JobRecord, verdict: Verdict, now: datetime) -> Decision:
 
 def _end(record: JobRecord, seen: Seen, now: datetime) -> Decision:
     verdict = record.verdict or Verdict(succeeded=False, reason="it is not known how it ended")
+    better = explained(verdict, record, seen)
+    if better != verdict:
+        return _close(record, better, now)
     goes_on = _is_tried_again(record, verdict)
     left = _to_end(record, seen, keeps=_keeps(record, goes_on=goes_on))
     if left:

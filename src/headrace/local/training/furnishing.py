@@ -14,10 +14,12 @@ from headrace.api.quantities import size_bytes
 from headrace.jobs.environments import role_environment
 from headrace.jobs.ranks import Process, hostfile, mpi_environment, process_environment
 from headrace.jobs.spec import JobKind, JobSpec, Role, RoleName
+from headrace.local.cgroups import Limits, why_not
 from headrace.local.errand import Place
 from headrace.local.inheritance import inherited
 from headrace.local.nodes import VirtualNode
 from headrace.local.private_files import make_private_folder, write_private
+from headrace.local.training.limits import limits_of
 from headrace.local.training.notes import content_of
 from headrace.local.training.orders import ORDERS_FILE, STATE_FILE, InstanceOrders, read_news
 from headrace.local.training.places import JobPlaces
@@ -92,6 +94,7 @@ class Furnisher:
 
     def _orders(self, instance: Instance) -> InstanceOrders:
         serves = self.spec.kind is JobKind.MPI and instance.role is RoleName.WORKER
+        limits = self._limits(instance)
         return InstanceOrders(
             run=self.record.run,
             name=instance.name,
@@ -102,8 +105,16 @@ class Furnisher:
             log=str(self.places.log(instance.name)),
             is_apart=self.is_apart,
             shared_memory_bytes=size_bytes(self.spec.shared_memory) if self.is_apart else None,
+            memory_bytes=limits.memory_bytes,
+            cpus=limits.cpus,
             token=self.places.token.read_text(encoding="ascii") if serves else "",
         )
+
+    def _limits(self, instance: Instance) -> Limits:
+        """What its programs may have, where that can be told to the kernel; else a notice has said that it is not."""
+        role = self.spec.role(instance.role)
+        limits = limits_of(role.resources) if role is not None else Limits()
+        return Limits() if why_not(limits) else limits
 
     def _places(self, instance: Instance) -> list[Place]:
         node = self.nodes[instance.node]

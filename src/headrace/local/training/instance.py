@@ -18,9 +18,11 @@ from pathlib import Path
 
 from headrace.engine.registry import started_ticks
 from headrace.errors import HeadraceError
+from headrace.local.cgroups import ControlGroup
 from headrace.local.entering import Bind, enter, mount_memory, name_host
 from headrace.local.marks import MarkedProcess, end, family
 from headrace.local.private_files import write_private
+from headrace.local.training.limits import make_group, remove_group
 from headrace.local.training.logbook import LogBook
 from headrace.local.training.orders import (
     ORDERS_FILE,
@@ -31,11 +33,14 @@ from headrace.local.training.orders import (
 )
 from headrace.local.training.remote import SOCKET_FILE, Guest, Reception
 from headrace.local.training.spawning import CANNOT_BEGIN, how_it_ended, spawn
+from headrace.settings.sizes import format_size
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PIECE_BYTES = 1 << 16
 _GRACE_S = 5.0
 _LOOK_S = 0.05
+_LOOK_AT_MEMORY_S = 0.5
+_KILLED = 128 + signal.SIGKILL
 _DRAIN_S = 2.0
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the place of POSIX shared memory
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -55,6 +60,8 @@ class InstanceProcess:
         self._is_told = False
         self._guests: dict[int, Guest] = {}
         self._reception: Reception | None = None
+        self._group: ControlGroup | None = None
+        self._is_out_of_memory = False
 
     def run(self) -> int:
         """Runs it to its end; the exit code."""
@@ -62,6 +69,7 @@ class InstanceProcess:
         # What a program leaves behind comes to us, not to the machine.
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         try:
+            self._group = make_group(self._folder, self._orders)
             self._go_apart()
             self._begin()
         except (HeadraceError, OSError) as error:
@@ -71,6 +79,10 @@ class InstanceProcess:
         self._end_family(_GRACE_S if self._is_told else 0.0)
         self._drain()
         code = self._code if self._code is not None else 0
+        self._look_at_memory()
+        self._is_out_of_memory = self._is_out_of_memory and bool(code or not self._program)
+        if self._is_out_of_memory:
+            return self._ended(code or _KILLED, _over_memory(self._orders))
         return self._ended(code, how_it_ended(code) if code else "")
 
     def _go_apart(self) -> None:
@@ -94,6 +106,7 @@ class InstanceProcess:
                     folder=self._orders.folder,
                     environment=self._orders.environment,
                     descriptors=(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), writing, writing),
+                    group=self._group,
                 )
             finally:
                 os.close(writing)
@@ -107,7 +120,7 @@ class InstanceProcess:
     def _serve(self, wake: socket.socket) -> None:
         self._selector.register(wake, selectors.EVENT_READ, "signal")
         while not self._is_told and self._code is None:
-            for key, _ in self._selector.select():
+            for key, _ in self._selector.select(_LOOK_AT_MEMORY_S if self._group else None):
                 if key.data == "output":
                     self._copy_output()
                 elif key.data == "guest":
@@ -115,6 +128,15 @@ class InstanceProcess:
                 else:
                     wake.recv(_PIECE_BYTES)
             self._reap()
+            if self._look_at_memory() and self._code is None:
+                # As the kernel itself does it to a container: one that is killed for memory takes all with it.
+                self._code = _KILLED
+
+    def _look_at_memory(self) -> bool:
+        """Whether the kernel has killed something of it for memory."""
+        if self._group is not None and not self._is_out_of_memory:
+            self._is_out_of_memory = self._group.kills() > 0
+        return self._is_out_of_memory
 
     def _receive(self) -> None:
         """Starts what another process of the job asks for."""
@@ -127,6 +149,7 @@ class InstanceProcess:
                 folder=self._orders.folder,
                 environment=self._orders.environment,
                 descriptors=guest.descriptors,
+                group=self._group,
             )
         except OSError as error:
             self._book.say(f"ranks cannot be started: {error.strerror}")
@@ -197,7 +220,8 @@ class InstanceProcess:
         if message:
             self._book.say(message)
         self._book.close()
-        self._say("ended", exit_code=code, message=message)
+        remove_group(self._folder)
+        self._say("ended", exit_code=code, message=message, is_out_of_memory=self._is_out_of_memory)
         return code
 
     def _say(self, state: str, **values: object) -> None:
@@ -216,6 +240,10 @@ class InstanceProcess:
         signal.signal(signal.SIGINT, told)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         return ours
+
+
+def _over_memory(orders: InstanceOrders) -> str:
+    return f"went over its memory limit of {format_size(orders.memory_bytes or 0)} and was killed (OOMKilled)"
 
 
 def say(folder: Path, run: str, state: str, **values: object) -> None:

@@ -17,7 +17,7 @@ def verdict_of(record: JobRecord, seen: Seen) -> Verdict | None:
     chief = record.chief
     if _has_succeeded(record.spec, record.instances):
         return Verdict(succeeded=True, exit_code=chief.exit_code if chief else 0)
-    failed = next(_failures(record), None)
+    failed = next(_failures(record, seen), None)
     if failed is not None:
         return Verdict(succeeded=False, reason=_why(failed), exit_code=_code(failed, chief))
     lost = next((each for each in record.instances if each.node not in seen.ready_nodes), None)
@@ -35,9 +35,22 @@ def _has_succeeded(spec: JobSpec, instances: Iterable[Instance]) -> bool:
     return bool(known) and all(each.state is InstanceState.SUCCEEDED for each in known)
 
 
-def _failures(record: JobRecord) -> Iterator[Instance]:
-    """Instances whose end fails the attempt, the chief first, since it may know why."""
-    instances = sorted(record.instances, key=lambda each: not each.is_chief)
+def explained(verdict: Verdict, record: JobRecord, seen: Seen) -> Verdict:
+    """The verdict, once all instances have ended: the one that had no memory left explains why others failed."""
+    starved = next(
+        (each for each in record.instances if each.state is InstanceState.FAILED and _is_starved(each, seen)),
+        None,
+    )
+    return (
+        verdict
+        if verdict.succeeded or starved is None
+        else verdict.model_copy(update={"reason": _why(starved)})
+    )
+
+
+def _failures(record: JobRecord, seen: Seen) -> Iterator[Instance]:
+    """Instances whose end fails the attempt: one that had no memory left first, then the chief, who may know why."""
+    instances = sorted(record.instances, key=lambda each: (not _is_starved(each, seen), not each.is_chief))
     return (each for each in instances if _is_failure(record.spec, each))
 
 
@@ -49,6 +62,10 @@ def _is_failure(spec: JobSpec, instance: Instance) -> bool:
     # A worker of MPI only serves ranks: it has no end of its own.
     serves = spec.kind is JobKind.MPI and instance.role is RoleName.WORKER
     return serves and instance.state.has_ended
+
+
+def _is_starved(instance: Instance, seen: Seen) -> bool:
+    return seen.of(instance.name).is_out_of_memory
 
 
 def _why(instance: Instance) -> str:

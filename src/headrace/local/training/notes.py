@@ -14,6 +14,7 @@ from headrace.local.database import Database
 from headrace.local.folders import remove_tree
 from headrace.local.places import Places
 from headrace.local.private_files import write_private
+from headrace.local.training.limits import remove_groups_of_job
 from headrace.local.training.places import JobPlaces
 from headrace.local.training.records import JobRecord
 
@@ -66,7 +67,9 @@ class JobNotes:
 
     def strike(self, uid: str) -> None:
         """Takes away what there is of a job, its record last."""
-        remove_tree(JobPlaces(self._places, uid).folder)
+        folder = JobPlaces(self._places, uid).folder
+        remove_groups_of_job(folder)
+        remove_tree(folder)
         self._database.strike(f"{_PREFIX}{uid}")
         self._records.pop(uid, None)
 
@@ -84,6 +87,7 @@ class JobNotes:
         """Takes away everything of an ended job but its record and its logs."""
         places = JobPlaces(self._places, uid)
         if places.folder.is_dir():
+            remove_groups_of_job(places.folder)
             remove_tree(places.folder, keep=[_parent_of_logs(places)])
 
     def strays(self) -> list[Path]:

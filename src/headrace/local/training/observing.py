@@ -25,7 +25,7 @@ def _seen_as(instance: Instance, record: JobRecord, seen: Seen, now: datetime) -
             return instance
         return instance.model_copy(update={"state": InstanceState.RUNNING, "started": now})
     started = instance.started or now
-    if record.stage in _ENDING or record.is_leaving:
+    if (record.stage in _ENDING or record.is_leaving) and not sight.is_out_of_memory:
         state = _state_in_order(record)
         return instance.model_copy(update={"state": state, "started": started})
     is_gone = instance.node not in seen.ready_nodes

@@ -19,6 +19,8 @@ _LARGEST_BYTES = 16 << 20
 _LARGEST_STATE_BYTES = 64 << 10
 ORDERS_FILE = "orders.json"
 STATE_FILE = "state.json"
+GROUPS_FILE = "groups"
+"""The folders of its control group, one a line: there before the group is."""
 
 
 class _Part(BaseModel):
@@ -41,6 +43,9 @@ class InstanceOrders(_Part):
     is_apart: bool = True
     """It has mounts and a host name of its own, which takes root."""
     shared_memory_bytes: int | None = None
+    memory_bytes: int | None = None
+    """What its programs may have together at most; `None`: as much as there is."""
+    cpus: float | None = None
     token: str = Field(default="", repr=False)
     """The job's; with it ranks may be started here. Empty: nobody may."""
 
@@ -60,6 +65,8 @@ class InstanceNews(_Part):
     """Of the program, once it runs."""
     exit_code: int | None = None
     message: str = ""
+    is_out_of_memory: bool = False
+    """The kernel killed a process of it, since it had reached its limit."""
     at: str = ""
 
     def to_json(self) -> bytes:

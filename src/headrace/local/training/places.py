@@ -19,7 +19,7 @@ class JobPlaces:
     @property
     def folder(self) -> Path:
         """All of them."""
-        return self.places.folder / "training" / self.uid
+        return self.places.training / self.uid
 
     @property
     def spec(self) -> Path:

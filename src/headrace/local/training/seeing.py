@@ -103,7 +103,13 @@ def sight_of(run: str, role: RoleRecord | None, news: InstanceNews | None, *, is
     if said is None:
         return InstanceSight(Sight.ABSENT, has_leftovers=is_left)
     if said.state == "ended":
-        return InstanceSight(Sight.ENDED, said.exit_code, said.message, has_leftovers=is_left)
+        return InstanceSight(
+            Sight.ENDED,
+            said.exit_code,
+            said.message,
+            has_leftovers=is_left,
+            is_out_of_memory=said.is_out_of_memory,
+        )
     return InstanceSight(Sight.LOST, has_leftovers=is_left)
 
 

@@ -31,6 +31,7 @@ class InstanceSight:
     exit_code: int | None = None
     message: str = ""
     has_leftovers: bool = False
+    is_out_of_memory: bool = False
 
     @property
     def runs(self) -> bool:

@@ -7,6 +7,8 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from headrace.local.cgroups import ControlGroup
+
 CANNOT_BEGIN = 126
 """The exit code of what could not be started, as shells have it."""
 
@@ -19,16 +21,18 @@ def spawn(
     folder: str,
     environment: Mapping[str, str],
     descriptors: tuple[int, int, int],
+    group: ControlGroup | None = None,
 ) -> int:
     """The process of a program that has begun, in a session of its own. The descriptors become its first three.
 
-    Raises `OSError` that names the folder or the program when it cannot begin.
+    It is in the control group from its first instruction on. Raises `OSError` that names the folder, the program or the
+    group when it cannot begin.
     """
     # The other end is closed when the program begins; until then the child may say why it cannot.
     reading, writing = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
-        _become(command, folder, environment, descriptors, writing)
+        _become(command, folder, environment, descriptors, writing, group=group)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         complaint = pipe.read().decode(errors="replace")
@@ -55,10 +59,15 @@ def _become(
     environment: Mapping[str, str],
     descriptors: tuple[int, int, int],
     complaints: int,
+    *,
+    group: ControlGroup | None,
 ) -> NoReturn:
     """In the child: is the program from here on, or says why not."""
-    what = folder
+    what = "its control group"
     try:
+        if group is not None:
+            group.join()
+        what = folder
         os.setsid()
         signal.set_wakeup_fd(-1)
         for each in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
