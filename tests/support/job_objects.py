@@ -93,7 +93,8 @@ def pod(
         },
     }
     if leaving:
-        metadata["deletionTimestamp"] = at(100)
+        # Asked for at 70.
+        metadata |= {"deletionTimestamp": at(100), "deletionGracePeriodSeconds": 30}
     volumes = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
     return {
         "apiVersion": "v1",

@@ -58,6 +58,20 @@ done
 """.lstrip()
 
 
+_REACH = """
+# The operator makes the launcher beside its workers, and `kubectl exec` gives up at once on one that does not run yet.
+left=600
+for worker in WORKERS; do
+    until /opt/kube/kubectl exec "$worker" -- true > /dev/null 2>&1; do
+        left=$((left - 1))
+        [ "$left" -gt 0 ] || break 2
+        sleep 1
+    done
+done
+exec "$@"
+""".lstrip()
+
+
 def mpi_job(spec: JobSpec, version: str = "v2beta1") -> Content:
     """The object. Raises `UnsupportedError` for what this version of the API cannot say."""
     if version == "v1alpha1":
@@ -99,7 +113,7 @@ def _launcher(spec: JobSpec, version: str) -> PodParts:
     through_ssh = version == "v2beta1"
     return PodParts(
         container=_CONTAINER,
-        command=command_of(spec),
+        command=command_of(spec) if through_ssh else _once_reached(spec),
         environment=_launcher_environment(spec) if through_ssh else _as_root(),
         with_data=spec.mounts_on_launcher,
         with_resources=False,
@@ -109,8 +123,17 @@ def _launcher(spec: JobSpec, version: str) -> PodParts:
 
 def _hosts(spec: JobSpec) -> str:
     """The names by which the operator's list of hosts calls the workers."""
-    workers = range(_role(spec, RoleName.WORKER).replicas)
-    return " ".join(f"{spec.name}-worker-{each}.{spec.name}.{spec.namespace}.svc" for each in workers)
+    return " ".join(f"{pod}.{spec.name}.{spec.namespace}.svc" for pod in _worker_pods(spec))
+
+
+def _worker_pods(spec: JobSpec) -> list[str]:
+    return [f"{spec.name}-worker-{each}" for each in range(_role(spec, RoleName.WORKER).replicas)]
+
+
+def _once_reached(spec: JobSpec) -> list[str]:
+    """The command, which begins once all workers run."""
+    script = _REACH.replace("WORKERS", " ".join(_worker_pods(spec)))
+    return ["sh", "-c", literal(script), "sh", *command_of(spec)]
 
 
 def _launcher_environment(spec: JobSpec) -> dict[str, str]:

@@ -14,10 +14,18 @@ from datetime import datetime, timedelta
 from headrace.jobs.naming import STARTING_TIMEOUT, TTL
 from headrace.jobs.objects import warm_percent
 from headrace.jobs.views import InstanceView, JobPhase
+from headrace.kubeflow.disruptions import disruption_of
 from headrace.kubeflow.names import KIND_OF, Content, annotations_of, time_of
 from headrace.kubeflow.notes import KeptInstance, Note, note_of
 from headrace.kubeflow.phases import ended_at, is_over_for_operator, is_suspended, phase_of
-from headrace.kubeflow.pods import claims_of, has_ended, instance_of, is_leaving
+from headrace.kubeflow.pods import (
+    claims_of,
+    exit_code_of,
+    has_ended,
+    has_ended_by_itself,
+    instance_of,
+    is_leaving,
+)
 from headrace.kubeflow.views_of import all_started, instances_of
 from headrace.kubeflow.warmth import Warmth, is_warm
 
@@ -131,6 +139,7 @@ def _remembered(
     there = list(pods)
     uids = {_uid(pod) for pod in there}
     goes_all = phase.has_ended and not is_over_for_operator(job)
+    is_failing = any(_has_failed_by_itself(pod) for pod in there)
     found = note
     for pod in (*there, *gone):
         uid = _uid(pod)
@@ -138,23 +147,33 @@ def _remembered(
             continue
         before = found.of(uid)
         # What was seen while it ran says more than what is left of it later.
-        if before is None or (has_ended(pod) and before.view.exit_code is None):
-            view = _last_view(pod, phase)
-            found = found.with_instance(KeptInstance(view, uid, before.has_log if before else False))
+        if before is None:
+            view = _last_view(pod, phase, is_failing=is_failing)
+            found = found.with_instance(KeptInstance(view, uid))
+        elif before.view.exit_code is None and has_ended(pod):
+            view = replace(before.view, exit_code=exit_code_of(pod))
+            found = found.with_instance(replace(before, view=view))
     if found.started is None and phase is JobPhase.RUNNING:
         found = replace(found, started=all_started(job, instances_of(KIND_OF[job["kind"]], there, found)))
     return _with_chief(job, found, there)
 
 
-def _last_view(pod: Content, phase: JobPhase) -> InstanceView:
+def _last_view(pod: Content, phase: JobPhase, *, is_failing: bool) -> InstanceView:
     view = instance_of(pod)
-    if has_ended(pod) and not is_leaving(pod):
+    if has_ended(pod) and (not is_leaving(pod) or has_ended_by_itself(pod)):
         return view
     if phase is JobPhase.SUCCEEDED:
         return replace(view, status="SUCCEEDED", reason="")
-    if phase is JobPhase.RUNNING and view.started:
+    if disruption_of(pod):
+        return replace(view, status="FAILED")
+    # An operator may delete the others before it says that the job has failed.
+    if phase is JobPhase.RUNNING and view.started and not is_failing:
         return replace(view, status="FAILED", reason=view.reason or "it was deleted while it ran")
     return replace(view, status="TERMINATED", reason="")
+
+
+def _has_failed_by_itself(pod: Content) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Failed" and has_ended_by_itself(pod)
 
 
 def _with_chief(job: Content, note: Note, pods: Sequence[Content]) -> Note:

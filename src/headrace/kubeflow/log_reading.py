@@ -11,7 +11,7 @@ from headrace.jobs.code import CONTAINER as INIT_CONTAINER
 from headrace.jobs.views import InstanceView, JobView
 from headrace.kube.pod_logs import LogQuery
 from headrace.kubeflow.kept_logs import KeptLog, kept_logs, shown
-from headrace.kubeflow.names import LOG_LABEL, Content
+from headrace.kubeflow.names import LOG_LABEL, WORDS, Content
 from headrace.kubeflow.reading import Jobs
 
 _LOOK_S = 1.0
@@ -147,7 +147,8 @@ class Logs:
                 hint="the keeper of jobs keeps logs: see jobs.enabled of the chart",
             )
         # Without a word for it the job's own container is meant, not one that made things ready.
-        log = min(wanted, key=lambda each: each.container == INIT_CONTAINER, default=None)
+        own = WORDS[self._job.kind].container
+        log = min(wanted, key=lambda each: each.container != own, default=None)
         wish = self._wish
         return shown(log.lines, since=wish.since, tail=wish.tail, timestamps=wish.timestamps) if log else ()
 

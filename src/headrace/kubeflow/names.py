@@ -38,12 +38,14 @@ class Words:
     """The field of its spec that holds the roles."""
     versions: tuple[str, ...]
     """Those that we can write, the best first."""
+    container: str
+    """The one of the job itself in its pods; operators put others beside it."""
 
 
 WORDS: dict[JobKind, Words] = {
-    JobKind.MPI: Words("the Kubeflow MPI operator", "mpiReplicaSpecs", ("v2beta1", "v1", "v1alpha1")),
-    JobKind.PYTORCH: Words("the Kubeflow training operator", "pytorchReplicaSpecs", ("v1",)),
-    JobKind.TF: Words("the Kubeflow training operator", "tfReplicaSpecs", ("v1",)),
+    JobKind.MPI: Words("the Kubeflow MPI operator", "mpiReplicaSpecs", ("v2beta1", "v1", "v1alpha1"), "mpi"),
+    JobKind.PYTORCH: Words("the Kubeflow training operator", "pytorchReplicaSpecs", ("v1",), "pytorch"),
+    JobKind.TF: Words("the Kubeflow training operator", "tfReplicaSpecs", ("v1",), "tensorflow"),
 }
 KIND_OF = {name: kind for kind, name in KINDS.items()}
 

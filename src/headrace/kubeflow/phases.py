@@ -156,6 +156,9 @@ def _failure(job: Content, instances: Sequence[InstanceView]) -> str:
 
 
 def _culprit(instances: Sequence[InstanceView]) -> InstanceView | None:
-    """Whose failure says most: another than the chief, since a chief fails with those that it waits for."""
-    failed = [each for each in instances if each.status == "FAILED" and each.reason]
+    """Whose failure says most: another than the chief, since a chief fails with those that it waits for.
+
+    One that Kubernetes is taking away with its node may be there for a while.
+    """
+    failed = [each for each in instances if each.status in ("FAILED", "Terminating") and each.reason]
     return min(failed, key=lambda each: each.is_chief) if failed else None

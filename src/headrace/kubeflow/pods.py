@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from headrace.jobs.spec import RoleName
@@ -58,6 +58,21 @@ def has_ended(pod: Content) -> bool:
 def is_leaving(pod: Content) -> bool:
     """True when somebody deletes it."""
     return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def has_ended_by_itself(pod: Content) -> bool:
+    """True for one whose program had ended before anybody deleted the pod."""
+    if not has_ended(pod):
+        return False
+    deleted = time_of(pod["metadata"].get("deletionTimestamp"))
+    if deleted is None:
+        return True
+    grace_s, ended = pod["metadata"].get("deletionGracePeriodSeconds") or 0, ended_at(pod)
+    if grace_s == 0:
+        # All containers had ended by then, and when the deletion was asked for is not known any more.
+        return exit_code_of(pod) not in (0, *_KILLED)
+    # Both in whole seconds: what ends in the second of the deletion ends because of it.
+    return ended is not None and ended < deleted - timedelta(seconds=grace_s)
 
 
 def claims_of(pod_spec: Mapping[str, Any]) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ def view_of(job: Content, pods: Iterable[Content], known: Known | None = None) -
         priority=priority_of(job),
         instances=instances,
         data_cost=metering_of(job).cost,
-        exit_code=_exit_code(standing, chief),
+        exit_code=_exit_code(standing, chief, instances),
         spec=more.spec,
         events=more.events,
         tensorboard=more.tensorboard,
@@ -143,12 +143,18 @@ def _last_warning(events: Sequence[JobEvent]) -> str:
     return f"{last.reason}: {last.message}" if last else ""
 
 
-def _exit_code(standing: Standing, chief: InstanceView | None) -> int | None:
+def _exit_code(
+    standing: Standing, chief: InstanceView | None, instances: Iterable[InstanceView]
+) -> int | None:
+    """The chief's if it has ended by itself, else that of the instance that failed."""
     if not standing.phase.has_ended:
         return None
     if standing.phase is JobPhase.SUCCEEDED:
         return 0
-    return chief.exit_code if chief else None
+    if chief is not None and chief.status == "FAILED" and chief.exit_code is not None:
+        return chief.exit_code
+    codes = (each.exit_code for each in instances if each.status == "FAILED")
+    return next((code for code in codes if code), chief.exit_code if chief else None)
 
 
 def _was_suspended(job: Content) -> bool:

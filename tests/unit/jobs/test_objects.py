@@ -121,6 +121,9 @@ def test_what_v1_differs_in() -> None:
     job = job_object(mpi_spec(gang=True), mpi_version="v1")
     assert job["apiVersion"] == "kubeflow.org/v1"
     assert "command" not in main(pod(job))
+    launcher = main(pod(job, "Launcher"))["command"]
+    assert launcher[3:] == ["sh", "./launch-example.sh", "4", "8"]
+    assert "for worker in horovod-resnet50-worker-0 " in launcher[2]
     assert "sshAuthMountPath" not in job["spec"]
     assert job["spec"]["runPolicy"]["schedulingPolicy"] == {"minAvailable": 5}
 

@@ -115,3 +115,27 @@ def test_mpirun_as_a_script_types_it_starts_ranks_with_the_variables(
         text=True,
     )
     assert answer.stdout.splitlines() == [repr([ODD])] * 2
+
+
+# Each worker is asked for until it runs: here the second one at the third question.
+KUBECTL = """#!/bin/sh
+[ "$1" = exec ] && [ "$3 $4" = "-- true" ] || exit 64
+echo "$2" >> asked
+case $2 in *-1) [ "$(grep -c -- -1 asked)" -ge 3 ];; esac
+"""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_launcher_of_v1_begins_once_all_workers_run_and_gets_its_words(shell: str, tmp_path: Path) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(KUBECTL)
+    kubectl.chmod(0o755)
+    words = (sys.executable, "-c", TELL, ODD)
+    job = mpi_job(mpi_spec(name="old", command=words), "v1")
+    launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"]
+    script, *rest = (word.replace("$$", "$") for word in launcher[2:])
+    script = script.replace("/opt/kube/kubectl", str(kubectl)).replace("sleep 1", "sleep 0.01")
+    done = subprocess.run([shell, "-c", script, *rest], cwd=tmp_path, stdout=subprocess.PIPE, check=True)
+    assert json.loads(done.stdout)[1] == [ODD]
+    asked = (tmp_path / "asked").read_text().split()
+    assert asked == ["old-worker-0", *["old-worker-1"] * 3, "old-worker-2", "old-worker-3"]

@@ -35,6 +35,7 @@ from headrace.kubeflow.keeping import (
 from headrace.kubeflow.names import KEPT_ANNOTATION
 from headrace.kubeflow.notes import MOST_INSTANCES, KeptInstance, Note, note_of, text_of
 from headrace.kubeflow.pods import instance_of
+from headrace.kubeflow.views_of import view_of
 from headrace.kubeflow.warmth import Warmth
 
 END_S = 60
@@ -124,6 +125,53 @@ def test_pods_that_are_cleaned_up_at_the_end_have_not_failed() -> None:
         kept = look(job, worker(0, leaving=True)).note.of("uid-of-resnet-worker-0")
         assert kept is not None
         assert (kept.view.status, kept.view.reason) == (status, "")
+
+
+def test_pods_that_are_cleaned_up_before_the_operator_says_that_the_job_has_failed_have_not_failed() -> None:
+    """As the training operator does it."""
+    culprit = worker(1, "Failed", state=ended_with(7))
+    note = look(mpijob(condition("Running", 7)), worker(0, leaving=True), culprit, seconds=71).note
+    assert [(each.view.name, each.view.status, each.view.reason) for each in note.instances] == [
+        ("resnet-worker-0", "TERMINATED", ""),
+        ("resnet-worker-1", "FAILED", "it ended with exit code 7"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "ended_s", "grace_s", "status"),
+    [
+        *((143, 69, 30, "FAILED"), (143, 70, 30, "TERMINATED"), (7, 75, 30, "TERMINATED")),
+        *((7, 99, 0, "FAILED"), (143, 99, 0, "TERMINATED"), (137, 99, 0, "TERMINATED")),
+    ],
+)
+def test_a_pod_that_failed_before_it_was_cleaned_up_is_told_from_one_that_was_ended(
+    code: int, ended_s: float, grace_s: int, status: str
+) -> None:
+    pod = worker(1, "Failed", state=ended_with(code, seconds=ended_s), leaving=True)
+    pod["metadata"]["deletionGracePeriodSeconds"] = grace_s
+    kept = look(failed(), pod, seconds=76).note.of("uid-of-resnet-worker-1")
+    assert kept is not None
+    assert kept.view.status == status
+
+
+def test_a_pod_that_was_cleaned_up_stays_so_when_it_has_ended_at_last() -> None:
+    note = look(failed(), worker(0, leaving=True)).note
+    killed = worker(0, "Failed", state=ended_with(137, seconds=100), leaving=True)
+    killed["metadata"]["deletionGracePeriodSeconds"] = 0
+    (kept,) = look(noted(failed(), note), killed, seconds=102).note.instances
+    assert (kept.view.status, kept.view.reason, kept.view.exit_code) == ("TERMINATED", "", 137)
+
+
+def test_a_pod_that_went_with_its_node_is_the_reason_also_when_the_job_has_failed_before() -> None:
+    """The training operator lets a job fail at once, while the pod is only being taken away."""
+    lost = worker(1, leaving=True)
+    away = condition("DisruptionTarget", 9, reason="DeletionByTaintManager")
+    lost["status"]["conditions"] = [away]
+    kept = look(failed(), lost, worker(0, leaving=True)).note.of("uid-of-resnet-worker-1")
+    assert kept is not None
+    assert kept.view.status == "FAILED"
+    assert "its node node-1 is away" in kept.view.reason
+    assert "its node node-1 is away" in view_of(failed(), [lost, launcher(leaving=True)]).reason
 
 
 def test_an_evicted_job_ends_what_its_operator_leaves_running() -> None:

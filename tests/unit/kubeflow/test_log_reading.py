@@ -64,6 +64,14 @@ def test_logs_of_pods_that_are_gone_are_those_that_were_kept() -> None:
     assert read(cluster, follow=True) == [b"first\n", b"second\n"]
 
 
+def test_of_the_kept_logs_of_a_pod_that_of_the_job_is_meant_and_none_of_its_operator() -> None:
+    job, gone_worker = failed(), worker(0, "Failed")
+    cluster = gone(job, gone_worker)
+    cluster.put(*config_maps(job, gone_worker, "init-mpi", b"2026-01-31T09:30:01.1Z found the master\n"))
+    assert read(cluster, instance="resnet-worker-0") == [b"first\n", b"second\n"]
+    assert read(cluster, instance="resnet-worker-0", container="init-mpi") == [b"found the master\n"]
+
+
 def test_lines_of_all_stand_behind_the_names_of_their_instances() -> None:
     cluster = gone(failed(), launcher("Failed"))
     cluster.put(worker(1))

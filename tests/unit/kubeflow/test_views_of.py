@@ -23,6 +23,7 @@ from job_objects import (
 from headrace.jobs.naming import QUEUE_LABEL, WAIT_WARM
 from headrace.jobs.spec import JobKind, RoleName
 from headrace.jobs.views import JobEvent, JobPhase
+from headrace.kubeflow.keeping import decide
 from headrace.kubeflow.names import KEPT_ANNOTATION
 from headrace.kubeflow.notes import KeptInstance, Note, text_of
 from headrace.kubeflow.pods import instance_of
@@ -197,6 +198,17 @@ def test_pods_that_are_gone_are_shown_as_they_were_last() -> None:
 def test_the_exit_code_is_that_of_the_chief() -> None:
     assert view_of(failed(), [launcher("Failed", state=ended_with(7))]).exit_code == 7
     assert view_of(mpijob(RUNNING), [launcher()]).exit_code is None
+
+
+def test_the_exit_code_of_a_chief_that_was_ended_with_the_job_is_that_of_who_failed() -> None:
+    chief = launcher("Failed", state=ended_with(143, seconds=75), leaving=True)
+    job = failed()
+    pods = [chief, worker(1, "Failed", state=ended_with(7))]
+    note = decide(job, pods, (), (), BEGAN + timedelta(seconds=76)).note
+    job["metadata"]["annotations"][KEPT_ANNOTATION] = text_of(note)
+    # The launcher is gone by then.
+    view = view_of(job, pods[1:])
+    assert (view.exit_code, view.reason) == (7, "resnet-worker-1: it ended with exit code 7")
 
 
 def test_the_last_warning_is_told_of_a_job_that_waits() -> None:
