@@ -108,7 +108,7 @@ test-unit: $(STAMPS)/engine ## Run the Python unit tests
 test-integration: setup ## Run the tests with real servers and mounts
 	$(BIN)/python -m pytest tests/integration
 
-test-kubernetes: setup kubernetes helm mpi-operator ## Run the tests on a real Kubernetes: one of their own, or that of HEADRACE_KUBECONFIG
+test-kubernetes: setup kubernetes helm kubeflow ## Run the tests on a real Kubernetes: one of their own, or that of HEADRACE_KUBECONFIG
 	$(BIN)/python -m pytest tests/kubernetes
 
 SOAK_MINUTES ?= 30
@@ -135,12 +135,12 @@ helm:
 	@tools/install_helm.sh >/dev/null
 
 # Built only where a cluster can run: as root.
-.PHONY: kubernetes mpi-operator
+.PHONY: kubernetes kubeflow
 kubernetes: $(STAMPS)/system
 	@[[ "$$(id -u)" -ne 0 ]] || tools/install_kubernetes.sh
 
-mpi-operator: $(STAMPS)/system
-	@[[ "$$(id -u)" -ne 0 ]] || tools/install_mpi_operator.sh >/dev/null
+kubeflow: $(STAMPS)/system
+	@[[ "$$(id -u)" -ne 0 ]] || for operator in mpi-operator training-operator; do tools/install_kubeflow.sh $$operator >/dev/null; done
 
 cluster: setup kubernetes helm ## Start a Kubernetes on this machine (NODES=2) and print how to reach it
 	@$(BIN)/python -m headrace.testing.kubernetes up --nodes $(NODES)

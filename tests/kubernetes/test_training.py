@@ -2,51 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
+from arena_on_kubernetes import GREETING, READ_AS_RANK, Arena
 from charts import Release
-from crd_schemas import value_faults
 from datasets_on_kubernetes import Bucket, bound_dataset, namespace_of, runtime, served_bucket
-from memory_jobs import mpi_spec
 
-from headrace.jobs.mpi import mpi_job
 from headrace.testing.kubernetes.build_images import CHECKOUT
 from headrace.testing.kubernetes.cluster import Cluster
 from headrace.testing.kubernetes.kubectl import Kubectl
-from headrace.testing.kubernetes.programs import program_folder
+from headrace.testing.kubernetes.kubeflow_programs import MPI_OPERATOR, operator_image
 from headrace.testing.kubernetes.training import (
     JOB_IMAGE,
     install_operator,
     job_image,
-    operator_folder,
-    operator_image,
     uninstall_operator,
 )
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
 
-GREETING = "a, 'b' \"c\" # d: $HOME $(id) ü\nsecond line"
-# Each rank reads all files, and says who it is and what it was told.
-_READ = """
-import hashlib, os, sys
-whole = hashlib.sha256()
-for folder, folders, names in os.walk("/data"):
-    folders.sort()
-    for name in sorted(names):
-        path = os.path.join(folder, name)
-        whole.update(os.path.relpath(path, "/data").encode())
-        whole.update(open(path, "rb").read())
-rank, host = os.environ["OMPI_COMM_WORLD_RANK"], os.uname().nodename
-sys.stdout.write(f"rank {rank} on {host} read {whole.hexdigest()} {os.environ['GREETING']!r}\\n")
-"""
 WARM = {
     "apiVersion": "data.fluid.io/v1alpha1",
     "kind": "DataLoad",
@@ -55,76 +31,12 @@ WARM = {
 }
 
 
-class Arena:
-    """The command `arena`, for one namespace of the cluster."""
-
-    def __init__(self, kubectl: Kubectl, namespace: str) -> None:
-        self.kubectl, self.namespace = kubectl, namespace
-
-    def run(self, *words: str, timeout_s: float = 180) -> subprocess.CompletedProcess[str]:
-        """What it says and its exit code."""
-        command = [sys.executable, "-m", "headrace.cli.arena.main", *words]
-        path = f"{program_folder()}:{os.environ['PATH']}"
-        environment = os.environ | {"KUBECONFIG": str(self.kubectl.kubeconfig), "PATH": path}
-        environment |= {"HEADRACE_JOBS_BACKEND": "kubernetes"}
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
-        )
-
-    def __call__(self, verb: str, *words: str) -> str:
-        """What it prints; it must succeed."""
-        done = self.run(verb, "-n", self.namespace, *words)
-        assert done.returncode == 0, done.stderr + done.stdout
-        return done.stdout
-
-    def submit(self, name: str, *words: str) -> str:
-        """Submits a job of two workers that uses the dataset."""
-        shape = ("--name", name, "--workers=2", "--data", "imagenet:/data")
-        image = ("--image", JOB_IMAGE, "--image-pull-policy", "Never", "--working-dir", "/tmp")
-        done = self.run("submit", "mpi", "-n", self.namespace, *shape, *image, *words)
-        assert done.returncode == 0, done.stderr + done.stdout
-        return done.stdout
-
-    def job(self, name: str) -> dict[str, Any]:
-        """`arena get -o json`."""
-        shown: dict[str, Any] = json.loads(self("get", name, "-o", "json"))
-        return shown
-
-    def until(self, name: str, status: str, timeout_s: float = 120) -> dict[str, Any]:
-        """The job once it has this status."""
-        seen: dict[str, Any] = {}
-
-        def is_so() -> bool:
-            seen.update(self.job(name))
-            return bool(seen["status"] == status)
-
-        try:
-            self.kubectl.wait(is_so, f"{name} {status}", timeout_s=timeout_s)
-        except TimeoutError as error:
-            error.add_note(json.dumps(seen, indent=1))
-            raise
-        return seen
-
-    def pods(self) -> list[dict[str, Any]]:
-        """The pods of jobs that are there."""
-        return list(self.kubectl.get("-n", self.namespace, "pods", "-l", "headrace.io/job")["items"])
-
-    def holders(self) -> list[str]:
-        """Those of them that hold the claim."""
-        return [
-            each["metadata"]["name"]
-            for each in self.pods()
-            for volume in each["spec"]["volumes"]
-            if volume.get("persistentVolumeClaim")
-        ]
-
-
 @pytest.fixture(scope="module")
 def operator(cluster: Cluster, kubernetes: Kubectl) -> Iterator[None]:
     """The MPI operator, and an image with Open MPI on all nodes."""
     folder = CHECKOUT / ".cache" / "images"
     folder.mkdir(parents=True, exist_ok=True)
-    for image in (job_image(folder), operator_image(folder)):
+    for image in (job_image(folder), operator_image(MPI_OPERATOR, folder)):
         cluster.load_image(image)
     install_operator(kubernetes)
     yield
@@ -152,7 +64,7 @@ def test_a_job_from_its_first_word_to_its_last(arena: Arena, bucket: Bucket) -> 
     """One job that is waited with, looked at, entered, read and deleted, since each start takes half a minute."""
     wait = "until [ -e /tmp/go ]; do sleep 0.2; done"
     script = f'mpirun python3 -c "$READER"; echo all have read; {wait}'
-    words = ("-e", f"GREETING={GREETING}", "-e", f"READER={_READ}", "--mounts-on-launcher")
+    words = ("-e", f"GREETING={GREETING}", "-e", f"READER={READ_AS_RANK}", "--mounts-on-launcher")
     created = arena.submit("life", "--wait-warm", "100", *words, script)
     assert "mpijob.kubeflow.org/life created" in created
 
@@ -190,16 +102,9 @@ def test_a_job_from_its_first_word_to_its_last(arena: Arena, bucket: Bucket) -> 
     assert cost["originBytes"] == 0, "it was warm"
     assert cost["localBytes"] + cost["peerBytes"] >= size
 
-    deleted = arena("delete", "life")
+    deleted = arena.delete("life")
     assert 'mpijob.kubeflow.org "life" deleted' in deleted
     assert 'configmap "life-mpijob" deleted' in deleted
-    arena.kubectl.wait(lambda: _left(arena, "life") == [], "what was made for the job to go")
-
-
-def _left(arena: Arena, name: str) -> list[str]:
-    kinds = "mpijobs,configmaps,secrets,pods,services,jobs"
-    listed = arena.kubectl("-n", arena.namespace, "get", kinds, "-o", "name").split()
-    return [each for each in listed if f"/{name}" in each]
 
 
 def test_a_job_whose_worker_is_killed_fails_and_says_so(arena: Arena, cluster: Cluster) -> None:
@@ -215,8 +120,7 @@ def test_a_job_whose_worker_is_killed_fails_and_says_so(arena: Arena, cluster: C
     ended = arena.until("killed", "FAILED")
     assert "killed-worker-1: it was killed (SIGKILL)" in ended["reason"]
     assert ended["exitCode"] != 0
-    arena("delete", "killed")
-    arena.kubectl.wait(lambda: _left(arena, "killed") == [], "what was made for it to go")
+    arena.delete("killed")
 
 
 def test_a_job_that_goes_over_its_memory_fails_and_says_so(arena: Arena) -> None:
@@ -229,8 +133,7 @@ def test_a_job_that_goes_over_its_memory_fails_and_says_so(arena: Arena) -> None
     if "greedy-worker-0: it went over its memory limit and was killed (OOMKilled)" not in ended["reason"]:
         assert "one of its ranks was killed (SIGKILL), as for want of memory" in ended["reason"]
         assert "signal 9 (Killed)" in arena("logs", "greedy")
-    arena("delete", "greedy")
-    arena.kubectl.wait(lambda: _left(arena, "greedy") == [], "what was made for it to go")
+    arena.delete("greedy")
 
 
 def test_a_job_that_cannot_begin_says_why_and_goes_when_it_is_deleted(arena: Arena) -> None:
@@ -239,8 +142,7 @@ def test_a_job_that_cannot_begin_says_why_and_goes_when_it_is_deleted(arena: Are
         lambda: "ErrImageNeverPull" in arena.job("pending")["reason"], "a word about the image"
     )
     assert arena.job("pending")["status"] == "PENDING"
-    arena("delete", "pending")
-    arena.kubectl.wait(lambda: _left(arena, "pending") == [], "what was made for it to go")
+    arena.delete("pending")
     assert arena.holders() == []
 
 
@@ -260,8 +162,7 @@ def test_a_job_that_loses_a_node_says_which_and_lets_go_of_its_data(arena: Arena
     assert done.returncode == 1, done.stderr
     assert f"{worker}: its node {node} is away" in arena.job("bereft")["reason"]
     arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim", timeout_s=60)
-    arena("delete", "bereft")
-    arena.kubectl.wait(lambda: _left(arena, "bereft") == [], "what was made for it to go")
+    arena.delete("bereft")
 
 
 def test_what_cannot_run_is_refused_before_anything_is_made(arena: Arena) -> None:
@@ -280,53 +181,10 @@ def test_what_cannot_run_is_refused_before_anything_is_made(arena: Arena) -> Non
     assert arena.kubectl("-n", arena.namespace, "get", "mpijobs,configmaps,secrets", "-o", "name") == before
 
 
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("mpi", ("--gpus=1", "--gang", "--priority=system-node-critical", "--mounts-on-launcher")),
-        ("pytorch", ("--gpus=1", "--nproc-per-node=2", "--running-timeout=1h", "--share-memory=1Gi")),
-        (
-            "tf",
-            (
-                "--ps=1",
-                "--chief",
-                "--evaluator",
-                "--clean-task-policy=Running",
-                "--tensorboard",
-                "--logdir=/data/logs",
-            ),
-        ),
-    ],
-)
-def test_the_api_server_takes_every_word_of_what_is_written(
-    arena: Arena, tmp_path: Path, kind: str, words: tuple[str, ...]
-) -> None:
-    """Strictly: no field that the operators' kinds do not know."""
-    file = tmp_path / "settings.yaml"
-    file.write_text("a: 1\n")
-    more = ("-e", "API_TOKEN=hush-hush", "--config-file", f"{file}:/etc/settings.yaml", "--toleration", "all")
-    base = ("--name", f"seen-{kind}", "--image", JOB_IMAGE, "--workers=2", "--data", "imagenet:/data")
-    words = (*base, *more, *words, "--dry-run", "-o", "json", "echo", "$(x) it's")
-    done = arena.run("submit", kind, "-n", arena.namespace, *words)
-    assert done.returncode == 0, done.stderr
-    shown = done.stdout
-    assert "hush-hush" not in shown
-    said = arena.kubectl(
-        *("-n", arena.namespace, "create", "--dry-run=server", "--validate=strict", "-f", "-"), stdin=shown
-    )
-    assert f"seen-{kind} created" in said
-
-
-def test_jobs_of_the_older_version_fit_its_kind(operator: None) -> None:
-    """One cluster serves one of both, so this kind is only read."""
-    file = operator_folder() / "kubeflow.org_mpijobs_v1.yaml"
-    (version,) = yaml.load(file.read_text(), yaml.CSafeLoader)["spec"]["versions"]
-    assert version["name"] == "v1"
-    full = {"gang": True, "retries": 2, "mounts_on_launcher": True, "running_timeout_s": 60, "suspend": True}
-    job = mpi_job(mpi_spec().model_copy(update=full), "v1")
-    faults = value_faults(job, version["schema"]["openAPIV3Schema"])
-    # Of the metadata of pods the kind knows only that it is an object.
-    assert [each for each in faults if ".template.metadata." not in each] == []
+def test_the_api_server_takes_every_word_of_what_is_written(arena: Arena, tmp_path: Path) -> None:
+    """Strictly: no field that the kind does not know."""
+    words = ("--gpus=1", "--gang", "--priority=system-node-critical", "--mounts-on-launcher")
+    assert "seen-mpi created" in arena.created_strictly("mpi", tmp_path, *words)
 
 
 def test_a_dataset_goes_right_after_the_jobs_that_read_it(arena: Arena) -> None:

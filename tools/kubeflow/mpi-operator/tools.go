@@ -1,7 +1,7 @@
 //go:build tools
 
 // Names the MPI operator of the test cluster, so that go.mod and go.sum pin all that it is built from.
-// tools/install_mpi_operator.sh builds it.
+// tools/install_kubeflow.sh builds it.
 package tools
 
 import (

@@ -1,4 +1,4 @@
-module headrace.invalid/tools/kubeflow
+module headrace.invalid/tools/kubeflow/mpi-operator
 
 go 1.26.0
 
