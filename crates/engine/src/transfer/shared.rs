@@ -77,7 +77,7 @@ impl Transfer {
             if !flight.has_memory() {
                 flight.set_memory(self.memory.acquire(u64::from(flight.length)).await);
             }
-            if self.blocks(&span.source) == 1 && span.source.origin().capability().checksums {
+            if self.comes_with_checksum(&span.source) {
                 // Who sent it has compared it, or could not.
                 flight.note_proof(Proof::NoChecksum);
             }

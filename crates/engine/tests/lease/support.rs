@@ -181,7 +181,7 @@ pub fn read_whole(file: &std::fs::File, size: u64) -> Vec<u8> {
 
 /// Waits for `condition`, at most ten seconds.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(100);
     while !condition() {
         assert!(std::time::Instant::now() < deadline, "in vain: {what}");
         std::thread::sleep(std::time::Duration::from_millis(5));
