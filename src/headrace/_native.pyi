@@ -162,7 +162,7 @@ class Worker:
     def lease_socket(self) -> str:
         """The path of the socket where processes of this machine get descriptors of cached files."""
     def set_view(self, view_json: str) -> None: ...
-    def set_pinned(self, files: Sequence[str]) -> None:
+    def set_pinned(self, files: bytes) -> None:
         """Keeps the files of these ids (32 hexadecimal digits each), and no others, whatever else needs room."""
     def drain(self) -> Job:
         """Starts handing over what is here to those who own it now."""
@@ -198,7 +198,7 @@ class Lister:
         """Starts having the files at and below `paths` held by their owners; with `verify`, and compared."""
     def evict(self, paths: Sequence[bytes]) -> int:
         """Has every worker drop the files at and below `paths`; the bytes given back."""
-    def file_ids(self, paths: Sequence[bytes]) -> list[str]:
+    def file_ids(self, paths: Sequence[bytes]) -> bytes:
         """The ids of the files at and below `paths`, in hexadecimal digits."""
     def metrics(self) -> str: ...
     def close(self) -> None: ...

@@ -39,7 +39,7 @@ class DoubleWorker:
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
         self.views: list[dict[str, Any]] = [config["cluster"]["view"]]
-        self.pinned: list[list[str]] = []
+        self.pinned: list[bytes] = []
         self.drains: list[native_double.DoubleJob] = []
         self.drain_report = {"state": "done", "done_bytes": 7, "total_bytes": 7}
         self.closed = False
@@ -60,7 +60,7 @@ class DoubleWorker:
     def set_view(self, view_json: str) -> None:
         self.views.append(json.loads(view_json))
 
-    def set_pinned(self, files: list[str]) -> None:
+    def set_pinned(self, files: bytes) -> None:
         self.pinned.append(files)
 
     def drain(self) -> native_double.DoubleJob:
@@ -146,8 +146,8 @@ class DoubleLister:
         self.evicted.append(paths)
         return 4096
 
-    def file_ids(self, paths: list[bytes]) -> list[str]:
-        return [path.hex().ljust(32, "0")[:32] for path in paths]
+    def file_ids(self, paths: list[bytes]) -> bytes:
+        return b"".join(path.ljust(16, b"0")[:16] for path in paths)
 
     def metrics(self) -> str:
         return "# EOF\n"

@@ -57,20 +57,6 @@ impl FileKey {
     }
 }
 
-impl FileId {
-    /// The id that `Display` wrote; `None` for anything else.
-    pub fn from_hex(text: &str) -> Option<Self> {
-        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return None;
-        }
-        let mut id = [0; 16];
-        for (place, byte) in id.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).ok()?;
-        }
-        Some(FileId(id))
-    }
-}
-
 impl fmt::Debug for FileId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -122,6 +108,12 @@ impl ByteRange {
 /// The fixed size of blocks, a power of two between 64 KiB and 64 MiB, and the arithmetic that follows from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockSize(u32);
+
+impl Default for BlockSize {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
 
 impl BlockSize {
     pub const MIN: u32 = 64 << 10;

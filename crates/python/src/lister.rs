@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use headrace_engine::cluster::HoldWish;
 use headrace_engine::engine::{Listed, Lister as Inner};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::errors::{bad_configuration, to_python};
 use crate::job::Job;
@@ -68,9 +69,10 @@ impl Lister {
         python.detach(|| self.0.evict(&paths)).map_err(to_python)
     }
 
-    /// The ids of the files at and below `paths`, in hexadecimal digits.
-    fn file_ids(&self, python: Python<'_>, paths: Vec<Vec<u8>>) -> PyResult<Vec<String>> {
-        python.detach(|| self.0.file_ids(&paths)).map_err(to_python)
+    /// The ids of the files at and below `paths`, 16 bytes each, one after the other.
+    fn file_ids<'py>(&self, python: Python<'py>, paths: Vec<Vec<u8>>) -> PyResult<Bound<'py, PyBytes>> {
+        let ids = python.detach(|| self.0.file_ids(&paths)).map_err(to_python)?;
+        Ok(PyBytes::new(python, &ids))
     }
 
     fn metrics(&self, python: Python<'_>) -> String {

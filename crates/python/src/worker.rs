@@ -36,10 +36,12 @@ impl Worker {
         python.detach(|| self.0.set_view(&view)).map_err(to_python)
     }
 
-    /// Keeps the files of these ids (32 hexadecimal digits each), and no others, whatever else needs room.
-    fn set_pinned(&self, python: Python<'_>, files: Vec<String>) -> PyResult<()> {
-        let files = files.iter().map(|text| file_id(text)).collect::<PyResult<Vec<FileId>>>()?;
-        python.detach(|| self.0.set_pinned(&files));
+    /// Keeps the files of these ids (16 bytes each, one after the other), and no others, whatever else needs room.
+    fn set_pinned(&self, python: Python<'_>, files: &[u8]) -> PyResult<()> {
+        let (ids, []) = files.as_chunks::<16>() else {
+            return Err(to_python(Error::config("the ids of pinned files are cut off")));
+        };
+        python.detach(|| self.0.set_pinned(ids.iter().copied().map(FileId).collect()));
         Ok(())
     }
 
@@ -60,8 +62,4 @@ impl Worker {
     fn close(&self, python: Python<'_>) -> PyResult<()> {
         python.detach(|| self.0.close()).map_err(to_python)
     }
-}
-
-fn file_id(text: &str) -> PyResult<FileId> {
-    FileId::from_hex(text).ok_or_else(|| to_python(Error::config(format!("'{text}' is not the id of a file"))))
 }

@@ -83,8 +83,9 @@ class Api:
         offset = min(call.number("offset"), held.note.file_bytes)
         return FileReply(held.path, offset, held.note.file_bytes, held.note.sha256, held.note.tag)
 
-    async def _pins(self, _call: Call) -> Reply:
-        return Reply.of(self._cluster.pin_board.pins)
+    async def _pins(self, call: Call) -> Reply:
+        pins = self._cluster.pin_board.pins
+        return Reply.of(pins.page(call.number("from")) if "from" in call.query else pins.listed())
 
     async def _drain(self, call: Call) -> Reply:
         await self._cluster.drain(call.parse(DrainOrder))

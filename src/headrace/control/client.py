@@ -17,6 +17,7 @@ from pydantic import BaseModel, SecretStr, TypeAdapter, ValidationError
 from yarl import URL
 
 from headrace.control.messages import (
+    PIN_BYTES,
     DrainOrder,
     Fault,
     Heartbeat,
@@ -27,6 +28,7 @@ from headrace.control.messages import (
     MountHeartbeat,
     Outlook,
     Pins,
+    PinsPage,
     Refreshed,
 )
 from headrace.control.signing import DIGEST, NONCE, SIGNATURE, SigningKey, body_digest
@@ -82,8 +84,19 @@ class ControlClient:
         return await self._message("GET", "/v1/view", Outlook, query=query, timeout_s=wait_s + _ANSWER_S)
 
     async def pins(self) -> Pins:
-        """The pinned files."""
-        return await self._message("GET", "/v1/pins", Pins)
+        """The pinned files, page by page."""
+        found, version = bytearray(), 0
+        while True:
+            query: Query = {"from": len(found) // PIN_BYTES}
+            page = await self._message("GET", "/v1/pins", PinsPage, query=query)
+            if found and page.version != version:
+                # Others are pinned now.
+                found.clear()
+                continue
+            version = page.version
+            found += bytes.fromhex(page.digits or "".join(page.ids))
+            if not page.digits or len(found) >= page.total * PIN_BYTES:
+                return Pins(version=version, ids=bytes(found))
 
     async def refresh(self) -> Refreshed:
         """Has a new snapshot taken, and waits for it."""

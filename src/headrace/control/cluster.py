@@ -73,8 +73,8 @@ class MasterEngine(Lister, Protocol):
         """Starts a load by the newest snapshot."""
         ...
 
-    def file_ids(self, paths: Sequence[bytes]) -> Sequence[str]:
-        """The ids of all files at or below paths."""
+    def file_ids(self, paths: Sequence[bytes]) -> bytes:
+        """The ids of all files at or below paths, 16 bytes each, one after the other."""
         ...
 
 

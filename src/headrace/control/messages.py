@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 from urllib.parse import quote_from_bytes, unquote_to_bytes
@@ -146,10 +147,44 @@ class HeartbeatAnswer(Message):
     order: HeartbeatOrder = HeartbeatOrder.SERVE
 
 
-class Pins(Message):
-    """The files that workers keep whatever else is read, as hexadecimal ids."""
+PIN_BYTES = 16
+PINS_OF_A_PAGE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """The files that workers keep whatever else is read: their ids, `PIN_BYTES` each, one after the other."""
+
+    version: int
+    ids: bytes = b""
+
+    @property
+    def count(self) -> int:
+        """How many files."""
+        return len(self.ids) // PIN_BYTES
+
+    def page(self, start: int) -> PinsPage:
+        """The files from number `start` on, as many as one answer holds."""
+        ids = self.ids[start * PIN_BYTES : (start + PINS_OF_A_PAGE) * PIN_BYTES]
+        return PinsPage(version=self.version, total=self.count, digits=ids.hex())
+
+    def listed(self) -> PinsPage:
+        """All of them, as workers of older versions understand it."""
+        digits = self.ids.hex()
+        size = 2 * PIN_BYTES
+        return PinsPage(
+            version=self.version,
+            total=self.count,
+            ids=tuple(digits[at : at + size] for at in range(0, len(digits), size)),
+        )
+
+
+class PinsPage(Message):
+    """Some of the pinned files: the hexadecimal digits of their ids, one after the other. Older masters tell `ids`."""
 
     version: Count
+    total: Count = 0
+    digits: str = Field(default="", max_length=2 * PIN_BYTES * PINS_OF_A_PAGE, pattern="^([0-9a-f]{32})*$")
     ids: tuple[str, ...] = ()
 
 

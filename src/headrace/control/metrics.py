@@ -65,7 +65,7 @@ def _samples(
         "headrace_master_loads": [
             ({"state": state.value}, sum(report.state is state for report in reports)) for state in LoadState
         ],
-        "headrace_master_pinned_files": len(cluster.pin_board.pins.ids),
+        "headrace_master_pinned_files": cluster.pin_board.pins.count,
         "headrace_master_requests": [
             ({"path": path, "status": str(status)}, count)
             for (path, status), count in sorted(requests.items())

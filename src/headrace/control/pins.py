@@ -15,8 +15,8 @@ from headrace.errors import HeadraceError
 
 _log = logging.getLogger("headrace.master")
 
-FileIds = Callable[[Sequence[bytes]], Sequence[str]]
-"""The ids of all files at or below paths of the newest snapshot; blocks, and is called in a thread."""
+FileIds = Callable[[Sequence[bytes]], bytes]
+"""The ids of all files at or below paths of the newest snapshot, as in `Pins`; blocks, and is called in a thread."""
 
 
 class PinBoard:
@@ -44,20 +44,18 @@ class PinBoard:
     async def resolve(self) -> None:
         """Works the ids out by the newest snapshot; a path that is not in it pins nothing."""
         async with self._lock:
-            ids: Sequence[str] = ()
-            for path in self.paths:
-                ids = [*ids, *await self._ids_below(path)]
-            if tuple(ids) != self.pins.ids or not self.pins.version:
+            ids = b"".join([await self._ids_below(path) for path in self.paths])
+            if ids != self.pins.ids or not self.pins.version:
                 # Never a number of an earlier master: what a worker knows under it may be other ids.
                 version = max(self.pins.version + 1, int(time.time() * 1000))
-                self.pins = Pins(version=version, ids=tuple(ids))
+                self.pins = Pins(version=version, ids=ids)
 
-    async def _ids_below(self, path: str) -> Sequence[str]:
+    async def _ids_below(self, path: str) -> bytes:
         try:
             return await asyncio.to_thread(self._file_ids, decode_paths([path]))
         except HeadraceError as error:
             _log.warning("master: nothing is pinned at %s: %s", shown_path(path), error)
-            return ()
+            return b""
 
 
 def _is_below(path: str, folders: list[bytes]) -> bool:

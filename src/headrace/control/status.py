@@ -30,7 +30,7 @@ def cluster_status(cluster: Cluster, *, now_s: float, monotonic_s: float) -> dic
         "has_listed": cluster.shelf.has_tried,
         "capacity_bytes": sum(facts.capacity_bytes for facts in listed),
         "cached_bytes": sum(facts.cached_bytes for facts in listed),
-        "pinned_files": len(cluster.pin_board.pins.ids),
+        "pinned_files": cluster.pin_board.pins.count,
         "workers": workers,
         "mounts": cluster.mounts.rows(monotonic_s),
         "loads": [load_row(report) for report in cluster.loads.reports()[:_MOST_SHOWN_LOADS]],

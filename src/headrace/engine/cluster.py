@@ -39,9 +39,9 @@ class NativeWorker:
         """Goes by these members from now on."""
         self._native.set_view(json.dumps(view))
 
-    def set_pinned(self, ids: Sequence[str]) -> None:
-        """Keeps these files (hexadecimal ids) whatever else is read, and no others."""
-        self._native.set_pinned(list(ids))
+    def set_pinned(self, ids: bytes) -> None:
+        """Keeps these files (ids of 16 bytes, one after the other) whatever else is read, and no others."""
+        self._native.set_pinned(ids)
 
     def drain(self) -> Job:
         """Starts to hand all blocks to their next owners; the view must say already that it drains."""
@@ -97,9 +97,9 @@ class NativeLister:
         """Has every worker drop files; the bytes given back."""
         return int(self._native.evict(list(paths)))
 
-    def file_ids(self, paths: Sequence[bytes]) -> list[str]:
-        """The ids of all files at or below paths, as workers know them."""
-        return list(self._native.file_ids(list(paths)))
+    def file_ids(self, paths: Sequence[bytes]) -> bytes:
+        """The ids of all files at or below paths, as workers know them: 16 bytes each, one after the other."""
+        return bytes(self._native.file_ids(list(paths)))
 
     def metrics(self) -> str:
         """The OpenMetrics text."""

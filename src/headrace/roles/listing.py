@@ -71,7 +71,7 @@ class ListingEngine:
         if (lister := self._lister) is not None:
             lister.set_view(view_json)
 
-    def file_ids(self, paths: Sequence[bytes]) -> Sequence[str]:
+    def file_ids(self, paths: Sequence[bytes]) -> bytes:
         """The ids of all files at or below paths."""
         return self._begun().file_ids(paths)
 

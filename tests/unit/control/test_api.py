@@ -20,6 +20,7 @@ from aiohttp import web
 from masters import TOKEN, Running, heartbeat, running_master
 from pydantic import SecretStr
 
+from headrace.control import messages
 from headrace.control.client import ControlClient
 from headrace.control.cluster import Cluster
 from headrace.control.fetching import fetch_snapshot
@@ -30,6 +31,7 @@ from headrace.control.messages import (
     LoadReport,
     LoadState,
     MountHeartbeat,
+    Pins,
     Traffic,
     WorkerState,
     encode_paths,
@@ -258,18 +260,34 @@ def test_loads_wait_for_their_places(tmp_path: Path, module: SimpleNamespace) ->
 def test_pins_reach_workers_and_end_with_eviction(tmp_path: Path, module: SimpleNamespace) -> None:
     async def test(master: Running, client: ControlClient) -> None:
         await until(lambda: master.cluster.shelf.newest is not None)
-        assert (await client.pins()).ids == ()
+        assert (await client.pins()).count == 0
         await client.start_load(LoadOrder(paths=encode_paths([b"a", b"a/b", b"c"]), pin=True))
         pins = await client.pins()
-        assert len(pins.ids) == 3
+        assert pins.count == 3
         assert (await client.heartbeat(heartbeat())).outlook.pins_version == pins.version
         done = await client.start_load(LoadOrder(action=LoadAction.UNPIN, paths=encode_paths([b"a"])))
         assert done.complete
-        assert len((await client.pins()).ids) == 1
+        assert (await client.pins()).count == 1
         evicted = await client.start_load(LoadOrder(action=LoadAction.EVICT, paths=encode_paths([b"c"])))
         await until(lambda: master.cluster.loads.get(evicted.id).complete)
         assert module.Lister.opened[0].evicted == [[b"c"]]
-        assert (await client.pins()).ids == ()
+        assert (await client.pins()).count == 0
+
+    run(tmp_path, test)
+
+
+def test_more_pins_than_one_answer_holds_come_one_page_after_the_other(
+    tmp_path: Path, module: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "PINS_OF_A_PAGE", 2)
+    paths = [b"a", b"b", b"c", b"d", b"e"]
+
+    async def test(master: Running, client: ControlClient) -> None:
+        await until(lambda: master.cluster.shelf.newest is not None)
+        await client.start_load(LoadOrder(paths=encode_paths(paths), pin=True))
+        assert await client.pins() == Pins(
+            master.cluster.pin_board.pins.version, module.Lister.file_ids(None, paths)
+        )
 
     run(tmp_path, test)
 
@@ -287,7 +305,7 @@ def test_what_was_ordered_survives_the_master(tmp_path: Path, module: SimpleName
         assert (await client.heartbeat(heartbeat("w1"))).order is HeartbeatOrder.DRAIN
         await until(lambda: len(module.Lister.opened) == 2 and bool(module.Lister.opened[1].jobs))
         assert module.Lister.opened[1].loads[0][0] == [b"a"]
-        assert len((await client.pins()).ids) == 1
+        assert (await client.pins()).count == 1
 
     run(tmp_path, first, **PATIENT)
     epoch = json.loads((tmp_path / "state.json").read_text().splitlines()[1])["membership"]

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -20,10 +20,11 @@ use crate::metrics::Metrics;
 use crate::origin::Origin;
 use crate::snapshot::Snapshot;
 use crate::sync::Mutex;
+use crate::transfer::Source;
 use crate::vfs::Selection;
-use crate::wire::PeerCommand;
+use crate::wire::{MOST_EVICTED, PeerCommand};
 
-/// Files that one worker is told of at the same time.
+/// Files that one worker of an older version is told of at the same time.
 const UNDER_WAY: usize = 256;
 
 /// The origins of a dataset, and the snapshots taken of them.
@@ -120,11 +121,19 @@ impl Lister {
     /// after all others have done it.
     pub fn evict(&self, paths: &[impl AsRef<[u8]>]) -> Result<u64> {
         let (selected, cluster) = (self.select(paths)?, self.cluster()?);
-        let members = cluster.addresses();
-        let evicting = members.iter().map(|member| evict_from(cluster, member, &selected));
-        let outcomes = self.runtime.block_on(futures::future::join_all(evicting));
-        let evicted_bytes: u64 = outcomes.iter().map(|(bytes, _)| bytes).sum();
-        match outcomes.into_iter().find_map(|(_, failure)| failure) {
+        let mut members: Vec<_> = cluster.addresses().into_iter().map(Evicting::at).collect();
+        let mut sources = selected.sources();
+        self.runtime.block_on(async {
+            loop {
+                let files: Vec<Source> = sources.by_ref().take(MOST_EVICTED).collect();
+                if files.is_empty() {
+                    break;
+                }
+                futures::future::join_all(members.iter_mut().map(|member| member.evict(cluster, &files))).await;
+            }
+        });
+        let evicted_bytes: u64 = members.iter().map(|member| member.evicted_bytes).sum();
+        match members.into_iter().find_map(|member| member.failure) {
             None => Ok(evicted_bytes),
             Some(error) => Err(error
                 .with_context("evicted_bytes", evicted_bytes)
@@ -132,9 +141,9 @@ impl Lister {
         }
     }
 
-    /// The ids of the files at and below `paths`, as workers know them.
-    pub fn file_ids(&self, paths: &[impl AsRef<[u8]>]) -> Result<Vec<String>> {
-        Ok(self.select(paths)?.sources().map(|source| source.id().to_string()).collect())
+    /// The ids of the files at and below `paths`, as workers know them, one after the other.
+    pub fn file_ids(&self, paths: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
+        Ok(self.select(paths)?.sources().flat_map(|source| source.id().0).collect())
     }
 
     /// The values of all metrics as OpenMetrics text.
@@ -155,20 +164,49 @@ impl Lister {
     }
 }
 
-/// Has one worker drop these files: the bytes given back, and why it was given up, at its first failure.
-async fn evict_from(cluster: &Cluster, member: &str, selected: &Selection) -> (u64, Option<Error>) {
-    let evicting = selected.sources().map(|source| async move {
-        // Workers hear of the end of a pin with their next heartbeat only.
-        cluster.tell(member, &PeerCommand::Pin { id: source.id(), pinned: false }).await?;
-        cluster.tell(member, &PeerCommand::Evict { key: (**source.key()).clone() }).await
-    });
-    let mut reports = stream::iter(evicting).buffer_unordered(UNDER_WAY);
-    let mut evicted_bytes = 0;
-    while let Some(report) = reports.next().await {
-        match report {
-            Ok(report) => evicted_bytes += report["evicted_bytes"].as_u64().unwrap_or(0),
-            Err(error) => return (evicted_bytes, Some(error)),
+/// One worker that is told to drop files.
+struct Evicting {
+    address: String,
+    evicted_bytes: u64,
+    /// At the first one it is given up.
+    failure: Option<Error>,
+}
+
+impl Evicting {
+    fn at(address: String) -> Self {
+        Evicting { address, evicted_bytes: 0, failure: None }
+    }
+
+    async fn evict(&mut self, cluster: &Cluster, files: &[Source]) {
+        if self.failure.is_some() {
+            return;
+        }
+        match self.tell(cluster, files).await {
+            Ok(evicted_bytes) => self.evicted_bytes += evicted_bytes,
+            Err(error) => self.failure = Some(error),
         }
     }
-    (evicted_bytes, None)
+
+    async fn tell(&self, cluster: &Cluster, files: &[Source]) -> Result<u64> {
+        let ids = files.iter().map(Source::id).collect();
+        match cluster.tell(&self.address, &PeerCommand::EvictMany { ids }).await {
+            // It is of an older version, which knows the command for one file only.
+            Err(error) if error.kind() == ErrorKind::Config => self.tell_one_by_one(cluster, files).await,
+            report => Ok(evicted_bytes(&report?)),
+        }
+    }
+
+    async fn tell_one_by_one(&self, cluster: &Cluster, files: &[Source]) -> Result<u64> {
+        let evicting = files.iter().map(|source| async move {
+            // Workers hear of the end of a pin with their next heartbeat only.
+            cluster.tell(&self.address, &PeerCommand::Pin { id: source.id(), pinned: false }).await?;
+            cluster.tell(&self.address, &PeerCommand::Evict { key: (**source.key()).clone() }).await
+        });
+        let reports = stream::iter(evicting).buffer_unordered(UNDER_WAY);
+        reports.try_fold(0, |sum, report| async move { Ok(sum + evicted_bytes(&report)) }).await
+    }
+}
+
+fn evicted_bytes(report: &Value) -> u64 {
+    report["evicted_bytes"].as_u64().unwrap_or(0)
 }

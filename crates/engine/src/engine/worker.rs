@@ -41,7 +41,6 @@ pub struct Worker {
     service: Arc<BlockService>,
     server: PeerServer,
     leases: Mutex<Option<LeaseServer>>,
-    pinned: Mutex<HashSet<FileId>>,
     budgets: Budgets,
     metrics: Metrics,
 }
@@ -86,7 +85,6 @@ impl Worker {
             service,
             server,
             leases: Mutex::new(Some(leases)),
-            pinned: Mutex::default(),
             budgets,
             metrics,
         })
@@ -108,12 +106,8 @@ impl Worker {
     }
 
     /// Keeps these files, and no others, whatever else needs room.
-    pub fn set_pinned(&self, files: &[FileId]) {
-        let mut pinned = self.pinned.lock();
-        let wanted: HashSet<FileId> = files.iter().copied().collect();
-        pinned.difference(&wanted).for_each(|file| self.store.set_pinned(*file, false));
-        wanted.difference(&pinned).for_each(|file| self.store.set_pinned(*file, true));
-        *pinned = wanted;
+    pub fn set_pinned(&self, files: HashSet<FileId>) {
+        self.store.set_all_pinned(files);
     }
 
     /// Starts handing over what is here; the view must say that this worker is draining.

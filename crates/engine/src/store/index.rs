@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 
 use super::part::{BlockState, Part};
 use super::weights::Weights;
-use crate::ids::FileId;
+use crate::ids::{BlockSize, FileId};
 use crate::sync::{Mutex, MutexGuard};
 
 pub const SHARDS: usize = 64;
@@ -27,6 +27,9 @@ pub struct Shard {
     total: Arc<AtomicU32>,
     /// Where the search for a descriptor to close goes on.
     hand: usize,
+    block_size: BlockSize,
+    /// Content bytes of pinned parts, of all shards.
+    pinned_bytes: Arc<AtomicU64>,
 }
 
 impl Shard {
@@ -73,6 +76,7 @@ impl Shard {
         self.table.find_entry(hash(id), |found| *found == number).ok()?.remove();
         let part = self.parts[number as usize].take()?;
         self.weigh(number, -drawn(&part));
+        self.pinned_bytes.fetch_sub(kept_bytes(&part, self.block_size), Ordering::Relaxed);
         self.free.push(number);
         Some(part)
     }
@@ -80,24 +84,29 @@ impl Shard {
     /// Changes the state of a block and keeps the counts right.
     pub fn set_state(&mut self, id: &FileId, index: u32, state: BlockState) {
         let Some(number) = self.number(id) else { return };
-        let Some(part) = self.parts[number as usize].as_mut() else { return };
-        let weight = drawn(part);
-        let slot = part.slot_mut(index);
-        let before = std::mem::replace(&mut slot.state, state) == BlockState::Present;
-        let after = state == BlockState::Present;
-        slot.trusted &= after;
-        part.present = part.present + u32::from(after) - u32::from(before);
-        let change = drawn(part) - weight;
-        self.weigh(number, change);
+        self.change(number, |part| {
+            let slot = part.slot_mut(index);
+            let before = std::mem::replace(&mut slot.state, state) == BlockState::Present;
+            let after = state == BlockState::Present;
+            slot.trusted &= after;
+            part.present = part.present + u32::from(after) - u32::from(before);
+        });
     }
 
     /// Takes the blocks of a part out of those that are drawn, or puts them back.
     pub fn set_pinned(&mut self, id: &FileId, pinned: bool) {
         let Some(number) = self.number(id) else { return };
+        self.change(number, |part| part.pinned = pinned);
+    }
+
+    /// Changes a part and keeps what is counted of it right.
+    fn change(&mut self, number: u32, make: impl FnOnce(&mut Part)) {
+        let block_size = self.block_size;
         let Some(part) = self.parts[number as usize].as_mut() else { return };
-        let weight = drawn(part);
-        part.pinned = pinned;
-        let change = drawn(part) - weight;
+        let (weight, kept) = (drawn(part), kept_bytes(part, block_size));
+        make(part);
+        let (change, now_kept) = (drawn(part) - weight, kept_bytes(part, block_size));
+        self.pinned_bytes.fetch_add(now_kept.wrapping_sub(kept), Ordering::Relaxed);
         self.weigh(number, change);
     }
 
@@ -151,13 +160,24 @@ pub struct Index {
     shards: Vec<Mutex<Shard>>,
     totals: Vec<Arc<AtomicU32>>,
     draws: AtomicU64,
+    pinned_bytes: Arc<AtomicU64>,
 }
 
 impl Index {
-    pub fn new() -> Self {
+    pub fn new(block_size: BlockSize) -> Self {
         let totals: Vec<Arc<AtomicU32>> = (0..SHARDS).map(|_| Arc::default()).collect();
-        let shard = |total: &Arc<AtomicU32>| Mutex::new(Shard { total: total.clone(), ..Shard::default() });
-        Index { shards: totals.iter().map(shard).collect(), totals, draws: AtomicU64::new(0x2545_f491_4f6c_dd1d) }
+        let pinned_bytes = Arc::<AtomicU64>::default();
+        let shard = |total: &Arc<AtomicU32>| {
+            let (total, pinned_bytes) = (total.clone(), pinned_bytes.clone());
+            Mutex::new(Shard { total, block_size, pinned_bytes, ..Shard::default() })
+        };
+        let shards = totals.iter().map(shard).collect();
+        Index { shards, totals, draws: AtomicU64::new(0x2545_f491_4f6c_dd1d), pinned_bytes }
+    }
+
+    /// Content bytes of what is pinned by name.
+    pub fn pinned_bytes(&self) -> u64 {
+        self.pinned_bytes.load(Ordering::Relaxed)
     }
 
     pub fn shard(&self, id: &FileId) -> MutexGuard<'_, Shard> {
@@ -193,6 +213,11 @@ fn drawn(part: &Part) -> i32 {
     if part.pinned { 0 } else { part.present as i32 }
 }
 
+/// What of a pinned part is here.
+fn kept_bytes(part: &Part, block_size: BlockSize) -> u64 {
+    if part.pinned { part.content_bytes(block_size) } else { 0 }
+}
+
 /// Ids are digests: any eight bytes of them are a hash. The shard was chosen by the last byte.
 fn hash(id: &FileId) -> u64 {
     let mut bytes = [0; 8];
@@ -211,11 +236,17 @@ mod tests {
     use super::super::part::Slot;
     use super::*;
 
+    const MIB: u64 = 1 << 20;
+
+    fn block_size() -> BlockSize {
+        BlockSize::new(MIB as u32).expect("valid")
+    }
+
     fn part(number: u32, blocks: u32) -> Part {
         let mut id = [0; 16];
         id[..4].copy_from_slice(&number.wrapping_mul(2_654_435_761).to_le_bytes());
         id[15] = number as u8;
-        Part::new(FileId(id), u64::from(blocks) << 20, blocks)
+        Part::new(FileId(id), u64::from(blocks) * MIB, blocks)
     }
 
     #[test]
@@ -227,7 +258,7 @@ mod tests {
 
     #[test]
     fn pick_finds_every_present_block_and_no_other() {
-        let index = Index::new();
+        let index = Index::new(block_size());
         let mut expected = std::collections::BTreeSet::new();
         for number in 0..200 {
             let made = part(number, 1 + number % 3);
@@ -250,7 +281,7 @@ mod tests {
 
     #[test]
     fn pinned_parts_are_never_drawn() {
-        let index = Index::new();
+        let index = Index::new(block_size());
         for number in 0..50 {
             let made = part(number, 2);
             let id = made.id;
@@ -260,6 +291,7 @@ mod tests {
             shard.set_pinned(&id, number % 2 == 0);
             shard.set_state(&id, 1, BlockState::Present);
         }
+        assert_eq!(index.pinned_bytes(), 25 * 2 * MIB);
         let drawn = |index: &Index| (0..5000).filter_map(|_| index.pick(|part, _| part.pinned)).collect::<Vec<_>>();
         assert!(!drawn(&index).contains(&true) && drawn(&index).len() == 5000);
         for id in index.ids().collect::<Vec<_>>() {
@@ -271,6 +303,24 @@ mod tests {
             index.shard(&id).set_pinned(&id, true);
         }
         assert!(drawn(&index).is_empty());
+        assert_eq!(index.pinned_bytes(), 50 * MIB);
+        for id in index.ids().collect::<Vec<_>>() {
+            index.shard(&id).remove(&id);
+        }
+        assert_eq!(index.pinned_bytes(), 0);
+    }
+
+    #[test]
+    fn content_is_told_without_a_look_at_each_block() {
+        let size = 3 * MIB + 5;
+        let mut part = Part::new(FileId([0; 16]), size, 4);
+        let mut expected = 0;
+        for index in [3, 0, 2] {
+            part.slot_mut(index).state = BlockState::Present;
+            part.present += 1;
+            expected += block_size().range(index, size).length();
+            assert_eq!(part.content_bytes(block_size()), expected);
+        }
     }
 
     #[test]

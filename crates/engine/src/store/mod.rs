@@ -11,6 +11,7 @@
 //! - `blocks`, `loan`: what readers, here and in other processes, see of all that.
 
 use std::any::Any;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -139,9 +140,17 @@ impl Store {
         self.core.shared.pins.set(file, pinned, tell);
     }
 
+    /// The same for these file versions, and no others.
+    pub fn set_all_pinned(&self, files: HashSet<FileId>) {
+        let tell = |file: &FileId, pinned| {
+            self.core.open_folders().for_each(|folder| folder.set_pinned(file, pinned));
+        };
+        self.core.shared.pins.replace(files, tell);
+    }
+
     /// Bytes here of what is pinned by name.
     pub fn pinned_bytes(&self) -> u64 {
-        self.core.shared.pins.all().iter().map(|file| self.cached_bytes(file)).sum()
+        self.core.open_folders().map(|folder| folder.pinned_bytes()).sum()
     }
 
     /// Bytes of this file version that are here.

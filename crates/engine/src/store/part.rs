@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::disk::Stamp;
 use super::eviction::Mark;
 use crate::budget::Permit;
-use crate::ids::FileId;
+use crate::ids::{BlockSize, FileId};
 
 /// A descriptor of the budget, counted against the folder's share of it.
 #[derive(Debug)]
@@ -167,6 +167,14 @@ impl Part {
                 &mut slots[index]
             }
         }
+    }
+
+    /// Content bytes that are present: all blocks are of one length but the last one.
+    pub fn content_bytes(&self, block_size: BlockSize) -> u64 {
+        let full = u64::from(block_size.bytes());
+        let last = block_size.count(self.size).saturating_sub(1);
+        let lacking = if self.holds(last) { full - block_size.range(last, self.size).length() } else { 0 };
+        u64::from(self.present) * full - lacking
     }
 
     pub fn holds(&self, index: u32) -> bool {

@@ -18,8 +18,14 @@ impl Pins {
         self.ids.read().contains(id)
     }
 
-    pub fn all(&self) -> Vec<FileId> {
-        self.ids.read().iter().copied().collect()
+    /// Pins `wanted` and no others, and `tell`s of each change.
+    pub fn replace(&self, wanted: HashSet<FileId>, tell: impl Fn(&FileId, bool)) {
+        let _one_at_a_time = self.changing.lock();
+        let before = std::mem::replace(&mut *self.ids.write(), wanted);
+        // Nobody waits to write, so who is told may ask `contains`.
+        let wanted = self.ids.read();
+        before.difference(&wanted).for_each(|id| tell(id, false));
+        wanted.difference(&before).for_each(|id| tell(id, true));
     }
 
     /// Pins or unpins, and `tell`s if that was a change. One change at a time, so that all who are told agree.

@@ -59,6 +59,10 @@ pub enum PeerCommand {
         count: u32,
         block_size: u32,
     },
+    /// End the pins of these files, and drop what is there of them.
+    EvictMany {
+        ids: Vec<FileId>,
+    },
 }
 
 const CACHED_ONLY: u8 = 1;
@@ -68,6 +72,9 @@ const HAS_BEGUN: u8 = 8;
 const LAST_PURPOSE: u8 = 2;
 /// The first version of the protocol whose requests tell of fills.
 const TELLS_FILLS: u16 = 2;
+
+/// Files of one `EvictMany` at most: 64 KiB, a quarter of what a message may have, and at most a second of unlinking.
+pub const MOST_EVICTED: usize = 4096;
 
 impl GetRequest {
     /// `Config` when the request contradicts itself.
@@ -125,7 +132,10 @@ impl PeerCommand {
     pub(super) fn needed_rights(&self) -> Rights {
         match self {
             PeerCommand::Status | PeerCommand::Verify { .. } => Rights::Reader,
-            PeerCommand::Warm { .. } | PeerCommand::Evict { .. } | PeerCommand::Pin { .. } => Rights::Worker,
+            PeerCommand::Warm { .. }
+            | PeerCommand::Evict { .. }
+            | PeerCommand::EvictMany { .. }
+            | PeerCommand::Pin { .. } => Rights::Worker,
         }
     }
 
@@ -134,6 +144,7 @@ impl PeerCommand {
         match self {
             PeerCommand::Warm { .. } => "holding blocks",
             PeerCommand::Evict { .. } => "evicting a file",
+            PeerCommand::EvictMany { .. } => "evicting files",
             PeerCommand::Pin { .. } => "pinning a file",
             PeerCommand::Status => "a status",
             PeerCommand::Verify { .. } => "verifying blocks",
@@ -142,6 +153,11 @@ impl PeerCommand {
 
     /// `Config` when the command contradicts itself.
     pub fn check(&self) -> Result<()> {
+        if let PeerCommand::EvictMany { ids } = self
+            && !(1..=MOST_EVICTED).contains(&ids.len())
+        {
+            return Err(Error::config(format!("{} files at once cannot be evicted", ids.len())));
+        }
         let (PeerCommand::Warm { key, first, count, block_size }
         | PeerCommand::Verify { key, first, count, block_size }) = self
         else {
@@ -174,6 +190,11 @@ impl PeerCommand {
                 out.push(u8::from(*pinned));
             }
             PeerCommand::Status => out.push(4),
+            PeerCommand::EvictMany { ids } => {
+                out.push(6);
+                out.extend_from_slice(&(ids.len() as u32).to_le_bytes());
+                ids.iter().for_each(|id| out.extend_from_slice(&id.0));
+            }
         }
         Ok(out)
     }
@@ -196,6 +217,7 @@ impl PeerCommand {
                 count: fields.u32()?,
                 block_size: fields.u32()?,
             },
+            6 => PeerCommand::EvictMany { ids: take_ids(&mut fields)? },
             other => return Err(Error::config(format!("command {other} is unknown"))),
         };
         fields.end()?;
@@ -240,6 +262,14 @@ fn take_key(fields: &mut Fields) -> Result<FileKey> {
         other => return Err(Error::config(format!("version kind {other} of a file is unknown"))),
     };
     Ok(FileKey { dataset, path, size, version })
+}
+
+fn take_ids(fields: &mut Fields) -> Result<Vec<FileId>> {
+    let count = fields.u32()? as usize;
+    if count > MOST_EVICTED {
+        return Err(Error::config(format!("{count} files at once cannot be evicted")));
+    }
+    (0..count).map(|_| fields.array().map(FileId)).collect()
 }
 
 fn take_bool(fields: &mut Fields) -> Result<bool> {
@@ -293,6 +323,8 @@ mod tests {
             keys().prop_map(|key| PeerCommand::Evict { key }),
             any::<([u8; 16], bool)>().prop_map(|(id, pinned)| PeerCommand::Pin { id: FileId(id), pinned }),
             Just(PeerCommand::Status),
+            prop::collection::vec(any::<[u8; 16]>().prop_map(FileId), 1..50)
+                .prop_map(|ids| PeerCommand::EvictMany { ids }),
         ]
     }
 

@@ -44,7 +44,7 @@ pub use client::{ByteStream, PeerClient};
 pub use client_options::ClientOptions;
 pub use failure::REPORTED;
 pub use limits::ServerLimits;
-pub use message::{Fill, GetRequest, PeerCommand};
+pub use message::{Fill, GetRequest, MOST_EVICTED, PeerCommand};
 pub use security::{ClientSecurity, ServerSecurity};
 pub use server::PeerServer;
 pub use service::PeerService;

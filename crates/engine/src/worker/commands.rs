@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::service::BlockService;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ids::{BlockId, FileKey};
+use crate::ids::{BlockId, FileId, FileKey};
 use crate::transfer::Held;
 use crate::wire::PeerCommand;
 
@@ -21,6 +21,7 @@ impl BlockService {
                 self.store.set_pinned(id, pinned);
                 Ok(json!({ "pinned_bytes": self.store.pinned_bytes() }))
             }
+            PeerCommand::EvictMany { ids } => self.evict(ids).await,
             PeerCommand::Status => Ok(self.short_status()),
         }
     }
@@ -35,12 +36,23 @@ impl BlockService {
         Ok(report(&held))
     }
 
+    async fn evict(&self, files: Vec<FileId>) -> Result<Value> {
+        let store = self.store.clone();
+        let evicting = move || {
+            let evict = |file: FileId| {
+                store.set_pinned(file, false);
+                store.evict(&file)
+            };
+            files.into_iter().map(evict).sum::<u64>()
+        };
+        let evicted_bytes = tokio::task::spawn_blocking(evicting).await.map_err(|_| stopping())?;
+        Ok(json!({ "evicted_bytes": evicted_bytes }))
+    }
+
     async fn verify(&self, key: FileKey, first: u32, count: u32) -> Result<Value> {
         let (store, id) = (self.store.clone(), key.id());
         let verifying = move || store.verify_blocks(&id, first..first.saturating_add(count));
-        let (good, corrupt) = tokio::task::spawn_blocking(verifying)
-            .await
-            .map_err(|_| Error::new(ErrorKind::Cancelled, "the worker is stopping"))?;
+        let (good, corrupt) = tokio::task::spawn_blocking(verifying).await.map_err(|_| stopping())?;
         if corrupt > 0 {
             // Some may have been computed of the damaged bytes.
             (first..first.saturating_add(count)).for_each(|index| self.checksums.forget(&BlockId { file: id, index }));
@@ -57,6 +69,10 @@ impl BlockService {
             "pinned_bytes": self.store.pinned_bytes(),
         })
     }
+}
+
+fn stopping() -> Error {
+    Error::new(ErrorKind::Cancelled, "the worker is stopping")
 }
 
 fn report(held: &Held) -> Value {

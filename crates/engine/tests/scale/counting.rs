@@ -1,6 +1,7 @@
-//! An allocator that counts how much a process holds at most.
+//! An allocator that counts: what a thread asks for, and how much all of them hold at most.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -12,9 +13,14 @@ static COUNTING: Counting = Counting;
 static HELD: AtomicI64 = AtomicI64::new(0);
 static MOST: AtomicI64 = AtomicI64::new(0);
 
+thread_local! {
+    static ASKED: Cell<u64> = const { Cell::new(0) };
+}
+
 fn note(change: i64) {
     let held = HELD.fetch_add(change, Ordering::Relaxed) + change;
     MOST.fetch_max(held, Ordering::Relaxed);
+    let _ = ASKED.try_with(|asked| asked.set(asked.get() + change.max(0) as u64));
 }
 
 // SAFETY: all is left to the system's allocator; counting allocates nothing.
@@ -30,6 +36,13 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: the caller's promises are the same.
         unsafe { System.dealloc(memory, layout) }
     }
+}
+
+/// How many bytes this thread asked for in `work`.
+pub fn asked_bytes<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    let before = ASKED.get();
+    let outcome = work();
+    (ASKED.get() - before, outcome)
 }
 
 /// Held by each test: what the process holds is counted for all its threads together.

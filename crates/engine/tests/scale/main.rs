@@ -4,5 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod counting;
+mod evict;
 mod names;
+mod pins;
 mod refresh;

@@ -179,7 +179,12 @@ impl Folder {
     }
 
     fn content_bytes(&self, part: &Part) -> u64 {
-        part.present_indices().map(|index| u64::from(self.length_of(part.size, index))).sum()
+        part.content_bytes(self.shared.block_size)
+    }
+
+    /// Content bytes here of what is pinned by name.
+    pub fn pinned_bytes(&self) -> u64 {
+        self.index.pinned_bytes()
     }
 
     /// True for files that are evicted as a whole, whoever holds them.

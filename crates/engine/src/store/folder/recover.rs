@@ -24,7 +24,7 @@ impl Folder {
     /// Opens the folder at `path` and takes its lock.
     pub fn open(path: &Path, quota_bytes: u64, level: usize, shared: Arc<Shared>, gauges: LevelGauges) -> Result<Self> {
         let lock = FolderLock::take(path)?;
-        let index = Index::new();
+        let index = Index::new(shared.block_size);
         let (log, replayed) =
             Log::open(path, shared.block_size, |offset, record| replay(&index, &shared, offset, record))?;
         let folder = Folder {
