@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::kept::{self, Kept};
@@ -29,6 +29,8 @@ pub struct MountHandle {
     ledger: Arc<Ledger>,
     negotiated: Negotiated,
     mounted: Mounted,
+    /// Whether `unmount` took it off: from then on what has its numbers in the kernel's table is another mount.
+    taken_off: AtomicBool,
 }
 
 /// Mounts `filesystem` on the folder `mountpoint` and serves it from threads of its own.
@@ -85,7 +87,7 @@ pub fn resume(
 impl MountHandle {
     fn new(notifier: Notifier, session: Session, mounted: Mounted) -> Self {
         let (ledger, negotiated) = (session.ledger(), session.negotiated());
-        MountHandle { notifier, session, ledger, negotiated, mounted }
+        MountHandle { notifier, session, ledger, negotiated, mounted, taken_off: AtomicBool::new(false) }
     }
 
     /// How files are read: never `Auto`.
@@ -118,12 +120,15 @@ impl MountHandle {
 
     /// Takes the mount off. `Busy` while files are open or somebody stands in it, unless `force`: then it disappears
     /// from its folder now, and ends when the last of them is done.
-    /// Nothing happens once it is handed over.
+    /// Nothing happens once that was done, or it is handed over.
     pub fn unmount(&self, force: bool) -> Result<()> {
-        if self.is_handed_over() {
+        if self.is_handed_over() || self.taken_off.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.mounted.unmount(force, !self.wait(Some(Duration::ZERO)))
+        if self.mounted.unmount(force, !self.wait(Some(Duration::ZERO)))? {
+            self.taken_off.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Makes the kernel forget what it knows of these names, and the lists of their directories; it looks them up again

@@ -105,15 +105,15 @@ impl Mounted {
     }
 
     /// Takes the mount off its folder: EBUSY while in use, unless `force`, which detaches it now and lets those who
-    /// still have files open there finish. Nothing happens when the mount is gone already. `served`: whether its
-    /// connection is still alive.
-    pub fn unmount(&self, force: bool, served: bool) -> Result<()> {
+    /// still have files open there finish. False, and nothing happens, when the mount is gone already or lies below
+    /// another. `served`: whether its connection is still alive.
+    pub fn unmount(&self, force: bool, served: bool) -> Result<bool> {
         if !self.is_on_top()? || !(served || self.is_dead()) {
-            return Ok(());
+            return Ok(false);
         }
         let outcome =
             if self.by_helper { fusermount::unmount(&self.path, force) } else { self.unmount_directly(force) };
-        outcome.map_err(|error| match error.kind() {
+        outcome.map(|()| true).map_err(|error| match error.kind() {
             ErrorKind::Busy => error.with_hint("close what is open there, or force it"),
             _ => error,
         })
@@ -152,7 +152,7 @@ pub fn unmount_path(mountpoint: &Path, force: bool) -> Result<()> {
         return Err(Error::new(ErrorKind::NotFound, message));
     };
     let by_helper = !nix::unistd::geteuid().is_root();
-    Mounted { path: entry.path.clone(), entry, by_helper }.unmount(force, true)
+    Mounted { path: entry.path.clone(), entry, by_helper }.unmount(force, true).map(drop)
 }
 
 /// Without touching the mountpoint itself: a dead mount there answers nothing.
