@@ -177,12 +177,16 @@ class Cluster:
 
     def _await_ready(self) -> None:
         self.kubectl.wait(self._nodes_are_ready, "all nodes ready", timeout_s=_READY_S)
-        account = ("get", "serviceaccount", "default", "--namespace", "default")
-        self.kubectl.wait(lambda: bool(self.kubectl(*account)), "the default account")
+        self.kubectl.wait(self._has_default_account, "the default account")
         probes = [_probe(node.name) for node in self.nodes]
         self.kubectl.apply(*probes)
         self.kubectl.wait(lambda: self._run(probes), "a pod on each node", timeout_s=_READY_S)
         self.kubectl("delete", "pod", "--now", *(probe["metadata"]["name"] for probe in probes))
+
+    def _has_default_account(self) -> bool:
+        # The controllers, which make it, end when the API server takes more than ten seconds to become healthy.
+        self.control_plane.start_ended()
+        return bool(self.kubectl("get", "serviceaccount", "default", "--namespace", "default"))
 
     def _nodes_are_ready(self) -> bool:
         ready = [each for each in self.kubectl.get("nodes")["items"] if _condition(each, "Ready")]

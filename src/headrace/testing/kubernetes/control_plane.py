@@ -37,6 +37,10 @@ class ControlPlane:
         self._folder.mkdir(parents=True, exist_ok=True)
         for user in ("controller-manager", "scheduler"):
             self._write_kubeconfig(user)
+        self.start_ended()
+
+    def start_ended(self) -> None:
+        """Starts again what has ended since, as a kubelet would do it."""
         for name, command in self._commands().items():
             self._ensure(name, command)
 
