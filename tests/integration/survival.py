@@ -202,15 +202,19 @@ def wait_until_ended(*pids: int) -> None:
 
 # Stops threads one by one, which no signal can, and holds them until its input ends.
 STOPPER = """
-import ctypes, os, sys
+import ctypes, errno, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 SEIZE, INTERRUPT = 0x4206, 0x4207
+stopped = 0
 for thread in map(int, sys.argv[1:]):
-    for request in (SEIZE, INTERRUPT):
-        if libc.ptrace(request, thread, None, None) != 0:
+    if any(libc.ptrace(request, thread, None, None) != 0 for request in (SEIZE, INTERRUPT)):
+        if ctypes.get_errno() != errno.ESRCH:
             sys.exit(os.strerror(ctypes.get_errno()))
-    os.waitpid(thread, 0x40000000)
+    elif os.WIFSTOPPED(os.waitpid(thread, 0x40000000)[1]):
+        stopped += 1
+if not stopped:
+    sys.exit("all of them ended")
 print("stopped", flush=True)
 sys.stdin.read()
 """
@@ -219,8 +223,7 @@ sys.stdin.read()
 @contextlib.contextmanager
 def stopped_threads(pid: int, prefix: str) -> Iterator[None]:
     """While the block runs, the threads of a process whose names begin with `prefix` stand still."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    threads = [task.name for task in tasks if (task / "comm").read_text().startswith(prefix)]
+    threads = [str(thread) for thread in threads_of(pid) if _name(pid, thread).startswith(prefix)]
     assert threads, f"process {pid} has no threads {prefix}"
     stopper = subprocess.Popen(
         [sys.executable, "-c", STOPPER, *threads], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -240,14 +243,29 @@ def wait_until_held(*pids: int) -> int:
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
         for pid in pids:
-            if any(_state(task) == b"D" for task in Path(f"/proc/{pid}/task").iterdir()):
+            if any(_state(pid, thread) == b"D" for thread in threads_of(pid)):
                 return pid
         time.sleep(0.02)
     raise AssertionError(f"nothing holds {pids}")
 
 
-def _state(task: Path) -> bytes:
+def threads_of(pid: int) -> list[int]:
+    """The threads of a process at this moment, none of a process that is gone: any of them may end at any time."""
     try:
-        return (task / "stat").read_bytes().rpartition(b")")[2].split()[0]
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _name(pid: int, thread: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/task/{thread}/comm").read_text()
+    except OSError:
+        return ""
+
+
+def _state(pid: int, thread: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/task/{thread}/stat").read_bytes().rpartition(b")")[2].split()[0]
     except OSError:
         return b""

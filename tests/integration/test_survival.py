@@ -33,6 +33,7 @@ from .survival import (
     registered,
     shell_without_server,
     stopped_threads,
+    threads_of,
     wait_until,
     wait_until_ended,
     wait_until_held,
@@ -320,8 +321,9 @@ def _ahead_of(pid: int) -> Iterator[None]:
     """While the block runs, this thread has a processor with all threads of a process, and they run when it waits."""
     processors = os.sched_getaffinity(0)
     one = {min(processors)}
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        os.sched_setaffinity(int(task.name), one)
+    for thread in threads_of(pid):
+        with contextlib.suppress(ProcessLookupError):  # threads of a pool end when they have nothing to do
+            os.sched_setaffinity(thread, one)
     os.sched_setaffinity(0, one)
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     try:
