@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
-_WAIT_S = 10.0
+_WAIT_S = 120.0
 
 
 def make_cgroup(name: str) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
 from headrace.netns.commands import run_command
-from headrace.netns.namespaces import enter_prefix, make_namespace, namespaces, remove_namespace
-from headrace.netns.switch import DEVICE, make_switch, plug_host, plug_node, unplug_host
+from headrace.netns.namespaces import namespaces, remove_namespace
+from headrace.netns.switch import unplug_host
 from headrace.testing.kubernetes import registry, running
 from headrace.testing.kubernetes.certificates import Authority, make_signing_key
 from headrace.testing.kubernetes.cgroups import end_cgroup, make_cgroup
@@ -19,22 +18,22 @@ from headrace.testing.kubernetes.kubeconfig import write_kubeconfig
 from headrace.testing.kubernetes.kubectl import Kubectl
 from headrace.testing.kubernetes.layout import (
     DOMAIN,
+    NODES,
     Layout,
     Plan,
-    choose_plan,
     claim,
     is_claimed,
     read_plan,
     write_plan,
 )
-from headrace.testing.kubernetes.node import Node, add_route, make_routes
+from headrace.testing.kubernetes.network import plug_machines, take_addresses
+from headrace.testing.kubernetes.node import Node
 from headrace.testing.kubernetes.node_files import PAUSE_IMAGE
 from headrace.testing.kubernetes.outside import OutsideLink
 from headrace.testing.kubernetes.pause import pause_image
 from headrace.testing.kubernetes.programs import lacking
 
-_PREFIX = 24
-_READY_S = 180.0
+_READY_S = 600.0
 _LOG_TAIL_BYTES, _LOG_LINES, _LOG_WIDTH = 8000, 12, 240
 # The node's own overlays cannot hold a state folder that lies on them.
 _NODE_OWN = ("/proc", "/sys", "/dev", "/run")
@@ -65,15 +64,17 @@ class Cluster:
         if reason := lacking():
             raise RuntimeError(f"no Kubernetes can be made here: {reason}")
         for left in registry.abandoned():
-            take_down(left)
+            with registry.sole_remover(Layout(left)) as is_left:
+                if is_left:
+                    take_down(left)
         take_down(layout.folder)
         registry.enter(layout, lives_with)
         claim(layout)
-        cluster = cls(layout, choose_plan(layout, nodes))
         try:
+            cluster = cls(layout, take_addresses(layout, nodes))
             cluster._make()
         except BaseException as error:
-            error.add_note(cluster.log_tails())
+            error.add_note(_log_tails(layout))
             take_down(layout.folder)
             raise
         return cluster
@@ -98,22 +99,18 @@ class Cluster:
 
     def load_image(self, archive: Path) -> None:
         """Gives all nodes an image that `images.image_tar` has made."""
-        for node in self.nodes:
-            node.load_image(archive)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda node: node.load_image(archive), self.nodes))
 
     def log_tails(self) -> str:
         """The last lines of every process of the cluster, for reports of failures."""
-        parts = []
-        for path in sorted(self._layout.logs.glob("*.log")):
-            tail = path.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace").splitlines()[-_LOG_LINES:]
-            parts += [f"--- {path.name}", *(line[:_LOG_WIDTH] for line in tail)]
-        return "\n".join(parts)
+        return _log_tails(self._layout)
 
     def _make(self) -> None:
         layout = self._layout
         layout.logs.mkdir(parents=True, exist_ok=True)
         make_cgroup(layout.system_cgroup)
-        self._make_network()
+        plug_machines(layout, self._plan)
         write_plan(layout, self._plan)
         self._make_certificates()
         self.control_plane.start()
@@ -128,27 +125,6 @@ class Cluster:
     def _make_node(self, node: Node) -> None:
         make_cgroup(f"{self._layout.cgroup}/{node.name}")
         node.start()
-
-    def _make_network(self) -> None:
-        layout, addresses = self._layout, self._plan.addresses
-        make_switch(layout.switch)
-        plug_host(layout.switch, layout.device, f"{addresses.host}/{_PREFIX}")
-        machines = [(layout.control, "control", addresses.control)]
-        machines += [
-            (layout.namespace(node.name), node.name, addresses.node(node.number)) for node in self.nodes
-        ]
-        for namespace, port, address in machines:
-            make_namespace(namespace)
-            interface = f"{address}/{_PREFIX}"
-            plug_node(layout.switch, namespace, port=port, interface=interface, gateway=str(addresses.host))
-        for node in self.nodes:
-            make_routes(layout, self._plan, node.number)
-            subnet = str(addresses.pods_of(node.number))
-            add_route(("ip",), subnet, node.address, layout.device)
-            add_route(("ip", "-n", layout.control), subnet, node.address, DEVICE)
-        # The kube-proxy beside the control plane leads this machine to services, too.
-        add_route(("ip",), str(addresses.services), str(addresses.control), layout.device)
-        run_command(*enter_prefix(layout.control), "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
 
     def _make_certificates(self) -> None:
         layout, addresses = self._layout, self._plan.addresses
@@ -172,23 +148,33 @@ class Cluster:
         write_kubeconfig(layout.kubeconfig, addresses, layout.certificates, "admin")
 
     def _make_name_service(self) -> None:
-        self.kubectl.wait(lambda: bool(self.kubectl("get", "namespace", "kube-system")), "the API")
+        self.kubectl.wait(self._has_api, "the API", timeout_s=_READY_S)
         self.kubectl.apply(*name_service(self._plan))
 
     def _await_ready(self) -> None:
         self.kubectl.wait(self._nodes_are_ready, "all nodes ready", timeout_s=_READY_S)
-        self.kubectl.wait(self._has_default_account, "the default account")
+        self.kubectl.wait(self._has_default_account, "the default account", timeout_s=_READY_S)
         probes = [_probe(node.name) for node in self.nodes]
         self.kubectl.apply(*probes)
         self.kubectl.wait(lambda: self._run(probes), "a pod on each node", timeout_s=_READY_S)
         self.kubectl("delete", "pod", "--now", *(probe["metadata"]["name"] for probe in probes))
 
-    def _has_default_account(self) -> bool:
-        # The controllers, which make it, end when the API server takes more than ten seconds to become healthy.
+    def _start_ended(self) -> None:
+        """Each of them gives up when what it needs is not there within some seconds, as on a machine that is busy."""
         self.control_plane.start_ended()
+        for node in self.nodes:
+            node.start()
+
+    def _has_api(self) -> bool:
+        self._start_ended()
+        return bool(self.kubectl("get", "namespace", "kube-system"))
+
+    def _has_default_account(self) -> bool:
+        self._start_ended()
         return bool(self.kubectl("get", "serviceaccount", "default", "--namespace", "default"))
 
     def _nodes_are_ready(self) -> bool:
+        self._start_ended()
         ready = [each for each in self.kubectl.get("nodes")["items"] if _condition(each, "Ready")]
         return len(ready) == len(self.nodes)
 
@@ -210,6 +196,14 @@ def take_down(folder: Path) -> None:
     unplug_host(layout.device)
     _remove_folder(layout.folder)
     registry.leave(layout)
+
+
+def _log_tails(layout: Layout) -> str:
+    parts = []
+    for path in sorted(layout.logs.glob("*.log")):
+        tail = path.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace").splitlines()[-_LOG_LINES:]
+        parts += [f"--- {path.name}", *(line[:_LOG_WIDTH] for line in tail)]
+    return "\n".join(parts)
 
 
 def name_service(plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -264,13 +258,20 @@ def _refuse_foreign(layout: Layout) -> None:
 def _remove_folder(folder: Path) -> None:
     """Never through a mount: what is mounted below belongs to somebody else."""
     mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    inside = [mount for mount in mounts if Path(mount).is_relative_to(folder)]
-    if inside:
-        raise RuntimeError(f"{folder} is not removed: mounted below it are {', '.join(inside)}")
+    foreign = [mount for mount in mounts if Path(mount).is_relative_to(folder)]
+    if foreign:
+        raise RuntimeError(f"{folder} is not removed: mounted below it are {', '.join(foreign)}")
     if not folder.exists():
         return
-    for path in folder.iterdir():
-        # What says that the folder is a cluster's goes last, so that a removal can be cut short.
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-    shutil.rmtree(folder)
+    # What says that the folder is a cluster's goes last, so that a removal can be cut short. Most of it is images: each
+    # node's tens of thousands of files take a program of their own, which on a busy machine gets its share of it.
+    inside = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
+    nodes = [path for parent in inside if parent.name == NODES for path in parent.iterdir()]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(_remove_tree, nodes))
+    for path in (*inside, folder):
+        _remove_tree(path)
+
+
+def _remove_tree(path: Path) -> None:
+    run_command("rm", "--recursive", "--force", "--one-file-system", "--", str(path))

@@ -19,6 +19,8 @@ PREFIX_LENGTH = 20
 MOST_NODES = 8
 API_PORT = 6443
 DOMAIN = "cluster.local"
+NODES = "nodes"
+"""The folder of the nodes' folders, in the state folder."""
 _FILE = "cluster.json"
 _CLAIM = ".headrace-kubernetes"
 
@@ -123,7 +125,7 @@ class Layout:
         return f"{self.namespaces_prefix}{label}"
 
     def node_folder(self, name: str) -> Path:
-        return self.folder / "nodes" / name
+        return self.folder / NODES / name
 
     @property
     def cgroup(self) -> str:

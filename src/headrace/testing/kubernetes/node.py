@@ -24,7 +24,7 @@ from headrace.testing.kubernetes.programs import program
 
 _SCRIPT = Path(__file__).with_name("node_root.sh")
 _INIT = "init"
-_START_S = 60.0
+_START_S = 300.0
 
 
 class Node:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from headrace.netns.owners import start_time
@@ -13,14 +16,20 @@ _FOLDER = Path("/run/headrace-kubernetes")
 
 def enter(layout: Layout, lives_with: int | None) -> None:
     """Notes a cluster. `lives_with` is the process without which nobody needs it."""
-    _FOLDER.mkdir(parents=True, exist_ok=True)
     owner = {"pid": lives_with, "start": start_time(lives_with)} if lives_with else None
-    _path(layout).write_text(json.dumps({"folder": str(layout.folder), "owner": owner}))
+    entry = json.dumps({"folder": str(layout.folder), "owner": owner})
+    while True:
+        # The last cluster that leaves takes the folder with it, also between any two of these steps.
+        with contextlib.suppress(FileNotFoundError, FileExistsError):
+            _FOLDER.mkdir(parents=True, exist_ok=True)
+            _path(layout).write_text(entry)
+            return
 
 
 def leave(layout: Layout) -> None:
     _path(layout).unlink(missing_ok=True)
-    if _FOLDER.exists() and not any(_FOLDER.iterdir()):
+    # Others are in it, or somebody else was the last one.
+    with contextlib.suppress(OSError):
         _FOLDER.rmdir()
 
 
@@ -32,7 +41,7 @@ def is_entered(layout: Layout) -> bool:
 def abandoned() -> list[Path]:
     """The folders of clusters whose owners are gone."""
     found = []
-    for path in _FOLDER.glob("*.json"):
+    for path in _entries():
         try:
             known = json.loads(path.read_text())
         except (FileNotFoundError, json.JSONDecodeError):
@@ -41,6 +50,26 @@ def abandoned() -> list[Path]:
         if owner and start_time(owner["pid"]) != owner["start"]:
             found.append(Path(known["folder"]))
     return found
+
+
+@contextlib.contextmanager
+def sole_remover(layout: Layout) -> Iterator[bool]:
+    """Says whether an abandoned cluster is still to be taken away; whoever comes meanwhile waits for it."""
+    try:
+        entry = _path(layout).open("rb")
+    except FileNotFoundError:
+        yield False
+        return
+    with entry:
+        fcntl.flock(entry, fcntl.LOCK_EX)
+        yield layout.folder in abandoned()
+
+
+def _entries() -> list[Path]:
+    try:
+        return list(_FOLDER.iterdir())
+    except FileNotFoundError:
+        return []
 
 
 def _path(layout: Layout) -> Path:

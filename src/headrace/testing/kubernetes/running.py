@@ -17,7 +17,7 @@ from headrace.local.marks import MarkedProcess, end, mark_of, marked_processes
 from headrace.settings.environment import ROLE_MARK
 from headrace.testing.kubernetes.programs import SEARCH_PATH
 
-_WAIT_S = 20.0
+_WAIT_S = 120.0
 _LOOK_S = 0.05
 
 
