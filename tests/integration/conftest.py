@@ -10,7 +10,7 @@ from headrace.testing.oss_server import OssServer
 from headrace.testing.s3_server import S3Server
 
 from .harness import Shell
-from .servers import Bucket
+from .servers import Bucket, shell_of
 
 
 @pytest.fixture
@@ -31,9 +31,7 @@ def bucket(server: S3Server) -> Bucket:
 @pytest.fixture
 def shell(tmp_path: Path, server: S3Server) -> Shell:
     """`headrace` in a home of its own, with the server's keys in its environment."""
-    home = tmp_path / "home"
-    (home / "run").mkdir(parents=True, mode=0o700)
-    return Shell(home, {**server.credentials.environment(), "AWS_REGION": server.region})
+    return shell_of(tmp_path / "home", server)
 
 
 @pytest.fixture

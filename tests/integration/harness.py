@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -11,6 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from headrace.engine.handles import Engine
+from headrace.engine.registry import Registry
+from headrace.settings.environment import Environment
 
 HEADRACE = str(Path(sys.executable).parent / "headrace")
 DEADLINE_S = 120
@@ -64,10 +67,15 @@ class Shell:
         assert outcome.code == 0, f"headrace {arguments} ended with {outcome.code}:\n{outcome.talk}"
         return outcome
 
+    def registry(self) -> Registry:
+        """Of the mounts that its commands know."""
+        return Registry(Environment(self.full_environment()).runtime_directory)
+
     def status(self, target: str | Path) -> dict:
-        """What the engine of one mount says of itself."""
-        (mount,) = json.loads(self.must("status", "--json", target).stdout)
-        return mount["engine"]
+        """What the engine of one mount says of itself, as `headrace status --json` shows it."""
+        # Asked from here: a command takes a hundred times as long to start.
+        with Engine.attach(Path(self.registry().get(str(target)).state_directory)) as engine:
+            return dict(engine.status().model_dump(mode="json"))
 
     @contextlib.contextmanager
     def mounted(
@@ -100,6 +108,29 @@ def tree_of(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Every file below a folder that others work in: any of it may be taken away meanwhile."""
+    found = (Path(parent, name) for parent, _, names in os.walk(folder) for name in sorted(names))
+    return [path for path in found if path.is_file()]
+
+
+def bytes_of(path: Path) -> bytes:
+    """The content of such a file; nothing when it is gone."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_bytes()
+    return b""
+
+
+def command_lines() -> list[bytes]:
+    """Of all processes of the machine."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):  # it has ended
+                found.append(Path("/proc", name, "cmdline").read_bytes())
+    return found
 
 
 def drop_page_cache() -> None:

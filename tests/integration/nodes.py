@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,6 +14,8 @@ from pathlib import Path
 import grpc
 
 from headrace.csi.specification import csi_pb2, csi_pb2_grpc
+from headrace.engine.handles import Engine
+from headrace.errors import HeadraceError
 from headrace.roles.mount_table import mount_at, mounts
 
 from .harness import DEADLINE_S, HEADRACE, Shell
@@ -105,17 +105,17 @@ class Node:
             return False
         with contextlib.suppress(grpc.RpcError), self.channel() as channel:
             stub = csi_pb2_grpc.IdentityStub(channel)
-            return stub.Probe(csi_pb2.ProbeRequest(), timeout=2).ready.value
+            return stub.Probe(csi_pb2.ProbeRequest(), timeout=20).ready.value
         return False
 
     def channel(self) -> grpc.Channel:
         return grpc.insecure_channel(f"unix:{self.socket}")
 
-    def call(self, method: str, request: object, timeout_s: float = 20.0) -> object:
+    def call(self, method: str, request: object, timeout_s: float = 60.0) -> object:
         with self.channel() as channel:
             return getattr(csi_pb2_grpc.NodeStub(channel), method)(request, timeout=timeout_s)
 
-    def publish(self, target: Path, *, timeout_s: float = 20.0, **changes: object) -> None:
+    def publish(self, target: Path, *, timeout_s: float = 60.0, **changes: object) -> None:
         words = {
             "volume_id": "data",
             "target_path": str(target),
@@ -134,8 +134,12 @@ class Node:
 
     def entries(self) -> list[dict]:
         """The mount as the registry has it, once its process answers."""
-        found = json.loads(self.shell.run("status", "--json").stdout or "[]")
-        return [entry for entry in found if entry["mountpoint"] == str(self.mountpoint) and "engine" in entry]
+        found = []
+        for entry in self.shell.registry().entries():
+            if entry.mountpoint == str(self.mountpoint) and not entry.is_restarting:
+                with contextlib.suppress(HeadraceError), Engine.attach(Path(entry.state_directory)) as engine:
+                    found.append({**entry.model_dump(mode="json"), "engine": engine.status()})
+        return found
 
     def is_kept(self) -> bool:
         """Whether the last supervisor has said that the keeper holds its mount."""
@@ -185,24 +189,30 @@ class Node:
 
 
 def tree_below(pid: int) -> list[int]:
-    """A process and all that it has started, the first one last, so that nobody is replaced in between."""
-    os.kill(pid, signal.SIGSTOP)
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    """A process and all that it has started, stopped, the first one last, so that nobody is replaced in between.
+
+    Those that have ended meanwhile are left out.
+    """
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        # A process that is about to start another does so before it stops.
+        until(lambda: is_stopped(pid), lambda: f"process {pid} does not stop")
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (ProcessLookupError, FileNotFoundError):
+        return []
     return [each for child in children for each in tree_below(int(child))] + [pid]
 
 
-def until(condition: object, talk: object = lambda: "", deadline_s: float = 30.0) -> None:
+def is_stopped(pid: int) -> bool:
+    """Whether a process stands still, or has ended. Raises when nothing is left of it."""
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"T", b"t", b"Z", b"X")
+
+
+def until(condition: object, talk: object = lambda: "", deadline_s: float = DEADLINE_S) -> None:
     end_s = time.monotonic() + deadline_s
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < end_s, talk()  # type: ignore[operator]
         time.sleep(0.05)
-
-
-def free_port() -> int:
-    """One that nobody listens at now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def is_mounted(path: Path) -> bool:

@@ -11,6 +11,8 @@ from pathlib import Path
 from headrace.testing.buckets import put_object
 from headrace.testing.s3_server import S3Server
 
+from .harness import Shell
+
 
 @dataclass
 class Bucket:
@@ -50,6 +52,12 @@ class Bucket:
 
     def stop_server(self) -> None:
         self.server.stop()
+
+
+def shell_of(home: Path, server: S3Server) -> Shell:
+    """`headrace` in a home of its own, with the server's keys in its environment."""
+    (home / "run").mkdir(parents=True, mode=0o700)
+    return Shell(home, {**server.credentials.environment(), "AWS_REGION": server.region})
 
 
 class RangeHandler(http.server.SimpleHTTPRequestHandler):

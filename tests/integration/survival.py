@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from headrace.engine.handles import Engine
-from headrace.engine.registry import Entry, Registry
+from headrace.engine.registry import Entry
 from headrace.errors import HeadraceError
-from headrace.settings.environment import Environment
 
 from .harness import DEADLINE_S, Shell
 
@@ -69,7 +68,7 @@ def mapped(descriptor, expected):
 
 rounds = 0
 print("ready", flush=True)
-while not os.path.exists(stop):
+while rounds == 0 or not os.path.exists(stop):
     name = chance.choice(names)
     kept = name in held and chance.random() < 0.5
     descriptor = held[name] if kept else os.open(mountpoint / name, os.O_RDONLY)
@@ -151,7 +150,7 @@ def _end(reader: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 def registered(shell: Shell, mountpoint: Path) -> Entry:
     """What the registry says of a mount. A command would take longer to start than a process to come back."""
-    return Registry(Environment(shell.full_environment()).runtime_directory).get(str(mountpoint))
+    return shell.registry().get(str(mountpoint))
 
 
 def entry_of(shell: Shell, mountpoint: Path) -> dict:
@@ -238,15 +237,22 @@ def stopped_threads(pid: int, prefix: str) -> Iterator[None]:
         stopper.communicate()
 
 
-def wait_until_held(*pids: int) -> int:
-    """Returns once the kernel holds a thread of one of the processes, whatever signal it gets: which process."""
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
-        for pid in pids:
-            if any(_state(pid, thread) == b"D" for thread in threads_of(pid)):
-                return pid
+def wait_until_held(pid: int) -> None:
+    """Returns once the kernel holds a thread of the process, whatever signal it gets."""
+    wait_until(
+        lambda: any(sleeps_on(pid, thread, b"D") for thread in threads_of(pid)),
+        lambda: f"nothing holds process {pid}: {[_state(pid, thread) for thread in threads_of(pid)]}",
+    )
+
+
+def sleeps_on(pid: int, thread: int, states: bytes) -> bool:
+    """Whether a thread is in one of these states, and has not been awake for a while. Who waits for a disk is soon."""
+    before = _switches(pid, thread)
+    for _ in range(10):
+        if _state(pid, thread) not in states or _switches(pid, thread) != before:
+            return False
         time.sleep(0.02)
-    raise AssertionError(f"nothing holds {pids}")
+    return True
 
 
 def threads_of(pid: int) -> list[int]:
@@ -268,4 +274,13 @@ def _state(pid: int, thread: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/task/{thread}/stat").read_bytes().rpartition(b")")[2].split()[0]
     except OSError:
-        return b""
+        return b"gone"
+
+
+def _switches(pid: int, thread: int) -> list[str]:
+    """How often a thread was given the processor, and has given it away."""
+    try:
+        lines = Path(f"/proc/{pid}/task/{thread}/status").read_text().splitlines()
+    except OSError:
+        return []
+    return [line for line in lines if "voluntary_ctxt_switches" in line]

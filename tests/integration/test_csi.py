@@ -18,9 +18,10 @@ import pytest
 
 from headrace.csi.specification import csi_pb2, csi_pb2_grpc, registration_pb2, registration_pb2_grpc
 from headrace.roles.mount_table import mount_at
+from headrace.testing.processes import free_port
 
-from .harness import Shell, tree_of
-from .nodes import DATASET, Node, capability, free_port, is_mounted, node_at, until
+from .harness import DEADLINE_S, Shell, tree_of
+from .nodes import DATASET, Node, capability, is_mounted, node_at, until
 from .survival import readers
 
 pytestmark = pytest.mark.root
@@ -59,8 +60,9 @@ def shell(tmp_path: Path) -> Shell:
 
 
 @pytest.fixture
-def node(tmp_path: Path, shell: Shell, source: Path) -> Iterator[Node]:
-    with node_at(tmp_path / "machine", shell, source) as node:
+def node(tmp_path: Path, shell: Shell, source: Path, request: pytest.FixtureRequest) -> Iterator[Node]:
+    """A node whose driver has the words that the test names."""
+    with node_at(tmp_path / "machine", shell, source, *getattr(request, "param", ())) as node:
         yield node
 
 
@@ -124,7 +126,7 @@ def test_a_pod_that_comes_before_its_mount_waits_for_it(node: Node) -> None:
     published.start()
     until(lambda: _is_aborted(node, target), node.talk)
     node.start_mount()
-    published.join(60)
+    published.join(DEADLINE_S)
     assert tree_of(target) == tree_of(node.source)
     node.unpublish(target)
 
@@ -277,9 +279,9 @@ def test_readers_only_wait_when_the_mount_process_is_killed(read: Node) -> None:
 @pytest.mark.parametrize("read", ["elide", "classic", "passthrough"], indirect=True)
 def test_readers_only_wait_when_a_whole_pod_is_killed_and_another_comes(read: Node) -> None:
     before = mount_at(str(read.mountpoint))
-    with readers(read.root / "target", read.source, count=3):
+    with readers(read.root / "target", read.source, count=3) as reading:
         for _ in range(3):
-            time.sleep(0.5)
+            reading.wait_for_a_round()
             read.kill_mount()
             assert read.stats(read.root / "target").volume_condition.abnormal
             read.start_mount()
@@ -290,9 +292,9 @@ def test_readers_only_wait_when_a_whole_pod_is_killed_and_another_comes(read: No
 
 
 def test_readers_only_wait_when_a_pod_is_replaced(read: Node) -> None:
-    with readers(read.root / "target", read.source, count=3):
+    with readers(read.root / "target", read.source, count=3) as reading:
         for _ in range(2):
-            time.sleep(0.5)
+            reading.wait_for_a_round()
             assert read.end_mount() == 0
             assert is_mounted(read.mountpoint)
             read.start_mount()
@@ -302,9 +304,9 @@ def test_readers_only_wait_when_a_pod_is_replaced(read: Node) -> None:
 
 def test_readers_do_not_notice_a_driver_that_is_killed(read: Node) -> None:
     target = read.root / "target"
-    with readers(target, read.source, count=3):
+    with readers(target, read.source, count=3) as reading:
         read.kill_driver()
-        time.sleep(0.5)
+        reading.wait_for_a_round()
         read.start_driver()
         held = read.logs[-1]
         until(lambda: f"holds {read.mountpoint}" in held.read_text(), read.talk)
@@ -329,8 +331,8 @@ def test_mounts_of_other_namespaces_go_on_and_end(tmp_path: Path, shell: Shell, 
                 device = mount_at(str(node.mountpoint))
             else:
                 assert "going on with the mount that the keeper held" in node.logs[-1].read_text()
-            with readers(target, flat, count=2):
-                time.sleep(0.5)
+            with readers(target, flat, count=2) as reading:
+                reading.wait_for_a_round()
                 node.kill_mount()
                 node.start_mount(wait=False)
                 until(node.is_kept, node.talk)
@@ -376,9 +378,9 @@ def test_a_member_of_a_cluster_goes_on_in_the_next_pod(tmp_path: Path, shell: Sh
         node.start_member(file)
         until(node.is_kept, node.talk)
         node.publish(node.root / "target")
-        with readers(node.root / "target", flat, count=2):
+        with readers(node.root / "target", flat, count=2) as reading:
             for kind in ("killed", "replaced", "without a master"):
-                time.sleep(0.5)
+                reading.wait_for_a_round()
                 if kind == "without a master":
                     master.kill()
                     master.wait()
@@ -505,7 +507,7 @@ def test_unmounting_takes_the_mount_from_the_keeper(node: Node) -> None:
     until(node.is_kept, node.talk)
     node.shell.must("unmount", node.mountpoint)
     assert node.mount is not None
-    assert node.mount.wait(30) == 0
+    assert node.mount.wait(DEADLINE_S) == 0
     until(lambda: "no longer holds" in node.logs[0].read_text(), node.talk)
     node.start_mount()
     assert tree_of(node.mountpoint) == tree_of(node.source)
@@ -516,7 +518,7 @@ def test_ctrl_c_unmounts_although_a_keeper_holds_the_mount(node: Node) -> None:
     until(node.is_kept, node.talk)
     assert node.mount is not None
     node.mount.send_signal(2)
-    assert node.mount.wait(30) == 0
+    assert node.mount.wait(DEADLINE_S) == 0
     assert not is_mounted(node.mountpoint)
 
 
@@ -565,18 +567,28 @@ def test_without_its_keeper_a_mount_that_is_told_to_end_ends(node: Node) -> None
     assert not is_mounted(node.mountpoint)
 
 
+# Longer than a busy machine takes to start a mount.
+LINGERING = ("--linger", "200")
+
+
 def test_the_driver_waits_at_its_end_for_a_mount_that_lives_by_it_alone(read: Node) -> None:
+    read.kill_driver()
+    read.options = LINGERING
+    read.start_driver()
+    held = read.logs[-1]
+    until(lambda: f"holds {read.mountpoint}" in held.read_text(), read.talk)
     read.kill_mount()
     assert read.driver is not None
     read.driver.terminate()
     time.sleep(1)
     assert read.driver.poll() is None
     read.start_mount()
-    assert read.driver.wait(30) == 0
+    assert read.driver.wait(DEADLINE_S) == 0
     assert tree_of(read.root / "target") == tree_of(read.source)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("node", [LINGERING], indirect=True, ids=["lingering"])
 def test_a_mount_that_loses_its_supervisor_while_the_driver_ends_is_waited_for_as_well(node: Node) -> None:
     """As in an upgrade of both. No pod has it as a volume: it is shown as a folder of the node."""
     node.start_mount()
@@ -590,14 +602,22 @@ def test_a_mount_that_loses_its_supervisor_while_the_driver_ends_is_waited_for_a
         stack.callback(waits.join)
         until(lambda: _is_aborted(node, node.root / "never", "missing"), node.talk)
         node.driver.terminate()
-        time.sleep(1)
+        until(lambda: not _is_answered(node), node.talk)
         node.kill_mount()
-    time.sleep(6)
+    # The call has ended, and with it the driver's services.
+    time.sleep(1)
     assert node.driver.poll() is None, "it waits"
     assert is_mounted(node.mountpoint)
     node.start_mount()
-    assert node.driver.wait(30) == 0
+    assert node.driver.wait(DEADLINE_S) == 0
     assert tree_of(node.mountpoint) == tree_of(node.source)
+
+
+def _is_answered(node: Node) -> bool:
+    with contextlib.suppress(grpc.RpcError), node.channel() as channel:
+        csi_pb2_grpc.IdentityStub(channel).Probe(csi_pb2.ProbeRequest(), timeout=20)
+        return True
+    return False
 
 
 def _publish_in_vain(node: Node, context: dict[str, str]) -> None:
@@ -617,12 +637,12 @@ def test_mount_and_driver_that_are_told_to_end_at_once_leave_no_dead_mount(node:
     time.sleep(2)  # by now the mount process was told to stop
     node.kill_driver()
     os.kill(entry["pid"], signal.SIGCONT)
-    assert node.mount.wait(60) == 0
+    assert node.mount.wait(DEADLINE_S) == 0
     assert not is_mounted(node.mountpoint)
     node.start_driver()
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("node", [("--linger", "1")], indirect=True, ids=["impatient"])
 @pytest.mark.parametrize("is_used", [False, True], ids=["unused", "used"])
 def test_the_driver_leaves_no_dead_mount_that_nobody_uses(node: Node, is_used: bool) -> None:
     """As when mounts and driver are uninstalled at once. Who uses a mount gets errors, and no empty folder."""
@@ -635,7 +655,7 @@ def test_the_driver_leaves_no_dead_mount_that_nobody_uses(node: Node, is_used: b
     assert is_mounted(node.mountpoint)
     assert node.driver is not None
     node.driver.terminate()
-    assert node.driver.wait(60) == 0
+    assert node.driver.wait(DEADLINE_S) == 0
     assert is_mounted(node.mountpoint) == is_used
     if is_used:
         node.start_driver()
@@ -654,7 +674,8 @@ def test_a_kubelet_learns_of_the_driver(tmp_path: Path, shell: Shell, flat: Path
         grpc.insecure_channel(f"unix:{registry}") as channel,
     ):
         stub = registration_pb2_grpc.RegistrationStub(channel)
-        info = stub.GetInfo(registration_pb2.InfoRequest())
+        # The driver opens this socket after the one that it is asked at first.
+        info = stub.GetInfo(registration_pb2.InfoRequest(), timeout=DEADLINE_S, wait_for_ready=True)
         assert (info.type, info.name, info.endpoint) == ("CSIPlugin", "fuse.csi.fluid.io", seen)
         assert list(info.supported_versions) == ["1.12.0"]
         status = registration_pb2.RegistrationStatus
@@ -675,7 +696,7 @@ def test_health_and_metrics_can_be_asked_for(tmp_path: Path, shell: Shell, flat:
 def test_the_driver_ends_in_order(node: Node) -> None:
     assert node.driver is not None
     node.driver.terminate()
-    assert node.driver.wait(30) == 0
+    assert node.driver.wait(DEADLINE_S) == 0
     assert not (node.folder / "keeper" / "keeper.sock").exists()
 
 

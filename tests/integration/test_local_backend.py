@@ -25,7 +25,7 @@ from headrace.testing.s3_server import S3Server
 
 from .harness import Shell
 
-DEADLINE_S = 90.0
+DEADLINE_S = 120.0
 FILES = {f"train/part-{number}.bin": os.urandom(3_000_000 + number) for number in range(4)}
 # Seed 000 with an S3 server of this machine instead of OSS, two workers instead of four.
 YAML = """apiVersion: v1

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from headrace.local.client import LocalClient
+from headrace.local.places import Places
 from headrace.netns.namespaces import can_make_namespaces
 
 from .harness import Shell
@@ -74,12 +76,14 @@ def eventually(what: Callable[[], bool], shell: Shell) -> None:
 
 
 def status(shell: Shell, kind: str) -> dict[str, Any]:
-    return dict(json.loads(shell.must("get", kind, "imagenet", "-o", "json").stdout).get("status", {}))
+    client = LocalClient(Places(Path(shell.environment["HEADRACE_STATE_DIR"]) / "local"))
+    (found,) = client.objects([kind], namespace="default").items
+    return dict(found.get("status") or {})
 
 
 def condition(shell: Shell, name: str) -> str:
     """`True NodesTainted`, with the sentence."""
-    found = status(shell, "dataset").get("conditions", [])
+    found = status(shell, "Dataset").get("conditions", [])
     words = (f"{each['status']} {each['reason']} {each['message']}" for each in found if each["type"] == name)
     return next(words, "")
 
@@ -93,14 +97,14 @@ def test_a_quota_beyond_the_disk_and_a_tainted_node_are_told_and_reads_are_right
         (source / name).write_bytes(content)
     (tmp_path / "dataset.yaml").write_text(DATASET.format(source=source, disk=disk))
     backend.must("apply", "-f", tmp_path / "dataset.yaml")
-    eventually(lambda: status(backend, "dataset").get("phase") == "Bound", backend)
+    eventually(lambda: status(backend, "Dataset").get("phase") == "Bound", backend)
     assert condition(backend, "CacheOvercommitted").startswith(
         "True QuotaLargerThanDisk the quotas of 1 worker"
     )
     assert condition(backend, "Degraded").startswith("True NodesTainted")
 
     backend.must("taint", "nodes", "node-2", "gpu-")
-    eventually(lambda: status(backend, "jindoruntime").get("workerNumberReady") == 2, backend)
+    eventually(lambda: status(backend, "JindoRuntime").get("workerNumberReady") == 2, backend)
     eventually(
         lambda: "2 workers together are 324.00GiB" in condition(backend, "CacheOvercommitted"), backend
     )
@@ -115,6 +119,6 @@ def test_a_quota_beyond_the_disk_and_a_tainted_node_are_told_and_reads_are_right
         } == expected
     room = os.statvfs(disk)
     assert room.f_bavail * room.f_frsize < DISK_BYTES / 4, "the cache holds what fits"
-    assert status(backend, "dataset")["phase"] == "Bound"
+    assert status(backend, "Dataset")["phase"] == "Bound"
     restarts = json.loads(backend.must("status", "--local", "--json").stdout)["roles"]
     assert {each["id"]: each["restarts"] for each in restarts if each["restarts"]} == {}

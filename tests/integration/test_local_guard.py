@@ -51,10 +51,15 @@ def _supervisor(up: Backend) -> int | None:
 
 
 def _await_another(up: Backend, killed: int) -> int:
-    eventually(lambda: _supervisor(up) not in (None, killed))
-    pid = _supervisor(up)
-    assert pid is not None
-    return pid
+    seen: list[int | None] = []
+
+    def has_come() -> bool:
+        seen.append(_supervisor(up))
+        return seen[-1] not in (None, killed)
+
+    eventually(has_come)
+    assert seen[-1] is not None
+    return seen[-1]
 
 
 def test_a_killed_supervisor_comes_back_and_so_does_its_guard(up: Backend) -> None:

@@ -18,7 +18,8 @@ LISTING = r"list-type=2"
 CONTENT = {f"d{i % 3}/file-{i:02}": random.Random(i).randbytes(150_000 + 7 * i) for i in range(12)} | {
     "large": random.Random(77).randbytes(6_000_001)
 }
-LONGEST_WAIT_S = 45
+# Ten times what the tries and the pauses between them take.
+LONGEST_WAIT_S = 250
 # One fewer than the tries that a request has.
 STORM = 10
 

@@ -7,45 +7,55 @@ import mmap
 import os
 import random
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from headrace.testing.s3_server import S3Server
+
 from .harness import Shell, drop_page_cache, tree_of
+from .servers import Bucket, shell_of
 
 MODES = ["passthrough", "elide", "classic"]
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=MODES, scope="module")
 def mode(request: pytest.FixtureRequest) -> str:
     if request.param == "passthrough" and os.geteuid() != 0:
         pytest.skip("passthrough needs CAP_SYS_ADMIN; run as root")
     return request.param
 
 
-@pytest.fixture
-def mounted_bucket(shell: Shell, bucket, tmp_path: Path, mode: str):
-    """(mountpoint, content by path) of a bucket with files of many sizes, read cold."""
+@pytest.fixture(scope="module")
+def mounted_bucket(
+    tmp_path_factory: pytest.TempPathFactory, mode: str
+) -> Iterator[tuple[Path, dict[str, bytes], Shell]]:
+    """(mountpoint, content by path, shell) of a bucket with files of many sizes; cold for the first test."""
+    folder = tmp_path_factory.mktemp(mode)
     content = {f"class-{i % 3}/file-{i:03}.bin": random.Random(i).randbytes(i * 1371) for i in range(60)}
     content["big/blocks.bin"] = random.Random(99).randbytes(9 * (1 << 20) + 12345)
     content["empty.txt"] = b""
-    bucket.fill(content)
-    with shell.mounted(
-        bucket.uri, tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache", options=bucket.options
-    ) as mnt:
-        yield mnt, content
+    with S3Server(folder / "objects", state=folder / "server") as server:
+        bucket, shell = Bucket(server), shell_of(folder / "home", server)
+        bucket.fill(content)
+        words = ("--mode", mode)
+        with shell.mounted(
+            bucket.uri, folder / "mnt", *words, cache=folder / "cache", options=bucket.options
+        ) as mountpoint:
+            yield mountpoint, content, shell
 
 
 def test_every_byte_of_every_file_is_right_cold_and_warm(mounted_bucket) -> None:
-    mountpoint, content = mounted_bucket
+    mountpoint, content, _ = mounted_bucket
     assert tree_of(mountpoint) == content
     drop_page_cache()
     assert tree_of(mountpoint) == content
 
 
 def test_random_reads_by_many_threads_match_the_source(mounted_bucket) -> None:
-    mountpoint, content = mounted_bucket
+    mountpoint, content, _ = mounted_bucket
     expected = content["big/blocks.bin"]
 
     def read_some(seed: int) -> None:
@@ -62,7 +72,7 @@ def test_random_reads_by_many_threads_match_the_source(mounted_bucket) -> None:
 
 
 def test_mmap_sendfile_and_direct_reads_work(mounted_bucket, tmp_path: Path) -> None:
-    mountpoint, content = mounted_bucket
+    mountpoint, content, _ = mounted_bucket
     expected = content["big/blocks.bin"]
     with (mountpoint / "big/blocks.bin").open("rb") as file:
         with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as view:
@@ -82,7 +92,7 @@ def test_mmap_sendfile_and_direct_reads_work(mounted_bucket, tmp_path: Path) -> 
 
 
 def test_every_write_is_refused_as_read_only(mounted_bucket) -> None:
-    mountpoint, _ = mounted_bucket
+    mountpoint, _, _ = mounted_bucket
     attempts = [
         lambda: (mountpoint / "new").write_bytes(b"x"),
         lambda: (mountpoint / "empty.txt").open("ab"),
@@ -104,7 +114,7 @@ def test_every_write_is_refused_as_read_only(mounted_bucket) -> None:
 
 
 def test_what_is_missing_is_missing(mounted_bucket) -> None:
-    mountpoint, _ = mounted_bucket
+    mountpoint, _, _ = mounted_bucket
     assert not (mountpoint / "absent").exists()
     with pytest.raises(NotADirectoryError):
         (mountpoint / "empty.txt" / "below").stat()
@@ -113,7 +123,7 @@ def test_what_is_missing_is_missing(mounted_bucket) -> None:
 
 
 def test_statfs_and_find_tell_the_truth(mounted_bucket) -> None:
-    mountpoint, content = mounted_bucket
+    mountpoint, content, _ = mounted_bucket
     facts = os.statvfs(mountpoint)
     assert facts.f_blocks * facts.f_frsize >= sum(map(len, content.values()))
     found = subprocess.run(
@@ -122,8 +132,8 @@ def test_statfs_and_find_tell_the_truth(mounted_bucket) -> None:
     assert len(found.stdout.splitlines()) == len(content)
 
 
-def test_a_busy_mount_is_not_unmounted_unless_forced(mounted_bucket, shell: Shell) -> None:
-    mountpoint, content = mounted_bucket
+def test_a_busy_mount_is_not_unmounted_unless_forced(mounted_bucket) -> None:
+    mountpoint, content, shell = mounted_bucket
     with (mountpoint / "big/blocks.bin").open("rb") as file:
         refused = shell.run("unmount", mountpoint)
         assert refused.code != 0

@@ -7,25 +7,28 @@ import os
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from .harness import Shell, drop_page_cache
+from .harness import DEADLINE_S, Shell, drop_page_cache
 
 READERS = 4
-SECONDS = 3.0
+ROUNDS = 2
+LEAST_READS = 10
 SIZES = [1, 4095, 4096, 4097, 131_072, 1 << 20, (1 << 20) + 1, 3_000_001, 9_000_003]
 
 
-def read_at_random(source: Path, mountpoint: Path, seed: int, seconds: float) -> int:
-    """Compares random ranges of random files with the source; the ranges compared. Raises at the first difference."""
+def read_at_random(source: Path, mountpoint: Path, seed: int, stop: Path) -> int:
+    """Compares random ranges of random files with the source until there is a file `stop`; the ranges compared.
+
+    Raises at the first difference.
+    """
     chance = random.Random(seed)
     names = sorted(path.name for path in source.iterdir())
-    deadline = time.monotonic() + seconds
     count = 0
-    while time.monotonic() < deadline or count <= 10:
+    print("ready", flush=True)  # noqa: T201 - to the parent
+    while not stop.exists() or count <= LEAST_READS:
         name = chance.choice(names)
         expected = (source / name).read_bytes()
         descriptor = os.open(mountpoint / name, os.O_RDONLY)
@@ -69,18 +72,24 @@ def test_every_random_read_is_right_while_the_cache_is_worked_on(
     words = ["--mode", mode, "--block-size", "256Ki"]
     arguments = {"cache": tmp_path / "cache", "quota": "8Mi", "options": bucket.options}
     with shell.mounted(bucket.uri, tmp_path / "mnt", *words, **arguments) as mountpoint:
-        readers = [start_reader(source, mountpoint, seed) for seed in range(READERS)]
+        stop = tmp_path / "stop"
+        readers = [start_reader(source, mountpoint, seed, stop) for seed in range(READERS)]
         try:
-            disturbances = work_on(shell, mountpoint, readers)
+            for reader in readers:
+                assert reader.stdout is not None
+                assert reader.stdout.readline() == "ready\n", reader.communicate(timeout=DEADLINE_S)
+            work_on(shell, mountpoint)
+            reading = [reader.poll() is None for reader in readers]
         finally:
-            ended = [(reader.communicate(timeout=60), reader.returncode) for reader in readers]
+            stop.touch()
+            ended = [(reader.communicate(timeout=DEADLINE_S), reader.returncode) for reader in readers]
         assert [code for _, code in ended] == [0] * READERS, ended
-        assert all(int(talk[0]) > 10 for talk, _ in ended), "too few reads to prove anything"
-        assert disturbances >= 3
+        assert all(reading), "they read all the time"
+        assert all(int(talk[0]) > LEAST_READS for talk, _ in ended), "too few reads to prove anything"
         assert shell.status(mountpoint)["corrupt_blocks"] == 0
 
 
-def start_reader(source: Path, mountpoint: Path, seed: int) -> subprocess.Popen[str]:
+def start_reader(source: Path, mountpoint: Path, seed: int, stop: Path) -> subprocess.Popen[str]:
     command = [
         sys.executable,
         "-m",
@@ -88,23 +97,21 @@ def start_reader(source: Path, mountpoint: Path, seed: int) -> subprocess.Popen[
         str(source),
         str(mountpoint),
         str(seed),
+        str(stop),
     ]
     return subprocess.Popen(
         command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
-def work_on(shell: Shell, mountpoint: Path, readers: list[subprocess.Popen[str]]) -> int:
-    """Refreshes, evicts, verifies and empties the page cache until the readers are done; the rounds' steps."""
-    steps = 0
-    while any(reader.poll() is None for reader in readers):
+def work_on(shell: Shell, mountpoint: Path) -> None:
+    """Refreshes, evicts, verifies and empties the page cache."""
+    for _ in range(ROUNDS):
         for words in (["evict", mountpoint, "--all"], ["refresh", mountpoint], ["verify", mountpoint]):
             shell.must(*words)
             drop_page_cache()
-            steps += 1
-    return steps
 
 
 if __name__ == "__main__":
-    origin, mounted, number = sys.argv[1:]
-    print(read_at_random(Path(origin), Path(mounted), int(number), SECONDS))  # noqa: T201 - the answer to the parent
+    origin, mounted, number, end = sys.argv[1:]
+    print(read_at_random(Path(origin), Path(mounted), int(number), Path(end)))  # noqa: T201 - the answer to the parent

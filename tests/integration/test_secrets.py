@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .harness import Shell
+from .harness import Shell, bytes_of, files_below
 
 
 def test_a_secret_is_nowhere_to_be_seen(shell: Shell, bucket, tmp_path: Path) -> None:
@@ -30,9 +30,9 @@ def test_a_secret_is_nowhere_to_be_seen(shell: Shell, bucket, tmp_path: Path) ->
             for name in ("cmdline", "environ")
         ]
         traces += [Path("/proc/mounts").read_text()]
-    kept = [path for path in tmp_path.rglob("*") if path.is_file() and path != secret_file]
+    kept = [path for path in files_below(tmp_path) if path != secret_file]
     kept = [path for path in kept if bucket.server.root not in path.parents and "server" not in path.parts]
-    traces += [path.read_bytes().decode(errors="replace") for path in kept]
+    traces += [bytes_of(path).decode(errors="replace") for path in kept]
     assert not [trace for trace in traces if secret in trace]
 
 

@@ -32,6 +32,7 @@ from .survival import (
     readers,
     registered,
     shell_without_server,
+    sleeps_on,
     stopped_threads,
     threads_of,
     wait_until,
@@ -128,8 +129,8 @@ def test_a_read_that_waits_for_its_origin_is_answered_by_the_next_process(
         reader = threading.Thread(target=lambda: found.append((mountpoint / "large").read_bytes()))
         reader.start()
         wait_until(lambda: held.done, lambda: liar.requests)
-        beyond = kill_process(shell, mountpoint)
         asked = held.done
+        beyond = kill_process(shell, mountpoint)
         wait_until_restarted(shell, mountpoint, beyond=beyond)
         wait_until(lambda: held.done > asked or not reader.is_alive(), lambda: (asked, held.done))
         assert reader.is_alive(), "all was read without the origin"
@@ -204,12 +205,14 @@ def test_a_process_that_is_stopped_for_a_while_is_not_replaced(
 ) -> None:
     with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
         before = entry_of(shell, mountpoint)
-        with readers(mountpoint, source, count=2):
+        with readers(mountpoint, source, count=2) as reading:
             for pid in (before["pid"], before["supervisor_pid"]):
+                reading.wait_for_a_round()
                 os.kill(pid, signal.SIGSTOP)
                 # So long that who watches has looked more than once.
                 time.sleep(0.5)
                 os.kill(pid, signal.SIGCONT)
+            reading.wait_for_a_round()
         after = entry_of(shell, mountpoint)
         assert (after["pid"], after["restarts"]) == (before["pid"], 0)
 
@@ -324,9 +327,9 @@ def _ahead_of(pid: int) -> Iterator[None]:
     for thread in threads_of(pid):
         with contextlib.suppress(ProcessLookupError):  # threads of a pool end when they have nothing to do
             os.sched_setaffinity(thread, one)
-    os.sched_setaffinity(0, one)
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     try:
+        os.sched_setaffinity(0, one)
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
         yield
     finally:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
@@ -380,8 +383,13 @@ def test_a_kill_in_the_middle_of_an_invalidation_is_survived(
         )
         with stopped_threads(before["pid"], "headrace-fuse"):
             look_up.start()
+            # Not before it waits in the kernel, with the folder in its hands.
+            wait_until(
+                lambda: sleeps_on(os.getpid(), look_up.native_id or 0, b"SD"),
+                lambda: "the look-up does not wait",
+            )
             shell.must("refresh", mountpoint)
-            assert wait_until_held(before["pid"], before["supervisor_pid"]) == before["supervisor_pid"]
+            wait_until_held(before["supervisor_pid"])
             os.kill(before["pid"], signal.SIGKILL)
         look_up.join(DEADLINE_S)
         assert found == [(source / "part-01").stat().st_size]

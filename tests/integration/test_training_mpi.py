@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ from headrace.local.places import Places
 from headrace.local.training_client import LocalJobBackend
 from headrace.netns.namespaces import can_make_namespaces
 
-from .harness import HEADRACE, Shell, eventually
+from .harness import HEADRACE, Shell, bytes_of, eventually, files_below
 from .mpi_logs import without_warnings
 
 pytestmark = [
@@ -48,7 +49,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs Open MPI (openmpi-bin)"),
 ]
 
-DEADLINE_S = 90.0
+DEADLINE_S = 120.0
 LIMITS = Limits(1 << 28, 1.5)
 ARENA = [sys.executable, "-c", "import sys; from headrace.cli.arena.main import main; sys.exit(main())"]
 FILE_BYTES = 1 << 20
@@ -228,8 +229,8 @@ def test_ranks_of_all_nodes_compute_together_on_the_dataset_and_its_cost_is_told
     assert cost is not None
     assert not cost.is_shared
     # Nothing that is secret is kept, and nothing is left but the log.
-    kept = [path for path in machine.places.folder.rglob("*") if path.is_file() and path.suffix != ".sock"]
-    assert not [path for path in kept if SECRET.encode() in path.read_bytes()]
+    kept = files_below(machine.places.folder)
+    assert not [path for path in kept if SECRET.encode() in bytes_of(path)]
     assert view.spec is not None
     assert view.spec.environment["API_TOKEN"] == ""
     assert not machine.processes()
@@ -336,12 +337,14 @@ def test_a_rank_that_goes_over_its_memory_fails_the_job_and_is_named(machine: Ma
     assert view.reason == f"greedy-worker-1 on {worker.node} {worker.reason}"
     assert view.exit_code not in (0, None)
     machine.delete("greedy")
-    assert not list(Path("/sys/fs/cgroup").rglob("headrace-*-greedy-*"))
+    # Groups of others come and go meanwhile.
+    groups = (name for _, names, _ in os.walk("/sys/fs/cgroup") for name in names)
+    assert not [name for name in groups if fnmatch(name, "headrace-*-greedy-*")]
 
 
 def test_a_killed_launcher_is_started_once_more_and_never_beside_the_first(machine: Machine) -> None:
     counting = (
-        "mkdir alive || exit 9; trap 'rmdir alive' EXIT; echo $$ >> tries; echo up; "
+        "exec 9> alive; flock -n 9 || exit 9; echo $$ >> tries; echo up; "
         "[ $(wc -l < tries) = 2 ] || sleep 600 & wait"
     )
     folder = machine.folder / "once"
@@ -351,9 +354,6 @@ def test_a_killed_launcher_is_started_once_more_and_never_beside_the_first(machi
     chief = machine.view("again").chief
     assert chief is not None
     os.kill(machine.first(chief.name), signal.SIGKILL)
-    # The shell of the first try was killed as well, without its trap.
-    eventually(lambda: not machine.processes(chief.name))
-    (folder / "alive").rmdir()
     view = machine.wait("again", JobPhase.SUCCEEDED)
     assert view.chief is not None
     assert view.chief.name != chief.name

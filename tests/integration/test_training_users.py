@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .harness import HEADRACE
+from .harness import HEADRACE, command_lines, eventually
 from .machines import NEEDS, USER, Machine, shared_machine
 from .mpi_logs import without_warnings
 
@@ -20,7 +19,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs Open MPI (openmpi-bin)"),
 ]
 
-DEADLINE_S = 90.0
 DATASET = """apiVersion: data.fluid.io/v1alpha1
 kind: Dataset
 metadata: {{name: own}}
@@ -87,19 +85,9 @@ def test_ranks_are_started_in_instances_without_namespaces_and_read_the_dataset(
     moved = (*common, "--data-dir", f"{person.folder}/source:/elsewhere", "true")
     assert "only root can put folders" in person.arena(*moved, code=1)
     # What runs when everything is taken down goes with it.
-    person.arena(*common, "mpirun sleep 7654")
-    deadline = time.monotonic() + DEADLINE_S
-    while "sleep\x007654" not in (words := command_lines()):
-        assert time.monotonic() < deadline, words
-        time.sleep(0.2)
+    sleep = f"sleep {100_000_000 + os.getpid()}"
+    person.arena(*common, f"mpirun {sleep}")
+    running = sleep.replace(" ", "\0").encode()
+    eventually(lambda: any(running in line for line in command_lines()), command_lines)
     person.must(HEADRACE, "down")
-    assert "sleep\x007654" not in command_lines()
-
-
-def command_lines() -> str:
-    """Of all processes."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            found.append(path.read_text(errors="replace"))
-    return "\n".join(found)
+    assert not any(running in line for line in command_lines())

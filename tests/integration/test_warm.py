@@ -9,14 +9,17 @@ import subprocess
 import time
 from pathlib import Path
 
-from headrace.testing.faulty_origin import Fault, Lie
+from headrace.testing.faulty_origin import Fault, FaultyOrigin, Lie
 
-from .harness import HEADRACE, Shell, tree_of
+from .harness import DEADLINE_S, HEADRACE, Shell, tree_of
+from .servers import Bucket
+from .survival import wait_until
 
 CONTENT = {
     f"{'left' if i % 2 else 'right'}/part-{i:02}": random.Random(i).randbytes(400_000 + i) for i in range(40)
 }
 TOTAL = sum(map(len, CONTENT.values()))
+LINE = re.compile(r"warm: [\d.]+MiB of [\d.]+MiB \([\d.]+%\), \d+ of 40 files, [\d.]+[KM]?iB/s")
 
 
 def start_warm(shell: Shell, *words: str | Path) -> subprocess.Popen[str]:
@@ -29,29 +32,37 @@ def start_warm(shell: Shell, *words: str | Path) -> subprocess.Popen[str]:
     )
 
 
-def test_an_interrupted_warm_goes_on_where_it_stopped(
-    shell: Shell, liar, lying_bucket, tmp_path: Path
+def test_an_interrupted_warm_goes_on_where_it_stopped_and_a_log_file_gets_lines_not_a_bar(
+    shell: Shell, liar: FaultyOrigin, lying_bucket: Bucket, tmp_path: Path
 ) -> None:
     lying_bucket.fill(CONTENT)
     arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
     with shell.mounted(lying_bucket.uri, tmp_path / "mnt", "--concurrency", "2", **arguments) as mountpoint:
-        # Eight files come, the others would take a minute.
-        liar.add(Fault(Lie.SLOW_DRIP, r"^/data/[^?]", after=8, delay_s=0.05))
+        # Eight files come, the origin keeps the others to itself.
+        held = liar.add(Fault(Lie.HELD, r"^/data/[^?]", after=8))
         with start_warm(shell, mountpoint) as warm:
-            deadline = time.monotonic() + 30
-            while shell.status(mountpoint)["cached_bytes"] < TOTAL // 8 and time.monotonic() < deadline:
-                time.sleep(0.05)
+            assert warm.stderr is not None
+            # It says so once it looks after what it has begun, and hears us.
+            first = warm.stderr.readline()
+            wait_until(
+                lambda: held.done and shell.status(mountpoint)["cached_bytes"] >= 8 * 400_000,
+                lambda: (held.done, shell.status(mountpoint)),
+            )
             warm.send_signal(signal.SIGINT)
-            _, talk = warm.communicate(timeout=30)
+            _, talk = warm.communicate(timeout=DEADLINE_S)
+        assert LINE.match(first), first + talk
         assert warm.returncode == 130, talk
         assert "goes on from there" in talk
         assert "Traceback" not in talk
         kept = shell.status(mountpoint)["cached_bytes"]
         assert TOTAL // 8 <= kept < TOTAL, "it was meant to be interrupted in the middle"
         liar.clear()
+        held.released.set()
         time.sleep(0.5)
         assert shell.status(mountpoint)["cached_bytes"] < TOTAL, "a cancelled warm goes on in secret"
-        assert "complete" in shell.must("warm", mountpoint).stderr
+        told = shell.must("warm", mountpoint).stderr
+        assert told.splitlines()[-1].startswith("warm: complete: 40 files")
+        assert not {"\r", "\x1b"} & set(first + talk + told)
         status = shell.status(mountpoint)
         assert status["cached_bytes"] == TOTAL
         assert status["reads"]["origin_bytes"] <= TOTAL + 2 * (4 << 20), (
@@ -74,21 +85,6 @@ def test_warm_of_a_folder_brings_that_folder_alone(shell: Shell, bucket, tmp_pat
         absent = shell.run("warm", mountpoint, "nowhere")
         assert absent.code == 4, absent.talk
         assert "nowhere" in absent.stderr
-
-
-def test_a_log_file_gets_lines_not_a_bar(shell: Shell, liar, lying_bucket, tmp_path: Path) -> None:
-    lying_bucket.fill(CONTENT)
-    arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
-    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", "--concurrency", "2", **arguments) as mountpoint:
-        # One file alone takes longer than from line to line.
-        liar.add(Fault(Lie.SLOW_DRIP, r"^/data/[^?]", after=20, times=1, delay_s=0.02))
-        talk = shell.must("warm", mountpoint).stderr
-        assert re.search(
-            r"^warm: [\d.]+MiB of [\d.]+MiB \([\d.]+%\), \d+ of 40 files, [\d.]+[KM]iB/s", talk, re.MULTILINE
-        )
-        assert talk.splitlines()[-1].startswith("warm: complete: 40 files")
-        assert "\r" not in talk
-        assert "\x1b" not in talk
 
 
 def test_each_pass_over_more_than_the_cache_holds_fetches_no_byte_twice(

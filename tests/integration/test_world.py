@@ -11,7 +11,7 @@ from .walking import walk
 SEED = 4
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_whatever_is_declared_and_whatever_dies_the_world_is_as_declared_once_it_is_quiet(
     tmp_path: Path,
 ) -> None:

@@ -323,13 +323,13 @@ class RealWorld:
         if mounts != there:
             yield f"mounts: {sorted(mounts)} are written down, and {sorted(there)} are there"
         owners = {(line.namespace, line.dataset) for line in status.roles}
-        folders = {tuple(each.name.split(".")) for each in self.places.folder.glob("datasets/*")}
+        folders = {tuple(each.name.split(".")) for each in _folders_at(self.places.folder / "datasets", 1)}
         if folders - owners:
             yield f"folders: {sorted(folders - owners)} are left"
         workers = {
             f"{line.namespace}/{line.dataset}/{line.node}" for line in status.roles if line.role == "worker"
         }
-        caches = {str(each.relative_to(self.caches)) for each in self.caches.glob("*/*/*")}
+        caches = {str(each.relative_to(self.caches)) for each in _folders_at(self.caches, 3)}
         if caches - workers:
             yield f"caches: {sorted(caches - workers)} are left"
 
@@ -368,6 +368,17 @@ _COUNTS = (
 def _object(kind: str, key: Key, spec: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
     metadata = {"name": key[1], "namespace": key[0], "labels": labels}
     return {"apiVersion": "data.fluid.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _folders_at(folder: Path, depth: int) -> list[Path]:
+    """What lies so deep below a folder; any of it may be taken away meanwhile."""
+    if depth == 0:
+        return [folder]
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [found for name in sorted(names) for found in _folders_at(folder / name, depth - 1)]
 
 
 def kill(pid: int, number: signal.Signals) -> None:

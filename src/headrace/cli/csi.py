@@ -52,6 +52,13 @@ def run(
             metavar="SECONDS", help="A mount without a process is ended then, with its users; 0: never."
         ),
     ] = 3600.0,
+    linger: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="When told to end, the driver waits for so long for mounts that it alone keeps.",
+        ),
+    ] = 20.0,
     metrics_address: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where /metrics and /healthz answer.")
     ] = None,
@@ -78,6 +85,7 @@ def run(
             kubelet_endpoint=kubelet_endpoint,
             unused_after_s=unused_after,
             stranded_after_s=stranded_after,
+            linger_s=linger,
             metrics_address=metrics_address,
         )
     except ValidationError as error:

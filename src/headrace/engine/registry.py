@@ -6,6 +6,7 @@ stale and is removed by whoever meets it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
@@ -122,12 +123,19 @@ class Registry:
         except (OSError, ValidationError):
             return None
 
-    @staticmethod
-    def _forget(file: Path) -> None:
+    def _forget(self, file: Path) -> None:
+        """Removes a stale entry. One that a new mount has written there meanwhile stays."""
+        taken = file.with_suffix(f".{os.getpid()}.stale")
         try:
-            file.unlink(missing_ok=True)
+            file.rename(taken)
+            entry = self._read(taken)
+            if entry is not None and entry.is_alive:
+                # Not over the next one, should there be another already.
+                with contextlib.suppress(FileExistsError):
+                    file.hardlink_to(taken)
+            taken.unlink()
         except OSError:
-            return  # another user's: he will remove it
+            return  # somebody else has removed it, or it is another user's, who will
 
 
 def started_ticks(pid: int) -> int | None:

@@ -23,8 +23,9 @@ from headrace.roles.keeper_messages import (
     encode,
 )
 
-# The supervisor has a mount process to look after meanwhile.
-_PATIENCE_S = 1.0
+# The supervisor has a mount process to look after meanwhile. A keeper that is not there is told at once; one on a busy
+# node answers late, and a mount that is not left to it in time would end.
+_PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Claimed:
 
 
 class KeeperLine:
-    """Connects, and connects again. Nothing here raises, and nothing blocks for longer than a second."""
+    """Connects, and connects again. Nothing here raises, and nothing blocks for longer than a few seconds."""
 
     def __init__(self, path: str, lineage: str) -> None:
         self.path = path

@@ -31,14 +31,14 @@ _HOP_HEADERS = frozenset({"connection", "content-length", "transfer-encoding", "
 class FaultyOrigin:
     """A running proxy; `endpoint` takes the place of the server's."""
 
-    def __init__(self, upstream: str) -> None:
-        """`upstream` is `http://host:port`. Host and all that is signed pass unchanged."""
+    def __init__(self, upstream: str, *, address: str = "127.0.0.1") -> None:
+        """`upstream` is `http://host:port`. Host and all that is signed pass unchanged. It listens at `address`."""
         self._upstream = urllib.parse.urlsplit(upstream).netloc
         self._lock = threading.Lock()
         self._faults: list[Fault] = []
         self.requests: Counter[str] = Counter()
         self.body_bytes = 0
-        self._server = _Listener(("127.0.0.1", 0), _Handler)
+        self._server = _Listener((address, 0), _Handler)
         self._server.origin = self
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(SHUTDOWN_POLL_S,), daemon=True

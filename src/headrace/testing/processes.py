@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -20,6 +21,9 @@ from typing import Self
 
 POLL_INTERVAL_S = 0.02
 LOG_TAIL_BYTES = 2000
+_FIRST_PORT = 10_000
+# Not that of `random`, which tests seed: two of them would choose the same ports.
+_CHANCE = random.SystemRandom()
 
 
 class ServerStartError(RuntimeError):
@@ -162,7 +166,13 @@ def _die_with_parent() -> list[str]:
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    """A TCP port that was free a moment ago; another process may take it, so start again then."""
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])
+    """A TCP port that was free a moment ago, and that the kernel gives to nobody who does not ask for it by its number.
+
+    Of those that it gives to whoever connects, one may be taken as soon as we have looked.
+    """
+    first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    candidates = range(_FIRST_PORT, first_given) if first_given > 2 * _FIRST_PORT else (0,)
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((address, _CHANCE.choice(candidates)))
+            return int(probe.getsockname()[1])

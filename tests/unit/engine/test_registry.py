@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.registry import Registry, own_entry, started_ticks
+from headrace.engine.registry import Entry, Registry, own_entry, started_ticks
 from headrace.errors import MissingFileError
 
 
@@ -58,6 +58,25 @@ def test_entry_whose_process_number_was_given_away_is_stale(tmp_path: Path) -> N
     registry = Registry(tmp_path)
     registry.add(entry("/mnt/other", started_ticks=1))
     assert registry.entries() == []
+
+
+def test_an_entry_that_took_the_place_of_a_stale_one_is_not_cleaned_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a mount in another pod, which begins while somebody looks at what the one before has left."""
+    registry, read = Registry(tmp_path), Registry._read
+
+    def read_before_it_is_replaced(file: Path) -> Entry | None:
+        found = read(file)
+        monkeypatch.setattr(Registry, "_read", staticmethod(read))
+        registry.add(entry("/mnt/data", name="next"))
+        return found
+
+    registry.add(entry("/mnt/data", name="stale", started_ticks=1))
+    monkeypatch.setattr(Registry, "_read", staticmethod(read_before_it_is_replaced))
+    assert registry.entries() == []
+    assert registry.get("/mnt/data").name == "next"
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_damaged_entry_is_passed_over(tmp_path: Path) -> None:
