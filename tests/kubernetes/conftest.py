@@ -6,8 +6,10 @@ What the processes of the cluster last said is part of the report of a failure.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +33,8 @@ _KUBECTL = pytest.StashKey[Kubectl]()
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Of this folder `make test` takes only what is marked as short."""
     item.add_marker(pytest.mark.kubernetes)
+    # Whichever is the first brings up a cluster with the chart, for a minute and a half; the last takes it down.
+    item.add_marker(pytest.mark.timeout(1800))
 
 
 @pytest.fixture(scope="session")
@@ -64,8 +68,16 @@ def kubernetes(request: pytest.FixtureRequest) -> Kubectl:
 def crds(kubernetes: Kubectl) -> Kubectl:
     """The same, once the cluster knows Headrace's kinds."""
     kubernetes("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
-    kubernetes("wait", "--for=condition=Established", "-f", str(CRDS), "--timeout=60s")
+    kubernetes("wait", "--for=condition=Established", "-f", str(CRDS), "--timeout=300s")
+    # The API server has established a kind some time before it serves it.
+    kinds = {path.stem.partition("_")[2] for path in CRDS.glob("*.yaml")}
+    kubernetes.wait(lambda: _served(kubernetes) >= kinds, "the API to serve the kinds")
     return kubernetes
+
+
+def _served(kubernetes: Kubectl) -> set[str]:
+    shown = json.loads(kubernetes("get", "--raw", "/apis/data.fluid.io/v1alpha1"))
+    return {each["name"] for each in shown["resources"]}
 
 
 @pytest.fixture(scope="session")
@@ -99,7 +111,7 @@ def nothing_installed_that_is_not_asked_for(request: pytest.FixtureRequest) -> N
 
 def _take_away(release: Release, kubernetes: Kubectl) -> None:
     release.uninstall()
-    kubernetes("delete", "namespace", NAMESPACE, "--ignore-not-found", timeout_s=300)
+    kubernetes("delete", "namespace", NAMESPACE, "--ignore-not-found")
 
 
 @pytest.fixture
@@ -130,6 +142,6 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def _state(kubectl: Kubectl) -> str:
     parts = []
     for words in (("get", "pods", "-A", "-o", "wide"), ("get", "events", "-A", "--sort-by=.lastTimestamp")):
-        with contextlib.suppress(KubectlError, TimeoutError):
-            parts.append("\n".join(kubectl(*words, timeout_s=10).splitlines()[-60:]))
+        with contextlib.suppress(KubectlError, subprocess.TimeoutExpired):
+            parts.append("\n".join(kubectl(*words, timeout_s=60).splitlines()[-60:]))
     return "\n\n".join(parts)

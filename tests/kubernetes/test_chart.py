@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from charts import CHART, EVERY_OPTION, NAMESPACE, TEST_IMAGES, Release, run_helm, template
+from charts import CHART, EVERY_OPTION, NAMESPACE, TEST_VALUES, Release, run_helm, template
 from datasets_on_kubernetes import metrics_of, parts_of
 from prometheus_kinds import kind_file
 
@@ -16,7 +16,6 @@ from headrace.testing.kubernetes.kubectl import Kubectl, KubectlError
 pytestmark = [
     pytest.mark.root,
     pytest.mark.slow,  # a cluster, its images and every process of the chart
-    pytest.mark.timeout(1200),
 ]
 
 
@@ -33,7 +32,7 @@ def monitors(kubernetes: Kubectl) -> Iterator[None]:
     """The kinds of the Prometheus operator that the chart makes objects of."""
     files = [word for plural in ("servicemonitors", "podmonitors") for word in ("-f", str(kind_file(plural)))]
     kubernetes("apply", "--server-side", "--force-conflicts", *files)
-    kubernetes("wait", "--for=condition=Established", *files, "--timeout=60s")
+    kubernetes("wait", "--for=condition=Established", *files, "--timeout=300s")
     yield
     kubernetes("delete", *files)
 
@@ -51,7 +50,7 @@ def test_the_api_server_takes_every_object(
 
 def test_a_second_installation_is_refused_and_told_of_the_first(release: Release) -> None:
     words = ("install", "second", str(CHART), "--namespace", "default", "--take-ownership")
-    done = run_helm(*words, "--kubeconfig", str(release.kubeconfig), values=TEST_IMAGES)
+    done = run_helm(*words, "--kubeconfig", str(release.kubeconfig), values=TEST_VALUES)
     assert done.returncode != 0
     assert f"already, as the release {NAMESPACE}/headrace" in done.stderr
 

@@ -33,9 +33,9 @@ def _run(kubernetes, namespace, name, *words):
     return kubernetes("exec", "-n", namespace, name, "--", *words)
 
 
-def _wait_running(kubernetes, namespace, *names, timeout_s=60):
+def _wait_running(kubernetes, namespace, *names):
     pods = [f"pod/{name}" for name in names]
-    kubernetes("wait", "--for=condition=Ready", "-n", namespace, *pods, f"--timeout={timeout_s}s")
+    kubernetes("wait", "--for=condition=Ready", "-n", namespace, *pods, "--timeout=300s")
 
 
 def _node_is(kubernetes, name, status):
@@ -72,7 +72,6 @@ def test_pods_of_two_nodes_reach_each_other_by_the_names_of_services(kubernetes,
                 kubernetes.wait(
                     lambda f=fetched, answers=answers: bool(answers.append(f().strip()) or answers[-1]),
                     f"{url} from {here.name}",
-                    timeout_s=20,
                 )
                 assert answers[-1] == f"on-{there.name}"
 
@@ -135,9 +134,7 @@ def test_pods_reach_a_server_of_this_machine_and_this_machine_reaches_services(
     address = kubernetes.get("service", "web", "-n", namespace)["spec"]["clusterIP"]
     # As webhooks are called, through the API server, and straight from here.
     proxied = f"/api/v1/namespaces/{namespace}/services/web:8080/proxy/name"
-    kubernetes.wait(
-        lambda: kubernetes("get", "--raw", proxied).strip() == "web", "the service by the API", timeout_s=20
-    )
+    kubernetes.wait(lambda: kubernetes("get", "--raw", proxied).strip() == "web", "the service by the API")
 
     def straight() -> bool:
         try:
@@ -145,7 +142,7 @@ def test_pods_reach_a_server_of_this_machine_and_this_machine_reaches_services(
         except OSError:
             return False  # this machine's rules follow those of the API server
 
-    kubernetes.wait(straight, "the service straight from here", timeout_s=20)
+    kubernetes.wait(straight, "the service straight from here")
 
 
 def test_a_webhook_is_called_at_the_address_of_its_service(kubernetes, namespace, tools):
@@ -207,7 +204,7 @@ def test_a_fuse_mount_of_one_pod_is_seen_by_another_and_gone_with_its_removal(
         lines = _run(kubernetes, namespace, name, "cat", "/proc/self/mountinfo").splitlines()
         return any(line.split()[4] == "/shared/mounted" and " - fuse " in line for line in lines)
 
-    kubernetes.wait(lambda: mounted("reads"), "the mount in the other pod", timeout_s=20)
+    kubernetes.wait(lambda: mounted("reads"), "the mount in the other pod")
     assert f"{folder}/mounted" in node.run("cat", "/proc/self/mountinfo")
     assert folder not in Path("/proc/self/mountinfo").read_text(), "no mount of a node reaches this machine"
     assert not Path(folder).exists(), "what a node writes stays its own"
@@ -285,7 +282,7 @@ def test_a_killed_program_of_the_control_plane_starts_again_and_knows_what_it_kn
 ):
     cluster.control_plane.kill(program)
     cluster.control_plane.start()
-    kubernetes.wait(lambda: bool(kubernetes("get", "namespace", namespace)), "the API", timeout_s=60)
+    kubernetes.wait(lambda: bool(kubernetes("get", "namespace", namespace)), "the API")
     look = "while ! getent hosts kubernetes.default; do sleep 0.2; done; sleep 60"
     kubernetes.wait(
         lambda: kubernetes.apply(pod("new", tools, look), namespace=namespace) is None, "a new pod"

@@ -24,7 +24,7 @@ from headrace.testing.kubernetes.cluster import Cluster
 from headrace.testing.kubernetes.kubectl import Kubectl, KubectlError
 from headrace.testing.s3_client import Credentials
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 NODES = ("node-1", "node-2")
 
@@ -131,9 +131,9 @@ def test_a_missing_key_is_told_with_what_to_do(
 
     kubernetes.wait(lambda: any("keys" in message for message in waiting()), "a word about the Secret")
     kubernetes.apply(bucket.secret(), namespace=namespace)
-    bound = ("wait", "dataset/imagenet", "--for=jsonpath={.status.phase}=Bound", "--timeout=120s")
+    bound = ("wait", "dataset/imagenet", "--for=jsonpath={.status.phase}=Bound", "--timeout=300s")
     kubernetes("-n", namespace, *bound)
-    kubernetes("-n", namespace, "delete", "dataset", "imagenet", "--timeout=120s", timeout_s=150)
+    kubernetes("-n", namespace, "delete", "dataset", "imagenet", "--timeout=300s", timeout_s=330)
 
 
 def test_a_dataset_in_use_is_not_deleted_and_one_that_goes_leaves_nothing(
@@ -156,8 +156,8 @@ def _delete_under(kubernetes: Kubectl, reading: Reading) -> None:
     kubernetes.wait(lambda: "VolumeInUse" in reasons(), "a word about who uses it")
     reading.go_on()
     kubernetes("-n", namespace, "delete", "pods", *reading.pods)
-    gone = ("wait", "--for=delete", "dataset/imagenet", "--timeout=120s")
-    kubernetes("-n", namespace, *gone, timeout_s=150)
+    gone = ("wait", "--for=delete", "dataset/imagenet", "--timeout=300s")
+    kubernetes("-n", namespace, *gone, timeout_s=330)
     left = "alluxioruntimes,statefulsets,daemonsets,services,persistentvolumeclaims,pods"
     kubernetes.wait(
         lambda: not kubernetes("-n", namespace, "get", left, "-o", "name"), "everything to be gone"
@@ -177,7 +177,7 @@ def test_a_load_is_complete_when_all_is_verified(kubernetes: Kubectl, reading: R
         "spec": {"dataset": {"name": "imagenet", "namespace": dataset}, "loadMetadata": True},
     }
     kubernetes.apply(load, namespace=dataset)
-    done = ("wait", "dataload/warm", "--for=jsonpath={.status.phase}=Complete", "--timeout=120s")
+    done = ("wait", "dataload/warm", "--for=jsonpath={.status.phase}=Complete", "--timeout=300s")
     kubernetes("-n", dataset, *done)
     status = kubernetes.get("-n", dataset, "dataload", "warm")["status"]
     assert any("24 files" in each["message"] for each in status["conditions"])

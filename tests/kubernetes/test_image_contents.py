@@ -14,7 +14,6 @@ from headrace.testing.kubernetes.build_images import Images, build_images
 pytestmark = [
     pytest.mark.root,
     pytest.mark.slow,  # builds images: minutes the first time, seconds later
-    pytest.mark.timeout(900),
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: debootstrap and chroot"),
 ]
 

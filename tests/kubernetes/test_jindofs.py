@@ -18,7 +18,7 @@ from headrace.testing.kubernetes.node import Node
 from headrace.testing.oss_objects import OssBucket
 from headrace.testing.oss_server import OssServer
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 MASTER = "headrace-jindofs-master"
 CACHE = "/var/lib/headrace/cache/jindofs"
@@ -48,7 +48,7 @@ def way(release: Release, cluster: Cluster) -> Iterator[Release]:
     release.uninstall()
     for node in cluster.nodes:
         what = f"the end of the mount on {node.name}"
-        cluster.kubectl.wait(lambda node=node: not _is_mounted(node), what, timeout_s=90)
+        cluster.kubectl.wait(lambda node=node: not _is_mounted(node), what)
         node.run("rm", "-rf", f"/var/lib/headrace/state/{NAMESPACE}/jindofs", CACHE)
     yield release
     release.uninstall()
@@ -122,7 +122,7 @@ def test_pods_of_every_node_read_the_bucket_through_a_folder_of_the_node(
     kubernetes.apply(*(_reader(node) for node in nodes), namespace=namespace)
     for node in nodes:
         folder = f"/mnt/jfs/{name}"
-        kubernetes("-n", namespace, "wait", "--for=condition=Ready", f"pod/{node}", "--timeout=120s")
+        kubernetes("-n", namespace, "wait", "--for=condition=Ready", f"pod/{node}", "--timeout=300s")
         kubernetes.wait(
             lambda node=node: (
                 kubernetes("-n", namespace, "exec", node, "--", "ls", "/mnt/jfs").split() == [name]

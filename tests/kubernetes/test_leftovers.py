@@ -57,7 +57,7 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _wait(is_so, timeout_s=120):
+def _wait(is_so, timeout_s=300):
     deadline = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < deadline
@@ -75,7 +75,7 @@ def test_a_cluster_that_is_taken_down_with_pods_and_mounts_leaves_nothing(tmp_pa
     cluster.load_image(tool_image(tmp_path / "tools.tar"))
     script = "mount -t tmpfs tmpfs /data; while :; do sleep 1; done"
     cluster.kubectl.apply(pod("stays", TOOL_IMAGE, script, privileged=True), namespace="default")
-    cluster.kubectl("wait", "--for=condition=Ready", "pod/stays", "--timeout=60s")
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/stays", "--timeout=300s")
     cluster.down()
     assert _traces(folder) == []
     take_down(folder)
@@ -119,7 +119,7 @@ def test_a_maker_that_is_interrupted_takes_away_what_it_began(tmp_path):
     with _start(folder) as maker:
         _wait(Layout(folder).kubeconfig.exists)
         os.kill(maker.pid, signal.SIGINT)
-        assert maker.wait(60) != 0
+        assert maker.wait(300) != 0
     assert _traces(folder) == []
 
 

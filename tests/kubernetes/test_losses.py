@@ -26,7 +26,7 @@ from headrace.testing.kubernetes.cluster import Cluster
 from headrace.testing.kubernetes.kubectl import Kubectl
 from headrace.testing.kubernetes.next_image import next_image
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 READERS = ("node-1", "node-2", "node-3")
 # The master may be on the other two, so that the loss of a worker and that of the master are two tests.
@@ -108,7 +108,7 @@ def test_a_node_that_was_rebooted_has_everything_again_and_nothing_twice(
         shown = kubernetes.get("-n", reading.namespace, "pod", pod)["status"]["containerStatuses"][0]
         return int(shown["restartCount"]) if shown["ready"] else 0
 
-    kubernetes.wait(lambda: restarts() == 1, "the reader's second start", timeout_s=180)
+    kubernetes.wait(lambda: restarts() == 1, "the reader's second start")
     kubernetes.wait(lambda: reading.passes(pod) > 1, "a pass of the reader")
     await_ready(kubernetes, NAMESPACE, "csi")
     _await_all_well(reading)
@@ -185,8 +185,8 @@ def test_another_version_comes_and_goes_under_readers(
     # A master that lists anew numbers all files otherwise than kernels know them by now.
     bucket.fill(4, 50_000, below="added")
     kubernetes.apply(_listing_anew(reading.namespace), namespace=reading.namespace)
-    done = ("wait", "dataload/anew", "--for=jsonpath={.status.phase}=Complete", "--timeout=120s")
-    kubernetes("-n", reading.namespace, *done, timeout_s=150)
+    done = ("wait", "dataload/anew", "--for=jsonpath={.status.phase}=Complete", "--timeout=300s")
+    kubernetes("-n", reading.namespace, *done, timeout_s=330)
     reading.go_on()
 
     images = build_images()
@@ -228,7 +228,7 @@ def _await_version(kubernetes: Kubectl, reading: Reading, tag: str) -> None:
 
     wait_until_ready(kubernetes, *ROLLED_OUT)
     reading.go_on()
-    kubernetes.wait(is_there, f"roles of version {tag}", timeout_s=180)
+    kubernetes.wait(is_there, f"roles of version {tag}")
     assert seen[0] == "master"
     _await_all_well(reading)
     reading.go_on()

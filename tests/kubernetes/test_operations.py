@@ -24,9 +24,9 @@ from headrace.testing.kubernetes.cluster import Cluster
 from headrace.testing.kubernetes.kubectl import Kubectl
 from headrace.testing.s3_server import S3Server
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.slow]
 
-BOUND = ("wait", "dataset/imagenet", "--for=jsonpath={.status.phase}=Bound", "--timeout=180s")
+BOUND = ("wait", "dataset/imagenet", "--for=jsonpath={.status.phase}=Bound", "--timeout=300s")
 FILES = 480
 
 
@@ -44,12 +44,12 @@ def dataset(release: Release, kubernetes: Kubectl, namespace: str, bucket: Bucke
     """The namespace of a dataset that is Bound."""
     objects = (bucket.secret(), bucket.dataset(), runtime())
     kubernetes("-n", namespace, "create", "-f", "-", stdin=as_list(*objects))
-    kubernetes("-n", namespace, *BOUND, timeout_s=200)
+    kubernetes("-n", namespace, *BOUND, timeout_s=330)
     yield namespace
     kinds = "datamigrates,dataprocesses,databackups,dataloads"
-    kubernetes("-n", namespace, "delete", kinds, "--all", "--timeout=120s", timeout_s=150)
+    kubernetes("-n", namespace, "delete", kinds, "--all", "--timeout=300s", timeout_s=330)
     delete_pods(kubernetes, namespace)
-    kubernetes("-n", namespace, "delete", "dataset", "--all", "--timeout=120s", timeout_s=150)
+    kubernetes("-n", namespace, "delete", "dataset", "--all", "--timeout=300s", timeout_s=330)
 
 
 def test_a_copy_whose_pod_is_killed_goes_on_and_is_equal_byte_for_byte(
@@ -65,10 +65,10 @@ def test_a_copy_whose_pod_is_killed_goes_on_and_is_equal_byte_for_byte(
     target = {"externalStorage": {"uri": "s3://copied", "encryptOptions": _options(values)}}
     source = {"dataset": {"name": "imagenet", "namespace": dataset}}
     _declare(kubernetes, dataset, "DataMigrate", "away", {"from": source, "to": target})
-    kubernetes.wait(lambda: len(list(copy.folder.rglob("*.bin"))) > 0, "the first files", timeout_s=180)
+    kubernetes.wait(lambda: len(list(copy.folder.rglob("*.bin"))) > 0, "the first files")
     # However fast the machine is, the copy is killed in the middle.
     bucket.server.process.freeze()
-    kubernetes.wait(lambda: "Rate" in _infos(kubernetes, dataset), "how far the copy is", timeout_s=90)
+    kubernetes.wait(lambda: "Rate" in _infos(kubernetes, dataset), "how far the copy is")
     assert _infos(kubernetes, dataset)["Files"].endswith(f"/{FILES}")
     (killed,) = parts_of(kubernetes, dataset, "job")
     kubernetes("-n", dataset, "delete", "pod", killed["metadata"]["name"], "--grace-period=0", "--force")
@@ -113,8 +113,13 @@ def test_a_script_sees_all_files_after_the_load_before_it_and_the_failure_of_ano
     status = kubernetes.get("-n", dataset, "dataprocess", "wrong")["status"]
     assert status["infos"]["ExitCode"] == "3"
     assert any("no such class" in each["message"] for each in status["conditions"])
-    waiting = kubernetes.get("-n", dataset, "dataprocess", "count")["status"]
-    assert (waiting["phase"], waiting["waitingFor"]["operationComplete"]) == ("Pending", True)
+
+    def waits() -> bool:
+        status = kubernetes.get("-n", dataset, "dataprocess", "count").get("status", {})
+        return bool(status.get("waitingFor", {}).get("operationComplete"))
+
+    kubernetes.wait(waits, "a word about what the other one waits for")
+    assert kubernetes.get("-n", dataset, "dataprocess", "count")["status"]["phase"] == "Pending"
     _declare(kubernetes, dataset, "DataLoad", "warm", {"dataset": place})
     _await(kubernetes, dataset, "dataprocess/count", "Complete")
     status = kubernetes.get("-n", dataset, "dataprocess", "count")["status"]
@@ -140,11 +145,11 @@ def test_a_pod_as_it_is_given_sees_the_part_that_it_asks_for_and_ends_with_its_d
         "processor": {"job": {"podSpec": {"containers": [container], "terminationGracePeriodSeconds": 1}}},
     }
     _declare(kubernetes, dataset, "DataProcess", "look", spec)
-    kubernetes.wait(lambda: _logs(kubernetes, dataset) != "", "the first line", timeout_s=180)
+    kubernetes.wait(lambda: _logs(kubernetes, dataset) != "", "the first line")
     assert _logs(kubernetes, dataset).split() == [str(len(list((bucket.folder / "class-1").iterdir())))]
     phase = kubernetes.get("-n", dataset, "dataprocess", "look")["status"]["phase"]
     assert phase == "Executing"
-    kubernetes("-n", dataset, "delete", "dataprocess", "look", "--timeout=60s", timeout_s=90)
+    kubernetes("-n", dataset, "delete", "dataprocess", "look", "--timeout=300s", timeout_s=330)
     assert not parts_of(kubernetes, dataset, "job")
 
 
@@ -186,13 +191,13 @@ def test_a_dataset_begins_from_a_backup_while_its_storage_is_down(
         node = infos["BackupLocationNodeName"]
         assert infos["BackupLocationPath"] == place
         assert place.startswith("local:") or node == "node-1"
-        kubernetes("-n", dataset, "delete", "dataset", "imagenet", "--timeout=120s", timeout_s=150)
+        kubernetes("-n", dataset, "delete", "dataset", "imagenet", "--timeout=300s", timeout_s=330)
         bucket.server.stop()
         again = bucket.dataset(dataRestoreLocation={"path": place, "nodeName": node})
         kubernetes("-n", dataset, "create", "-f", "-", stdin=as_list(again, runtime()))
-        kubernetes("-n", dataset, *BOUND, timeout_s=200)
+        kubernetes("-n", dataset, *BOUND, timeout_s=330)
         kubernetes.apply(_lister(), namespace=dataset)
-        kubernetes.wait(lambda: _said(kubernetes, dataset, "lister") != "", "the list", timeout_s=180)
+        kubernetes.wait(lambda: _said(kubernetes, dataset, "lister") != "", "the list")
         assert _said(kubernetes, dataset, "lister").split() == [str(FILES)]
     finally:
         kubernetes("delete", "persistentvolume", volume["metadata"]["name"], "--wait=false")
@@ -212,7 +217,7 @@ def _await(kubectl: Kubectl, namespace: str, name: str, phase: str) -> None:
         assert status.get("phase") != other, status
         return bool(status.get("phase") == phase)
 
-    kubectl.wait(ended, f"{name} to be {phase}", timeout_s=240)
+    kubectl.wait(ended, f"{name} to be {phase}")
 
 
 def _script(source: str, **more: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from charts import TEST_IMAGES, Content, Release
+from charts import TEST_VALUES, Content, Release
 from datasets_on_kubernetes import (
     Bucket,
     Reading,
@@ -24,7 +24,7 @@ from headrace.operator.operating import NOTE_ANNOTATION
 from headrace.testing.kubernetes.cluster import Cluster
 from headrace.testing.kubernetes.kubectl import Kubectl
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 READ = "train"
 FILES = 400
@@ -79,7 +79,7 @@ def test_a_claim_that_is_deleted_is_made_again_once_nobody_uses_it(
             each["metadata"]["uid"] != before and each["status"].get("phase") == "Bound" for each in claims
         )
 
-    kubernetes.wait(is_made_anew, "another claim that is bound", timeout_s=180)
+    kubernetes.wait(is_made_anew, "another claim that is bound")
     kubernetes.apply(reader(reading.pods[0], "node-1", below=READ), namespace=reading.namespace)
     reading.begin()
 
@@ -103,7 +103,7 @@ def test_a_volume_that_is_deleted_is_made_again_once_nobody_uses_it(
             for each in volumes
         )
 
-    kubernetes.wait(is_made_anew, "another volume that is bound", timeout_s=180)
+    kubernetes.wait(is_made_anew, "another volume that is bound")
     kubernetes.apply(reader(reading.pods[0], "node-1", below=READ), namespace=reading.namespace)
     reading.begin()
 
@@ -145,8 +145,8 @@ def test_a_load_whose_master_is_killed_is_ordered_again_and_gets_to_its_end(
 
 def _await_end(kubernetes: Kubectl, reading: Reading, load: str) -> dict[str, Any]:
     """The status of a DataLoad that got to its end."""
-    done = ("wait", f"dataload/{load}", "--for=jsonpath={.status.phase}=Complete", "--timeout=240s")
-    kubernetes("-n", reading.namespace, *done, timeout_s=270)
+    done = ("wait", f"dataload/{load}", "--for=jsonpath={.status.phase}=Complete", "--timeout=300s")
+    kubernetes("-n", reading.namespace, *done, timeout_s=330)
     found: dict[str, Any] = kubernetes.get("-n", reading.namespace, "dataload", load)["status"]
     return found
 
@@ -163,20 +163,20 @@ def test_a_load_by_a_schedule_runs_whenever_it_is_due(kubernetes: Kubectl, readi
             seen.add(status["lastScheduleTime"])
         return len(seen) == 2
 
-    kubernetes.wait(has_run_twice, "two runs", timeout_s=240)
+    kubernetes.wait(has_run_twice, "two runs")
     first, second = sorted(seen)
     assert (first[-4:], second[-4:]) == (":00Z", ":00Z")
-    kubernetes("-n", reading.namespace, "delete", "dataload", "minutely", "--timeout=60s")
+    kubernetes("-n", reading.namespace, "delete", "dataload", "minutely", "--timeout=300s")
 
 
 def test_an_image_that_is_nowhere_is_told_and_the_right_one_heals_it(
     kubernetes: Kubectl, release: Release, reading: Reading
 ) -> None:
     """An upgrade with a slip of the pen. The first that it takes is the master, and nobody else."""
-    wrong = TEST_IMAGES["image"] | {"engine": {"tag": "typo", "pullPolicy": "Never"}}
+    wrong = TEST_VALUES["image"] | {"engine": {"tag": "typo", "pullPolicy": "Never"}}
     before = _uids(reading, "worker", "mount")
     release.install({"image": wrong})
-    kubernetes.wait(lambda: "typo" in _told(reading), "a word about the image", timeout_s=180)
+    kubernetes.wait(lambda: "typo" in _told(reading), "a word about the image")
     reading.go_on()
     assert _uids(reading, "worker", "mount") == before
     release.install()

@@ -19,7 +19,7 @@ from headrace.testing.nfs_server import NfsServer
 from headrace.testing.oss_server import OssServer
 from headrace.testing.s3_server import S3Server
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
 _READ = """

@@ -25,7 +25,7 @@ from headrace.testing.s3_server import S3Server
 from headrace.webhook.affinity import PREFERRED, REQUIRED
 from headrace.webhook.deciding import HOST_LABEL, SKIP_LABEL, WEIGHT, scheduling_label
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 MUST = {scheduling_label("imagenet"): "required"}
 
@@ -41,13 +41,13 @@ def home(
         bucket.fill(count=4)
         objects = (bucket.secret(), bucket.dataset(), runtime(replicas=1))
         kubernetes("-n", namespace, "create", "-f", "-", stdin=as_list(*objects))
-        bound = ("wait", "dataset/imagenet", "--for=jsonpath={.status.phase}=Bound", "--timeout=120s")
+        bound = ("wait", "dataset/imagenet", "--for=jsonpath={.status.phase}=Bound", "--timeout=300s")
         kubernetes("-n", namespace, *bound)
         (worker,) = parts_of(kubernetes, namespace, "worker")
         yield worker["spec"]["nodeName"]
         kubernetes("-n", namespace, "delete", "deployments", "--all", "--cascade=foreground")
         delete_pods(kubernetes, namespace)
-        kubernetes("-n", namespace, "delete", "dataset", "--all", "--timeout=120s", timeout_s=150)
+        kubernetes("-n", namespace, "delete", "dataset", "--all", "--timeout=300s", timeout_s=330)
 
 
 def _on(node: str) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _deployments_run_at_home_and_are_not_changed_themselves(
         },
     }
     kubernetes.apply(deployment, namespace=namespace)
-    kubernetes("-n", namespace, "rollout", "status", "deployment/train", "--timeout=120s", timeout_s=150)
+    kubernetes("-n", namespace, "rollout", "status", "deployment/train", "--timeout=300s", timeout_s=330)
     template = kubernetes.get("-n", namespace, "deployment", "train")["spec"]["template"]
     assert "affinity" not in template["spec"]
     pods = kubernetes.get("-n", namespace, "pods", "-l", "app=train")["items"]

@@ -14,7 +14,7 @@ from headrace.testing.kubernetes.cluster import Cluster
 from headrace.testing.kubernetes.kubectl import Kubectl
 from headrace.testing.s3_server import S3Server
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 # Of these, Kubernetes makes and removes some all the time.
 CHANGING = {"events", "events.events.k8s.io"}
@@ -44,7 +44,7 @@ def release(cluster: Cluster, kubernetes: Kubectl) -> Release:
         cluster.load_image(image)
     found = Release(kubernetes.kubeconfig)
     found.uninstall()
-    kubernetes("delete", "namespace", NAMESPACE, "--ignore-not-found", timeout_s=300)
+    kubernetes("delete", "namespace", NAMESPACE, "--ignore-not-found")
     kubernetes.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     return found
 
@@ -78,7 +78,7 @@ def _await_end(kubernetes: Kubectl, before: set[str]) -> set[str]:
         return not left
 
     try:
-        kubernetes.wait(is_done, "the end of all objects", timeout_s=150)
+        kubernetes.wait(is_done, "the end of all objects")
     except TimeoutError:
         return left
     return left
@@ -93,7 +93,7 @@ def test_an_installation_that_was_used_leaves_the_kinds_and_folders_of_nodes_wit
     wait_until_ready(kubernetes, *ROLLED_OUT, "daemonset/headrace-jindofs-mount")
     _use(kubernetes, namespace, bucket)
     delete_pods(kubernetes, namespace)
-    kubernetes("-n", namespace, "delete", "dataset,alluxioruntime", "--all", "--timeout=120s", timeout_s=150)
+    kubernetes("-n", namespace, "delete", "dataset,alluxioruntime", "--all", "--timeout=300s", timeout_s=330)
     kubernetes("-n", namespace, "delete", "secret", "keys")
     release.uninstall()
     assert _await_end(kubernetes, objects) == set()
@@ -123,7 +123,7 @@ def _use(kubernetes: Kubectl, namespace: str, bucket: Bucket) -> None:
     objects = (bucket.secret(), bucket.dataset(), runtime(), reader("reader"))
     kubernetes("-n", namespace, "create", "-f", "-", stdin=as_list(*objects))
     reading = Reading(kubernetes, namespace, ("reader",), bucket.digest())
-    kubernetes.wait(lambda: reading.passes("reader") > 0, "a pass of the reader", timeout_s=180)
+    kubernetes.wait(lambda: reading.passes("reader") > 0, "a pass of the reader")
 
 
 def _leader(kubernetes: Kubectl) -> str:

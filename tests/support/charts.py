@@ -98,13 +98,16 @@ def refusal(values: Content) -> str:
     return done.stderr if done.returncode else ""
 
 
-TEST_IMAGES: Content = {
+TEST_VALUES: Content = {
+    # The images that `headrace.testing.kubernetes.build_images` makes.
     "image": {
         "operator": {"tag": "test", "pullPolicy": "Never"},
         "engine": {"tag": "test", "pullPolicy": "Never"},
-    }
+    },
+    # On a busy machine two seconds pass before the webhook has its turn, and the pod is created without it.
+    "webhook": {"timeoutSeconds": 10},
 }
-"""Values for the images that `headrace.testing.kubernetes.build_images` makes."""
+"""Values for a cluster of the tests."""
 
 
 class Release:
@@ -116,7 +119,7 @@ class Release:
     def install(self, values: Content | None = None) -> None:
         """Installs it, or upgrades it; also over kinds that `kubectl apply` brought."""
         words = ("upgrade", "--install", "--create-namespace", "--take-ownership", "--force-conflicts")
-        self._run(*words, "headrace", str(CHART), values=TEST_IMAGES | (values or {}))
+        self._run(*words, "headrace", str(CHART), values=TEST_VALUES | (values or {}))
 
     def roll_back(self) -> None:
         """Takes back the last upgrade."""
@@ -124,7 +127,7 @@ class Release:
 
     def uninstall(self) -> None:
         """Takes it away, if it is there."""
-        self._run("uninstall", "headrace", "--ignore-not-found", "--wait", "--timeout=120s")
+        self._run("uninstall", "headrace", "--ignore-not-found", "--wait", "--timeout=300s")
 
     def _run(self, *words: str, values: Content | None = None) -> None:
         place = ("--kubeconfig", str(self.kubeconfig), "--namespace", NAMESPACE)

@@ -167,15 +167,14 @@ class Reading:
 
     def begin(self) -> None:
         """Returns when each pod has read everything once."""
-        self.kubectl.wait(lambda: all(map(self.passes, self.pods)), "a pass of each reader", timeout_s=180)
+        self.kubectl.wait(lambda: all(map(self.passes, self.pods)), "a pass of each reader")
 
-    def go_on(self, passes: int = 2, timeout_s: float = 180) -> None:
+    def go_on(self, passes: int = 2) -> None:
         """Returns when each pod has read everything so many times more."""
         before = {pod: self.passes(pod) for pod in self.pods}
         self.kubectl.wait(
             lambda: all(self.passes(pod) >= before[pod] + passes for pod in self.pods),
             f"{passes} more passes of {', '.join(self.pods)}",
-            timeout_s=timeout_s,
         )
 
     def only(self, *nodes: str) -> Reading:
@@ -199,13 +198,13 @@ def served_bucket(address: str, folder: Path) -> Iterator[Bucket]:
 def bound_dataset(kubectl: Kubectl, namespace: str, *objects: dict[str, Any]) -> Iterator[None]:
     """The dataset of these objects, once programs can read it. It goes in the end, and who reads it."""
     kubectl("-n", namespace, "create", "-f", "-", stdin=as_list(*objects))
-    bound = ("wait", "dataset/imagenet", "--for=jsonpath={.status.phase}=Bound", "--timeout=120s")
+    bound = ("wait", "dataset/imagenet", "--for=jsonpath={.status.phase}=Bound", "--timeout=300s")
     try:
-        kubectl("-n", namespace, *bound, timeout_s=150)
+        kubectl("-n", namespace, *bound, timeout_s=330)
         yield
     finally:
         delete_pods(kubectl, namespace)
-        kubectl("-n", namespace, "delete", "dataset", "--all", "--timeout=120s", timeout_s=150)
+        kubectl("-n", namespace, "delete", "dataset", "--all", "--timeout=300s", timeout_s=330)
 
 
 def delete_pods(kubectl: Kubectl, namespace: str) -> None:
@@ -230,7 +229,7 @@ def await_ready(kubectl: Kubectl, namespace: str, component: str) -> None:
             for found in conditions
         )
 
-    kubectl.wait(ready, f"the pods of {component}", timeout_s=180)
+    kubectl.wait(ready, f"the pods of {component}")
 
 
 @contextlib.contextmanager

@@ -170,7 +170,6 @@ class Holding:
                 and not now & before
             ),
             "other mounts",
-            timeout_s=180,
         )
         await_ready(self.kubectl, self.reading.namespace, "mount")
 

@@ -27,7 +27,7 @@ class Kubectl:
         built = program("kubectl")
         self._program = built if Path(built).exists() else "kubectl"
 
-    def __call__(self, *words: str, stdin: str | None = None, timeout_s: float = 120) -> str:
+    def __call__(self, *words: str, stdin: str | None = None, timeout_s: float = 330) -> str:
         """What it prints; `KubectlError` with its own words when it fails."""
         done = subprocess.run(
             self.command(*words), input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False
@@ -51,7 +51,7 @@ class Kubectl:
         place = ("-n", namespace) if namespace else ()
         self("apply", "--server-side", "--force-conflicts", *place, "-f", "-", stdin=shown)
 
-    def wait(self, is_so: Callable[[], bool], what: str, *, timeout_s: float = 120) -> None:
+    def wait(self, is_so: Callable[[], bool], what: str, *, timeout_s: float = 300) -> None:
         """Returns once `is_so`; what kubectl cannot tell yet counts as not so."""
         deadline, said = time.monotonic() + timeout_s, ""
         while True:

@@ -36,20 +36,20 @@ def install_operator(kubectl: Kubectl) -> None:
     """The kind of its jobs and the MPI operator, ready. Its image must be on the nodes."""
     kind, rights = _files()
     kubectl("apply", "--server-side", "--force-conflicts", kind, rights)
-    kubectl("wait", "--for=condition=Established", kind, "--timeout=60s")
+    kubectl("wait", "--for=condition=Established", kind, "--timeout=300s")
     kubectl.apply(*_objects())
     kubectl(
-        *("-n", MPI_OPERATOR, "rollout", "status", "deployment/mpi-operator", "--timeout=120s"),
-        timeout_s=150,
+        *("-n", MPI_OPERATOR, "rollout", "status", "deployment/mpi-operator", "--timeout=300s"),
+        timeout_s=330,
     )
 
 
 def uninstall_operator(kubectl: Kubectl) -> None:
     """Takes away what `install_operator` brought, and all its jobs."""
     kind, rights = _files()
-    kubectl("delete", "--ignore-not-found", kind, rights, timeout_s=180)
+    kubectl("delete", "--ignore-not-found", kind, rights, timeout_s=330)
     kubectl("delete", "--ignore-not-found", "clusterrolebinding", "mpi-operator")
-    kubectl("delete", "--ignore-not-found", "namespace", MPI_OPERATOR, timeout_s=180)
+    kubectl("delete", "--ignore-not-found", "namespace", MPI_OPERATOR, timeout_s=330)
 
 
 def _files() -> tuple[str, str]:

@@ -66,16 +66,18 @@ def install_training_operator(kubectl: Kubectl) -> None:
     kubectl.apply(*kinds)
     for kind in kinds:
         if kind["kind"] == "CustomResourceDefinition":
-            kubectl("wait", "--for=condition=Established", f"crd/{kind['metadata']['name']}", "--timeout=60s")
+            kubectl(
+                "wait", "--for=condition=Established", f"crd/{kind['metadata']['name']}", "--timeout=300s"
+            )
     kubectl.apply(_SETTINGS, *(each for each in objects if each not in kinds))
-    words = ("rollout", "status", f"deployment/{TRAINING_OPERATOR}", "--timeout=120s")
-    kubectl("-n", NAMESPACE, *words, timeout_s=150)
+    words = ("rollout", "status", f"deployment/{TRAINING_OPERATOR}", "--timeout=300s")
+    kubectl("-n", NAMESPACE, *words, timeout_s=330)
 
 
 def uninstall_training_operator(kubectl: Kubectl) -> None:
     """Takes away what `install_training_operator` brought, and all its jobs."""
     shown = write_stream([_SETTINGS, *_objects(kubectl)])
-    kubectl("delete", "--ignore-not-found", "-f", "-", stdin=shown, timeout_s=180)
+    kubectl("delete", "--ignore-not-found", "-f", "-", stdin=shown, timeout_s=330)
 
 
 def _objects(kubectl: Kubectl) -> Iterator[dict[str, Any]]:
