@@ -120,29 +120,29 @@ def address(backend: Shell) -> str:
 
 
 @pytest.fixture(scope="module")
-def server(address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+def started(address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     folder = tmp_path_factory.mktemp("storage")
     with S3Server(folder / "objects", state=folder / "server", link=HostLink(address)) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def way(server: S3Server, address: str) -> Iterator[FaultyOrigin]:
+def way(started: S3Server, address: str) -> Iterator[FaultyOrigin]:
     """What stands between the node and the server, and holds back what a test tells it to."""
-    with FaultyOrigin(server.endpoint, address=address) as proxy:
+    with FaultyOrigin(started.endpoint, address=address) as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="module")
 def storage(
-    backend: Shell, server: S3Server, way: FaultyOrigin, tmp_path_factory: pytest.TempPathFactory
+    backend: Shell, started: S3Server, way: FaultyOrigin, tmp_path_factory: pytest.TempPathFactory
 ) -> S3Server:
     """The bucket `data` behind the dataset `lake`, which is ready."""
     folder = tmp_path_factory.mktemp("lake")
     for name, content in FILES.items():
-        put_object(server.bucket_folder("data"), f"train/{name}", content)
-    server.bucket_folder("other")
-    keys = server.credentials
+        put_object(started.bucket_folder("data"), f"train/{name}", content)
+    started.bucket_folder("other")
+    keys = started.credentials
     text = LAKE.format(
         key=keys.access_key_id,
         secret=keys.secret_access_key,
@@ -151,7 +151,7 @@ def storage(
     )
     apply(backend, text, folder)
     backend.must("wait", "--for=condition=Ready", "dataset/lake", "--timeout", "90s")
-    return server
+    return started
 
 
 def apply(shell: Shell, text: str, folder: Path) -> None:
