@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from headrace.api.dataset import DatasetPhase
 from headrace.api.mounts import scheme_of
 from headrace.api.operations import OperationPhase, OperationStatus
 from headrace.api.scheduling import NodeSelector
@@ -92,6 +93,7 @@ def surroundings_of(scene: Scene, settings: OperatorSettings) -> Surroundings:
         wishes=wishes_of(scene.runtime, tolerations),
         owner=_owner(scene),
         restore_node=_restore_node(scene),
+        can_restore=_can_restore(scene),
     )
 
 
@@ -99,6 +101,15 @@ def _restore_node(scene: Scene) -> str:
     place = scene.dataset.spec.data_restore_location if scene.dataset else None
     is_folder = place is not None and place.path is not None and scheme_of(place.path) == "local"
     return (place.node_name or "") if place and is_folder else ""
+
+
+def _can_restore(scene: Scene) -> bool:
+    """A dataset that programs use already does not wait for the node that its first master had a list from."""
+    node = _restore_node(scene)
+    status = scene.dataset.status if scene.dataset else None
+    if not node or status is None or status.phase is not DatasetPhase.BOUND:
+        return True
+    return any(each.name == node and each.is_ready for each in node_facts(scene.mirror))
 
 
 def master_url(mirror: Mirror, names: Names) -> str:

@@ -128,6 +128,28 @@ def test_a_master_that_was_told_its_nodes_goes_to_another_of_them(world: Operato
     assert world.pods()["imagenet-master-0"] == "node-3-fast"
 
 
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_master_leaves_the_node_of_the_backup_that_it_began_from_when_that_is_lost(
+    world: OperatorWorld, is_seen: bool
+) -> None:
+    backup = "spec:\n  dataRestoreLocation: {path: 'local:///backups', nodeName: node-3}\n  mounts:"
+    world.declare(replicas(2).replace("spec:\n  mounts:", backup, 1))
+    world.settle()
+    assert world.pods()["imagenet-master-0"] == "node-3"
+    world.cluster.add_node("node-3", GPU, ready=False)
+    if is_seen:
+        world.look()
+        assert world.pods()["imagenet-master-0"] == "node-3"
+    world.cluster.evict("node-3")
+    world.settle()
+    elsewhere = world.pods()["imagenet-master-0"]
+    assert elsewhere not in {"", "node-3"}
+    world.cluster.add_node("node-3", GPU)
+    world.settle()
+    assert world.pods()["imagenet-master-0"] == elsewhere
+    assert condition(world, "Degraded")["status"] == "False"
+
+
 def test_a_worker_without_another_node_is_back_when_its_node_is(world: OperatorWorld) -> None:
     world.declare()
     world.settle()

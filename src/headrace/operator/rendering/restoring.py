@@ -33,7 +33,7 @@ def restoring(
     role: Role, names: Names, surroundings: Surroundings, security: Content
 ) -> tuple[list[Content], list[Content]]:
     """Volumes and containers; none for a role that begins empty. They run as the master does."""
-    if role.restore_from is None:
+    if role.restore_from is None or not surroundings.can_restore:
         return [], []
     state = role_files.MASTER_STATE
     volume, folder = place_of(role.restore_from, read_only=True)

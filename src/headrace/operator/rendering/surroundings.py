@@ -39,6 +39,9 @@ class Surroundings:
     restore_node: str = ""
     """The node that has the backup which the master begins with, where it lies in a folder of one."""
 
+    can_restore: bool = True
+    """False when that node is away, and the master needs nothing of it: it lists the origins again elsewhere."""
+
     token: str = ""
     """What pods note of the token that they are started with: a keyed digest."""
 

@@ -25,7 +25,7 @@ Content = dict[str, Any]
 
 def master_set(role: Role, names: Names, surroundings: Surroundings) -> Content:
     """The StatefulSet of the master."""
-    node = role.node or surroundings.restore_node
+    node = role.node or (surroundings.restore_node if surroundings.can_restore else "")
     affinity = on_nodes([node]) if node else None
     return _set(
         names.master,
