@@ -6,22 +6,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from arena_on_kubernetes import GREETING, READ_AS_RANK, Arena
+from arena_on_kubernetes import (
+    GREETING,
+    READ_AS_RANK,
+    Arena,
+    JobOperator,
+    arena_on,
+    bucket_for_jobs,
+    operator_on,
+)
 from charts import Release
-from datasets_on_kubernetes import Bucket, bound_dataset, namespace_of, runtime, served_bucket
+from datasets_on_kubernetes import Bucket
 
-from headrace.testing.kubernetes.build_images import CHECKOUT
 from headrace.testing.kubernetes.cluster import Cluster
 from headrace.testing.kubernetes.kubectl import Kubectl
 from headrace.testing.kubernetes.kubeflow_programs import MPI_OPERATOR, operator_image
-from headrace.testing.kubernetes.training import (
-    JOB_IMAGE,
-    install_operator,
-    job_image,
-    uninstall_operator,
-)
+from headrace.testing.kubernetes.training import JOB_IMAGE, install_operator, uninstall_operator
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 WARM = {
     "apiVersion": "data.fluid.io/v1alpha1",
@@ -31,33 +33,26 @@ WARM = {
 }
 
 
+def _images(folder: Path) -> tuple[Path, ...]:
+    return (operator_image(MPI_OPERATOR, folder),)
+
+
 @pytest.fixture(scope="module")
-def operator(cluster: Cluster, kubernetes: Kubectl) -> Iterator[None]:
-    """The MPI operator, and an image with Open MPI on all nodes."""
-    folder = CHECKOUT / ".cache" / "images"
-    folder.mkdir(parents=True, exist_ok=True)
-    for image in (job_image(folder), operator_image(MPI_OPERATOR, folder)):
-        cluster.load_image(image)
-    install_operator(kubernetes)
-    yield
-    uninstall_operator(kubernetes)
+def operator(cluster: Cluster) -> Iterator[None]:
+    with operator_on(cluster, JobOperator(_images, install_operator, uninstall_operator)):
+        yield
 
 
 @pytest.fixture(scope="module")
 def bucket(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
-    with served_bucket(cluster.host_address, tmp_path_factory.mktemp("s3")) as made:
-        made.fill(12, 100_000)
+    with bucket_for_jobs(cluster, tmp_path_factory.mktemp("s3")) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def arena(release: Release, operator: None, kubernetes: Kubectl, bucket: Bucket) -> Iterator[Arena]:
-    """A namespace with a dataset that nobody has read."""
-    with (
-        namespace_of(kubernetes, "training") as namespace,
-        bound_dataset(kubernetes, namespace, bucket.secret(), bucket.dataset(), runtime()),
-    ):
-        yield Arena(kubernetes, namespace)
+    with arena_on(kubernetes, "training", bucket) as made:
+        yield made
 
 
 def test_a_job_from_its_first_word_to_its_last(arena: Arena, bucket: Bucket) -> None:
@@ -74,7 +69,7 @@ def test_a_job_from_its_first_word_to_its_last(arena: Arena, bucket: Bucket) -> 
     assert "life" in arena("list")
 
     arena.kubectl.apply(WARM, namespace=arena.namespace)
-    running = arena.until("life", "RUNNING", timeout_s=180)
+    running = arena.until("life", "RUNNING")
     assert [each["chief"] for each in running["instances"]] == [True, False, False]
     lines = arena("get", "life").splitlines()
     assert lines[0] == "STATUS: RUNNING"
@@ -88,11 +83,11 @@ def test_a_job_from_its_first_word_to_its_last(arena: Arena, bucket: Bucket) -> 
         assert f"rank {rank} on {host} read {bucket.digest()} {GREETING!r}" in log
 
     arena("attach", "life", "--", "touch", "/tmp/go")
-    done = arena.run("wait", "-n", arena.namespace, "life", "--timeout", "60s")
+    done = arena.run("wait", "-n", arena.namespace, "life", "--timeout", "300s")
     assert done.returncode == 0, done.stderr
 
     # The launcher's pod held the volume: it goes by itself, and its log stays.
-    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim", timeout_s=60)
+    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim")
     assert arena("logs", "life") == log
     assert arena("logs", "life", "--tail", "1") == "all have read\n"
     ended = arena.until("life", "SUCCEEDED")
@@ -115,7 +110,7 @@ def test_a_job_whose_worker_is_killed_fails_and_says_so(arena: Arena, cluster: C
     cluster.node(pod["spec"]["nodeName"]).run(
         *("ctr", "-n", "k8s.io", "task", "kill", "--all", "-s", "SIGKILL", container)
     )
-    done = arena.run("wait", "-n", arena.namespace, "killed", "--timeout", "120s")
+    done = arena.run("wait", "-n", arena.namespace, "killed", "--timeout", "300s")
     assert done.returncode == 1, done.stderr
     ended = arena.until("killed", "FAILED")
     assert "killed-worker-1: it was killed (SIGKILL)" in ended["reason"]
@@ -126,7 +121,7 @@ def test_a_job_whose_worker_is_killed_fails_and_says_so(arena: Arena, cluster: C
 def test_a_job_that_goes_over_its_memory_fails_and_says_so(arena: Arena) -> None:
     fill = "mpirun -np 1 python3 -c 'x = bytearray(1 << 30); print(len(x))'"
     arena.submit("greedy", "--memory", "256Mi", fill)
-    done = arena.run("wait", "-n", arena.namespace, "greedy", "--timeout", "120s")
+    done = arena.run("wait", "-n", arena.namespace, "greedy", "--timeout", "300s")
     assert done.returncode == 1, done.stderr
     ended = arena.until("greedy", "FAILED")
     # Where the kernel counts memory the old way, it ends the one program and not its container.
@@ -155,13 +150,13 @@ def test_a_job_that_loses_a_node_says_which_and_lets_go_of_its_data(arena: Arena
     try:
         words = (f"{worker}: its node {node} does not answer", f"{worker}: its node {node} is away")
         for said in words:
-            arena.kubectl.wait(lambda said=said: said in arena.job("bereft")["reason"], said, timeout_s=120)
+            arena.kubectl.wait(lambda said=said: said in arena.job("bereft")["reason"], said)
     finally:
         cluster.node(node).repair()
-    done = arena.run("wait", "-n", arena.namespace, "bereft", "--timeout", "150s")
+    done = arena.run("wait", "-n", arena.namespace, "bereft", "--timeout", "300s")
     assert done.returncode == 1, done.stderr
     assert f"{worker}: its node {node} is away" in arena.job("bereft")["reason"]
-    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim", timeout_s=60)
+    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim")
     arena.delete("bereft")
 
 
@@ -190,9 +185,9 @@ def test_the_api_server_takes_every_word_of_what_is_written(arena: Arena, tmp_pa
 def test_a_dataset_goes_right_after_the_jobs_that_read_it(arena: Arena) -> None:
     """Nobody has to patch a finalizer away."""
     arena.submit("last", "--mounts-on-launcher", "--clean-task-policy", "Running", "mpirun ls /data")
-    done = arena.run("wait", "-n", arena.namespace, "last", "--timeout", "120s")
+    done = arena.run("wait", "-n", arena.namespace, "last", "--timeout", "300s")
     assert done.returncode == 0, done.stderr
-    arena.kubectl("-n", arena.namespace, "delete", "dataset", "imagenet", "--timeout=150s", timeout_s=180)
+    arena.kubectl("-n", arena.namespace, "delete", "dataset", "imagenet", "--timeout=300s", timeout_s=330)
     claims = arena.kubectl("-n", arena.namespace, "get", "pvc", "-o", "name")
     assert claims == ""
     assert "class-0" in arena("logs", "last")

@@ -9,21 +9,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from arena_on_kubernetes import GREETING, READ_AS_RANK, READ_EVERYTHING, Arena
+from arena_on_kubernetes import (
+    GREETING,
+    READ_AS_RANK,
+    READ_EVERYTHING,
+    Arena,
+    JobOperator,
+    arena_on,
+    bucket_for_jobs,
+    operator_on,
+)
 from charts import Release
-from datasets_on_kubernetes import Bucket, bound_dataset, namespace_of, runtime, served_bucket
+from datasets_on_kubernetes import Bucket
 
-from headrace.testing.kubernetes.build_images import CHECKOUT
 from headrace.testing.kubernetes.cluster import Cluster
 from headrace.testing.kubernetes.kubectl import Kubectl
-from headrace.testing.kubernetes.training import job_image
 from headrace.testing.kubernetes.training_operator import (
     install_training_operator,
     training_operator_images,
     uninstall_training_operator,
 )
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 _REACH = """
 import json, os, socket, sys, threading, time
@@ -101,32 +108,23 @@ WORDS = ("one word", '$(HOME) "it\'s"', "--flag=ü,#")
 
 
 @pytest.fixture(scope="module")
-def operator(cluster: Cluster, kubernetes: Kubectl) -> Iterator[None]:
-    """The training operator, and an image with Python on all nodes."""
-    folder = CHECKOUT / ".cache" / "images"
-    folder.mkdir(parents=True, exist_ok=True)
-    for image in (job_image(folder), *training_operator_images(folder)):
-        cluster.load_image(image)
-    install_training_operator(kubernetes)
-    yield
-    uninstall_training_operator(kubernetes)
+def operator(cluster: Cluster) -> Iterator[None]:
+    with operator_on(
+        cluster, JobOperator(training_operator_images, install_training_operator, uninstall_training_operator)
+    ):
+        yield
 
 
 @pytest.fixture(scope="module")
 def bucket(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
-    with served_bucket(cluster.host_address, tmp_path_factory.mktemp("s3")) as made:
-        made.fill(12, 100_000)
+    with bucket_for_jobs(cluster, tmp_path_factory.mktemp("s3")) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def arena(release: Release, operator: None, kubernetes: Kubectl, bucket: Bucket) -> Iterator[Arena]:
-    """A namespace with a dataset."""
-    with (
-        namespace_of(kubernetes, "torch") as namespace,
-        bound_dataset(kubernetes, namespace, bucket.secret(), bucket.dataset(), runtime()),
-    ):
-        yield Arena(kubernetes, namespace, "pytorch")
+    with arena_on(kubernetes, "torch", bucket, "pytorch") as made:
+        yield made
 
 
 def test_a_job_of_pytorch_from_its_first_word_to_its_last(arena: Arena, bucket: Bucket) -> None:
@@ -138,7 +136,7 @@ def test_a_job_of_pytorch_from_its_first_word_to_its_last(arena: Arena, bucket: 
     assert arena.pods() == []
     arena("release", "torch")
 
-    running = arena.until("torch", "RUNNING", timeout_s=180)
+    running = arena.until("torch", "RUNNING")
     assert [(each["name"], each["chief"]) for each in running["instances"]] == [
         ("torch-master-0", True),
         ("torch-worker-0", False),
@@ -152,7 +150,7 @@ def test_a_job_of_pytorch_from_its_first_word_to_its_last(arena: Arena, bucket: 
     log = arena("logs", "torch")
     arena("attach", "torch", "--", "touch", "/tmp/go")
     assert arena.wait_for_end("torch", "60s") == 0
-    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim", timeout_s=60)
+    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim")
     assert arena("logs", "torch") == log, "the log outlives its pod"
     assert arena.until("torch", "SUCCEEDED")["exitCode"] == 0
     assert 'pytorchjob.kubeflow.org "torch" deleted' in arena.delete("torch")
@@ -164,7 +162,7 @@ def test_a_job_of_pytorch_fails_with_the_code_of_the_rank_that_failed(arena: Are
     ended = arena.until("wrong", "FAILED")
     assert ended["reason"] == "wrong-worker-0: it ended with exit code 7"
     assert ended["exitCode"] == 7
-    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim", timeout_s=60)
+    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim")
     assert "rank 1 gives up" in arena("logs", "wrong", "-i", "wrong-worker-0")
     arena.delete("wrong")
 
@@ -188,19 +186,19 @@ def test_a_job_of_pytorch_that_loses_a_node_says_which_and_lets_go_of_its_data(
     cluster.node(node).cut()
     try:
         for said in (f"{worker}: its node {node} does not answer", f"{worker}: its node {node} is away"):
-            arena.kubectl.wait(lambda said=said: said in arena.job("bereft")["reason"], said, timeout_s=120)
+            arena.kubectl.wait(lambda said=said: said in arena.job("bereft")["reason"], said)
     finally:
         cluster.node(node).repair()
     assert arena.wait_for_end("bereft", "150s") == 1
     assert f"{worker}: its node {node} is away" in arena.job("bereft")["reason"]
-    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim", timeout_s=60)
+    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim")
     arena.delete("bereft")
 
 
 def test_a_job_of_tensorflow_from_its_first_word_to_its_last(arena: Arena, bucket: Bucket) -> None:
     words = ("--ps=1", "-e", f"GREETING={GREETING}", "python3", "-c", MEET_AS_TASK, *WORDS)
     assert "tfjob.kubeflow.org/flow created" in arena.submit("flow", *words, kind="tf")
-    running = arena.until("flow", "RUNNING", timeout_s=180)
+    running = arena.until("flow", "RUNNING")
     names = {each["name"]: each["chief"] for each in running["instances"]}
     assert names == {"flow-worker-0": True, "flow-worker-1": False, "flow-ps-0": False}
     for task in ("ps-0", "worker-0", "worker-1"):
@@ -213,7 +211,7 @@ def test_a_job_of_tensorflow_from_its_first_word_to_its_last(arena: Arena, bucke
     arena("attach", "flow", "--", "touch", "/tmp/go")
     # A parameter server never ends by itself.
     assert arena.wait_for_end("flow", "60s") == 0
-    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim", timeout_s=60)
+    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim")
     assert "worker-0 met" in arena("logs", "flow")
     assert 'tfjob.kubeflow.org "flow" deleted' in arena.delete("flow")
 
@@ -224,7 +222,7 @@ def test_a_job_of_tensorflow_fails_with_the_code_of_its_chief(arena: Arena) -> N
     assert arena.wait_for_end("unlearned") == 1
     ended = arena.until("unlearned", "FAILED")
     assert (ended["reason"], ended["exitCode"]) == ("unlearned-chief-0: it ended with exit code 5", 5)
-    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim", timeout_s=60)
+    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim")
     assert "giving up" in arena("logs", "unlearned")
     arena.delete("unlearned")
 
@@ -239,7 +237,7 @@ def test_a_job_of_mpi_on_the_older_version(arena: Arena, bucket: Bucket) -> None
     log = arena("logs", "old")
     for rank, host in enumerate(("old-worker-0", "old-worker-1")):
         assert f"rank {rank} on {host} read {bucket.digest()} {GREETING!r}" in log
-    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim", timeout_s=60)
+    arena.kubectl.wait(lambda: arena.holders() == [], "pods to let go of the claim")
     arena.delete("old")
 
 

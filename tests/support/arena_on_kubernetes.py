@@ -6,12 +6,19 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from datasets_on_kubernetes import Bucket, bound_dataset, namespace_of, runtime, served_bucket
+
+from headrace.testing.kubernetes.build_images import CHECKOUT
+from headrace.testing.kubernetes.cluster import Cluster
 from headrace.testing.kubernetes.kubectl import Kubectl
 from headrace.testing.kubernetes.programs import program_folder
-from headrace.testing.kubernetes.training import JOB_IMAGE
+from headrace.testing.kubernetes.training import JOB_IMAGE, job_image
 
 GREETING = "a, 'b' \"c\" # d: $HOME $(id) ü\nsecond line"
 """What no shell and no template may touch."""
@@ -40,13 +47,53 @@ sys.stdout.write(f"rank {rank} on {host} read {digest} {os.environ['GREETING']!r
 """What each rank of MPI runs: it says who it is, what it read, and what it was told."""
 
 
+@dataclass(frozen=True)
+class JobOperator:
+    """An operator of Kubeflow, as a test gets it."""
+
+    images: Callable[[Path], Iterable[Path]]
+    """Makes its images in a folder."""
+    install: Callable[[Kubectl], None]
+    uninstall: Callable[[Kubectl], None]
+
+
+@contextmanager
+def operator_on(cluster: Cluster, operator: JobOperator) -> Iterator[None]:
+    """The operator on a cluster, and the image of jobs on all nodes."""
+    folder = CHECKOUT / ".cache" / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    for image in (job_image(folder), *operator.images(folder)):
+        cluster.load_image(image)
+    operator.install(cluster.kubectl)
+    yield
+    operator.uninstall(cluster.kubectl)
+
+
+@contextmanager
+def bucket_for_jobs(cluster: Cluster, folder: Path) -> Iterator[Bucket]:
+    """A few files that jobs read."""
+    with served_bucket(cluster.host_address, folder) as made:
+        made.fill(12, 100_000)
+        yield made
+
+
+@contextmanager
+def arena_on(kubectl: Kubectl, word: str, bucket: Bucket, kind: str = "mpi") -> Iterator[Arena]:
+    """A namespace with a dataset that nobody has read, for jobs of a kind."""
+    with (
+        namespace_of(kubectl, word) as namespace,
+        bound_dataset(kubectl, namespace, bucket.secret(), bucket.dataset(), runtime()),
+    ):
+        yield Arena(kubectl, namespace, kind)
+
+
 class Arena:
     """The command `arena`, for one namespace of the cluster. Jobs that it submits are of `kind`, unless one says so."""
 
     def __init__(self, kubectl: Kubectl, namespace: str, kind: str = "mpi") -> None:
         self.kubectl, self.namespace, self.kind = kubectl, namespace, kind
 
-    def run(self, *words: str, timeout_s: float = 180) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, timeout_s: float = 330) -> subprocess.CompletedProcess[str]:
         """What it says and its exit code."""
         command = [sys.executable, "-m", "headrace.cli.arena.main", *words]
         path = f"{program_folder()}:{os.environ['PATH']}"
@@ -70,7 +117,7 @@ class Arena:
         assert done.returncode == 0, done.stderr + done.stdout
         return done.stdout
 
-    def wait_for_end(self, name: str, timeout: str = "120s") -> int:
+    def wait_for_end(self, name: str, timeout: str = "300s") -> int:
         """What `arena wait` answers."""
         done = self.run("wait", "-n", self.namespace, name, "--timeout", timeout)
         assert done.returncode in (0, 1), done.stderr + self("get", name, "-o", "json")
@@ -81,7 +128,7 @@ class Arena:
         shown: dict[str, Any] = json.loads(self("get", name, "-o", "json"))
         return shown
 
-    def until(self, name: str, status: str, timeout_s: float = 120) -> dict[str, Any]:
+    def until(self, name: str, status: str) -> dict[str, Any]:
         """The job once it has this status."""
         seen: dict[str, Any] = {}
 
@@ -90,7 +137,7 @@ class Arena:
             return bool(seen["status"] == status)
 
         try:
-            self.kubectl.wait(is_so, f"{name} {status}", timeout_s=timeout_s)
+            self.kubectl.wait(is_so, f"{name} {status}")
         except TimeoutError as error:
             error.add_note(json.dumps(seen, indent=1))
             raise

@@ -108,13 +108,18 @@ def test_a_token_that_cannot_be_had_again_is_followed_by_all_in_their_order(worl
     assert "TokenLost" in reasons(world)
 
 
-def test_a_reference_reads_with_the_token_of_its_home(world: OperatorWorld) -> None:
+def declare_reference(world: OperatorWorld) -> tuple[str, str, str]:
+    """Where the token of the reference is, which a pod uses."""
     world.declare()
     world.declare(PART)
     world.settle()
-    own = ("Secret", "default", "part-headrace-token")
     world.use("train", "node-1", claim="part")
     world.settle()
+    return ("Secret", "default", "part-headrace-token")
+
+
+def test_a_reference_reads_with_the_token_of_its_home(world: OperatorWorld) -> None:
+    own = declare_reference(world)
     lent = {"reader": world.cluster.objects[TOKEN]["data"]["reader"]}
     assert world.cluster.objects[own]["data"] == lent
     running = uids(world)
@@ -125,12 +130,7 @@ def test_a_reference_reads_with_the_token_of_its_home(world: OperatorWorld) -> N
 
 
 def test_a_reference_gives_back_the_whole_token_that_an_earlier_version_lent_it(world: OperatorWorld) -> None:
-    world.declare()
-    world.declare(PART)
-    world.settle()
-    own = ("Secret", "default", "part-headrace-token")
-    world.use("train", "node-1", claim="part")
-    world.settle()
+    own = declare_reference(world)
     world.cluster._store(own, {**world.cluster.objects[own], "data": world.cluster.objects[TOKEN]["data"]})
     world.settle()
     assert "token" not in world.cluster.objects[own]["data"]
