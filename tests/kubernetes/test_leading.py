@@ -82,7 +82,7 @@ def test_a_leader_that_was_frozen_ends_when_it_wakes_up(kubernetes, namespace):
         second = _process(kubernetes.kubeconfig, namespace, "second")
         assert _said(second) == "leads"
         first.send_signal(signal.SIGCONT)
-        _, complaint = first.communicate(timeout=30)
+        _, complaint = first.communicate(timeout=300)
         assert first.returncode != 0
         assert "LeadershipLostError" in complaint
         assert _holder(kubernetes, namespace) == "second"
