@@ -29,9 +29,10 @@ def bucket(server: S3Server) -> Bucket:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, server: S3Server) -> Shell:
-    """`headrace` in a home of its own, with the server's keys in its environment."""
-    return shell_of(tmp_path / "home", server)
+def shell(tmp_path: Path, request: pytest.FixtureRequest) -> Shell:
+    """`headrace` in a home of its own; with the server's keys in its environment where the test has a server."""
+    needs_server = "server" in request.fixturenames
+    return shell_of(tmp_path / "home", request.getfixturevalue("server") if needs_server else None)
 
 
 @pytest.fixture

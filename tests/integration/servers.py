@@ -54,10 +54,11 @@ class Bucket:
         self.server.stop()
 
 
-def shell_of(home: Path, server: S3Server) -> Shell:
-    """`headrace` in a home of its own, with the server's keys in its environment."""
+def shell_of(home: Path, server: S3Server | None = None) -> Shell:
+    """`headrace` in a home of its own, with the server's keys in its environment if there is one."""
     (home / "run").mkdir(parents=True, mode=0o700)
-    return Shell(home, {**server.credentials.environment(), "AWS_REGION": server.region})
+    keys = {**server.credentials.environment(), "AWS_REGION": server.region} if server else {}
+    return Shell(home, keys)
 
 
 class RangeHandler(http.server.SimpleHTTPRequestHandler):

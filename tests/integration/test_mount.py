@@ -137,7 +137,8 @@ def test_a_busy_mount_is_not_unmounted_unless_forced(mounted_bucket) -> None:
     with (mountpoint / "big/blocks.bin").open("rb") as file:
         refused = shell.run("unmount", mountpoint)
         assert refused.code != 0
-        assert "busy" in refused.stderr.lower()
+        assert f"{mountpoint} is in use by " in refused.stderr
+        assert f"({os.getpid()})" in refused.stderr
         assert os.path.ismount(mountpoint)
         assert file.read(10) == content["big/blocks.bin"][:10]
 

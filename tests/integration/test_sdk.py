@@ -194,7 +194,7 @@ def test_a_read_that_waits_for_the_origin_is_answered_by_the_next_mount_process(
     shell.environment |= lying_bucket.server.credentials.environment()
     shell.environment["AWS_REGION"] = lying_bucket.server.region
     monkeypatch.setenv("HEADRACE_RUNTIME_DIR", str(tmp_path / "home" / "run"))
-    large = random.Random(1).randbytes(40 << 20)
+    large = random.Random(1).randbytes(24 << 20)
     many = {f"many/{number:02}": random.Random(number).randbytes(50_000) for number in range(20)}
     lying_bucket.fill({"large": large} | many)
     with (

@@ -118,7 +118,7 @@ def test_a_read_that_waits_for_its_origin_is_answered_by_the_next_process(
     shell = shell_without_server(tmp_path / "home")
     shell.environment |= lying_bucket.server.credentials.environment()
     shell.environment["AWS_REGION"] = lying_bucket.server.region
-    content = random.Random(1).randbytes(40 << 20)
+    content = random.Random(1).randbytes(24 << 20)
     lying_bucket.fill({"large": content})
     with shell.mounted(
         lying_bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=lying_bucket.options

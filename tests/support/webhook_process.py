@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -13,6 +12,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from headrace.testing.processes import free_port
 from headrace.webhook.keeping import SECRET
 
 SERVICE = "headrace-webhook"
@@ -124,13 +124,6 @@ def kubeconfig_of(token: str, path: Path, shown: dict[str, Any]) -> Path:
     path.touch(mode=0o600)
     path.write_text(json.dumps(content))
     return path
-
-
-def free_port(address: str) -> int:
-    """A port of the address that nobody uses now."""
-    with socket.socket() as found:
-        found.bind((address, 0))
-        return int(found.getsockname()[1])
 
 
 class Replica:

@@ -7,6 +7,7 @@ started it dies, even by SIGKILL, so start servers from a thread that lives as l
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import shutil
@@ -14,6 +15,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +26,9 @@ LOG_TAIL_BYTES = 2000
 _FIRST_PORT = 10_000
 # Not that of `random`, which tests seed: two of them would choose the same ports.
 _CHANCE = random.SystemRandom()
+# Who got one of the ports before these has begun to listen, or has ended.
+_MOST_CLAIMS = 32
+_claims: deque[int] = deque()
 
 
 class ServerStartError(RuntimeError):
@@ -166,13 +171,29 @@ def _die_with_parent() -> list[str]:
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    """A TCP port that was free a moment ago, and that the kernel gives to nobody who does not ask for it by its number.
+    """A free TCP port that the kernel gives only to who names it, and that nobody else gets here for the time being.
 
-    Of those that it gives to whoever connects, one may be taken as soon as we have looked.
+    Of those that the kernel gives to whoever connects, one may be taken as soon as we have looked.
     """
     first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     candidates = range(_FIRST_PORT, first_given) if first_given > 2 * _FIRST_PORT else (0,)
     while True:
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind((address, _CHANCE.choice(candidates)))
-            return int(probe.getsockname()[1])
+        with socket.socket() as probe:
+            try:
+                probe.bind((address, _CHANCE.choice(candidates)))
+                port = int(probe.getsockname()[1])
+                _keep_from_others(port)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                return port
+
+
+def _keep_from_others(port: int) -> None:
+    """OSError when this or another process has just given it out. Such a name goes with its process."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as claim:
+        claim.bind(f"\0headrace-test-port-{port}")
+        _claims.append(claim.detach())
+    if len(_claims) > _MOST_CLAIMS:
+        os.close(_claims.popleft())
