@@ -72,7 +72,7 @@ class Shell:
         return Registry(Environment(self.full_environment()).runtime_directory)
 
     def status(self, target: str | Path) -> dict:
-        """What the engine of one mount says of itself, as `headrace status --json` shows it."""
+        """What the engine of one mount says of itself; `headrace status --json` tells some more."""
         # Asked from here: a command takes a hundred times as long to start.
         with Engine.attach(Path(self.registry().get(str(target)).state_directory)) as engine:
             return dict(engine.status().model_dump(mode="json"))
@@ -112,8 +112,8 @@ def tree_of(folder: Path) -> dict[str, bytes]:
 
 def files_below(folder: Path) -> list[Path]:
     """Every file below a folder that others work in: any of it may be taken away meanwhile."""
-    found = (Path(parent, name) for parent, _, names in os.walk(folder) for name in sorted(names))
-    return [path for path in found if path.is_file()]
+    found = (Path(parent, name) for parent, _, names in os.walk(folder) for name in names)
+    return sorted(path for path in found if path.is_file())
 
 
 def bytes_of(path: Path) -> bytes:
@@ -145,4 +145,4 @@ def eventually(what: Callable[[], object], told: Callable[[], object] = str) -> 
     deadline = time.monotonic() + DEADLINE_S
     while not what():
         assert time.monotonic() < deadline, told()
-        time.sleep(0.2)
+        time.sleep(0.05)

@@ -55,8 +55,8 @@ def set_up_and_delete(made: Backend, server: S3Server, commits: Callable[[], Ite
     both = [Named(kind=kind, namespace="default", name="living") for kind in ("Dataset", "AlluxioRuntime")]
     made.client.delete(both)
     lives += kill_at_commits(made, commits(), lambda: left_of(made) == ())
-    made.shell.must("wait", "--for=delete", "dataset/living", "--timeout", "60s")
-    made.shell.must("wait", "--for=delete", "alluxioruntime/living", "--timeout", "60s")
+    made.shell.must("wait", "--for=delete", "dataset/living", "--timeout", "100s")
+    made.shell.must("wait", "--for=delete", "alluxioruntime/living", "--timeout", "100s")
     made.eventually(lambda: not processes(made), "living")
     left = left_in(cache)
     assert left == [], "\n".join([*left, *supervisor_log(made).splitlines()[-120:]])

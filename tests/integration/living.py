@@ -156,7 +156,7 @@ class Backend:
             if time.monotonic() > deadline:
                 words = (f"describe dataset {name} -n {namespace}", f"logs {name} -n {namespace} --tail 40")
                 raise AssertionError("\n".join(self.shell.run(*each.split()).talk for each in words))
-            time.sleep(0.3)
+            time.sleep(0.1)
 
     def is_bound(self, name: str, workers: int, namespace: str = "default") -> bool:
         """True when so many workers are ready, no more run, and the dataset has no complaint."""

@@ -132,6 +132,17 @@ class Node:
         request = csi_pb2.NodeGetVolumeStatsRequest(volume_id=volume_id, volume_path=str(target))
         return self.call("NodeGetVolumeStats", request)  # type: ignore[return-value]
 
+    def stats_when_well(self, target: Path) -> csi_pb2.NodeGetVolumeStatsResponse:
+        """The same, once the mount has answered in time: a busy machine may take longer than a mount is given."""
+        found: list[csi_pb2.NodeGetVolumeStatsResponse] = []
+
+        def is_well() -> bool:
+            found.append(self.stats(target))
+            return not found[-1].volume_condition.abnormal
+
+        until(is_well, lambda: f"{found[-1]}\n{self.talk()}")
+        return found[-1]
+
     def entries(self) -> list[dict]:
         """The mount as the registry has it, once its process answers."""
         found = []

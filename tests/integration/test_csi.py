@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -85,9 +86,8 @@ def test_a_volume_shows_the_dataset_read_only_and_goes_without_a_trace(node: Nod
     assert tree_of(target) == tree_of(node.source)
     with pytest.raises(OSError, match="Read-only"):
         (target / "new").write_text("x")
-    usage = {each.unit: each for each in node.stats(target).usage}
+    usage = {each.unit: each for each in node.stats_when_well(target).usage}
     assert usage[csi_pb2.VolumeUsage.BYTES].total >= sum(map(len, tree_of(node.source).values()))
-    assert not node.stats(target).volume_condition.abnormal
     node.unpublish(target)
     assert not target.exists()
     node.unpublish(target)
@@ -280,14 +280,15 @@ def test_readers_only_wait_when_the_mount_process_is_killed(read: Node) -> None:
 def test_readers_only_wait_when_a_whole_pod_is_killed_and_another_comes(read: Node) -> None:
     before = mount_at(str(read.mountpoint))
     with readers(read.root / "target", read.source, count=3) as reading:
-        for _ in range(3):
+        # Twice, so that the second one has inherited, too.
+        for _ in range(2):
             reading.wait_for_a_round()
             read.kill_mount()
             assert read.stats(read.root / "target").volume_condition.abnormal
             read.start_mount()
             until(read.is_kept, read.talk)
     assert mount_at(str(read.mountpoint)) == before, "it is the same mount"
-    assert not read.stats(read.root / "target").volume_condition.abnormal
+    read.stats_when_well(read.root / "target")
     assert "going on with the mount that the keeper held" in read.talk()
 
 
@@ -602,7 +603,7 @@ def test_a_mount_that_loses_its_supervisor_while_the_driver_ends_is_waited_for_a
         stack.callback(waits.join)
         until(lambda: _is_aborted(node, node.root / "never", "missing"), node.talk)
         node.driver.terminate()
-        until(lambda: not _is_answered(node), node.talk)
+        until(lambda: not _listens(node.socket), node.talk)
         node.kill_mount()
     # The call has ended, and with it the driver's services.
     time.sleep(1)
@@ -613,11 +614,9 @@ def test_a_mount_that_loses_its_supervisor_while_the_driver_ends_is_waited_for_a
     assert tree_of(node.mountpoint) == tree_of(node.source)
 
 
-def _is_answered(node: Node) -> bool:
-    with contextlib.suppress(grpc.RpcError), node.channel() as channel:
-        csi_pb2_grpc.IdentityStub(channel).Probe(csi_pb2.ProbeRequest(), timeout=20)
-        return True
-    return False
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
 
 
 def _publish_in_vain(node: Node, context: dict[str, str]) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from headrace.testing.faulty_origin import Fault, FaultyOrigin, Lie
 
-from .harness import DEADLINE_S, Shell, drop_page_cache, tree_of
+from .harness import DEADLINE_S, Shell, bytes_of, drop_page_cache, files_below, tree_of
 from .servers import Bucket
 from .survival import registered, wait_until
 
@@ -84,13 +84,14 @@ def test_flipped_bits_anywhere_in_the_cache_are_never_served(
 
 def flip_bits(cache: Path, chance: random.Random, *, data_only: bool) -> None:
     """One bit in every regular file of the cache, at a random place."""
-    for path in sorted(cache.rglob("*")):
-        if not path.is_file() or path.stat().st_size == 0 or path.name.endswith(".lock"):
+    for path in files_below(cache):
+        if path.name.endswith(".lock") or (data_only and "data" not in path.relative_to(cache).parts):
             continue
-        if data_only and "data" not in path.relative_to(cache).parts:
+        size = len(bytes_of(path))
+        if size == 0:
             continue
         with path.open("r+b") as file:
-            file.seek(chance.randrange(path.stat().st_size))
+            file.seek(chance.randrange(size))
             byte = file.read(1)[0]
             file.seek(-1, os.SEEK_CUR)
             file.write(bytes([byte ^ (1 << chance.randrange(8))]))

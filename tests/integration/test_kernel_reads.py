@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -44,7 +45,8 @@ def test_a_warm_file_that_the_kernel_reads_moves_bytes_and_hit_ratio(tmp_path: P
         # None of these reads reached the process: the counters of what it handed out itself stand still.
         assert (after["hit_bytes"], after["miss_bytes"]) == (before["hit_bytes"], before["miss_bytes"])
         assert after["passthrough_estimated_bytes"] == OPENS * SIZE
-        assert shell.status(mountpoint)["hit_ratio"] == 1.0
+        (told,) = json.loads(shell.must("status", "--json", mountpoint).stdout)
+        assert told["engine"]["hit_ratio"] == 1.0
         assert _metric(shell.must("metrics", mountpoint).stdout) == OPENS * SIZE
         shown = shell.must("status", mountpoint).stdout
         assert "100.0% of about 1.14MiB read, 1.14MiB by the kernel itself (estimated); " in shown

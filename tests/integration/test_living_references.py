@@ -59,7 +59,7 @@ def test_a_reference_is_read_through_the_other_datasets_cluster(made: Backend, s
     assert "other/view" in made.shell.must("describe", "dataset", "base").stdout
     assert same(views[0] / "a", source)
     made.shell.must("delete", "dataset", "view", "-n", "other")
-    made.shell.must("wait", "--for=delete", "dataset/base", "--timeout", "60s")
+    made.shell.must("wait", "--for=delete", "dataset/base", "--timeout", "100s")
     assert not any(view.exists() for view in views)
     made.eventually(lambda: not made.roles("base"), "base")
 
@@ -123,7 +123,7 @@ def test_what_is_used_stays_until_it_is_left(made: Backend, server: S3Server) ->
         assert len(made.roles("used")) == 5
         assert file.read_bytes() == (server.bucket_folder("data") / "a" / "part-0.bin").read_bytes()
         user.stdin.close()
-    made.shell.must("wait", "--for=delete", "dataset/used", "--timeout", "90s")
+    made.shell.must("wait", "--for=delete", "dataset/used", "--timeout", "100s")
     assert made.roles("used") == {}
     assert not (made.folder / "used").exists()
     assert not file.parent.parent.exists()

@@ -265,7 +265,7 @@ def test_a_dataset_is_bound_read_loaded_and_deleted(
         assert digests(mountpoint / "imagenet") == expected
 
     apply(backend, LOAD, tmp_path)
-    backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "dataload/warm", "--timeout", "60s")
+    backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "dataload/warm", "--timeout", "100s")
     tell(backend.must("get", "dataload").stdout)
     tell(backend.must("get", "pv,pvc").stdout)
     tell(backend.must("events").stdout)
@@ -280,7 +280,7 @@ def test_a_dataset_is_bound_read_loaded_and_deleted(
     # As in Fluid, a dataset owns its runtime and its operations.
     backend.must("delete", "dataset", "imagenet")
     for thing in ("jindoruntime/imagenet", "dataload/warm"):
-        backend.must("wait", "--for=delete", thing, "--timeout", "60s")
+        backend.must("wait", "--for=delete", thing, "--timeout", "100s")
     assert not any(folder.exists() and folder.is_mount() for folder in mountpoints(backend))
     assert not cache.exists()
     assert not (state_of(backend) / "datasets" / "default.imagenet").exists()
@@ -324,7 +324,7 @@ def test_kills_are_survived_and_a_used_mount_is_not_taken_away(
         eventually(lambda: reason(backend, "Terminating") == "VolumeInUse", backend)
         assert f"process {os.getpid()}" in backend.must("describe", "dataset", "imagenet").stdout
         assert used.read(1) == FILES["train/part-0.bin"][:1]
-    backend.must("wait", "--for=delete", "dataset/imagenet", "--timeout", "60s")
+    backend.must("wait", "--for=delete", "dataset/imagenet", "--timeout", "100s")
     assert not mountpoint.is_mount()
 
 
@@ -365,7 +365,7 @@ def test_scaling_hands_over_and_one_datasets_fault_is_its_own(
     eventually(lambda: reason(backend, "Ready", "alone") == "NodesTaken", backend)
 
     apply(backend, LOAD, tmp_path)
-    backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "dataload/warm", "--timeout", "60s")
+    backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "dataload/warm", "--timeout", "100s")
     backend.must("scale", "--replicas=1", "jindoruntime/imagenet")
     eventually(lambda: "default.imagenet.worker-1" not in of(backend, "imagenet"), backend)
     storage.stop()
@@ -373,7 +373,7 @@ def test_scaling_hands_over_and_one_datasets_fault_is_its_own(
     assert digests(mountpoints(backend)[0] / "imagenet") == expected
     for name in ("imagenet", "broken", "lacking", "alone"):
         backend.must("delete", "dataset", name)
-        backend.must("wait", "--for=delete", f"jindoruntime/{name}", "--timeout", "60s")
+        backend.must("wait", "--for=delete", f"jindoruntime/{name}", "--timeout", "100s")
     assert roles(backend) == {}
     tell(backend.must("events").stdout)
 
@@ -390,7 +390,7 @@ def test_a_backup_starts_a_dataset_whose_storage_is_away(
     names = {"key": keys.access_key_id, "secret": keys.secret_access_key, "endpoint": storage.endpoint}
     text = YAML.format(cache=tmp_path / "cache", **names)
     apply(backend, text + "---\n" + BACKUP.format(folder=tmp_path / "backup"), tmp_path)
-    backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "databackup/list", "--timeout", "60s")
+    backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "databackup/list", "--timeout", "100s")
     tell(backend.must("get", "databackup").stdout)
     for words in ("databackup list", "dataset imagenet", "jindoruntime imagenet"):
         backend.must("delete", *words.split(), "--ignore-not-found")

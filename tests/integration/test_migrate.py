@@ -150,7 +150,7 @@ def storage(
         cache=folder / "cache",
     )
     apply(backend, text, folder)
-    backend.must("wait", "--for=condition=Ready", "dataset/lake", "--timeout", "90s")
+    backend.must("wait", "--for=condition=Ready", "dataset/lake", "--timeout", "100s")
     return started
 
 
@@ -300,7 +300,7 @@ def test_a_deleted_copy_leaves_neither_an_upload_nor_half_a_file(
         backend.must("delete", "datamigrate", "gone", "--no-wait")
         eventually(lambda: is_told_to_end(process), "the supervisor cancels it")
         os.kill(process, signal.SIGCONT)
-        backend.must("wait", "--for=delete", "datamigrate/gone", "--timeout", "90s")
+        backend.must("wait", "--for=delete", "datamigrate/gone", "--timeout", "100s")
     uploads = storage.client().request("GET", "/data", query={"uploads": ""})
     assert b"<UploadId>" not in uploads.body, uploads.body
     assert objects(storage, "data", "train/gone/") == {}
@@ -318,7 +318,7 @@ def test_a_killed_copy_of_a_migration_goes_on(
 ) -> None:
     with begun(backend, way, tmp_path, "killed") as process:
         os.kill(process, signal.SIGKILL)
-    backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "datamigrate/killed", "--timeout", "90s")
+    backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "datamigrate/killed", "--timeout", "100s")
     assert objects(storage, "data", "train/killed/") == tree_of(tmp_path / "incoming")
     # 3 parts; the one that was on its way has never arrived. The server writes down what it has done a moment after it.
     parts = "train/killed/large"

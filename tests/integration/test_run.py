@@ -244,7 +244,7 @@ def test_a_dataset_is_used_for_as_long_as_anything_of_the_program_lives(backend:
         assert backend.shell.run("run", "--dataset", "guarded", "--", "true").code == 7
     eventually(lambda: backend.users() == [f"headrace run sh (process {child})"], backend.users)
     os.kill(child, signal.SIGTERM)
-    backend.shell.must("wait", "--for=delete", "dataset/guarded", "--timeout", "60s")
+    backend.shell.must("wait", "--for=delete", "dataset/guarded", "--timeout", "100s")
     backend.shell.must("delete", "alluxioruntime", "guarded")
     assert backend.users() == []
 

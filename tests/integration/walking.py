@@ -29,6 +29,7 @@ from .harness import Shell
 from .world import NODES, Key, RealWorld, Storage, Wanted
 
 KEYS: tuple[Key, ...] = (("default", "imagenet"), ("default", "corpus"), ("team", "imagenet"))
+KINDS = {"dataset": "Dataset", "alluxioruntime": "AlluxioRuntime"}
 PARTS = ("images", "text", "bucket")
 QUIET_S = 150.0
 STAYS_QUIET_S = 1.5
@@ -160,10 +161,13 @@ class Walk:
 
     def _wait_until_gone(self, key: Key) -> None:
         """What is being deleted cannot be declared."""
-        for kind in ("dataset", "alluxioruntime"):
-            words = ("wait", "--for=delete", f"{kind}/{key[1]}", "-n", key[0], "--timeout", "100s")
-            document = self.shell.run("get", kind, key[1], "-n", key[0], "-o", "json").stdout
-            if document and "deletionTimestamp" in json.loads(document)["metadata"]:
+        for word, kind in KINDS.items():
+            words = ("wait", "--for=delete", f"{word}/{key[1]}", "-n", key[0], "--timeout", "100s")
+            found = self.world.client.objects([kind], namespace=key[0]).items
+            if any(
+                each["metadata"]["name"] == key[1] and "deletionTimestamp" in each["metadata"]
+                for each in found
+            ):
                 self.world.thaw()
                 self.shell.must(*words)
 

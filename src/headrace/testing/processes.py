@@ -23,7 +23,8 @@ from typing import Self
 
 POLL_INTERVAL_S = 0.02
 LOG_TAIL_BYTES = 2000
-_FIRST_PORT = 10_000
+# Between those that training jobs use and those that Kubernetes gives to services.
+_FIRST_PORT, _LAST_PORT = 24_000, 29_999
 # Not that of `random`, which tests seed: two of them would choose the same ports.
 _CHANCE = random.SystemRandom()
 # Who got one of the ports before these has begun to listen, or has ended.
@@ -176,7 +177,7 @@ def free_port(address: str = "127.0.0.1") -> int:
     Of those that the kernel gives to whoever connects, one may be taken as soon as we have looked.
     """
     first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    candidates = range(_FIRST_PORT, first_given) if first_given > 2 * _FIRST_PORT else (0,)
+    candidates = range(_FIRST_PORT, _LAST_PORT + 1) if first_given > _LAST_PORT else (0,)
     while True:
         with socket.socket() as probe:
             try:
