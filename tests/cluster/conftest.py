@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
@@ -9,6 +10,9 @@ import pytest
 
 from headrace.testing.cluster import ClusterBed, Rules, UnsupportedError, open_bed
 
+# A worker that a busy machine gives no time for a while is not to be taken for dead, nor for slow: tests count bytes,
+# and look at views. What happens to those that are is shown in test_faults, under the rules of every bed.
+PATIENT = Rules(dead_after_s=15.0, mount={"hedge": False})
 LOGS = pytest.StashKey[list[ClusterBed]]()
 
 
@@ -20,7 +24,7 @@ class MakeCluster(Protocol):
 
 @pytest.fixture
 def make_cluster(request: pytest.FixtureRequest) -> Iterator[MakeCluster]:
-    """Makes a cluster over these files and, unless told otherwise, starts it."""
+    """Makes a cluster over these files and, unless told otherwise, starts it; a patient one without rules."""
     yield from _making(request.node)
 
 
@@ -36,16 +40,16 @@ def _making(node: pytest.Item | pytest.Collector) -> Iterator[MakeCluster]:
     def make(
         nodes: int, files: Mapping[str, bytes], rules: Rules | None = None, *, start: bool = True
     ) -> ClusterBed:
-        cluster = ClusterBed(open_bed(nodes), rules)
+        cluster = ClusterBed(open_bed(nodes), rules or PATIENT)
         made.append(cluster)
         cluster.fill(files)
         if start:
             cluster.start()
         return cluster
 
-    yield make
-    for cluster in made:
-        cluster.close()
+    with contextlib.ExitStack() as ends:
+        ends.callback(lambda: [ends.callback(cluster.close) for cluster in made])
+        yield make
 
 
 @pytest.hookimpl(wrapper=True)

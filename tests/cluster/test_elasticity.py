@@ -46,9 +46,10 @@ def test_a_drained_worker_leaves_nothing_to_be_fetched_again(make_cluster) -> No
 
 def test_reads_go_on_while_a_worker_drains(make_cluster) -> None:
     cluster = make_cluster(3, FILES)
-    reading = cluster.reading(cluster.node(0), "--drop", "--passes", "2", "--pause-ms", "20")
+    reading = cluster.reading(cluster.node(0), "--drop", "--pause-ms", "20", endless=True)
     reading.wait_for_files(len(FILES) // 2)
     cluster.drain(cluster.node(2))
+    reading.enough()
     reading.finish()
     assert not cluster.content.wrong(reading.files())
     assert cluster.origin_object_bytes() == cluster.content.size_bytes

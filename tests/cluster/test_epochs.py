@@ -6,21 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.testing.cluster import Capability, Rules
+from headrace.testing.cluster import Capability
 from headrace.testing.cluster.content import make_files
 
+from .conftest import PATIENT
 from .epochs import storage_bytes_of_an_epoch
 
 MEBIBYTE = 1 << 20
 # Headers of Ethernet, IP, TCP and HTTP.
 ON_THE_WIRE = 1.02
-# Bytes are counted: a worker that a busy machine gives no time for a while is not to be taken for dead, nor for slow.
-# What happens to those that are is shown in test_faults, and that full links are not, in tests/soak.
-PATIENT = Rules(dead_after_s=15.0, mount={"hedge": False})
 
 
 def test_a_cold_epoch_on_four_nodes_takes_each_byte_once_from_the_storage(make_cluster) -> None:
-    cluster = make_cluster(4, make_files(40, MEBIBYTE), PATIENT)
+    cluster = make_cluster(4, make_files(40, MEBIBYTE))
     before = cluster.origin()
     readings = [cluster.reading(node, "--seed", str(seed)) for seed, node in enumerate(cluster.bed.nodes)]
     summaries = [reading.finish() for reading in readings]
@@ -35,7 +33,7 @@ def test_a_cold_epoch_on_four_nodes_takes_each_byte_once_from_the_storage(make_c
 
 def test_four_readers_of_one_cold_file_share_one_fetch(make_cluster) -> None:
     """All nodes ask for the same block at the same moment, again and again: the worst case for a fetch-once cache."""
-    cluster = make_cluster(4, make_files(1, 24 * MEBIBYTE), PATIENT)
+    cluster = make_cluster(4, make_files(1, 24 * MEBIBYTE))
     readings = [cluster.reading(node) for node in cluster.bed.nodes]
     for reading in readings:
         reading.finish()
@@ -44,7 +42,7 @@ def test_four_readers_of_one_cold_file_share_one_fetch(make_cluster) -> None:
 
 
 def test_a_second_epoch_takes_nothing_from_the_storage(make_cluster) -> None:
-    cluster = make_cluster(3, make_files(20, MEBIBYTE), PATIENT)
+    cluster = make_cluster(3, make_files(20, MEBIBYTE))
     cluster.reading(cluster.node(0)).finish()
     before = cluster.origin_object_bytes()
     for node in cluster.bed.nodes:
@@ -68,7 +66,7 @@ def test_full_links_between_workers_send_nobody_to_the_storage(make_cluster, rep
 
 
 def test_what_the_master_tells_is_what_lies_in_the_caches(make_cluster) -> None:
-    cluster = make_cluster(3, make_files(20, MEBIBYTE), PATIENT)
+    cluster = make_cluster(3, make_files(20, MEBIBYTE))
     cluster.reading(cluster.node(0)).finish()
     size = cluster.content.size_bytes
     status = cluster.wait_for("all bytes to be reported", lambda status: status.cached_bytes >= size)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import mmap
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from lone_maps import Maps
 
-from headrace.testing.cluster import Capability, ClusterBed, Node, Rules
+from headrace.testing.cluster import Capability, ClusterBed, Node
 from headrace.testing.cluster.content import make_files
 from headrace.testing.cluster.folders import mount_small_disk
 
+from .conftest import PATIENT
+
 SIZE = 8 << 20
 FILES = make_files(9, SIZE)
-RULES = Rules(quota="32Mi")
-MOST_ROUNDS = 60
+RULES = replace(PATIENT, quota="32Mi")
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="passthrough needs CAP_SYS_ADMIN")
 
@@ -44,23 +46,24 @@ def read(cluster: ClusterBed, node: Node, name: str) -> bytes:
 def map_a_lent_file(cluster: ClusterBed, node: Node) -> tuple[Maps, Path]:
     """Maps of a file that the worker of the node has as a whole, and its data file there."""
     name = next(iter(FILES))
-    for _ in range(MOST_ROUNDS):
+
+    def whole() -> list[Path]:
         read(cluster, node, name)
-        for data, bytes_taken in data_files(node).items():
-            if bytes_taken >= SIZE:
-                maps = Maps()
-                maps.add(cluster.mountpoint(node) / name, FILES[name])
-                return maps, data
-    raise AssertionError("the worker never had the whole file")
+        return [data for data, bytes_taken in data_files(node).items() if bytes_taken >= SIZE]
+
+    cluster.wait_for("the whole file in the cache", lambda _: bool(whole()))
+    maps = Maps()
+    maps.add(cluster.mountpoint(node) / name, FILES[name])
+    return maps, whole()[0]
 
 
 def test_draining_a_worker_changes_no_byte_under_a_map(make_cluster) -> None:
     cluster = make_cluster(2, {name: FILES[name] for name in list(FILES)[:1]}, RULES)
-    owners = []
     for node in cluster.bed.nodes:
         read(cluster, node, next(iter(FILES)))
-        owners = [owner for owner in cluster.bed.nodes if data_files(owner)]
-    (owner,) = owners
+    # Readers have their bytes before the disk has them.
+    cluster.wait_for("the file in a cache", lambda status: status.cached_bytes >= SIZE)
+    (owner,) = [owner for owner in cluster.bed.nodes if data_files(owner)]
     maps, _ = map_a_lent_file(cluster, owner)
     try:
         cluster.drain(owner)

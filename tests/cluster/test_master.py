@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -29,6 +30,8 @@ def test_reads_go_on_without_a_master(make_cluster) -> None:
 def test_a_mount_and_a_worker_start_again_from_what_they_knew_last(make_cluster) -> None:
     cluster = make_cluster(2, FILES)
     cluster.reading(cluster.node(0)).finish()
+    # Readers have their bytes before the disk has them.
+    cluster.wait_for("all bytes", lambda status: status.cached_bytes >= cluster.content.size_bytes)
     cluster.control.kill(cluster.master)
     cluster.master = None
     cluster.stop_mount(cluster.node(0))
@@ -64,7 +67,8 @@ def test_a_new_master_is_told_everything_again(make_cluster, lost: bool) -> None
     cluster.control.kill(cluster.master)
     if lost:
         shutil.rmtree(cluster.control.state_folder / "master")
-    cluster.start_master()
+    # Without its state it is quiet for twice as long as it takes a worker for alive.
+    cluster.start_master(dead_after_s=6.0 if lost else cluster.rules.dead_after_s)
     after = cluster.wait_for(
         "the whole state",
         lambda status: status.epoch > 0 and status.active() == names and status.cached_bytes == size,
@@ -95,7 +99,7 @@ def test_a_master_that_numbers_the_files_anew_leads_nobody_to_another_file(make_
 
     cluster.control.kill(cluster.master)
     shutil.rmtree(cluster.control.state_folder / "master")
-    cluster.start_master()
+    cluster.start_master(dead_after_s=6.0)
     cluster.wait_for("the mount to follow the new master", lambda _: _shown(cluster) == {1})
     assert _inodes(cluster) == inodes
     second = cluster.reading(cluster.node(0))
@@ -115,6 +119,13 @@ def _inodes(cluster) -> dict[str, int]:
     return {str(path.relative_to(root)): path.stat().st_ino for path in root.rglob("*")}
 
 
+def command_of(pid: int) -> str:
+    """Nothing of a process that has ended since it was listed."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    return ""
+
+
 def test_a_mount_that_was_away_while_a_new_master_numbered_anew_shows_what_there_is(make_cluster) -> None:
     """Both snapshots are the first of their master, and still not the same."""
     cluster = make_cluster(1, FILES)
@@ -122,7 +133,7 @@ def test_a_mount_that_was_away_while_a_new_master_numbered_anew_shows_what_there
     root = cluster.mountpoint(node)
     cluster.wait_for("the mount to be known", lambda _: _shown(cluster) == {1})
     before = {path.name for path in root.iterdir()}
-    commands = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in cluster.mount_processes(node)}
+    commands = {pid: command_of(pid) for pid in cluster.mount_processes(node)}
     (supervisor,) = (pid for pid, command in commands.items() if "headrace.roles.supervisor" in command)
     (serving,) = (pid for pid, command in commands.items() if "headrace.roles.mount" in command)
     os.kill(supervisor, signal.SIGSTOP)
@@ -130,7 +141,7 @@ def test_a_mount_that_was_away_while_a_new_master_numbered_anew_shows_what_there
     cluster.control.kill(cluster.master)
     shutil.rmtree(cluster.control.state_folder / "master")
     cluster.fill(make_files(6, MEBIBYTE, folder="added"))
-    cluster.start_master()
+    cluster.start_master(dead_after_s=6.0)
     os.kill(supervisor, signal.SIGCONT)
     files = len(cluster.content.sizes)
     cluster.wait_for(

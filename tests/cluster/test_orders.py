@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from headrace.testing.cluster import Capability, Rules, words
+from dataclasses import replace
+
+from headrace.testing.cluster import Capability, words
 from headrace.testing.cluster.content import make_files
+
+from .conftest import PATIENT
 
 MEBIBYTE = 1 << 20
 FILES = make_files(32, MEBIBYTE)
 
 
 def test_a_load_brings_everything_in_once_and_keeps_two_copies(make_cluster) -> None:
-    cluster = make_cluster(3, FILES, Rules(replicas=2))
+    cluster = make_cluster(3, FILES, replace(PATIENT, replicas=2))
     cluster.load(flags=["--replicas", "2"])
     size = cluster.content.size_bytes
     assert cluster.origin_object_bytes() == size
@@ -112,7 +116,7 @@ def test_a_load_that_verifies_finds_damage_in_a_cache_and_fetches_it_again(make_
 
 def test_what_is_pinned_stays_whatever_else_is_read(make_cluster) -> None:
     # Both caches together hold less than half of the files.
-    rules = Rules(quota="8Mi", worker={"eviction": "lru"})
+    rules = replace(PATIENT, quota="8Mi", worker={"eviction": "lru"})
     cluster = make_cluster(2, FILES, rules)
     pinned = [name for name in sorted(FILES) if name.startswith("train/class-2/")][:4]
     cluster.load(*pinned, flags=["--pin"])

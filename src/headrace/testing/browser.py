@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from headrace.testing.processes import ServerProcess
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 POLL_INTERVAL_S = 0.05
 # Chromium reads commands from 3 and writes answers to 4; only a shell can put pipes of any number there.
 _PIPES = 'from=$1 to=$2; shift 2; exec "$@" 3<&"$from" 4>&"$to"'

@@ -79,7 +79,7 @@ class ServerProcess:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def wait_until(self, is_ready: Callable[[], bool], *, timeout_s: float = 20) -> None:
+    def wait_until(self, is_ready: Callable[[], bool], *, timeout_s: float = 60) -> None:
         """Returns once `is_ready` says so; `ServerStartError` when the process ended or time ran out."""
         deadline = time.monotonic() + timeout_s
         while not is_ready():
@@ -102,7 +102,7 @@ class ServerProcess:
     def log_tail(self) -> str:
         return self.log_path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
 
-    def stop(self, *, timeout_s: float = 5) -> None:
+    def stop(self, *, timeout_s: float = 30) -> None:
         """Ends the process group: SIGTERM, then SIGKILL. Safe to call twice."""
         for signal_number in (signal.SIGTERM, signal.SIGKILL):
             if not self.is_running():
@@ -114,7 +114,12 @@ class ServerProcess:
 
     def kill(self) -> None:
         """Ends the process and all that descend from it at once, as a crash would."""
-        signal_tree(self._process.pid, signal.SIGKILL)
+        if not self.is_running():
+            return  # somebody else may have its number
+        # Who is killed is no parent any more: what it had just started would not be found.
+        for pid in signal_tree(self._process.pid, signal.SIGSTOP):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._process.wait()
 
     def freeze(self) -> None:
@@ -149,11 +154,18 @@ def process_tree(root: int) -> list[int]:
     return tree
 
 
-def signal_tree(root: int, signal_number: int) -> None:
-    """Sends a signal to a process and all that descend from it; those that are gone need none."""
-    for pid in process_tree(root):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal_number)
+def signal_tree(root: int, signal_number: int) -> set[int]:
+    """Sends a signal to a process and all that descend from it; those that are gone need none. Whom it was sent to.
+
+    Looks again until nobody is new: one that has not been told yet may start another.
+    """
+    told: set[int] = set()
+    while pids := set(process_tree(root)) - told:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal_number)
+        told |= pids
+    return told
 
 
 def processor_seconds(pids: Iterable[int]) -> float:

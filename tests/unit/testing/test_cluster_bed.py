@@ -47,7 +47,7 @@ def serve_files(node, content: bytes):
     return process
 
 
-def fetch(reader, server, *, timeout_s: float = 10) -> int | None:
+def fetch(reader, server, *, timeout_s: float = 60) -> int | None:
     """How many bytes one node gets from another; None when nothing came in time."""
     url = f"http://{server.address}:{PORT}/file"
     done = reader.call([sys.executable, "-c", FETCH, url, str(timeout_s)])
@@ -78,17 +78,17 @@ def test_a_link_is_limited_in_each_direction_and_counted(bed) -> None:
     first, second = bed.nodes
     content = os.urandom(4 * MEBIBYTE)
     serve_files(second, content)
-    for limit in (
-        lambda: second.set_rate(80_000_000),
-        lambda: first.set_rate(None, received_bits_per_s=80_000_000),
+    # Counted behind the limit: what it throws away is sent again.
+    for limit, counted in (
+        (lambda: second.set_rate(80_000_000), lambda: second.link_bytes().sent),
+        (lambda: first.set_rate(None, received_bits_per_s=80_000_000), lambda: first.link_bytes().received),
     ):
         limit()
-        before, start = second.link_bytes(), time.monotonic()
+        before, start = counted(), time.monotonic()
         assert fetch(first, second) == len(content)
         # 4 MiB at 10 MB/s take 0.42 s, less what the bucket holds at first.
         assert time.monotonic() - start > 0.35
-        sent = (second.link_bytes() - before).sent
-        assert len(content) < sent < len(content) * 1.05
+        assert len(content) < counted() - before < len(content) * 1.05
         second.set_rate(None)
 
 
@@ -202,7 +202,8 @@ def test_a_listener_hears_what_its_port_carries_and_nothing_else(bed, tmp_path) 
         listener = first.run(command, name=f"sniffer-{port}")
         listener.wait_until(lambda listener=listener: b"ready" in listener.log_path.read_bytes())
     assert fetch(first, second) == 160_000
-    assert wait_for(lambda: heard[PORT].read_bytes().count(b"a mark in clear ") == 10_000)
+    # Where an acknowledgement is late, on a busy machine, a piece is carried twice.
+    assert wait_for(lambda: heard[PORT].read_bytes().count(b"a mark in clear ") >= 10_000)
     assert heard[PORT + 1].read_bytes() == b""
 
 
@@ -231,8 +232,9 @@ def wait_until_gone(path: str) -> bool:
 
 
 def wait_for(is_so) -> bool:
-    for _ in range(100):
-        if is_so():
-            return True
+    deadline = time.monotonic() + 60
+    while not is_so():
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.05)
-    return False
+    return True

@@ -22,7 +22,7 @@ def origin():
 
 def fetch(proxy, path, *, method="GET", headers=None):
     host = urllib.parse.urlsplit(proxy.endpoint).netloc
-    connection = http.client.HTTPConnection(host, timeout=5)
+    connection = http.client.HTTPConnection(host, timeout=60)
     try:
         connection.request(method, path, headers=headers or {})
         answer = connection.getresponse()

@@ -34,7 +34,7 @@ def signed(keys, method, resource, *, date=None, oss_headers=""):
 
 
 def fetch(server, path, headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()

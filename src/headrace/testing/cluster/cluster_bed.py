@@ -30,9 +30,9 @@ from headrace.testing.processes import ServerProcess, process_tree
 from headrace.testing.s3_server import S3Server
 
 BUCKET = "data"
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0
 POLL_INTERVAL_S = 0.1
-ANSWER_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class ClusterBed:
         process = self.workers[node.name]
         self.must(words.drain_command(self.master_url, self.token_file, node.name))
         del self.workers[node.name]
-        wait_until(lambda: not process.is_running(), f"{node.name} to be drained", timeout_s=60)
+        wait_until(lambda: not process.is_running(), f"{node.name} to be drained", timeout_s=START_TIMEOUT_S)
 
     def must(self, command: Sequence[str]) -> str:
         """Runs a command beside the master; its output, or CommandError with its complaint."""
@@ -260,9 +260,9 @@ class ClusterBed:
         assert self.fetched is not None, "this cluster was made without a counting proxy"
         return self.fetched.object_bytes()
 
-    def reading(self, node: Node, *flags: str, only: Sequence[str] = ()) -> Reading:
-        """A reader of this node's mount, in a process of its own."""
-        return Reading(node, self.mountpoint(node), *flags, only=only)
+    def reading(self, node: Node, *flags: str, only: Sequence[str] = (), endless: bool = False) -> Reading:
+        """A reader of this node's mount, in a process of its own; an `endless` one reads until it is told `enough`."""
+        return Reading(node, self.mountpoint(node), *flags, only=only, endless=endless)
 
     def mount_processes(self, node: Node) -> list[int]:
         """The mount and what descends from it."""

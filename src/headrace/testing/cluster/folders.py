@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headrace.netns.owners import is_stale, owned_name
 
-UNMOUNT_TIMEOUT_S = 10.0
+UNMOUNT_TIMEOUT_S = 60.0
 
 
 def make_bed_folder(number: int, base: Path | None = None) -> Path:

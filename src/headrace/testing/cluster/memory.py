@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
@@ -12,7 +13,16 @@ READABLE = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r\S+ \S+ \S+ \S+ *(.*)$")
 
 
 def places_that_hold(pid: int, wanted: bytes) -> list[str]:
-    """Where in a process the bytes are found: arguments, environment, and each readable part of its memory."""
+    """Where in a process the bytes are found: arguments, environment, and each readable part of its memory.
+
+    One that has ended holds nothing any more.
+    """
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return _found(pid, wanted)
+    return []
+
+
+def _found(pid: int, wanted: bytes) -> list[str]:
     found = [name for name in ("cmdline", "environ") if wanted in Path(f"/proc/{pid}/{name}").read_bytes()]
     with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
         for first, last, name in _regions(pid):

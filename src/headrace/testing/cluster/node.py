@@ -17,7 +17,7 @@ from typing import Protocol
 from headrace.testing.counting_proxy import FetchLog
 from headrace.testing.processes import ServerProcess, free_port
 
-CALL_TIMEOUT_S = 60.0
+CALL_TIMEOUT_S = 180.0
 
 
 class UnsupportedError(RuntimeError):

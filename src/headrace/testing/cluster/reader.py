@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -127,13 +127,18 @@ def names_below(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in found)
 
 
-def ordered(names: Sequence[str], seed: int | None, passes: int) -> Iterator[str]:
+def ordered(names: Sequence[str], seed: int | None, passes: Iterable[int]) -> Iterator[str]:
     """Each pass in another order when there is a seed."""
-    for number in range(passes):
+    for number in passes:
         order = list(names)
         if seed is not None:
             random.Random(seed + number).shuffle(order)  # noqa: S311 - an order, no secret
         yield from order
+
+
+def passes_until(path: Path) -> Iterator[int]:
+    """One pass after the other, at least one, until a file is there."""
+    return itertools.chain([0], itertools.takewhile(lambda _: not path.exists(), itertools.count(1)))
 
 
 def _errno_name(error: OSError) -> str:
@@ -150,6 +155,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--seed", type=int, help="reads in a shuffled order")
     parser.add_argument("--passes", type=int, default=1)
+    parser.add_argument(
+        "--until", type=Path, metavar="FILE", help="passes follow each other until this file is there"
+    )
     parser.add_argument(
         "--part",
         default="0/1",
@@ -171,7 +179,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     names = chosen.only or names_below(chosen.root)
     number, count = map(int, chosen.part.split("/"))
-    wanted = _Wanted(itertools.islice(ordered(names, chosen.seed, chosen.passes), number, None, count))
+    passes = passes_until(chosen.until) if chosen.until else range(chosen.passes)
+    wanted = _Wanted(itertools.islice(ordered(names, chosen.seed, passes), number, None, count))
     time.sleep(max(0.0, chosen.start_at - time.monotonic()))
     start, processor = chosen.start_at or time.monotonic(), time.process_time()
     with ThreadPoolExecutor(chosen.threads) as pool:

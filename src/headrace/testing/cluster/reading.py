@@ -23,22 +23,36 @@ _numbers = itertools.count()
 class Reading:
     """A reader that runs, or has run, on a node."""
 
-    def __init__(self, node: Node, root: Path, *words: str, only: Sequence[str] = ()) -> None:
-        """`words` are the reader's own flags; `only` names files below the root."""
+    def __init__(
+        self, node: Node, root: Path, *words: str, only: Sequence[str] = (), endless: bool = False
+    ) -> None:
+        """`words` are the reader's own flags; `only` names files below the root.
+
+        An `endless` one reads everything again and again, until that was `enough`: what is to happen meanwhile does,
+        however fast the machine is.
+        """
         self.node = node
-        chosen = [word for name in only for word in ("--only", name)]
+        name = f"reader-{next(_numbers)}"
+        self._enough = node.state_folder / f"{name}.enough"
+        chosen = [word for path in only for word in ("--only", path)]
+        if endless:
+            chosen += ["--until", str(self._enough)]
         command = [sys.executable, "-m", PROGRAM, str(root), *words, *chosen]
-        self.process: ServerProcess = node.run(command, name=f"reader-{next(_numbers)}")
+        self.process: ServerProcess = node.run(command, name=name)
+
+    def enough(self) -> None:
+        """It ends with the pass that it is at."""
+        self._enough.touch()
 
     def files(self) -> list[FileRead]:
         """What has been read so far."""
         return [FileRead(**line["file"]) for line in self._lines() if "file" in line]
 
-    def wait_for_files(self, count: int, *, timeout_s: float = 30) -> None:
+    def wait_for_files(self, count: int, *, timeout_s: float = 120) -> None:
         """Returns when so many files have been read."""
         self._wait(lambda: len(self.files()) >= count, f"{count} files", timeout_s)
 
-    def finish(self, *, timeout_s: float = 60) -> Summary:
+    def finish(self, *, timeout_s: float = 180) -> Summary:
         """The summary, when all has been read; TimeoutError when that takes too long."""
         self._wait(lambda: not self.process.is_running(), "the end", timeout_s)
         for line in self._lines():
