@@ -6,6 +6,7 @@ Its output and that of the programs is the log of the operation.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -120,7 +121,9 @@ class Attendant:
     def _end(self, *_: object) -> None:
         self._ends = True
         for pid in self._stage.running:
-            os.kill(pid, signal.SIGTERM)
+            # One that has ended just now is not struck off yet.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
 
     def _say(self, state: ErrandState) -> None:
         write_private(self._folder / "state.json", state.to_json())

@@ -107,13 +107,31 @@ sys.exit(attendant.main())
 """
 
 
-def test_a_program_that_has_just_begun_ends_with_its_errand_too(tmp_path: Path) -> None:
-    program = shell("exec sleep 4326", restarts=3)
+_TOLD_AFTER_END = """
+import os, signal, sys
+from headrace.local import attendant
+wait = os.wait
+def told():
+    ended = wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    return ended
+os.wait = told
+sys.exit(attendant.main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "script"),
+    [(_TOLD_AFTER_FORK, "exec sleep 4326"), (_TOLD_AFTER_END, "true")],
+    ids=["has just begun", "has just ended"],
+)
+def test_an_errand_ends_in_order_though_its_program(tmp_path: Path, told: str, script: str) -> None:
+    program = shell(script, restarts=3)
     (tmp_path / "errand.json").write_bytes(Errand(run="once", stages=((program,),)).to_json())
-    command = [sys.executable, "-P", "-c", _TOLD_AFTER_FORK, str(tmp_path)]
+    command = [sys.executable, "-P", "-c", told, str(tmp_path)]
     with subprocess.Popen(command) as process:
         try:
-            assert process.wait(20) == 143
+            assert process.wait(DEADLINE_S) == 143
         finally:
             process.kill()
     state = read_state(tmp_path / "state.json")
