@@ -115,6 +115,7 @@ SOAK_MINUTES ?= 30
 
 soak: setup kubernetes helm ## Repeat and randomise: kills, walks, scale, for SOAK_MINUTES=30; says its seed, and takes one as SOAK_SEED
 	SOAK_MINUTES=$(SOAK_MINUTES) SOAK_SEED=$(SOAK_SEED) $(BIN)/python -m pytest tests/soak
+	SOAK_MINUTES=$(SOAK_MINUTES) $(BIN)/python -m pytest tests/unit -m hypothesis $(if $(SOAK_SEED),--hypothesis-seed=$(SOAK_SEED))
 
 test-rust: $(STAMPS)/python ## Run the Rust tests
 	time cargo test --workspace --locked --quiet

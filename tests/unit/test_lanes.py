@@ -34,6 +34,21 @@ def test_a_folder_that_shares_something_is_run_by_one_runner(tmp_path: Path, run
 
 def test_each_lane_names_files_that_are_there() -> None:
     files = [path.relative_to(TREE).as_posix() for path in (TREE / "tests").rglob("test_*.py")]
-    for lane, starts in runpy.run_path(str(TREE / "tests" / "conftest.py"))["LANES"].items():
+    names = runpy.run_path(str(TREE / "tests" / "conftest.py"))
+    for lane, starts in {**names["LANES"], "early": names["EARLY"]}.items():
         for start in starts:
             assert any(file.startswith(start) for file in files), (lane, start)
+
+
+def test_lanes_begin_first_and_then_what_takes_long() -> None:
+    rank_of = runpy.run_path(str(TREE / "tests" / "conftest.py"))["rank_of"]
+    order = [
+        "tests/kubernetes/test_a.py::test",
+        "tests/unit/local/test_seam.py::test",
+        "tests/cluster/test_faults.py::test",
+        "tests/integration/test_any.py::test",
+        "tests/unit/roles/test_worker.py::test",
+        "tests/unit/api/test_crd.py::test",
+    ]
+    ranks = [rank_of(nodeid) for nodeid in order]
+    assert ranks == sorted(set(ranks))

@@ -175,7 +175,7 @@ values = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\
 
 
 @given(value=values, words=st.lists(values, max_size=4))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
 def test_what_a_shell_hands_over_arrives_unchanged(
     jobs: MemoryJobBackend, value: str, words: list[str]
 ) -> None:

@@ -67,7 +67,7 @@ def test_nobody_else_may_read_the_variables(tmp_path: Path) -> None:
 
 
 @given(value=st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=40))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=25)
 def test_no_value_is_changed_on_its_way_to_a_rank(value: str, tmp_path: Path) -> None:
     bare = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
     variables, _ = environment_of_a_rank("sh", tmp_path, {**bare, "VALUE": value}, bare)
