@@ -6,6 +6,7 @@ It keeps what is declared and runs nothing for it.
 from __future__ import annotations
 
 import os
+import select
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from headrace.local.ownership import is_owned
 from headrace.local.places import Places
 from headrace.local.teardown import tear_down
 from headrace.settings.environment import Environment
+
+DEADLINE_S = 60.0
 
 
 @contextmanager
@@ -38,12 +41,14 @@ def bring_up(places: Places, nodes: int = 1) -> None:
 def take_down(places: Places) -> None:
     if is_owned(places):
         launch.stop(places)
-    tear_down(places, keep_caches=False, wait_s=10)
+    tear_down(places, keep_caches=False, wait_s=DEADLINE_S)
 
 
 def kill(client: LocalClient) -> None:
-    """As `kill -9` does it."""
-    pid = client.hello().pid
-    descriptor = os.pidfd_open(pid)
-    os.kill(pid, signal.SIGKILL)
-    os.close(descriptor)
+    """As `kill -9` does it; returns when the process is gone, with its socket and its lock."""
+    descriptor = os.pidfd_open(client.hello().pid)
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        select.select([descriptor], [], [], DEADLINE_S)
+    finally:
+        os.close(descriptor)

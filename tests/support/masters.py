@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import signal
 import subprocess
@@ -44,8 +45,8 @@ SUPPORT = Path(__file__).parent
 
 
 def master_orders(folder: Path, port: int = 0, **settings: Any) -> MasterOrders:
-    """Orders with short times."""
-    told = {"heartbeat_interval_s": 0.1, "dead_after_s": 1.0, "cluster": "shop", **settings}
+    """Orders with short times, but for the end of patience: a busy machine is no death."""
+    told = {"heartbeat_interval_s": 0.1, "dead_after_s": 30.0, "cluster": "shop", **settings}
     return MasterOrders(
         settings=MasterSettings(listen=f"127.0.0.1:{port}", **told),
         config=EngineConfig(name="shop", origins=ORIGINS, state_directory=folder / "engine"),
@@ -136,16 +137,16 @@ def role_process(role: str, orders: Orders, log: Path) -> Iterator[subprocess.Po
 
 def fetch(url: str) -> bytes:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url, timeout=10) as answer:
+    with opener.open(url, timeout=60) as answer:
         body: bytes = answer.read()
         return body
 
 
-def wait_for(what: str, is_so: Any, timeout_s: float = 30.0) -> Any:
+def wait_for(what: str, is_so: Any, timeout_s: float = 120.0) -> Any:
     """The first answer of `is_so` that is true; errors of connections count as no."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        with contextlib.suppress(urllib.error.URLError, ConnectionError):
+        with contextlib.suppress(urllib.error.URLError, http.client.HTTPException, ConnectionError):
             if answer := is_so():
                 return answer
         time.sleep(0.02)

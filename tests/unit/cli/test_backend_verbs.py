@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import backends
@@ -21,7 +20,6 @@ from headrace.exits import ExitCode
 from headrace.local.client import LocalClient
 from headrace.local.database import Database
 from headrace.local.events import Events
-from headrace.local.ownership import is_owned
 from headrace.local.places import Places
 from headrace.local.records import Reference
 from headrace.local.store import Store
@@ -115,7 +113,6 @@ def test_every_fault_of_a_file_is_told_with_its_line(headrace, tmp_path) -> None
 def test_tables_are_those_of_the_seeds(headrace, folder, namespace) -> None:
     headrace("apply", "-f", str(SEEDS / "000-dataset.yaml"), "-f", str(SEEDS / "000-runtime.yaml"))
     store = world(folder)
-    now = datetime.now(UTC)
     store.set_status(
         store.need(Reference("Dataset", namespace, "imagenet")),
         {
@@ -136,7 +133,6 @@ def test_tables_are_those_of_the_seeds(headrace, folder, namespace) -> None:
     head, row = out.splitlines()
     assert head == "NAME       MASTER PHASE   WORKER PHASE   FUSE PHASE   AGE"
     assert row.startswith("imagenet   Ready          Ready          Ready        ")
-    assert (datetime.now(UTC) - now).total_seconds() < 60
 
 
 def test_objects_are_shown_in_every_form(headrace, tmp_path) -> None:
@@ -361,7 +357,7 @@ def test_a_watched_table_goes_on_below_its_titles(namespace, folder, headrace, t
         headrace("apply", "-f", write(tmp_path, SECRET.replace("mysecret", "short")))
         lines.append(process.stdout.readline())
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == ExitCode.INTERRUPTED
+        assert process.wait(timeout=120) == ExitCode.INTERRUPTED
     assert [line.split()[:2] for line in lines] == [
         ["NAME", "TYPE"],
         ["mysecret", "Opaque"],
@@ -408,8 +404,6 @@ def test_status_without_a_supervisor_tells_what_is_written_down(tmp_path, monkey
     monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path))
     with backends.backend(tmp_path, nodes=2) as client:
         backends.kill(client)
-        while is_owned(Places(tmp_path / "local")):
-            time.sleep(0.05)
         capsys.readouterr()
         assert main(["status", "--local"]) == ExitCode.NOT_FOUND
         out = capsys.readouterr().out

@@ -126,7 +126,7 @@ def test_a_watch_tells_of_selected_objects_alone(headrace, namespace) -> None:
         headrace("label", "dataset", "c", "team=speech")
         lines += [process.stdout.readline() for _ in range(2)]
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == ExitCode.INTERRUPTED
+        assert process.wait(timeout=120) == ExitCode.INTERRUPTED
     assert names("".join(lines)) == ["b", "b", "c"]
 
 

@@ -31,7 +31,7 @@ class Runner:
 
 
 async def until_ended(loads: Loads) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not all(report.state.ended for report in loads.reports()):
             await asyncio.sleep(0.01)
 
@@ -52,7 +52,7 @@ def test_a_load_ordered_while_those_of_an_earlier_master_resume_runs_once() -> N
         loads.resume()
         resumed.set()
         report = await order
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while not runner.jobs:
                 await asyncio.sleep(0.01)
         # A second job would have been begun by now: threads are asked in order.

@@ -236,7 +236,10 @@ class Watched:
             gone = {"type": "ERROR", "object": {"code": 410, "message": "too old"}}
             await answer.write(json.dumps(gone).encode() + b"\n")
         if self.end == "broken":
-            assert request.transport is not None
+            assert isinstance(request.transport, asyncio.WriteTransport)
+            # What was not given to the kernel yet would be thrown away.
+            while request.transport.get_write_buffer_size():
+                await asyncio.sleep(0.001)
             request.transport.abort()
         return answer
 

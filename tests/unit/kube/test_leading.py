@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,9 +15,21 @@ from headrace.kube.election import Terms
 from headrace.kube.faults import ConflictError
 from headrace.kube.leading import Leadership, LeadershipLostError, candidate
 
-QUICK = Terms(duration_s=0.6, renew_deadline_s=0.4, retry_s=0.05)
-# For those who shall not lose: a machine that stands still for a while is no loss.
-PATIENT = Terms(duration_s=6.0, renew_deadline_s=5.0, retry_s=0.05)
+# So long that a machine that stands still for a while loses nothing by it. Tests move the clock themselves.
+TERMS = Terms(duration_s=120.0, renew_deadline_s=100.0, retry_s=0.02)
+# For who is held up for good: only real time ends that.
+SHORT = Terms(duration_s=3.0, renew_deadline_s=2.0, retry_s=0.02)
+DEADLINE_S = 60.0
+
+
+class Clock:
+    """Real time, and what a test adds to it."""
+
+    def __init__(self) -> None:
+        self.added_s = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.added_s
 
 
 class Memory:
@@ -25,6 +39,7 @@ class Memory:
         self.lease: dict[str, Any] | None = None
         self.cut = False
         self.stuck = False
+        self.refused = 0
 
     async def get(self, kind: str, namespace: str | None, name: str) -> dict[str, Any] | None:
         await self._reach()
@@ -52,6 +67,7 @@ class Memory:
     async def _reach(self) -> None:
         await asyncio.sleep(0)
         if self.cut:
+            self.refused += 1
             raise OriginUnreachableError.of("cut off")
         if self.stuck:
             await asyncio.Event().wait()
@@ -60,9 +76,27 @@ class Memory:
     def holder(self) -> str:
         return self.lease["spec"]["holderIdentity"] if self.lease else ""
 
+    @property
+    def version(self) -> str:
+        return self.lease["metadata"]["resourceVersion"] if self.lease else ""
 
-def of(memory: Memory, me: str, terms: Terms = QUICK) -> Leadership:
-    return Leadership(memory, "system", "operator", me, terms=terms)
+
+def of(memory: Memory, me: str, terms: Terms = TERMS, clock: Clock | None = None) -> Leadership:
+    return Leadership(memory, "system", "operator", me, terms=terms, clock=clock or Clock())
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not is_so():
+            await asyncio.sleep(0.005)
+
+
+async def pass_time(memory: Memory, clock: Clock, seconds: float) -> None:
+    """In steps, in each of which the lease is renewed."""
+    for _ in range(8):
+        clock.added_s += seconds / 8
+        before = memory.version
+        await until(lambda before=before: memory.version != before)
 
 
 class Work:
@@ -82,13 +116,13 @@ class Work:
 
 def test_of_two_one_leads_and_the_other_follows_when_it_ends() -> None:
     async def story() -> None:
-        memory = Memory()
-        first, second = of(memory, "first", PATIENT), of(memory, "second", PATIENT)
+        memory, clock = Memory(), Clock()
+        first, second = of(memory, "first", clock=clock), of(memory, "second", clock=clock)
         work, later = Work(), Work()
         leading = asyncio.create_task(first.lead(work))
         await work.begun.wait()
         following = asyncio.create_task(second.lead(later))
-        await asyncio.sleep(PATIENT.duration_s * 1.2)
+        await pass_time(memory, clock, TERMS.duration_s * 1.5)
         assert first.holds()
         assert not second.holds()
         assert not later.begun.is_set()
@@ -98,7 +132,7 @@ def test_of_two_one_leads_and_the_other_follows_when_it_ends() -> None:
         assert work.cancelled
         assert not first.holds()
         assert memory.holder in {"", "second"}, "given back"
-        await asyncio.wait_for(later.begun.wait(), 10)
+        await asyncio.wait_for(later.begun.wait(), DEADLINE_S)
         following.cancel()
         await asyncio.wait({following})
 
@@ -111,7 +145,7 @@ def test_the_empty_lease_of_the_chart_is_filled_and_keeps_its_labels() -> None:
         labels = {"app.kubernetes.io/managed-by": "Helm"}
         # As the API server shows an object without a spec.
         memory._store({"kind": "Lease", "metadata": {"labels": labels}, "spec": {}}, 1)
-        await asyncio.wait_for(of(memory, "a").acquire(), 5)
+        await asyncio.wait_for(of(memory, "a").acquire(), DEADLINE_S)
         assert memory.holder == "a"
         assert memory.lease is not None
         assert memory.lease["metadata"]["labels"] == labels
@@ -119,16 +153,20 @@ def test_the_empty_lease_of_the_chart_is_filled_and_keeps_its_labels() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("how", ["cut", "stuck"])
-def test_who_cannot_renew_stops_its_work(how: str) -> None:
+@pytest.mark.parametrize(("how", "terms"), [("cut", TERMS), ("stuck", SHORT)])
+def test_who_cannot_renew_stops_its_work(how: str, terms: Terms) -> None:
     async def story() -> None:
-        memory, work = Memory(), Work()
-        leadership = of(memory, "first")
+        memory, work, clock = Memory(), Work(), Clock()
+        leadership = of(memory, "first", terms, clock)
         leading = asyncio.create_task(leadership.lead(work))
         await work.begun.wait()
         setattr(memory, how, True)
+        if how == "cut":
+            await until(lambda: memory.refused > 1)
+            assert leadership.holds()
+            clock.added_s += terms.renew_deadline_s
         with pytest.raises(LeadershipLostError):
-            await asyncio.wait_for(leading, 20)
+            await asyncio.wait_for(leading, DEADLINE_S)
         assert work.cancelled
         assert not leadership.holds()
 
@@ -144,7 +182,7 @@ def test_a_lease_that_somebody_else_has_by_now_is_not_given_back() -> None:
         memory.lease["spec"]["holderIdentity"] = "second"
         memory.lease["metadata"]["resourceVersion"] = "99"
         with pytest.raises(LeadershipLostError):
-            await asyncio.wait_for(leading, 20)
+            await asyncio.wait_for(leading, DEADLINE_S)
         assert memory.holder == "second"
 
     asyncio.run(story())
@@ -152,14 +190,15 @@ def test_a_lease_that_somebody_else_has_by_now_is_not_given_back() -> None:
 
 def test_a_break_shorter_than_the_deadline_goes_unnoticed() -> None:
     async def story() -> None:
-        memory, work = Memory(), Work()
-        leading = asyncio.create_task(of(memory, "first", PATIENT).lead(work))
+        memory, work, clock = Memory(), Work(), Clock()
+        leading = asyncio.create_task(of(memory, "first", clock=clock).lead(work))
         await work.begun.wait()
         memory.cut = True
-        await asyncio.sleep(4 * PATIENT.retry_s)
+        clock.added_s += TERMS.renew_deadline_s / 2
+        await until(lambda: memory.refused > 3)
         memory.cut = False
         # Were the break not over for it, this is when it would give up.
-        await asyncio.sleep(PATIENT.duration_s)
+        await pass_time(memory, clock, TERMS.duration_s)
         assert not leading.done()
         leading.cancel()
         await asyncio.wait({leading})
@@ -191,10 +230,10 @@ def test_the_time_of_acting_ends_by_the_clock_alone() -> None:
 
     async def story() -> None:
         now = 1000.0
-        leadership = Leadership(Memory(), "system", "operator", "first", terms=QUICK, clock=lambda: now)
+        leadership = Leadership(Memory(), "system", "operator", "first", terms=TERMS, clock=lambda: now)
         await leadership.acquire()
         assert leadership.holds()
-        now += QUICK.renew_deadline_s
+        now += TERMS.renew_deadline_s
         assert not leadership.holds()
 
     asyncio.run(story())

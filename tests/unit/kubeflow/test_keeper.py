@@ -89,7 +89,7 @@ def cluster() -> LiveCluster:
 
 
 async def until(is_so: Any) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not is_so():
             await asyncio.sleep(0.01)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from headrace.attention import families, pause_after, samples_of
 from headrace.local.attention import Attention
@@ -40,13 +41,19 @@ class Scripted:
     async def close(self) -> None: ...
 
 
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not is_so():
+            await asyncio.sleep(0.001)
+
+
 def test_a_dataset_that_changes_during_its_look_is_looked_at_once_more() -> None:
     async def run() -> None:
         scripted = Scripted()
         attention = Attention(scripted)
         scripted.gate.clear()
         attention.look_at([("default", "a")])
-        await asyncio.sleep(0.01)
+        await until(lambda: scripted.running == 1)
         for _ in range(5):
             attention.look_at([("default", "a")])
         scripted.gate.set()
@@ -66,8 +73,9 @@ def test_datasets_are_looked_at_beside_each_other() -> None:
         attention = Attention(scripted)
         scripted.gate.clear()
         attention.look_at([("default", str(number)) for number in range(20)])
+        await until(lambda: scripted.running > 1)
         await asyncio.sleep(0.01)
-        assert 1 < scripted.most_running < 20
+        assert scripted.most_running < 20
         scripted.gate.set()
         for _ in range(20):
             await scripted.looked.get()
@@ -116,9 +124,10 @@ def test_looks_are_counted_by_how_they_ended() -> None:
         for name in ("a", "b", "c"):
             attention.look_at([("default", name)])
             await scripted.looked.get()
+        await until(lambda: attention.under_way == 0)
         scripted.gate.clear()
         attention.look_at([("default", "d"), ("default", "e")])
-        await asyncio.sleep(0.01)
+        await until(lambda: scripted.running == 2)
         samples = samples_of("x", attention)
         counts = {labels["result"]: count for labels, count in samples["x_looks"]}
         assert counts == {"done": 1, "incomplete": 1, "failed": 1}

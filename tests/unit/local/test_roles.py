@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from headrace.local.marks import end_all, mark_of, marked_processes
 from headrace.local.roles import RoleOrder, RoleRecord, Roles
 from headrace.settings.environment import ROLE_MARK, Environment
 
+DEADLINE_S = 60.0
 LIVES = "import time; print('alive', flush=True); time.sleep(600)"
 IGNORES = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {LIVES}"
 HAS_CHILD = (
@@ -50,7 +52,13 @@ def make(database, on_end=None) -> Roles:
 
 def until_alive(tmp_path, role: str = "default.imagenet.worker-0") -> None:
     log = tmp_path / "logs" / f"{role}.log"
-    while "alive" not in (log.read_text() if log.exists() else ""):
+    until(lambda: "alive" in (log.read_text() if log.exists() else ""), "a word of the role")
+
+
+def until(is_so: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not is_so():
+        assert time.monotonic() < deadline, f"waited for {what}"
         time.sleep(0.01)
 
 
@@ -131,8 +139,7 @@ def test_a_role_whose_start_was_not_written_down_is_found_by_its_mark(database, 
             assert (record.state, record.pid) == ("running", process.pid)
             roles.close()
 
-        while not marked_processes(database.instance):
-            time.sleep(0.01)
+        until(lambda: marked_processes(database.instance), "its mark")
         asyncio.run(run())
         process.kill()
 
@@ -141,14 +148,13 @@ def test_a_process_that_nobody_wrote_down_is_ended(database) -> None:
     mark = {ROLE_MARK: mark_of(database.instance, "default.gone.worker-0")}
     command = [sys.executable, "-c", LIVES]
     with subprocess.Popen(command, env=mark, start_new_session=True, stdout=subprocess.DEVNULL) as process:
-        while not marked_processes(database.instance):
-            time.sleep(0.01)
+        until(lambda: marked_processes(database.instance), "its mark")
 
         async def run() -> None:
             make(database).recover()
 
         asyncio.run(run())
-        assert process.wait(timeout=10) == -signal.SIGKILL
+        assert process.wait(timeout=DEADLINE_S) == -signal.SIGKILL
 
 
 def test_a_role_that_ended_meanwhile_is_known_to_have_ended(database, tmp_path) -> None:

@@ -31,7 +31,7 @@ def test_who_cannot_have_it_is_told_and_a_killed_holder_gives_it_back(tmp_path: 
         with pytest.raises(CommandError, match=f"for too long; it holds {path}"), network_lock(path, 0.1):
             pass
         holder.kill()
-    with network_lock(path, 0.1):
+    with network_lock(path):
         pass
 
 

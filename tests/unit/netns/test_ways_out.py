@@ -25,6 +25,7 @@ from headrace.netns.gateway import (
     open_way,
     rules_of,
 )
+from headrace.netns.lock import network_lock
 from headrace.netns.loopback import lend_ports, loopback_ports, open_loopback
 from headrace.netns.namespaces import (
     can_make_namespaces,
@@ -51,7 +52,7 @@ while True:
 ASK = """
 import socket, sys
 try:
-    print(socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).recv(9).decode())
+    print(socket.create_connection((sys.argv[1], int(sys.argv[2])), float(sys.argv[3])).recv(9).decode())
 except OSError as error:
     print(type(error).__name__)
 """
@@ -89,18 +90,17 @@ class Bed:
         remove_namespace(f"{self.name}-switch")
         unplug_host(self.device)
 
-    def ask(self, host: str, port: int) -> str:
-        command = [*enter_prefix(self.node), sys.executable, "-c", ASK, host, str(port)]
+    def ask(self, host: str, port: int, patience_s: float = 60) -> str:
+        command = [*enter_prefix(self.node), sys.executable, "-c", ASK, host, str(port), str(patience_s)]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def make_bed(number: int) -> Bed:
-    bed = Bed(
-        f"hrway{os.getpid()}x{number}",
-        f"hrl{os.getpid()}x{number}",
-        free_subnet(24, start=os.getpid() + number),
-    )
-    bed.make()
+    # What is free is taken before anybody else looks.
+    with network_lock():
+        subnet = free_subnet(24, start=os.getpid() + number)
+        bed = Bed(f"hrway{os.getpid()}x{number}", f"hrl{os.getpid()}x{number}", subnet)
+        bed.make()
     return bed
 
 
@@ -176,7 +176,7 @@ def test_nodes_reach_what_is_behind_this_machine_and_nobody_gets_a_router() -> N
         with Server(address, prefix=enter_prefix(beyond.node)) as server:
             assert first.ask(address, server.port) == "here"
             with Server(str(first.subnet[1]), prefix=enter_prefix(first.node)) as inside:
-                assert beyond.ask(str(first.subnet[1]), inside.port) == "TimeoutError"
+                assert beyond.ask(str(first.subnet[1]), inside.port, patience_s=2) == "TimeoutError"
             also = devices_to_guard()
             assert (also is None) == (guarded is None)
             open_way(second.gateway, also)

@@ -18,6 +18,14 @@ from headrace.operator.work.progress import Asking
 from headrace.plan.operation_scene import JobState
 from headrace.roles.progress import CopyProgress, ProgressFile
 from headrace.roles.progress_page import ProgressPage
+from headrace.testing.processes import free_port
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question may take three seconds; an answer that a busy machine holds up is an answer."""
+    monkeypatch.setattr("headrace.operator.work.progress._ANSWER_S", 60.0)
+
 
 NOTE = Note("copy", "once", "2026-01-31T09:30:00Z")
 RUNNING = JobStanding(JobState.RUNNING, "node-1", address="127.0.0.1")
@@ -81,11 +89,12 @@ def test_an_answer_that_is_none_tells_nothing(
     assert asked(answer) == (None, 2)
 
 
-def test_a_pod_that_does_not_answer_is_left_alone_for_a_while() -> None:
-    """It takes the second that a question may take."""
+def test_a_pod_that_does_not_answer_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.operator.work.progress._ANSWER_S", 0.5)
+    monkeypatch.setattr("headrace.operator.work.progress._AGAIN_AFTER_S", 600.0)
 
     async def silent(_: web.Request) -> web.StreamResponse:
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
         return web.Response()
 
     assert asked(silent) == (None, 1)
@@ -94,9 +103,7 @@ def test_a_pod_that_does_not_answer_is_left_alone_for_a_while() -> None:
 def test_a_pod_whose_page_is_not_there_yet_is_asked_again_at_once() -> None:
     progress = ProgressFile(None)
     progress.tell(JobReport(done_files=1, total_files=4))
-    page = ProgressPage("127.0.0.1:0", lambda: progress.numbers)
-    asking = Asking(page.port)
-    page.close()
+    asking = Asking(free_port())
     assert asyncio.run(asking.progress("127.0.0.1")) is None
     page = ProgressPage(f"127.0.0.1:{asking.port}", lambda: progress.numbers)
     try:

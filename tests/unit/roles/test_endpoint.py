@@ -35,7 +35,7 @@ def endpoint(service: Service) -> Iterator[Endpoint]:
 
 def get(endpoint: Endpoint, path: str) -> tuple[int, str, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}{path}", timeout=60) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

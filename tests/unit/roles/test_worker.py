@@ -55,7 +55,7 @@ def test_a_worker_joins_reports_and_ends_in_order(tmp_path: Path, port: int, url
         assert (row["node"], row["cached_bytes"], row["capacity_bytes"]) == ("node-1", 4321, 1 << 30)
         assert row["levels"] == [{"medium": "SSD", "quota_bytes": 1 << 30, "used_bytes": 4321}]
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(20) == 0
+        assert worker.wait(120) == 0
         # A rolling restart: its place stays its own while it is away for a moment.
         assert states(url)["w1"] in ("active", "suspect")
     assert "worker/w1: ended\n" in (tmp_path / "w1.log").read_text()
@@ -82,7 +82,7 @@ def test_a_worker_goes_on_and_starts_again_without_a_master(tmp_path: Path, port
         master.kill()
         wait_for("the metric", lambda: unreachable() == "1")
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(20) == 0
+        assert worker.wait(120) == 0
     with role_process("worker", orders, tmp_path / "w2.log"):
         wait_for("it to serve", lambda: unreachable() == "1")
         with role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"):
@@ -95,21 +95,22 @@ def test_a_worker_goes_on_and_starts_again_without_a_master(tmp_path: Path, port
 
 
 def view_of(folder: Path) -> list[str]:
+    """What it has written down of the view, if it has."""
+    if not (folder / "outlook.json").exists():
+        return []
     kept = json.loads((folder / "outlook.json").read_text())
     return [member["id"] for member in kept["view"]["members"]]
 
 
 def test_a_drained_worker_ends_by_itself(tmp_path: Path, port: int, url: str) -> None:
-    # Patient: a worker that is suspect for a moment must not keep the other from leaving.
-    orders = master_orders(tmp_path / "m", port, dead_after_s=30.0)
     with (
-        role_process("master", orders, tmp_path / "log"),
+        role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"),
         role_process("worker", worker_orders(tmp_path / "w1", url, "w1"), tmp_path / "w1.log") as first,
         role_process("worker", worker_orders(tmp_path / "w2", url, "w2"), tmp_path / "w2.log"),
     ):
         wait_for("both workers", lambda: states(url) == {"w1": "active", "w2": "active"})
         order_drain(url, "w1")
-        assert first.wait(20) == 0
+        assert first.wait(120) == 0
         wait_for("its end", lambda: states(url) == {"w1": "drained", "w2": "active"})
     assert "worker/w1: ended, drained" in (tmp_path / "w1.log").read_text()
 
@@ -121,7 +122,7 @@ def test_a_second_process_of_the_same_name_takes_its_place(tmp_path: Path, port:
     ):
         wait_for("the worker", lambda: states(url) == {"w1": "active"})
         with role_process("worker", worker_orders(tmp_path / "b", url, "w1"), tmp_path / "b.log") as younger:
-            assert older.wait(20) == ExitCode.BUSY
+            assert older.wait(120) == ExitCode.BUSY
             assert younger.poll() is None
     assert "error: a younger process is worker 'w1' now" in (tmp_path / "a.log").read_text()
 
@@ -142,7 +143,7 @@ def test_a_worker_that_does_not_belong_ends_with_words(
         role_process("worker", orders, tmp_path / "w.log") as worker,
     ):
         wait_for("it", lambda: fetch(f"{url}/healthz"))
-        assert worker.wait(20) == (ExitCode.REFUSED if fault == "token" else ExitCode.CONFIG)
+        assert worker.wait(120) == (ExitCode.REFUSED if fault == "token" else ExitCode.CONFIG)
     log = (tmp_path / "w.log").read_text()
     assert ("does not accept the token" if fault == "token" else "has other origins") in log
     assert "PLANTED" not in log

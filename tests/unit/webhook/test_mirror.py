@@ -64,7 +64,7 @@ def tell(story: Callable[[Feeds, Mirror], Awaitable[None]]) -> None:
         mirror = Mirror(feeds)
         following = asyncio.create_task(mirror.follow())
         try:
-            await asyncio.wait_for(story(feeds, mirror), 20)
+            await asyncio.wait_for(story(feeds, mirror), 120)
         finally:
             following.cancel()
             await asyncio.wait({following})
