@@ -37,7 +37,6 @@ def test_a_cancelled_load_is_resumed_where_it_was(make_cluster) -> None:
     cluster = make_cluster(2, FILES)
     cluster.bed.need(Capability.LINKS)
     size = cluster.content.size_bytes
-    # All of it would take half a minute: a busy machine gets to cancel it before.
     cluster.bed.storage.set_rate(10_000_000)
     cluster.load(flags=[words.DETACHED])
     running = cluster.wait_for(
@@ -45,6 +44,8 @@ def test_a_cancelled_load_is_resumed_where_it_was(make_cluster) -> None:
         lambda status: any(load.done_bytes > 4 * MEBIBYTE for load in status.loads.values()),
     )
     (load,) = running.loads.values()
+    # What is left would take two minutes: a busy machine gets to cancel it before.
+    cluster.bed.storage.set_rate(2_000_000)
     cluster.must(words.cancel_command(cluster.master_url, cluster.token_file, load.id))
     cancelled = cluster.wait_for("its end", lambda status: status.loads[load.id].state == "cancelled")
     assert cancelled.loads[load.id].done_bytes < size
