@@ -13,7 +13,7 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parent.parent / "crates" / "engine" / "src"
 
-FLOOR = ("error", "ids", "secret", "sync", "budget", "metrics", "config", "checksum")
+FLOOR = ("error", "ids", "secret", "sync", "budget", "metrics", "config", "checksum", "page_cache")
 RANKS: tuple[tuple[str, ...], ...] = (
     FLOOR,
     ("origin", "snapshot", "store", "ring", "wire"),

@@ -10,6 +10,7 @@ pub mod config;
 pub mod error;
 pub mod ids;
 pub mod metrics;
+mod page_cache;
 pub mod secret;
 pub mod sync;
 

@@ -95,7 +95,7 @@ fn session(runtime: tokio::runtime::Handle, mode: Mode) -> (Arc<Shared>, UnixDat
     let ledger = Arc::new(Ledger::create().expect("made"));
     let lifetime = Lifetime::from_seconds(1.0);
     let shared = Shared {
-        opens: OpenModes::new(device.clone(), ledger.clone(), mode == Mode::Passthrough),
+        opens: OpenModes::new(device.clone(), ledger.clone(), mode == Mode::Passthrough, 2),
         unanswered: Unanswered::new(ledger.clone()),
         device,
         filesystem: Arc::new(Endless),

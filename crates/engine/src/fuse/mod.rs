@@ -22,6 +22,7 @@ mod negotiate;
 mod notify;
 mod open_modes;
 mod options;
+mod patience;
 mod pipe;
 mod reads;
 mod relay;

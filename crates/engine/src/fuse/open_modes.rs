@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::device::Device;
 use super::ledger::Ledger;
+use super::patience::Places;
 use super::tickets::Tickets;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
@@ -31,6 +32,7 @@ pub struct OpenModes {
     allowed: AtomicBool,
     /// A refusal of single files is told once.
     complained: AtomicBool,
+    places: Places,
 }
 
 /// The opens of one inode: all of one kind at any time.
@@ -71,11 +73,12 @@ pub struct Opened {
 }
 
 impl OpenModes {
-    /// `passthrough`: whether it was negotiated.
-    pub fn new(device: Arc<Device>, ledger: Arc<Ledger>, passthrough: bool) -> Self {
+    /// `passthrough`: whether it was negotiated; `threads`: how many open files.
+    pub fn new(device: Arc<Device>, ledger: Arc<Ledger>, passthrough: bool, threads: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let (allowed, complained) = (AtomicBool::new(passthrough), AtomicBool::new(false));
-        OpenModes { shards, tickets: Tickets::new(ledger), device, mixed: passthrough, allowed, complained }
+        let (tickets, places) = (Tickets::new(ledger), Places::of(threads));
+        OpenModes { shards, tickets, device, mixed: passthrough, allowed, complained, places }
     }
 
     /// Whether opens may be passed through at all.
@@ -169,6 +172,8 @@ impl OpenModes {
         if !self.allows_passthrough() {
             return None;
         }
+        // Looking for the file may wait for its disk. Without one it is read through the daemon.
+        let _place = self.places.take()?;
         let backing = filesystem.backing(inode)?;
         match self.device.open_backing(&backing.file) {
             Ok(id) => Some(self.registered(Passed { id, size: backing.size }, Some(Box::new(backing)))),

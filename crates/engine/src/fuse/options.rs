@@ -68,7 +68,7 @@ impl Default for MountOptions {
     }
 }
 
-/// More threads than this only wake each other.
+/// More threads than this only wake each other. And at least two, one of which may wait for a disk.
 const MOST_DEFAULT_THREADS: usize = 8;
 /// As many as there are buffers in a ledger.
 const MOST_THREADS: usize = super::ledger::BUFFERS;
@@ -91,7 +91,7 @@ impl MountOptions {
 
     /// How many request threads to start.
     pub fn thread_count(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(MOST_DEFAULT_THREADS);
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from).clamp(2, MOST_DEFAULT_THREADS);
         self.threads.unwrap_or_else(cores)
     }
 }

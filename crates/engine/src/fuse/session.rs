@@ -209,7 +209,7 @@ fn share(
     let passthrough = negotiated.mode == Mode::Passthrough;
     let lookups = Lookups::new(ledger.clone(), with.budgets.inodes.limit());
     Shared {
-        opens: OpenModes::new(device.clone(), ledger.clone(), passthrough),
+        opens: OpenModes::new(device.clone(), ledger.clone(), passthrough, options.thread_count()),
         unanswered: Unanswered::new(ledger),
         device,
         filesystem: with.filesystem,

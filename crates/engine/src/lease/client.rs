@@ -2,6 +2,7 @@
 //! that is not on lease, none for one that is; without a worker nothing is here, and what was on lease stays right.
 
 use std::fs::File;
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use super::table::{Lease, Left, Table};
 use crate::budget::{Budget, Permit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, FileId, FileKey};
-use crate::store::{BlockHandle, BlockMap, Blocks, Put, WholeFile};
+use crate::store::{BlockHandle, BlockMap, Blocks, DiskWatch, Put, WholeFile};
 
 /// Which blocks the worker of this machine is asked for. Called for every block that is not on lease: must be quick.
 pub type IsLocal = Arc<dyn Fn(&FileId, u32) -> bool + Send + Sync>;
@@ -59,6 +60,8 @@ struct Shared {
     block_size: BlockSize,
     descriptors: Budget,
     options: LeaseOptions,
+    /// Of the disks that the worker's files are on, all of them: it does not say which is where.
+    watch: Arc<DiskWatch>,
 }
 
 /// Why `put` takes nothing.
@@ -69,7 +72,8 @@ impl LeasedBlocks {
     pub fn new(place: Place, block_size: BlockSize, descriptors: Budget, options: LeaseOptions) -> Result<Arc<Self>> {
         let lanes = Lanes::new(place, block_size, options.patience);
         let (table, idle) = (Table::new(options.files), options.idle);
-        let shared = Arc::new(Shared { lanes, table, block_size, descriptors, options });
+        let watch = DiskWatch::new(Path::new("of the worker"));
+        let shared = Arc::new(Shared { lanes, table, block_size, descriptors, options, watch });
         let (ending, ended) = sync_channel(0);
         let tidied = Arc::downgrade(&shared);
         std::thread::Builder::new()
@@ -101,6 +105,9 @@ fn tidy(shared: &Weak<Shared>) -> bool {
 impl Shared {
     /// The lease that holds the block.
     fn holding(&self, file: &FileId, index: u32, size: u64) -> Option<Arc<Lease>> {
+        if self.watch.hangs() {
+            return None;
+        }
         let known = self.table.find(file);
         if let Some(lease) = known.as_ref().filter(|lease| lease.holds(index, self.block_size)) {
             return Some(lease.clone());
@@ -113,6 +120,9 @@ impl Shared {
     }
 
     fn whole(&self, file: &FileId, size: u64) -> Option<Arc<Lease>> {
+        if self.watch.hangs() {
+            return None;
+        }
         let known = self.table.find(file);
         if let Some(lease) = known.as_ref().filter(|lease| lease.whole) {
             return Some(lease.clone());
@@ -168,7 +178,7 @@ impl Shared {
 
     fn handle(&self, lease: Arc<Lease>, index: u32) -> BlockHandle {
         let range = self.block_size.range(index, lease.size);
-        BlockHandle::new(lease.file.clone(), range.start, range.length() as u32, lease)
+        BlockHandle::new(lease.file.clone(), range.start, range.length() as u32, lease).on(&self.watch)
     }
 }
 
@@ -205,7 +215,8 @@ impl Blocks for LeasedBlocks {
     }
 
     fn may_contain(&self, file: &FileId, index: u32) -> bool {
-        self.shared.table.find(file).is_some_and(|lease| lease.holds(index, self.shared.block_size))
+        let is_lent = |lease: Arc<Lease>| lease.holds(index, self.shared.block_size);
+        !self.shared.watch.hangs() && self.shared.table.find(file).is_some_and(is_lent)
     }
 
     fn expects(&self, file: &FileId, index: u32, size: u64) -> bool {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::watch::DiskWatch;
 use crate::checksum::Checksum;
 use crate::ids::{FileId, FileKey};
 
@@ -20,7 +21,18 @@ pub struct BlockHandle {
     pub file: Arc<File>,
     pub offset: u64,
     pub length: u32,
+    /// Of the disk that it is on, where this process knows that.
+    pub watch: Option<Arc<DiskWatch>>,
     _pin: Pin,
+}
+
+/// What is known of a block without waiting for a disk.
+#[derive(Debug)]
+pub enum AtOnce {
+    Here(BlockHandle),
+    Absent,
+    /// `get` has to wait for this disk first.
+    After(Arc<DiskWatch>),
 }
 
 /// A whole file version in one local file, from byte 0, verified. Stays in place until dropped, and longer: as long as
@@ -54,6 +66,16 @@ pub enum Proof {
 pub trait Blocks: Debug + Send + Sync + 'static {
     /// The block, if here and right.
     fn get(&self, file: &FileId, index: u32, size: u64) -> Option<BlockHandle>;
+
+    /// The same for callers that must not wait for a disk.
+    fn get_at_once(&self, file: &FileId, index: u32, size: u64) -> AtOnce {
+        self.get(file, index, size).map_or(AtOnce::Absent, AtOnce::Here)
+    }
+
+    /// True when what has been waiting since then for one of the disks may wait for one that hangs.
+    fn waits_in_vain(&self, _since: std::time::Instant) -> bool {
+        false
+    }
 
     /// True when `get` would probably answer, as far as is known in this process: never waits, for callers under locks.
     fn may_contain(&self, file: &FileId, index: u32) -> bool;
@@ -99,7 +121,11 @@ pub trait Blocks: Debug + Send + Sync + 'static {
 
 impl BlockHandle {
     pub(crate) fn new(file: Arc<File>, offset: u64, length: u32, pin: Pin) -> Self {
-        BlockHandle { file, offset, length, _pin: pin }
+        BlockHandle { file, offset, length, watch: None, _pin: pin }
+    }
+
+    pub(crate) fn on(self, watch: &Arc<DiskWatch>) -> Self {
+        BlockHandle { watch: Some(watch.clone()), ..self }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::config::Medium;
 use crate::metrics::{LevelLabel, Metrics, ReasonLabel, UnsignedGauge};
 
 /// Every reason for which a block is not kept.
-pub const REASONS: [&str; 13] = [
+pub const REASONS: [&str; 14] = [
     NO_CACHE,
     NO_ROOM,
     DISK_FULL,
@@ -16,6 +16,7 @@ pub const REASONS: [&str; 13] = [
     DISK_ERROR,
     READ_ONLY,
     SET_ASIDE,
+    DISK_HANGS,
     NO_DESCRIPTOR,
     IN_PROGRESS,
     WRONG_LENGTH,
@@ -34,6 +35,8 @@ pub const DISK_ERROR: &str = "disk-error";
 pub const READ_ONLY: &str = "read-only";
 /// Every folder failed a moment ago and is left alone for a while.
 pub const SET_ASIDE: &str = "set-aside";
+/// A disk does not answer: every one, or the one that this block was on its way to.
+pub const DISK_HANGS: &str = "disk-hangs";
 pub const NO_DESCRIPTOR: &str = "no-descriptor";
 /// The same block is just being written or removed.
 pub const IN_PROGRESS: &str = "in-progress";

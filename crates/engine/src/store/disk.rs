@@ -8,6 +8,11 @@ use std::path::Path;
 
 use bytes::Bytes;
 
+use super::watch::DiskWatch;
+
+/// What is read or written by one call: a disk that is slow does not hang as long as that much comes through.
+const STEP_BYTES: usize = 256 << 10;
+
 /// What a data file looked like when we last saw it: a digest of inode, size, modification and change time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp(u64);
@@ -41,10 +46,10 @@ impl Stamp {
 }
 
 /// Writes `parts` one after the other from `offset`.
-pub fn write_parts(file: &File, parts: &[Bytes], mut offset: u64) -> io::Result<()> {
-    for part in parts {
-        file.write_all_at(part, offset)?;
-        offset += part.len() as u64;
+pub fn write_parts(file: &File, parts: &[Bytes], mut offset: u64, watch: &DiskWatch) -> io::Result<()> {
+    for step in parts.iter().flat_map(|part| part.chunks(STEP_BYTES)) {
+        watch.during(|| file.write_all_at(step, offset))?;
+        offset += step.len() as u64;
     }
     Ok(())
 }
@@ -55,12 +60,12 @@ pub fn checksum(parts: &[Bytes]) -> u32 {
 }
 
 /// The CRC32C of `length` bytes from `offset`, as the file holds them now.
-pub fn checksum_of_file(file: &File, offset: u64, length: u32) -> io::Result<u32> {
-    let mut buffer = vec![0; (length as usize).min(256 << 10)];
+pub fn checksum_of_file(file: &File, offset: u64, length: u32, watch: &DiskWatch) -> io::Result<u32> {
+    let mut buffer = vec![0; (length as usize).min(STEP_BYTES)];
     let (mut crc, mut done) = (0, 0);
     while done < length as usize {
         let count = buffer.len().min(length as usize - done);
-        file.read_exact_at(&mut buffer[..count], offset + done as u64)?;
+        watch.during(|| file.read_exact_at(&mut buffer[..count], offset + done as u64))?;
         crc = crc32c::crc32c_append(crc, &buffer[..count]);
         done += count;
     }

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::errands::{Afterwards, Errand, Errands};
-use super::folder::{Folder, Shared};
+use super::eviction::Use;
+use super::folder::{Folder, FolderAnswer, Shared};
 use super::loan::Loan;
-use super::{BlockHandle, WholeFile};
+use super::{AtOnce, BlockHandle, WholeFile};
 use crate::config::Medium;
 use crate::error::{Error, Result};
 use crate::ids::FileId;
@@ -43,6 +44,11 @@ impl Core {
         levels.iter().flat_map(|level| &level.folders)
     }
 
+    /// Those of them whose disk does not hang.
+    pub fn usable_folders(&self) -> impl Iterator<Item = &Arc<Folder>> {
+        self.open_folders().filter(|folder| !folder.watch.hangs())
+    }
+
     /// True when every block of the file version is here, in whichever folder.
     pub fn holds_all(&self, id: &FileId) -> bool {
         let Some(count) = self.open_folders().find_map(|folder| folder.block_count(id)) else { return false };
@@ -51,18 +57,42 @@ impl Core {
         crcs.iter().all(Option::is_some)
     }
 
-    pub fn get(&self, id: &FileId, index: u32) -> Option<BlockHandle> {
-        self.open_folders().find_map(|folder| {
-            let (handle, fresh) = folder.get(id, index)?;
-            if let Some(fresh) = fresh.filter(|_| folder.level > 0) {
-                self.send(Errand::Promote { folder: folder.clone(), id: *id, index, fresh });
+    /// The block as far as no disk has to be waited for.
+    pub fn get_at_once(&self, id: &FileId, index: u32) -> AtOnce {
+        for folder in self.usable_folders() {
+            match folder.get_at_once(id, index) {
+                FolderAnswer::Absent => {}
+                FolderAnswer::After => return AtOnce::After(folder.watch.clone()),
+                FolderAnswer::Here(handle, fresh) => return AtOnce::Here(self.used(folder, id, index, handle, fresh)),
             }
-            Some(handle)
+        }
+        AtOnce::Absent
+    }
+
+    pub fn get(&self, id: &FileId, index: u32) -> Option<BlockHandle> {
+        self.usable_folders().find_map(|folder| {
+            let (handle, fresh) = folder.get(id, index)?;
+            Some(self.used(folder, id, index, handle, fresh))
         })
     }
 
+    /// What is used on a slower level may be worth a place on a faster one.
+    fn used(
+        &self,
+        folder: &Arc<Folder>,
+        id: &FileId,
+        index: u32,
+        handle: BlockHandle,
+        fresh: Option<Use>,
+    ) -> BlockHandle {
+        if let Some(fresh) = fresh.filter(|_| folder.level > 0) {
+            self.send(Errand::Promote { folder: folder.clone(), id: *id, index, fresh });
+        }
+        handle.on(&folder.watch)
+    }
+
     pub fn whole_file(&self, id: &FileId, size: u64) -> Option<WholeFile> {
-        self.open_folders().find_map(|folder| {
+        self.usable_folders().find_map(|folder| {
             let Some((whole, fresh)) = folder.whole_file(id, size) else {
                 if folder.wants_verification(id, size) {
                     self.send(Errand::Verify { folder: folder.clone(), id: *id });
@@ -80,8 +110,8 @@ impl Core {
     /// From the folder that has the wanted block, else from the one that has most of the file.
     pub fn lend(&self, id: &FileId, size: u64, wanted: Option<u32>) -> Option<Loan> {
         let has = |folder: &&Arc<Folder>| wanted.is_some_and(|index| folder.may_contain(id, index));
-        let most = || self.open_folders().max_by_key(|folder| folder.cached_bytes(id));
-        let folder = self.open_folders().find(has).or_else(most).filter(|folder| folder.holds_file(id))?;
+        let most = || self.usable_folders().max_by_key(|folder| folder.cached_bytes(id));
+        let folder = self.usable_folders().find(has).or_else(most).filter(|folder| folder.holds_file(id))?;
         let (mut loan, fresh) = folder.lend(id, size, wanted)?;
         if loan.unverified {
             self.send(Errand::Verify { folder: folder.clone(), id: *id });

@@ -14,6 +14,7 @@ use super::blocks::Proof;
 use super::layout;
 use super::log_reader::{READ_BYTES, RecordReader};
 use super::record::{self, Decoded, HEADER_BYTES, Header, MAGIC, MAX_PAYLOAD_BYTES, Record};
+use super::watch::DiskWatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, FileId, FileKey};
 use crate::sync::Mutex;
@@ -30,6 +31,8 @@ pub struct Log {
 
 #[derive(Debug)]
 struct Writer {
+    /// Called on with the lock held: those who wait for the lock are no calls of their own.
+    watch: Arc<DiskWatch>,
     file: File,
     length: u64,
     /// Bytes of records that no longer say anything; an estimate.
@@ -60,6 +63,7 @@ impl Log {
     pub fn open(
         folder: &Path,
         block_size: BlockSize,
+        watch: &Arc<DiskWatch>,
         mut visit: impl FnMut(u64, &Record) -> bool,
     ) -> Result<(Self, Replayed)> {
         let path = folder.join(layout::LOG);
@@ -68,7 +72,7 @@ impl Log {
         options.read(true).append(true).create(true).mode(0o600);
         let mut file = options.open(&path).map_err(io)?;
         let usable = check_header(folder, &mut file, block_size)?;
-        let mut writer = Writer::new(file, block_size);
+        let mut writer = Writer::new(file, block_size, watch);
         let mut replayed = Replayed::default();
         if usable {
             replayed = writer.replay(&mut visit).map_err(io)?;
@@ -136,7 +140,7 @@ impl Log {
         let writer = self.writer.lock();
         let mut bytes = vec![0; 512];
         loop {
-            let count = writer.file.read_at(&mut bytes, offset).ok()?;
+            let count = writer.watch.during(|| writer.file.read_at(&mut bytes, offset)).ok()?;
             match Record::decode(&bytes[..count]) {
                 Decoded::Record(record, _) => return writer.key_of(id, record),
                 Decoded::Incomplete(needed) if count == bytes.len() => bytes.resize(needed.max(bytes.len() + 1), 0),
@@ -155,8 +159,10 @@ impl Log {
     /// then hears the new offset of each file record, before anybody can read or append again.
     pub fn compact(&self, mut keep: impl FnMut(&Record) -> bool, mut moved: impl FnMut(FileId, u64)) -> io::Result<()> {
         let mut writer = self.writer.lock();
+        let watch = writer.watch.clone();
+        let _operation = watch.begin_slow();
         let (old, new) = (self.folder.join(layout::LOG), self.folder.join(layout::NEW_LOG));
-        let mut fresh = Writer::new(create(&new)?, writer.block_size);
+        let mut fresh = Writer::new(create(&new)?, writer.block_size, &watch);
         let result = writer.copy_to(&mut fresh, &mut keep).and_then(|offsets| {
             fresh.file.sync_all()?;
             std::fs::rename(&new, &old)?;
@@ -175,8 +181,9 @@ impl Log {
 }
 
 impl Writer {
-    fn new(file: File, block_size: BlockSize) -> Self {
+    fn new(file: File, block_size: BlockSize, watch: &Arc<DiskWatch>) -> Self {
         Writer {
+            watch: watch.clone(),
             file,
             length: 0,
             garbage: 0,
@@ -204,6 +211,7 @@ impl Writer {
             return Err(io::Error::other("the log's end is damaged"));
         }
         let start = self.length;
+        let _operation = self.watch.begin();
         if let Err(error) = self.file.write_all(bytes) {
             // A part may have been written: what follows it could not be replayed.
             self.broken = self.file.set_len(start).is_err();

@@ -6,6 +6,7 @@
 //! - `record`, `log`, `lock`, `layout`, `disk`: what lies on the disk;
 //! - `index`, `part`, `weights`, `pins`: what is where, in memory;
 //! - `folder/`: one folder, all of the above together;
+//! - `watch`: whether a disk hangs;
 //! - `eviction/`: who gives way to whom, pure;
 //! - `levels`, `placement`, `mover`, `listing`: several folders and levels;
 //! - `blocks`, `loan`: what readers, here and in other processes, see of all that.
@@ -45,11 +46,13 @@ mod pins;
 mod placement;
 mod proofs;
 mod record;
+mod watch;
 mod weights;
 
-pub use blocks::{BlockHandle, Blocks, Proof, Put, WholeFile};
+pub use blocks::{AtOnce, BlockHandle, Blocks, Proof, Put, WholeFile};
 pub use listing::CachedFile;
 pub use loan::{BlockMap, Hold, Loan};
+pub use watch::DiskWatch;
 
 use self::folder::{Removal, Verdict};
 use self::levels::Core;
@@ -96,7 +99,13 @@ impl Store {
 
     /// True when `get` would probably answer; no I/O, no verification, no recency.
     pub fn may_contain(&self, file: &FileId, index: u32) -> bool {
-        self.core.open_folders().any(|folder| folder.may_contain(file, index))
+        self.core.usable_folders().any(|folder| folder.may_contain(file, index))
+    }
+
+    /// How long a call on a disk may take before the disk counts as hanging: nothing is read from it or kept there
+    /// then, until the call has returned.
+    pub fn set_disk_patience(&self, patience: std::time::Duration) {
+        self.core.open_folders().for_each(|folder| folder.watch.set_patience(patience));
     }
 
     /// Keeps a block whose content is `parts` in order.
@@ -161,7 +170,7 @@ impl Store {
     /// Drops all blocks of this file version that nobody is reading, unless it is pinned; returns the bytes given back.
     pub fn evict(&self, file: &FileId) -> u64 {
         let _open = self.core.gate.read();
-        self.core.open_folders().map(|folder| folder.remove(file, None, Removal::Evict)).sum()
+        self.core.usable_folders().map(|folder| folder.remove(file, None, Removal::Evict)).sum()
     }
 
     /// Reads every block of the file version back and compares checksums; drops what is wrong. (good, corrupt) blocks.
@@ -172,6 +181,7 @@ impl Store {
     /// `verify` for some of the blocks.
     pub fn verify_blocks(&self, file: &FileId, blocks: std::ops::Range<u32>) -> (u64, u64) {
         let (mut good, mut corrupt) = (0, 0);
+        // Those that hang, too: who asks is told of every block, however long it takes.
         for folder in self.core.open_folders() {
             for index in folder.indices(file).into_iter().filter(|index| blocks.contains(index)) {
                 match folder.verify_block(file, index, true) {
@@ -216,6 +226,15 @@ impl Blocks for Store {
         self.get(file, index)
     }
 
+    fn get_at_once(&self, file: &FileId, index: u32, _size: u64) -> AtOnce {
+        self.core.get_at_once(file, index)
+    }
+
+    fn waits_in_vain(&self, since: std::time::Instant) -> bool {
+        let hanging = self.core.open_folders().find(|folder| folder.watch.hangs());
+        hanging.is_some_and(|folder| since.elapsed() > folder.watch.patience())
+    }
+
     fn may_contain(&self, file: &FileId, index: u32) -> bool {
         self.may_contain(file, index)
     }
@@ -233,12 +252,12 @@ impl Blocks for Store {
     }
 
     fn hold(&self, file: &FileId) -> Option<Box<dyn Any + Send + Sync>> {
-        let files: Vec<_> = self.core.open_folders().filter_map(|folder| folder.hold(file)).collect();
+        let files: Vec<_> = self.core.usable_folders().filter_map(|folder| folder.hold(file)).collect();
         if files.is_empty() { None } else { Some(Box::new(files)) }
     }
 
     fn is_whole(&self, file: &FileId, size: u64) -> bool {
-        let present: u32 = self.core.open_folders().map(|folder| folder.present(file)).sum();
+        let present: u32 = self.core.usable_folders().map(|folder| folder.present(file)).sum();
         present >= self.block_size().count(size)
     }
 
@@ -259,13 +278,18 @@ impl Blocks for Store {
     fn note_proof(&self, file: &FileId, proof: Proof) {
         for folder in self.core.open_folders().filter(|folder| folder.holds_file(file)) {
             self.core.shared.proofs.note(*file, proof);
-            folder.note_proof(file);
+            // What a disk that hangs does not learn costs the next process another comparison.
+            if !folder.watch.hangs() {
+                folder.note_proof(file);
+            }
         }
     }
 
     fn discard(&self, file: &FileId) {
         let _open = self.core.gate.read();
-        for folder in self.core.open_folders() {
+        // From a disk that hangs, too, and last: what is removed there is out of sight before it is waited for.
+        let (hanging, usable): (Vec<_>, Vec<_>) = self.core.open_folders().partition(|folder| folder.watch.hangs());
+        for folder in usable.into_iter().chain(hanging) {
             folder.remove(file, None, Removal::Wrong);
         }
     }

@@ -114,6 +114,8 @@ impl Worker {
             let errand = receiver.recv_timeout(ROUND);
             let Some(core) = self.core.upgrade() else { return };
             match errand {
+                // One disk that hangs is not waited for on behalf of the others.
+                Ok(Errand::Promote { folder, .. } | Errand::Verify { folder, .. }) if folder.watch.hangs() => {}
                 Ok(Errand::Promote { folder, id, index, fresh }) => core.promote(&folder, &id, index, fresh),
                 Ok(Errand::Relieve) => self.relieve(&core),
                 Ok(Errand::Verify { folder, id }) => self.verify(&folder, &id),
@@ -131,7 +133,8 @@ impl Worker {
     fn relieve(&self, core: &Core) {
         self.relief_wanted.store(false, Ordering::Relaxed);
         for level in &core.levels {
-            level.folders.iter().for_each(|folder| core.relieve(level, folder, &self.stopping));
+            let usable = level.folders.iter().filter(|folder| !folder.watch.hangs());
+            usable.for_each(|folder| core.relieve(level, folder, &self.stopping));
         }
         std::thread::sleep(RELIEF_PAUSE);
     }
@@ -145,7 +148,7 @@ impl Worker {
 }
 
 fn compact_logs(core: &Core) {
-    for folder in core.open_folders().filter(|folder| folder.wants_compaction() && !folder.is_aside()) {
+    for folder in core.usable_folders().filter(|folder| !folder.is_aside() && folder.wants_compaction()) {
         if let Err(error) = folder.compact() {
             folder.set_aside(&format!("its log could not be written anew ({error})"));
         }
@@ -175,7 +178,7 @@ impl Core {
             below
                 .folders
                 .iter()
-                .filter(|target| !target.is_aside())
+                .filter(|target| target.is_of_use())
                 .max_by(|a, b| a.free_share().total_cmp(&b.free_share()))
         });
         if let Some(target) = demoted {
@@ -193,7 +196,7 @@ impl Core {
         let indices = folder.indices(id);
         let all = folder.cached_bytes(id).next_multiple_of(4096);
         for level in self.levels.iter().take(folder.level) {
-            for target in level.folders.iter().filter(|target| !target.is_aside()) {
+            for target in level.folders.iter().filter(|target| target.is_of_use()) {
                 let most = (level.high * target.quota_bytes as f64) as u64;
                 let whole = folder.is_lent(id) || target.used() + all <= most;
                 let bytes = if whole { all } else { u64::from(self.shared.block_size.bytes()) };

@@ -26,7 +26,7 @@ impl Core {
             return Put::Declined(reason);
         }
         let id = key.id();
-        if self.open_folders().any(|folder| folder.may_contain(&id, index)) {
+        if self.usable_folders().any(|folder| folder.may_contain(&id, index)) {
             return Put::Present;
         }
         self.shared.tick(&id, index);
@@ -81,15 +81,22 @@ impl Core {
                 }
             }
         }
-        let all_aside = self.open_folders().all(|folder| folder.is_aside());
-        Put::Declined(obstacle.unwrap_or(if all_aside { reasons::SET_ASIDE } else { reasons::NO_ROOM }))
+        let whole = || {
+            let all = |what: fn(&Arc<Folder>) -> bool| self.open_folders().all(what);
+            match () {
+                () if all(|folder| folder.watch.hangs()) => reasons::DISK_HANGS,
+                () if all(|folder| !folder.is_of_use()) => reasons::SET_ASIDE,
+                () => reasons::NO_ROOM,
+            }
+        };
+        Put::Declined(obstacle.unwrap_or_else(whole))
     }
 
     /// The folders to try: that which holds blocks of the file already, then the fastest level, then the emptiest.
     fn candidates(&self, id: &FileId, attempt: Attempt) -> Vec<&Arc<Folder>> {
         let first = if attempt == Attempt::MakeRoom { self.levels.len().saturating_sub(1) } else { 0 };
         let mut folders: Vec<_> =
-            self.open_folders().filter(|folder| folder.level >= first && !folder.is_aside()).collect();
+            self.open_folders().filter(|folder| folder.level >= first && folder.is_of_use()).collect();
         if folders.len() > 1 {
             folders.sort_by(|a, b| {
                 let rank = |folder: &Folder| (!folder.holds_file(id), folder.level);

@@ -4,13 +4,15 @@
 //! gets its range as soon as it has arrived (`read`); what another process fetches for both is waited for without memory
 //! (`shared`); what a sequential reader will want next is fetched with long
 //! requests, several at a time (`reader`, `ahead`); known orders and warm-ups use what that leaves (`order`, `warm`).
-//! All bytes on the way count against one memory budget (`memory`). Knows neither names nor inodes: `vfs` does.
+//! What has to wait for a disk does so on threads of its own (`disk`). All bytes on the way count against one memory
+//! budget (`memory`). Knows neither names nor inodes: `vfs` does.
 
 mod ahead;
 mod background;
 mod block_memory;
 mod claim;
 mod control;
+mod disk;
 mod fetch;
 mod flight;
 mod flights;

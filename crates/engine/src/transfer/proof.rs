@@ -155,7 +155,8 @@ impl Transfer {
                 Ok(())
             }
             Some(_) => {
-                blocks.discard(&id);
+                // On a thread that may wait for a disk; out of sight at once.
+                let _ = self.runtime.spawn_blocking(move || blocks.discard(&id)).await;
                 self.doubts.note_wrong(id);
                 self.tell_mismatch(source, told.kind());
                 Err(wrong_content(source))

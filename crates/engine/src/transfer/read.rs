@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::Transfer;
 use super::claim::Run;
 use super::control::{Answer, Purpose, Waiting};
+use super::disk::Found;
 use super::flight::{Asked, Flight};
 use super::reader::ReaderState;
 use super::reply::{Piece, Reply, StoredPart};
@@ -14,6 +15,7 @@ use super::source::Source;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::ByteRange;
 use crate::metrics::ReasonLabel;
+use crate::store::{AtOnce, BlockHandle};
 
 /// How often a read looks again for a block that was there and is gone, before it gives up. Each time means that the
 /// block was fetched and dropped within the same moment: memory far too small for the readers at work.
@@ -45,7 +47,7 @@ enum Share {
 
 impl Transfer {
     /// The bytes of `range` (cut off at the end of the file) if all of them are on this machine: in the store or in
-    /// memory. Never waits; `None` when `read` would have to.
+    /// memory. Never waits; `None` when `read` would have to. What is in the store may yet have to be read from disk.
     pub fn read_cached(
         self: &Arc<Self>,
         source: &Source,
@@ -53,19 +55,38 @@ impl Transfer {
         reader: &ReaderState,
     ) -> Result<Option<Reply>> {
         let range = range.clamp_to(source.size());
+        Ok(self.collect(source, range).inspect(|_| self.note_hit(source, range, reader)))
+    }
+
+    /// The same, for callers that must not wait for a disk either.
+    pub fn read_at_once(
+        self: &Arc<Self>,
+        source: &Source,
+        range: ByteRange,
+        reader: &ReaderState,
+    ) -> Result<Option<Reply>> {
+        let range = range.clamp_to(source.size());
+        let reply = self.collect(source, range).filter(Reply::is_at_once);
+        Ok(reply.inspect(|_| self.note_hit(source, range, reader)))
+    }
+
+    fn collect(&self, source: &Source, range: ByteRange) -> Option<Reply> {
         let mut reply = Reply::default();
         for index in self.block_size.indices(range) {
             let within = self.within(index, range);
-            if !self.collect_stored(source, within, &mut reply.pieces)
+            if !self.collect_stored(source, within, &[], &mut reply.pieces)
                 && !self.collect_from_memory(source, within, &mut reply.pieces)
             {
-                return Ok(None);
+                return None;
             }
         }
+        Some(reply)
+    }
+
+    pub(crate) fn note_hit(self: &Arc<Self>, source: &Source, range: ByteRange, reader: &ReaderState) {
         self.metrics.read_requests.inc();
         self.metrics.read_hit_bytes.inc_by(range.length());
         self.advance(source, range, reader);
-        Ok(Some(reply))
     }
 
     /// The bytes of `range` (cut off at the end of the file), fetching what is missing. Dropping the future takes this
@@ -88,7 +109,8 @@ impl Transfer {
 
     async fn gather(self: &Arc<Self>, source: &Source, range: ByteRange, reader: &ReaderState) -> Result<Reply> {
         // What this reader waits for is asked for first, what it will want next after that, and only then it waits.
-        let shares = self.request(source, range)?;
+        let found = self.find_on_disk(source, range).await;
+        let shares = self.request(source, range, &found)?;
         self.advance(source, range, reader);
         let mut reply = Reply::default();
         let mut missed = 0;
@@ -107,12 +129,12 @@ impl Transfer {
     }
 
     /// Takes what is here, joins what is coming, and starts fetching the rest with as few requests as possible.
-    fn request(self: &Arc<Self>, source: &Source, range: ByteRange) -> Result<Vec<Share>> {
+    fn request(self: &Arc<Self>, source: &Source, range: ByteRange, found: &Found) -> Result<Vec<Share>> {
         let mut indices = self.block_size.indices(range);
         let mut shares = Vec::with_capacity(indices.len());
         while let Some(index) = indices.next() {
             let within = self.within(index, range);
-            match self.locate(source, within)? {
+            match self.locate(source, within, found)? {
                 Located::Here(pieces) => shares.push(Share::Here(pieces)),
                 Located::Coming(waiting, flight) => {
                     self.metrics.fills_joined.inc();
@@ -145,7 +167,7 @@ impl Transfer {
             let Some(span) = self.claim(source, aligned, Purpose::Demand, attempt > 2) else {
                 // Somebody was faster: it is here or coming by now.
                 let within = self.within(run.first, range);
-                match self.locate(source, within)? {
+                match self.locate(source, within, &Found::new())? {
                     Located::Here(pieces) => shares.push(Share::Here(pieces)),
                     Located::Coming(waiting, flight) => shares.push(Share::Coming(waiting, flight, within)),
                     Located::Missing => continue,
@@ -184,7 +206,8 @@ impl Transfer {
             }
             let start = u64::from(within.index) * u64::from(self.block_size.bytes());
             let range = ByteRange { start: start + u64::from(within.from), end: start + u64::from(within.to) };
-            match self.request(source, range)?.pop() {
+            let found = self.find_on_disk(source, range).await;
+            match self.request(source, range, &found)?.pop() {
                 Some(Share::Coming(next, coming, _)) => (waiting, flight) = (next, coming),
                 Some(Share::Here(pieces)) => return Ok(pieces),
                 None => return Ok(Vec::new()),
@@ -193,10 +216,10 @@ impl Transfer {
         Err(vanishing(source))
     }
 
-    fn locate(&self, source: &Source, within: Within) -> Result<Located> {
+    fn locate(&self, source: &Source, within: Within, found: &Found) -> Result<Located> {
         for _ in 0..ATTEMPTS {
             let mut pieces = Vec::new();
-            if self.collect_stored(source, within, &mut pieces) {
+            if self.collect_stored(source, within, found, &mut pieces) {
                 return Ok(Located::Here(pieces));
             }
             let Some(flight) = self.flights.find(&source.block(within.index)) else { return Ok(Located::Missing) };
@@ -213,9 +236,15 @@ impl Transfer {
         Ok(Located::Missing)
     }
 
-    fn collect_stored(&self, source: &Source, within: Within, pieces: &mut Vec<Piece>) -> bool {
-        let Some(blocks) = &self.blocks else { return false };
-        let Some(block) = blocks.get(&source.id(), within.index, source.size()) else { return false };
+    /// From those `found` already, or from the store as far as no disk has to be waited for.
+    pub(crate) fn collect_stored(
+        &self,
+        source: &Source,
+        within: Within,
+        found: &[(u32, BlockHandle)],
+        pieces: &mut Vec<Piece>,
+    ) -> bool {
+        let Some(block) = self.stored_at_once(source, within.index, found) else { return false };
         // A block that is not as long as the file says is not this block; reading it would give wrong bytes.
         if block.length < within.to {
             return false;
@@ -223,6 +252,16 @@ impl Transfer {
         let offset = block.offset + u64::from(within.from);
         pieces.push(Piece::Stored(StoredPart { block, offset, length: (within.to - within.from) as usize }));
         true
+    }
+
+    fn stored_at_once(&self, source: &Source, index: u32, found: &[(u32, BlockHandle)]) -> Option<BlockHandle> {
+        if let Some((_, block)) = found.iter().find(|(known, _)| *known == index) {
+            return Some(block.clone());
+        }
+        match self.blocks.as_ref()?.get_at_once(&source.id(), index, source.size()) {
+            AtOnce::Here(block) => Some(block),
+            AtOnce::Absent | AtOnce::After(_) => None,
+        }
     }
 
     fn collect_from_memory(&self, source: &Source, within: Within, pieces: &mut Vec<Piece>) -> bool {

@@ -127,6 +127,11 @@ impl Transfer {
                 return Ok(Some(reply));
             }
             let within = self.within(self.block_size.index_of(range.start), range);
+            let (found, mut pieces) = (self.find_on_disk(source, range).await, Vec::new());
+            if self.collect_stored(source, within, &found, &mut pieces) {
+                self.note_hit(source, range, reader);
+                return Ok(Some(Reply { pieces }));
+            }
             let coming = self.flights.find(&source.block(within.index)).filter(|flight| flight.has_memory());
             let Some(flight) = coming else { continue };
             match self.bytes_of(&flight, within).await {

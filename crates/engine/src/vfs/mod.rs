@@ -55,7 +55,7 @@ pub struct DirectoryEntry<'a> {
     pub cookie: u64,
 }
 
-/// Where the bytes of a read are: in memory, or in a cache file that may be spliced from.
+/// Where the bytes of a read are: in memory, or in a cache file that may be spliced from without waiting for its disk.
 pub enum ReadReply {
     /// Pieces in order.
     Memory(Vec<Bytes>),
@@ -91,7 +91,7 @@ pub struct Statistics {
     pub bytes: u64,
 }
 
-/// A read-only tree. Methods that are not futures never wait for an origin.
+/// A read-only tree. Methods that are not futures never wait for an origin, nor for a disk, but for `backing` and `hold`.
 pub trait FileSystem: Send + Sync + 'static {
     fn lookup(&self, parent: Inode, name: &[u8]) -> Result<Attributes>;
 
@@ -113,7 +113,8 @@ pub trait FileSystem: Send + Sync + 'static {
         self.backing(inode).map(|backing| backing.pin)
     }
 
-    /// The bytes at `offset`, at most `length`, fewer only at the end of the file, if no origin is needed for them.
+    /// The bytes at `offset`, at most `length`, fewer only at the end of the file, if neither an origin nor a disk is
+    /// needed for them: what is answered with files can be read from memory.
     fn read_cached(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Result<Option<ReadReply>>;
 
     /// The same, fetching what is missing. Dropping the future cancels this reader's interest, nobody else's.

@@ -1,29 +1,42 @@
-//! Turns what the transfer returns into what `FileSystem` promises: all in memory, or all in cache files.
+//! Turns what the transfer returns into what `FileSystem` promises: all in memory, or all in cache files that need no
+//! disk now.
 
 use super::{FilePart, ReadReply};
-use crate::error::{Error, ErrorKind, Result};
-use crate::transfer::{Piece, Reply};
+use crate::error::Result;
+use crate::transfer::{Piece, Reply, Transfer};
 
-/// For a caller that may read cache files itself.
+/// For a reply that needs no disk.
 pub(super) fn reply_from_cache(reply: Reply) -> Result<ReadReply> {
     match sort(reply) {
         Sorted::Pure(reply) => Ok(reply),
-        Sorted::Mixed(reply) => load(reply),
+        Sorted::Mixed(reply) => {
+            let load = |piece| match piece {
+                Piece::Memory(bytes) => Ok(bytes),
+                Piece::Stored(part) => part.load(),
+            };
+            Ok(ReadReply::Memory(reply.pieces.into_iter().map(load).collect::<Result<_>>()?))
+        }
     }
 }
 
-/// The same inside the runtime: a thread that may block reads the cache files where it must be.
-pub(super) async fn reply_when_ready(reply: Reply) -> Result<ReadReply> {
-    match sort(reply) {
-        Sorted::Pure(reply) => Ok(reply),
-        Sorted::Mixed(reply) => tokio::task::spawn_blocking(|| load(reply))
-            .await
-            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Cancelled, "the engine is closing"))),
+/// For any other, inside the runtime: threads that may wait read the cache files. `Timeout` when their disk hangs.
+pub(super) async fn reply_when_ready(transfer: &Transfer, reply: Reply) -> Result<ReadReply> {
+    if reply.is_at_once() {
+        return reply_from_cache(reply);
     }
+    let mut memory = Vec::with_capacity(reply.pieces.len());
+    for piece in reply.pieces {
+        memory.push(match piece {
+            Piece::Memory(bytes) => bytes,
+            Piece::Stored(part) => transfer.load(part).await?,
+        });
+    }
+    Ok(ReadReply::Memory(memory))
 }
 
 enum Sorted {
     Pure(ReadReply),
+    /// A read over the border of a block that is kept and one that is still on its way.
     Mixed(Reply),
 }
 
@@ -49,13 +62,4 @@ fn sort(reply: Reply) -> Sorted {
         Piece::Memory(_) => None,
     });
     Sorted::Pure(ReadReply::Files(parts.collect()))
-}
-
-/// A read over the border of a block that is kept and one that is still on its way.
-fn load(reply: Reply) -> Result<ReadReply> {
-    let pieces = reply.pieces.into_iter().map(|piece| match piece {
-        Piece::Memory(bytes) => Ok(bytes),
-        Piece::Stored(part) => part.load(),
-    });
-    Ok(ReadReply::Memory(pieces.collect::<Result<_>>()?))
 }

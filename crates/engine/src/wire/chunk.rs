@@ -8,12 +8,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::page_cache::{is_cached, read_cached};
 use crate::wire::frame::{MAX_DATA_BYTES, PART_BYTES};
-use crate::wire::socket::{is_cached, read_cached};
 
 /// Content of an answer, in order.
 pub enum Chunk {
     Memory(Bytes),
+    /// Not more than 1 MiB, with the checksum that they should have.
+    Checked {
+        bytes: Bytes,
+        crc: u32,
+    },
     /// `length` bytes of `file` from `offset`, which must not change while `pin` lives.
     ///
     /// With `crc` (CRC32C of exactly these bytes, at most 1 MiB of them) and without TLS the kernel sends them from the
@@ -46,13 +51,14 @@ pub struct FilePart {
 /// A part of a chunk before its bytes were looked at.
 pub enum Slice {
     Memory(Bytes),
+    Checked { bytes: Bytes, crc: u32 },
     File(FilePart),
 }
 
 impl Chunk {
     pub fn length(&self) -> u64 {
         match self {
-            Chunk::Memory(bytes) => bytes.len() as u64,
+            Chunk::Memory(bytes) | Chunk::Checked { bytes, .. } => bytes.len() as u64,
             Chunk::File { length, .. } => u64::from(*length),
         }
     }
@@ -63,6 +69,7 @@ impl Chunk {
             Chunk::Memory(bytes) => cuts(bytes.len(), PART_BYTES)
                 .map(|(from, length)| Slice::Memory(bytes.slice(from..from + length)))
                 .collect(),
+            Chunk::Checked { bytes, crc } => vec![Slice::Checked { bytes, crc }],
             Chunk::File { file, offset, length, crc, pin } => {
                 let pin: Arc<dyn Send + Sync> = Arc::new(pin);
                 let whole = crc.is_some() && length as usize <= MAX_DATA_BYTES;
@@ -86,7 +93,7 @@ fn cuts(length: usize, size: usize) -> impl Iterator<Item = (usize, usize)> {
 impl Slice {
     pub fn length(&self) -> u32 {
         match self {
-            Slice::Memory(bytes) => bytes.len() as u32,
+            Slice::Memory(bytes) | Slice::Checked { bytes, .. } => bytes.len() as u32,
             Slice::File(part) => part.length,
         }
     }
@@ -95,6 +102,7 @@ impl Slice {
     pub async fn prepare(self, sends_files: bool) -> Result<Part> {
         match self {
             Slice::Memory(bytes) => Ok(Part::Memory { crc: crc32c::crc32c(&bytes), bytes }),
+            Slice::Checked { bytes, crc } => Ok(Part::Memory { bytes, crc }),
             Slice::File(part) if sends_files && part.crc.is_some() && part.is_ready() => Ok(Part::File(part)),
             Slice::File(part) => part.read().await,
         }

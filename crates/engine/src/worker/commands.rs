@@ -16,12 +16,12 @@ impl BlockService {
         match command {
             PeerCommand::Warm { key, first, count, block_size } => self.hold(key, first, count, block_size).await,
             PeerCommand::Verify { key, first, count, .. } => self.verify(key, first, count).await,
-            PeerCommand::Evict { key } => Ok(json!({ "evicted_bytes": self.store.evict(&key.id()) })),
+            PeerCommand::Evict { key } => self.evict(vec![key.id()], false).await,
             PeerCommand::Pin { id, pinned } => {
                 self.store.set_pinned(id, pinned);
                 Ok(json!({ "pinned_bytes": self.store.pinned_bytes() }))
             }
-            PeerCommand::EvictMany { ids } => self.evict(ids).await,
+            PeerCommand::EvictMany { ids } => self.evict(ids, true).await,
             PeerCommand::Status => Ok(self.short_status()),
         }
     }
@@ -36,11 +36,13 @@ impl BlockService {
         Ok(report(&held))
     }
 
-    async fn evict(&self, files: Vec<FileId>) -> Result<Value> {
+    async fn evict(&self, files: Vec<FileId>, pinned_too: bool) -> Result<Value> {
         let store = self.store.clone();
         let evicting = move || {
             let evict = |file: FileId| {
-                store.set_pinned(file, false);
+                if pinned_too {
+                    store.set_pinned(file, false);
+                }
                 store.evict(&file)
             };
             files.into_iter().map(evict).sum::<u64>()

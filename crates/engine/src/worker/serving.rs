@@ -21,7 +21,17 @@ impl BlockService {
                 }
                 None => self.read_missing(source, request.range, piece, &reader).await?,
             };
-            self.send(source, piece, reply, sink).await?;
+            let chunks = match self.chunks(source, piece, reply).await {
+                // Its disk hangs, and counts as not there from now on.
+                Err(error) if error.kind() == ErrorKind::Timeout && !self.must_be_at_hand(request, piece) => {
+                    let reply = self.read_missing(source, request.range, piece, &reader).await?;
+                    self.chunks(source, piece, reply).await?
+                }
+                chunks => chunks?,
+            };
+            for chunk in chunks {
+                sink.send(chunk).await?;
+            }
         }
         Ok(())
     }
@@ -48,21 +58,21 @@ impl BlockService {
         self.transfer.read(source, piece, reader).await
     }
 
-    async fn send(&self, source: &Source, piece: ByteRange, reply: Reply, sink: &ChunkSink) -> Result<()> {
+    async fn chunks(&self, source: &Source, piece: ByteRange, reply: Reply) -> Result<Vec<Chunk>> {
         let is_single = reply.pieces.len() == 1;
+        let mut chunks = Vec::with_capacity(reply.pieces.len());
         for part in reply.pieces {
-            let chunk = match part {
+            chunks.push(match part {
                 Piece::Memory(bytes) => Chunk::Memory(bytes),
-                Piece::Stored(part) if is_single => self.stored(source, piece, part)?,
-                Piece::Stored(part) => Chunk::Memory(part.load()?),
-            };
-            sink.send(chunk).await?;
+                Piece::Stored(part) if is_single => self.stored(source, piece, part).await?,
+                Piece::Stored(part) => Chunk::Memory(self.transfer.load(part).await?),
+            });
         }
-        Ok(())
+        Ok(chunks)
     }
 
     /// A piece of a cache file: sent as it lies there when its checksum is known, else read once to compute it.
-    fn stored(&self, source: &Source, piece: ByteRange, part: StoredPart) -> Result<Chunk> {
+    async fn stored(&self, source: &Source, piece: ByteRange, part: StoredPart) -> Result<Chunk> {
         let block_size = self.transfer.block_size();
         let block = BlockId { file: source.id(), index: block_size.index_of(piece.start) };
         let bounds = block_size.range(block.index, source.size());
@@ -70,14 +80,17 @@ impl BlockService {
         let is_aligned =
             from.is_multiple_of(PIECE_BYTES) && (to.is_multiple_of(PIECE_BYTES) || piece.end == bounds.end);
         if !is_aligned {
-            return part.load().map(Chunk::Memory);
+            return self.transfer.load(part).await.map(Chunk::Memory);
         }
         let number = (from / PIECE_BYTES) as usize;
         if let Some(checksum) = self.checksums.find(&block, number) {
+            if !part.is_at_once() {
+                return Ok(Chunk::Checked { bytes: self.transfer.load(part).await?, crc: checksum });
+            }
             let (file, offset, length) = (part.block.file.clone(), part.offset, part.length as u32);
             return Ok(Chunk::File { file, offset, length, crc: Some(checksum), pin: Box::new(part) });
         }
-        let bytes = part.load()?;
+        let bytes = self.transfer.load(part).await?;
         let count = bounds.length().div_ceil(PIECE_BYTES) as usize;
         self.checksums.note(block, number, count, crc32c::crc32c(&bytes));
         Ok(Chunk::Memory(bytes))

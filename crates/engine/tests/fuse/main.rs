@@ -1,5 +1,6 @@
 //! The mount, as the kernel and programs see it.
 
+mod disks;
 mod lifecycle;
 mod modes;
 mod mount;

@@ -53,6 +53,9 @@ pub struct Knobs {
     pub slow: AtomicBool,
     /// No local file for passthrough.
     pub no_backing: AtomicBool,
+    /// Requests for a local file wait as long as this is set, as for a disk that hangs; `backings` counts them.
+    pub backing_held: AtomicBool,
+    pub backings: AtomicU64,
     /// Every other request for a local file is denied, as if it had just been evicted.
     pub flicker: AtomicBool,
     /// `read_cached` panics.
@@ -246,6 +249,10 @@ impl FileSystem for Tree {
             && self.knobs.counter.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
         {
             return None;
+        }
+        self.knobs.backings.fetch_add(1, Ordering::SeqCst);
+        while self.knobs.backing_held.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
         }
         let (_, file) = self.file(inode).ok()?;
         let size = file.metadata().ok()?.len();

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod background;
+mod disks;
 mod proof;
 mod single_flight;
 mod support;

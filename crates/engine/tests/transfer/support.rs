@@ -287,7 +287,10 @@ pub fn store(folder: &std::path::Path, quota_bytes: u64, block_bytes: u64) -> Ar
     let level = LevelConfig { medium: Medium::Ssd, folders, high: 0.98, low: 0.95 };
     let block_size = BlockSize::new(block_bytes as u32).unwrap();
     let config = StoreConfig { levels: vec![level], block_size, policy: EvictionPolicy::ScanResistant };
-    Store::open(config, budgets(MIB), Metrics::new()).unwrap()
+    let store = Store::open(config, budgets(MIB), Metrics::new()).unwrap();
+    // A disk that stalls is no part of a test that does not say so.
+    store.set_disk_patience(std::time::Duration::from_secs(3600));
+    store
 }
 
 /// Reads as the kernel does: what is cached at once, the rest by waiting.

@@ -1,7 +1,10 @@
 //! Workers of one cluster in one process: what they owe each other, over real connections.
 
+#[path = "../fuse/support.rs"]
+mod mounts;
 #[path = "../transfer/support.rs"]
 mod support;
 
 mod circles;
+mod hanging_disk;
 mod members;

@@ -17,7 +17,7 @@ impl Folder {
     /// The data file of `id`, open and known to the index; `create` makes it if missing. Called without any lock held.
     pub(super) fn open_data(&self, id: &FileId, create: bool) -> io::Result<Arc<OpenFile>> {
         let descriptor = self.descriptor(id).ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))?;
-        let file = open(&layout::data_file(&self.path, id), create)?;
+        let file = self.watch.during(|| open(&layout::data_file(&self.path, id), create))?;
         let opened = Arc::new(OpenFile { file: Arc::new(file), _descriptor: descriptor });
         Ok(self.attach(id, opened))
     }

@@ -2,6 +2,7 @@
 //! lie under a block that is named here.
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::sync::Arc;
 
 use super::Folder;
@@ -44,10 +45,12 @@ impl Folder {
     pub(super) fn lock_file(&self, id: &FileId, open: Arc<OpenFile>, kept: u64) -> Option<LockedFile> {
         let lent = self.shared.lent.try_acquire(kept)?;
         let descriptor = self.descriptor(id)?;
-        let locked = OpenOptions::new().read(true).open(layout::data_file(&self.path, id)).and_then(|file| {
+        let lock = || -> io::Result<Option<File>> {
+            let file = OpenOptions::new().read(true).open(layout::data_file(&self.path, id))?;
             disk::hold(&file)?;
             Ok(disk::is_same_file(&file, &open.file)?.then_some(file))
-        });
+        };
+        let locked = self.watch.during(lock);
         match locked {
             Ok(file) => Some(LockedFile { file: Arc::new(file?), descriptor, lent, open }),
             Err(error) => {

@@ -17,6 +17,7 @@ use super::log::Log;
 use super::part::Part;
 use super::pins::Pins;
 use super::proofs::Proofs;
+use super::watch::DiskWatch;
 use crate::budget::Budget;
 use crate::ids::{BlockSize, FileId, FileKey};
 
@@ -30,7 +31,7 @@ mod remove;
 mod tests;
 mod write;
 
-pub use read::Verdict;
+pub use read::{FolderAnswer, Verdict};
 pub use recover::make_directory;
 pub use remove::Removal;
 pub use write::{Content, Fault};
@@ -74,6 +75,7 @@ pub struct Folder {
     pub path: PathBuf,
     pub quota_bytes: u64,
     pub level: usize,
+    pub watch: Arc<DiskWatch>,
     shared: Arc<Shared>,
     gauges: LevelGauges,
     lock: FolderLock,
@@ -116,6 +118,11 @@ impl Folder {
     /// True while the disk is left alone after a failure.
     pub fn is_aside(&self) -> bool {
         self.now_ms() < self.aside_until_ms.load(Ordering::Relaxed)
+    }
+
+    /// True when something new may be kept here.
+    pub fn is_of_use(&self) -> bool {
+        !self.is_aside() && !self.watch.hangs()
     }
 
     pub fn set_aside(&self, reason: &str) {

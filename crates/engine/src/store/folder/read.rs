@@ -50,7 +50,24 @@ pub enum Verdict {
     Absent,
 }
 
+/// What a folder knows of a block without its disk.
+pub enum FolderAnswer {
+    Here(BlockHandle, Option<Use>),
+    Absent,
+    /// It has to be opened or verified first.
+    After,
+}
+
 impl Folder {
+    /// The block if it is open and verified.
+    pub fn get_at_once(&self, id: &FileId, index: u32) -> FolderAnswer {
+        match self.look(id, index, true) {
+            Look::Miss => FolderAnswer::Absent,
+            Look::Ready(place, fresh) => FolderAnswer::Here(place.into(), fresh),
+            Look::Closed | Look::Suspect(_) => FolderAnswer::After,
+        }
+    }
+
     /// The block, verified. A use of it is noted, unless it only continues the last one.
     pub fn get(&self, id: &FileId, index: u32) -> Option<(BlockHandle, Option<Use>)> {
         // Twice at most in practice: open, then verify. The bound is for files that change all the time.
@@ -121,7 +138,7 @@ impl Folder {
 
     /// Reads the block and compares; the block is trusted then if the file did not change meanwhile.
     fn verify_content(&self, id: &FileId, index: u32, suspect: &Suspect) -> Verdict {
-        match disk::checksum_of_file(&suspect.open.file, self.offset_of(index), suspect.length) {
+        match disk::checksum_of_file(&suspect.open.file, self.offset_of(index), suspect.length, &self.watch) {
             Ok(crc) if crc == suspect.crc => {
                 self.trust(id, index, suspect);
                 Verdict::Good
@@ -224,7 +241,7 @@ impl Folder {
         let Look::Ready(place, _) = self.look(id, index, false) else { return None };
         let crc = self.crc_of(id, index)?;
         let mut bytes = vec![0; place.length as usize];
-        place.open.file.read_exact_at(&mut bytes, place.offset).ok()?;
+        self.watch.during(|| place.open.file.read_exact_at(&mut bytes, place.offset)).ok()?;
         (crc32c::crc32c(&bytes) == crc).then_some((bytes, crc))
     }
 

@@ -15,6 +15,7 @@ use crate::store::lock::FolderLock;
 use crate::store::log::{Log, Replayed};
 use crate::store::part::{BlockState, Lending, Part};
 use crate::store::record::Record;
+use crate::store::watch::DiskWatch;
 use crate::store::{disk, layout};
 
 /// Room that a file system may use beyond the blocks, for its own bookkeeping.
@@ -25,9 +26,11 @@ impl Folder {
     pub fn open(path: &Path, quota_bytes: u64, level: usize, shared: Arc<Shared>, gauges: LevelGauges) -> Result<Self> {
         let lock = FolderLock::take(path)?;
         let index = Index::new(shared.block_size);
-        let (log, replayed) =
-            Log::open(path, shared.block_size, |offset, record| replay(&index, &shared, offset, record))?;
+        let watch = DiskWatch::new(path);
+        let visit = |offset, record: &Record| replay(&index, &shared, offset, record);
+        let (log, replayed) = Log::open(path, shared.block_size, &watch, visit)?;
         let folder = Folder {
+            watch,
             path: path.to_owned(),
             quota_bytes,
             level,

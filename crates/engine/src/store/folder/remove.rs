@@ -148,7 +148,7 @@ impl Folder {
             return Room::Left;
         }
         match claim.open.clone().map_or_else(|| self.open_data(id, false), Ok) {
-            Ok(open) if !disk::is_held(&open.file) => {
+            Ok(open) if !self.watch.during(|| disk::is_held(&open.file)) => {
                 if punched {
                     Room::Hole(open)
                 } else {
@@ -179,7 +179,8 @@ impl Folder {
 
     fn punch(&self, open: &OpenFile, claim: &Claim) {
         let punched = claim.indices.iter().try_for_each(|index| {
-            disk::punch_hole(&open.file, self.offset_of(*index), charge(self.length_of(claim.size, *index)))
+            let length = charge(self.length_of(claim.size, *index));
+            self.watch.during(|| disk::punch_hole(&open.file, self.offset_of(*index), length))
         });
         if let Err(error) = punched
             && error.raw_os_error() == Some(libc::EOPNOTSUPP)
@@ -215,7 +216,7 @@ impl Folder {
         if noted {
             let _ = self.log.append_drop(*id, None, 0);
         }
-        if let Err(error) = std::fs::remove_file(layout::data_file(&self.path, id))
+        if let Err(error) = self.watch.during(|| std::fs::remove_file(layout::data_file(&self.path, id)))
             && error.kind() != std::io::ErrorKind::NotFound
         {
             tracing::debug!("cannot remove the data file of {id}: {error}");

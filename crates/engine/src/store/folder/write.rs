@@ -72,7 +72,7 @@ impl Folder {
     fn fill(&self, content: &Content<'_>, open: Option<Arc<OpenFile>>) -> Result<(), Fault> {
         let (id, index) = (&content.id, content.index);
         let written = open.map_or_else(|| self.open_data(id, true), Ok).and_then(|open| {
-            disk::write_parts(&open.file, content.parts, self.offset_of(index))?;
+            disk::write_parts(&open.file, content.parts, self.offset_of(index), &self.watch)?;
             self.note_file(content)?;
             self.log.append_block(*id, index, content.length, content.crc)?;
             Ok(open)
@@ -122,9 +122,10 @@ impl Folder {
         let (id, index) = (&content.id, content.index);
         let unlent = |part: &Part| if part.is_lent() { None } else { part.open.clone() };
         let open = self.index.shard(id).find(id).filter(|_| self.punches.load(Ordering::Relaxed)).and_then(unlent);
-        if let Some(open) = open.filter(|open| !disk::is_held(&open.file)) {
+        if let Some(open) = open.filter(|open| !self.watch.during(|| disk::is_held(&open.file))) {
             // What was written of it takes room; a file system without holes keeps it until the file goes.
-            let _ = disk::punch_hole(&open.file, self.offset_of(index), charge(content.length));
+            let (offset, length) = (self.offset_of(index), charge(content.length));
+            let _ = self.watch.during(|| disk::punch_hole(&open.file, offset, length));
         }
         self.index.shard(id).set_state(id, index, BlockState::Absent);
         self.finish(id);

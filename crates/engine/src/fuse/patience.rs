@@ -1,0 +1,79 @@
+//! Which request threads may wait for a disk: half of them, so that a disk that hangs never takes the rest, which answer
+//! what needs none.
+
+use std::time::Duration;
+
+use crate::sync::{Condvar, Mutex};
+
+/// Longer than this nobody waits for a place: a disk that works gives them back sooner.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// Places for request threads that may wait.
+#[derive(Debug)]
+pub struct Places {
+    state: Mutex<State>,
+    freed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    free: usize,
+    /// Somebody waited in vain, and no place was given back since.
+    stuck: bool,
+}
+
+/// A place that is taken, until it is dropped.
+#[derive(Debug)]
+pub struct Place<'a>(&'a Places);
+
+impl Places {
+    /// For a session with `threads`.
+    pub fn of(threads: usize) -> Self {
+        Places { state: Mutex::new(State { free: (threads / 2).max(1), stuck: false }), freed: Condvar::new() }
+    }
+
+    /// A place, waited for but a moment; `None` when those who have them wait for long.
+    pub fn take(&self) -> Option<Place<'_>> {
+        let mut state = self.state.lock();
+        if !state.stuck {
+            self.freed.wait_while_for(&mut state, |state| state.free == 0 && !state.stuck, LONGEST_WAIT);
+            state.stuck = state.free == 0;
+        }
+        state.free = state.free.checked_sub(1)?;
+        Some(Place(self))
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.free += 1;
+        state.stuck = false;
+        self.0.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_threads_may_wait_and_a_place_that_is_given_back_is_free() {
+        let places = Places::of(5);
+        let (first, second) = (places.take(), places.take());
+        assert!(first.is_some() && second.is_some() && places.take().is_none() && places.take().is_none());
+        drop(first);
+        assert!(places.take().is_some() && Places::of(1).take().is_some());
+    }
+
+    #[test]
+    fn a_place_that_comes_free_soon_is_waited_for() {
+        let places = Places::of(2);
+        let held = places.take();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| places.take().is_some());
+            drop(held);
+            assert!(waiting.join().expect("joined"));
+        });
+    }
+}

@@ -1,0 +1,68 @@
+//! Work that may wait for a disk, on behalf of tasks that must not: on threads of its own, not many for one disk, and
+//! left to them when the disk hangs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::runtime::Handle;
+
+use super::Transfer;
+use super::reply::StoredPart;
+use super::source::Source;
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::ids::ByteRange;
+use crate::store::{AtOnce, BlockHandle, DiskWatch};
+
+/// Blocks of one read that were found on their disk, and stay there.
+pub(crate) type Found = Vec<(u32, BlockHandle)>;
+
+/// What `work` returns, each of whose calls on the disk `watch` is told of; `None` when the disk hangs.
+async fn on_disk<T: Send + 'static>(
+    runtime: &Handle,
+    watch: &Arc<DiskWatch>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let threads = watch.threads.clone();
+    let working = async {
+        let permit = threads.acquire_owned().await.ok()?;
+        let work = move || {
+            let _permit = permit;
+            work()
+        };
+        runtime.spawn_blocking(work).await.ok()
+    };
+    tokio::select! {
+        biased;
+        done = working => done,
+        () = watch.until_it_hangs() => None,
+    }
+}
+
+impl Transfer {
+    /// Opens and verifies what of `range` is in the store and needs that, and keeps it in place meanwhile. What lies on
+    /// a disk that hangs is left out.
+    pub(crate) async fn find_on_disk(&self, source: &Source, range: ByteRange) -> Found {
+        let mut found = Found::new();
+        let Some(blocks) = &self.blocks else { return found };
+        for index in self.block_size.indices(range) {
+            let AtOnce::After(watch) = blocks.get_at_once(&source.id(), index, source.size()) else { continue };
+            let (blocks, id, size) = (blocks.clone(), source.id(), source.size());
+            let got = on_disk(&self.runtime, &watch, move || blocks.get(&id, index, size)).await;
+            found.extend(got.flatten().map(|handle| (index, handle)));
+        }
+        found
+    }
+
+    /// The bytes of a part: at once if they are in memory, else from the disk. `Timeout` when that hangs.
+    pub async fn load(&self, part: StoredPart) -> Result<Bytes> {
+        if let Some(bytes) = part.load_at_once() {
+            return bytes;
+        }
+        let Some(watch) = part.block.watch.clone() else {
+            let loading = self.runtime.spawn_blocking(move || part.load());
+            return loading.await.unwrap_or_else(|_| Err(super::fetch::closing_error()));
+        };
+        let hangs = || Error::new(ErrorKind::Timeout, "a cache disk does not answer").with_retry(Retry::Temporary);
+        on_disk(&self.runtime, &watch, move || part.load()).await.unwrap_or_else(|| Err(hangs()))
+    }
+}

@@ -1,0 +1,84 @@
+//! A cache whose disk takes no block.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::*;
+use bytes::Bytes;
+use headrace_engine::ids::{FileId, FileKey};
+use headrace_engine::metrics::Metrics;
+use headrace_engine::store::{BlockHandle, Blocks, Put, WholeFile};
+use headrace_engine::transfer::{ReaderState, Transfer};
+use parking_lot::{Condvar, Mutex};
+
+const BLOCK: u64 = 64 * KIB;
+const BLOCKS: u64 = 24;
+
+/// Every write waits until it is let go.
+#[derive(Debug, Default)]
+struct StuckDisk {
+    let_go: Mutex<bool>,
+    changed: Condvar,
+    waiting: AtomicUsize,
+}
+
+impl Blocks for StuckDisk {
+    fn get(&self, _: &FileId, _: u32, _: u64) -> Option<BlockHandle> {
+        None
+    }
+
+    fn waits_in_vain(&self, _: Instant) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    fn may_contain(&self, _: &FileId, _: u32) -> bool {
+        false
+    }
+
+    fn expects(&self, _: &FileId, _: u32, _: u64) -> bool {
+        false
+    }
+
+    fn put(&self, _: &Arc<FileKey>, _: u32, _: &[Bytes]) -> Put {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        self.changed.wait_while(&mut self.let_go.lock(), |let_go| !*let_go);
+        Put::Declined("let go")
+    }
+
+    fn whole_file(&self, _: &FileId, _: u64) -> Option<WholeFile> {
+        None
+    }
+
+    fn quota_bytes(&self) -> u64 {
+        BLOCKS * BLOCK
+    }
+}
+
+/// Whoever waits still would hold up the end of the test.
+struct Released(Arc<StuckDisk>);
+
+impl Drop for Released {
+    fn drop(&mut self) {
+        *self.0.let_go.lock() = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Costs seconds: a write is looked at four times a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_that_a_disk_keeps_waiting_hold_neither_memory_nor_the_end() {
+    let disk = Arc::new(StuckDisk::default());
+    let _released = Released(disk.clone());
+    let origin = MemoryOrigin::new();
+    let file = origin.put("file", BLOCKS * BLOCK, 1);
+    let (budgets, runtime) = (budgets(2 * BLOCK), tokio::runtime::Handle::current());
+    let transfer =
+        Transfer::new(Some(disk.clone() as Arc<dyn Blocks>), runtime, budgets, Metrics::new(), config(BLOCK)).unwrap();
+    let (patience, reader) = (Duration::from_secs(100), ReaderState::still());
+    let reading = scan(&transfer, &file, 1, BLOCK, &reader);
+    tokio::time::timeout(patience, reading).await.expect("blocks keep their memory for a disk that takes none");
+    assert!(disk.waiting.load(Ordering::SeqCst) > 2, "the disk was tried");
+    tokio::time::timeout(patience, transfer.close()).await.expect("the end waits for the disk");
+}
