@@ -158,7 +158,8 @@ fn wrong_content_is_declined() {
     assert_eq!(store.put(&key("huge", u64::MAX), 0, &content(&file, 0)), Put::Declined("file-too-large"));
     store.close().unwrap();
     assert_eq!(store.put(&file, 0, &content(&file, 0)), Put::Declined("closed"));
-    let without = Store::open(config(Vec::new(), EvictionPolicy::Lru), budgets(100), Default::default()).unwrap();
+    let without =
+        patient(Store::open(config(Vec::new(), EvictionPolicy::Lru), budgets(100), Default::default()).unwrap());
     assert_eq!(without.put(&file, 0, &content(&file, 0)), Put::Declined("no-cache"));
 }
 
@@ -204,7 +205,7 @@ fn other_block_size_discards_and_newer_format_refuses() {
     put_all(&open_one(place.path(), MIB), &file);
     let mut larger = config(vec![level(&[(place.path(), MIB)])], EvictionPolicy::Lru);
     larger.block_size = headrace_engine::ids::BlockSize::new(128 << 10).unwrap();
-    let store = Store::open(larger, budgets(100), Default::default()).unwrap();
+    let store = patient(Store::open(larger, budgets(100), Default::default()).unwrap());
     assert!(read(&store, &file, 0).is_none());
     assert_eq!((store.usage()[0].used_bytes, data_files(place.path()).len()), (0, 0));
     drop(store);
@@ -236,7 +237,7 @@ fn few_descriptors_suffice() {
     let place = tempfile::tempdir().unwrap();
     let config = config(vec![level(&[(place.path(), 100 * MIB)])], EvictionPolicy::ScanResistant);
     let limits = budgets(8);
-    let store = Store::open(config, limits.clone(), Default::default()).unwrap();
+    let store = patient(Store::open(config, limits.clone(), Default::default()).unwrap());
     let files: Vec<_> = (0..200).map(|number| key(&format!("{number}"), 10 * KIB)).collect();
     files.iter().for_each(|file| drop(put_all(&store, file)));
     for file in &files {

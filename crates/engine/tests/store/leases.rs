@@ -142,15 +142,7 @@ fn a_loan_names_what_is_verified_the_wanted_block_first() {
     let named = (0..256).filter(|index| loan.blocks.contains(*index)).count();
     assert!((2..=129).contains(&named), "{named}");
     store.give_back(loan.into_hold());
-    eventually(|| store.lend(&file.id(), file.size, None).is_some_and(|loan| loan.whole));
-}
-
-fn eventually(condition: impl Fn() -> bool) {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(100);
-    while !condition() {
-        assert!(std::time::Instant::now() < deadline, "in vain");
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
+    eventually("the whole file is lent", || store.lend(&file.id(), file.size, None).is_some_and(|loan| loan.whole));
 }
 
 #[test]

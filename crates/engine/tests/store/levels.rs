@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::*;
 use headrace_engine::config::EvictionPolicy;
@@ -29,21 +29,12 @@ fn levels(quotas: &[u64], policy: EvictionPolicy) -> Levels {
     let paths: Vec<_> = (0..quotas.len()).map(|number| place.path().join(number.to_string())).collect();
     let metrics = Metrics::new();
     let levels = paths.iter().zip(quotas).map(|(path, quota)| level(&[(path, *quota)])).collect();
-    let store = Store::open(config(levels, policy), budgets(200), metrics.clone()).unwrap();
+    let store = patient(Store::open(config(levels, policy), budgets(200), metrics.clone()).unwrap());
     Levels { store, paths, metrics, _place: place }
 }
 
 fn files(prefix: &str, count: u64, size: u64) -> Vec<Arc<FileKey>> {
     (0..count).map(|number| key(&format!("{prefix}/{number}"), size)).collect()
-}
-
-/// Waits, at most a few seconds, for the background thread to bring something about.
-fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !happened() {
-        assert!(start.elapsed() < Duration::from_secs(100), "never: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Reads each file once as a training job would: from the store, else fetched and offered. The share of hits.
@@ -196,7 +187,8 @@ fn folders_of_one_level_share_the_load_by_whole_files() {
     let place = tempfile::tempdir().unwrap();
     let paths = [place.path().join("a"), place.path().join("b")];
     let folders: Vec<(&Path, u64)> = paths.iter().map(|path| (path.as_path(), 4 * MIB)).collect();
-    let store = Store::open(config(vec![level(&folders)], EvictionPolicy::Lru), budgets(100), Metrics::new()).unwrap();
+    let store =
+        patient(Store::open(config(vec![level(&folders)], EvictionPolicy::Lru), budgets(100), Metrics::new()).unwrap());
     let files = files("spread", 12, 200 * KIB);
     files.iter().for_each(|file| drop(put_all(&store, file)));
     assert!(files.iter().all(|file| store.whole_file(&file.id(), file.size).is_some()));

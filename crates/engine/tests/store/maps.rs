@@ -164,7 +164,7 @@ fn moves_between_levels_change_no_byte_under_a_map() {
     let place = tempfile::tempdir().unwrap();
     let paths = [place.path().join("fast"), place.path().join("slow")];
     let levels = vec![level(&[(&paths[0], SIZE + SIZE / 2)]), level(&[(&paths[1], QUOTA)])];
-    let store = Store::open(config(levels, EvictionPolicy::Lru), budgets(200), Metrics::new()).unwrap();
+    let store = patient(Store::open(config(levels, EvictionPolicy::Lru), budgets(200), Metrics::new()).unwrap());
     let file = key("mapped", SIZE);
     put_all(&store, &file);
     let lies_in = |path: &Path| data_files(path).iter().any(|data| data.ends_with(file.id().to_string()));
@@ -172,13 +172,13 @@ fn moves_between_levels_change_no_byte_under_a_map() {
     for round in 0..3 {
         let mut others = (0..).map(|number| key(&format!("other {round} {number}"), 2 * BLOCK));
         // Down by pressure, and up again by use.
-        eventually(|| {
+        eventually("the file sinks", || {
             put_all(&store, &others.next().unwrap());
             lies_in(&paths[1]) && !lies_in(&paths[0])
         });
         maps.push(map_of(&store, &file));
         store.evict_where(|other| other.path != file.path);
-        eventually(|| {
+        eventually("the file rises", || {
             put_all(&store, &others.next().unwrap());
             store.evict_where(|other| other.path != file.path);
             let loan = store.lend(&file.id(), SIZE, Some(3));
@@ -187,13 +187,5 @@ fn moves_between_levels_change_no_byte_under_a_map() {
         });
         maps.push(map_of(&store, &file));
         assert!(maps.iter().all(|map| map.content() == content_of(&file)), "round {round}");
-    }
-}
-
-fn eventually(mut condition: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(100);
-    while !condition() {
-        assert!(std::time::Instant::now() < deadline, "in vain");
-        std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }

@@ -75,9 +75,10 @@ impl Run<'_> {
     fn restart(&mut self) {
         self.pins.clear();
         // A store that is still alive would hold the lock.
-        self.store =
-            Store::open(config(Vec::new(), EvictionPolicy::Lru), budgets(DESCRIPTORS), Default::default()).unwrap();
-        self.store = Store::open(self.config.clone(), budgets(DESCRIPTORS), Default::default()).unwrap();
+        self.store = patient(
+            Store::open(config(Vec::new(), EvictionPolicy::Lru), budgets(DESCRIPTORS), Default::default()).unwrap(),
+        );
+        self.store = patient(Store::open(self.config.clone(), budgets(DESCRIPTORS), Default::default()).unwrap());
     }
 
     fn step(&mut self, op: &Op) {
@@ -147,8 +148,9 @@ impl Run<'_> {
 
     fn harm_log(&mut self, harm: impl Fn(&mut Vec<u8>)) {
         self.pins.clear();
-        self.store =
-            Store::open(config(Vec::new(), EvictionPolicy::Lru), budgets(DESCRIPTORS), Default::default()).unwrap();
+        self.store = patient(
+            Store::open(config(Vec::new(), EvictionPolicy::Lru), budgets(DESCRIPTORS), Default::default()).unwrap(),
+        );
         for level in &self.config.levels {
             let log = level.folders[0].path.join("index.log");
             let mut bytes = std::fs::read(&log).unwrap();
@@ -212,7 +214,7 @@ fn run(quotas: &[u64], policy: EvictionPolicy, exact: bool, ops: &[Op]) {
     let paths: Vec<_> = (0..quotas.len()).map(|number| place.path().join(number.to_string())).collect();
     let levels = paths.iter().zip(quotas).map(|(path, quota)| level(&[(path, *quota)])).collect();
     let config = config(levels, policy);
-    let store = Store::open(config.clone(), budgets(DESCRIPTORS), Default::default()).unwrap();
+    let store = patient(Store::open(config.clone(), budgets(DESCRIPTORS), Default::default()).unwrap());
     let files = SIZES.iter().enumerate().map(|(number, size)| key(&format!("dir/{number}"), *size)).collect();
     let model = exact.then(BTreeSet::new);
     let mut run = Run { place: place.path(), config, store, files, model, pins: Vec::new() };

@@ -14,7 +14,7 @@ const QUOTA: u64 = 16 << 20;
 
 fn open(folders: &[&Path]) -> Arc<Store> {
     let folders: Vec<_> = folders.iter().map(|path| (*path, QUOTA)).collect();
-    Store::open(config(vec![level(&folders)], EvictionPolicy::Lru), budgets(200), Metrics::new()).unwrap()
+    patient(Store::open(config(vec![level(&folders)], EvictionPolicy::Lru), budgets(200), Metrics::new()).unwrap())
 }
 
 /// A file that is here and compared.
@@ -89,7 +89,7 @@ fn what_moves_to_another_level_stays_compared() {
     let metrics = Metrics::new();
     let open = || {
         let levels = vec![level(&[(&paths[0], 1 << 20)]), level(&[(&paths[1], QUOTA)])];
-        Store::open(config(levels, EvictionPolicy::Lru), budgets(200), metrics.clone()).unwrap()
+        patient(Store::open(config(levels, EvictionPolicy::Lru), budgets(200), metrics.clone()).unwrap())
     };
     let store = open();
     let files: Vec<_> = (0..60).map(|number| compared(&store, &number.to_string(), 1, Proof::Proven)).collect();
@@ -125,13 +125,4 @@ fn a_log_that_is_written_anew_keeps_what_was_compared() {
     store.close().unwrap();
     drop(store);
     assert_eq!(open(&[place.path()]).proof(&kept.id()), Some(Proof::Proven));
-}
-
-/// Waits, ten times as long as it should take at worst, for the background thread to bring something about.
-fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
-    let start = std::time::Instant::now();
-    while !happened() {
-        assert!(start.elapsed() < std::time::Duration::from_secs(100), "never: {what}");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
 }

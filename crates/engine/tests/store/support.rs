@@ -77,10 +77,25 @@ pub fn budgets(descriptors: u64) -> Budgets {
     }
 }
 
+/// Blocks of a disk that stalls are kept elsewhere and read elsewhere: no test of where they are may depend on that.
+pub fn patient(store: Arc<Store>) -> Arc<Store> {
+    store.set_disk_patience(std::time::Duration::from_secs(3600));
+    store
+}
+
+/// Waits for what the background thread brings about, or another process.
+pub fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !happened() {
+        assert!(start.elapsed() < std::time::Duration::from_secs(600), "never: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
 pub fn open_counted(folder: &Path, quota: u64, policy: EvictionPolicy) -> (Arc<Store>, Metrics) {
     let metrics = Metrics::new();
     let store = Store::open(config(vec![level(&[(folder, quota)])], policy), budgets(100), metrics.clone());
-    (store.unwrap(), metrics)
+    (patient(store.unwrap()), metrics)
 }
 
 pub fn open_one(folder: &Path, quota: u64) -> Arc<Store> {

@@ -56,7 +56,7 @@ fn run(quotas: &[u64], policy: EvictionPolicy, descriptors: u64) {
     let levels: Vec<_> = paths.iter().zip(quotas).map(|(path, quota)| level(&[(path, *quota)])).collect();
     let limits = budgets(descriptors);
     let metrics = Metrics::new();
-    let store = Store::open(config(levels.clone(), policy), limits.clone(), metrics.clone()).unwrap();
+    let store = patient(Store::open(config(levels.clone(), policy), limits.clone(), metrics.clone()).unwrap());
     let (files, hits) = (files(), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for seed in 1..=THREADS {
@@ -70,7 +70,7 @@ fn run(quotas: &[u64], policy: EvictionPolicy, descriptors: u64) {
     let before: Vec<_> = store.usage().iter().map(|usage| (usage.used_bytes, usage.blocks)).collect();
     drop(store);
     assert_eq!(limits.descriptors.used(), 0);
-    let store = Store::open(config(levels, policy), budgets(10), Metrics::new()).unwrap();
+    let store = patient(Store::open(config(levels, policy), budgets(10), Metrics::new()).unwrap());
     let after: Vec<_> = store.usage().iter().map(|usage| (usage.used_bytes, usage.blocks)).collect();
     assert_eq!(before, after, "what was counted is what lies on the disk");
     for file in &files {
