@@ -238,6 +238,8 @@ fn a_mount_whose_disk_hangs_lists_reads_from_the_origin_and_goes_on_with_it_afte
     std::fs::create_dir(&place).unwrap();
     let mounted =
         mount(tree, &place, options, runtime.handle().clone(), Metrics::new(), crate::mounts::budgets()).unwrap();
+    // Let go before the mount ends, whatever happens.
+    let disk = disk;
     let content = pattern(SIZE, 1);
     assert!(std::fs::read(place.join("held")).unwrap() == content);
     assert_eq!(origin.bytes_sent(), SIZE, "all of it is in the cache, open and verified");
