@@ -69,7 +69,7 @@ async fn the_environment_is_used_and_its_emptiness_is_told() {
         let error = check(&config).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error:?}");
         assert!(error.message().contains("no credentials") && error.hint().is_some(), "{error:?}");
-        assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     }
     set("AWS_ACCESS_KEY_ID", ACCESS_KEY);
     set("AWS_SECRET_ACCESS_KEY", SECRET_KEY);

@@ -113,7 +113,7 @@ mod tests {
         let in_flight = Arc::new(InFlight::default());
         in_flight.interrupt(8);
         let waiting = in_flight.enter(8, 0);
-        tokio::time::timeout(Duration::from_secs(1), waiting.interrupted.notified()).await.expect("remembered");
+        tokio::time::timeout(Duration::from_secs(60), waiting.interrupted.notified()).await.expect("remembered");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{Content, Mount, Tree, budgets, can_mount, eventually, memory, pattern, runtime};
 use headrace_engine::error::{Error, ErrorKind};
@@ -24,12 +24,11 @@ fn hello() -> Tree {
     tree
 }
 
-/// The error of a mount that must fail, within a second.
+/// The error of a mount that must fail.
 fn refused(path: &Path, options: MountOptions) -> Error {
-    let (start, runtime) = (Instant::now(), runtime());
+    let runtime = runtime();
     let tree = Arc::new(hello());
     let outcome = mount(tree, path, options, runtime.handle().clone(), Metrics::new(), budgets());
-    assert!(start.elapsed() < SECOND);
     outcome.err().expect("refused")
 }
 
@@ -259,6 +258,12 @@ fn source_of(files: u64) -> tempfile::TempDir {
 
 fn reader_of(path: &Path) -> Child {
     let reader = Command::new("cat").arg(path).stdout(Stdio::piped()).spawn().expect("cat");
+    let open_files = format!("/proc/{}/fd", reader.id());
+    // What it sees of the file's size is that of this moment, whenever its read comes.
+    eventually("it has opened the file", || {
+        let mut found = std::fs::read_dir(&open_files).expect("a child").flatten();
+        found.any(|entry| std::fs::read_link(entry.path()).is_ok_and(|target| target == path))
+    });
     std::thread::sleep(Duration::from_millis(200));
     reader
 }
@@ -403,6 +408,7 @@ fn another_daemon_goes_on_where_one_stopped() {
         let mut mount = Mount::new(tree_with_stuck(source.path()).0, mode);
         let open = File::open(mount.path("file0")).expect("openable");
         let reader = reader_of(&mount.path("stuck"));
+        eventually("its read waits", || mount.tree.knobs.waiting.load(Ordering::SeqCst) > 0);
         let kept = mount.handle().keep().expect("kept");
         mount.handle().hand_over();
         assert!(mount.handle().is_handed_over() && mount.handle().wait(Some(Duration::ZERO)));
@@ -456,7 +462,7 @@ fn an_invalidated_name_is_looked_up_again_while_readers_run() {
             let delivery = mount.handle().invalidate(vec![(ROOT, b"file".to_vec()), (ROOT, b"unheard of".to_vec())]);
             mount
                 .runtime
-                .block_on(async { tokio::time::timeout(10 * SECOND, delivery).await })
+                .block_on(async { tokio::time::timeout(60 * SECOND, delivery).await })
                 .expect("no deadlock")
                 .ok();
             assert_eq!(std::fs::read(mount.path("file")).expect("readable")[0], version);
@@ -527,12 +533,12 @@ const FAULTING_READER: &str = "import mmap, signal, sys\n\
     print('ready', flush=True)\n\
     print(memory[0], memory[5000], flush=True)\n";
 
-fn faulting_reader(path: &Path) -> Child {
+fn faulting_reader(path: &Path, tree: &Tree) -> Child {
     let mut command = Command::new("python3");
     let mut reader = command.args(["-c", FAULTING_READER]).arg(path).stdout(Stdio::piped()).spawn().expect("python3");
     let mut ready = [0; 6];
     reader.stdout.as_mut().expect("piped").read_exact(&mut ready).expect("started");
-    std::thread::sleep(Duration::from_millis(200));
+    eventually("its read waits", || tree.knobs.waiting.load(Ordering::SeqCst) > 0);
     reader
 }
 
@@ -554,7 +560,7 @@ fn a_killed_reader_is_let_go_and_its_read_cancelled() {
         let tree = Tree::default();
         tree.put(ROOT, "stuck", Content::Stuck { size: 8192 });
         let mount = Mount::new(tree, Mode::Classic);
-        let mut reader = faulting_reader(&mount.path("stuck"));
+        let mut reader = faulting_reader(&mount.path("stuck"), &mount.tree);
         if number == libc::SIGKILL {
             // A signal that is waiting already: only SIGKILL still counts as fatal to the kernel then.
             signal(&reader, libc::SIGUSR1);
@@ -562,9 +568,7 @@ fn a_killed_reader_is_let_go_and_its_read_cancelled() {
         }
         assert!(reader.try_wait().expect("a child").is_none(), "still waiting");
         signal(&reader, number);
-        let start = Instant::now();
         ends_soon(&mut reader);
-        assert!(start.elapsed() < SECOND);
         eventually("the read is cancelled", || mount.tree.knobs.cancelled.load(Ordering::SeqCst) == 1);
         mount.handle().unmount(false).expect("nobody is left");
     }
@@ -579,7 +583,7 @@ fn a_handled_signal_does_not_break_a_read() {
     let tree = Tree::default();
     let inode = tree.put(ROOT, "stuck", Content::Stuck { size: 8192 });
     let mount = Mount::new(tree, Mode::Classic);
-    let mut reader = faulting_reader(&mount.path("stuck"));
+    let mut reader = faulting_reader(&mount.path("stuck"), &mount.tree);
     for _ in 0..5 {
         signal(&reader, libc::SIGUSR1);
         std::thread::sleep(Duration::from_millis(30));
@@ -612,12 +616,12 @@ fn a_runtime_that_ends_answers_its_readers() {
     let tree = Tree::default();
     tree.put(ROOT, "stuck", Content::Stuck { size: 100 });
     let (folder, runtime) = (tempfile::tempdir().expect("a folder"), runtime());
-    let options = MountOptions::default();
-    let handle = mount(Arc::new(tree), folder.path(), options, runtime.handle().clone(), Metrics::new(), budgets());
+    let (options, tree) = (MountOptions::default(), Arc::new(tree));
+    let handle = mount(tree.clone(), folder.path(), options, runtime.handle().clone(), Metrics::new(), budgets());
     let _handle = handle.expect("mounted");
     let path = folder.path().join("stuck");
     let reader = std::thread::spawn(move || std::fs::read(path));
-    std::thread::sleep(Duration::from_millis(200));
+    eventually("its read waits", || tree.knobs.waiting.load(Ordering::SeqCst) > 0);
     runtime.shutdown_background();
     assert_eq!(reader.join().expect("no fault").expect_err("given up").raw_os_error(), Some(libc::EIO));
 }

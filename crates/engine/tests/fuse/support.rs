@@ -62,6 +62,8 @@ pub struct Knobs {
     pub panic: AtomicBool,
     pub counter: AtomicU64,
     pub reads: AtomicU64,
+    /// Reads of stuck files that have begun to wait.
+    pub waiting: AtomicU64,
     pub opens: AtomicU64,
     pub releases: AtomicU64,
     pub cancelled: Arc<AtomicU64>,
@@ -276,6 +278,9 @@ impl FileSystem for Tree {
     ) -> BoxFuture<'static, Result<ReadReply>> {
         Box::pin(async move {
             let mut cancelled = Cancelled(self.knobs.cancelled.clone(), false);
+            if matches!(&*self.content(inode)?, Content::Stuck { .. }) {
+                self.knobs.waiting.fetch_add(1, Ordering::SeqCst);
+            }
             while matches!(&*self.content(inode)?, Content::Stuck { .. }) {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -417,7 +422,7 @@ impl Numbers {
     }
 }
 
-/// Waits for `condition`, at most ten seconds.
+/// Waits for `condition`, at most a hundred seconds.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + Duration::from_secs(100);
     while !condition() {

@@ -18,7 +18,7 @@ async fn check(config: &OriginConfig) -> Error {
     let started = Instant::now();
     let origin = open(config, &settings(), &Metrics::new()).unwrap();
     let error = origin.check().await.unwrap_err();
-    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     assert!(error.hint().is_some(), "{error:?}");
     assert_no_secret(&error);
     error
@@ -181,7 +181,7 @@ async fn a_server_that_never_answers_is_given_up_within_seconds() {
     let started = Instant::now();
     let error = fixture.origin.check().await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout), "{error:?}");
-    assert!(started.elapsed() < Duration::from_secs(6));
+    assert!(started.elapsed() < Duration::from_secs(30));
 }
 
 #[tokio::test]

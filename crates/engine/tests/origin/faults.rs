@@ -122,22 +122,22 @@ async fn the_servers_wish_for_a_pause_is_heeded() {
     assert!(started.elapsed() >= Duration::from_secs(1));
 }
 
-/// Costs a second: the silence must really pass.
+/// Costs some seconds: the silence must really pass, and a machine that is busy for one is not silent.
 #[tokio::test]
 async fn silence_ends_a_request_but_slowness_does_not() {
-    let short = TransferConfig { timeout_s: 0.4, retries: 1, ..settings() };
+    let short = TransferConfig { timeout_s: 1.5, retries: 1, ..settings() };
     let fixture = served(Protocol::S3, s3::handle, "data", short).await;
     fixture.put("object", &pattern(SIZE));
     let object = fixture.version("object").await;
-    tamper_reads(&fixture, 1, |reply| Reply { drip: Some((SIZE / 8, Duration::from_millis(100))), ..reply });
+    tamper_reads(&fixture, 1, |reply| Reply { drip: Some((SIZE / 8, Duration::from_millis(200))), ..reply });
     assert!(fixture.read_all(&object).await.unwrap() == pattern(SIZE));
     assert_eq!(fixture.metrics.origin_retries.get(), 0);
-    tamper_reads(&fixture, u32::MAX, |reply| Reply { drip: Some((SIZE / 2, Duration::from_secs(3))), ..reply });
+    tamper_reads(&fixture, u32::MAX, |reply| Reply { drip: Some((SIZE / 2, Duration::from_secs(60))), ..reply });
     let started = Instant::now();
     assert_eq!(fixture.read_all(&object).await.unwrap_err().kind(), ErrorKind::Timeout);
-    tamper_reads(&fixture, u32::MAX, |reply| Reply { delay: Duration::from_secs(3), ..reply });
+    tamper_reads(&fixture, u32::MAX, |reply| Reply { delay: Duration::from_secs(60), ..reply });
     assert_eq!(fixture.read_all(&object).await.unwrap_err().kind(), ErrorKind::Timeout);
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -201,7 +201,7 @@ async fn listing_error(change: impl Fn(&Request, Reply) -> Reply + Send + 'stati
     let fixture = fixture(Protocol::S3).await;
     (0..2500).for_each(|index| fixture.put(&format!("{index:05}"), b"x"));
     fixture.world.tamper(change);
-    tokio::time::timeout(Duration::from_secs(10), fixture.list()).await.expect("the listing does not end").unwrap_err()
+    tokio::time::timeout(Duration::from_secs(60), fixture.list()).await.expect("the listing does not end").unwrap_err()
 }
 
 fn replace(reply: Reply, from: &str, to: &str) -> Reply {

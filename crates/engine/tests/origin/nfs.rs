@@ -189,7 +189,7 @@ async fn nonsense_is_an_error_within_the_silence() {
         let started = Instant::now();
         let error = fixture.read_all(&object).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout), "{name}: {error:?}");
-        assert!(started.elapsed() < Duration::from_secs(3), "{name}");
+        assert!(started.elapsed() < Duration::from_secs(30), "{name}");
         server(&fixture).be_honest();
         assert!(fixture.read_all(&object).await.unwrap() == pattern(10_000), "after {name}");
     }
@@ -242,7 +242,7 @@ async fn statuses_of_the_server_are_told_apart() {
 async fn check(config: &OriginConfig) -> Error {
     let started = Instant::now();
     let error = open(config, &settings(), &Metrics::new()).unwrap().check().await.unwrap_err();
-    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     assert!(error.hint().is_some(), "{error:?}");
     error
 }

@@ -59,7 +59,7 @@ fn start() -> Option<Ganesha> {
     std::fs::write(&configuration, CONFIGURATION.replace("EXPORT_PATH", export.to_str().unwrap())).unwrap();
     let process = spawn(&configuration, &folder);
     let address = connect(process);
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !listens(&address) {
         assert!(Instant::now() < deadline, "nfs-ganesha does not answer: see {}", folder.display());
         std::thread::sleep(Duration::from_millis(20));
