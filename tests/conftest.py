@@ -18,13 +18,13 @@ LANES: dict[str, tuple[str, ...]] = {
     # First the longest: who runs the last of them alone keeps everybody waiting.
     "Kubernetes": ("tests/kubernetes",),
     "local backend": (
-        "tests/integration/test_living",
+        "tests/integration/test_dataset_changes",
         "tests/integration/test_local_",
         "tests/integration/test_migrate",
         "tests/integration/test_run.py",
         "tests/integration/test_seeds",
         "tests/integration/test_training_",
-        "tests/integration/test_world",
+        "tests/integration/test_convergence",
         "tests/unit/cli/test_backend_verbs",
         "tests/unit/cli/test_selecting_verbs",
         "tests/unit/csi",
@@ -50,9 +50,9 @@ EARLY: tuple[str, ...] = (
     "tests/unit/roles/test_master",
     "tests/unit/roles/test_worker",
     "tests/unit/testing/test_cluster_bed",
-    "tests/unit/training/test_instances",
+    "tests/unit/training/test_instance_process",
     "tests/unit/operator/test_operator_model",
-    "tests/unit/plan/test_world_model",
+    "tests/unit/plan/test_convergence_model",
 )
 """What of all else begins first: the files that take longest."""
 

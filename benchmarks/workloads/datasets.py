@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.local import launch
-from headrace.local.client import LocalClient
-from headrace.local.marks import marked_processes
-from headrace.local.messages import Declaration, Named, NodesWish, Scaling
-from headrace.local.places import Places
-from headrace.local.teardown import tear_down
+from headrace.local.layout import BackendLayout
+from headrace.local.lifecycle import launch
+from headrace.local.lifecycle.teardown import tear_down
+from headrace.local.processes.process_tags import tagged_processes
+from headrace.local.protocol.client import LocalClient
+from headrace.local.protocol.messages import Declaration, Named, NodesWish, Scaling
 from headrace.settings.environment import Environment
 from headrace.testing.processes import processor_seconds
 
@@ -32,7 +32,7 @@ class Backend:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.places = Places(folder / "local")
+        self.places = BackendLayout(folder / "local")
         self.client = LocalClient(self.places)
 
     @property
@@ -91,7 +91,7 @@ class Backend:
     def roles(self) -> dict[str, list[int]]:
         """The processes of all roles by their kind."""
         found: dict[str, list[int]] = {}
-        for process in marked_processes(self.client.hello().instance):
+        for process in tagged_processes(self.client.hello().instance):
             kind = process.role.rpartition(".")[2].partition("-")[0]
             found.setdefault(kind, []).append(process.pid)
         return found

@@ -16,15 +16,15 @@ from functools import partial
 from pathlib import Path
 
 from headrace.errors import HeadraceError
-from headrace.local.guarding import GUARD
-from headrace.local.marks import marked_processes
-from headrace.local.messages import Named
-from headrace.local.places import Places
+from headrace.local.layout import BackendLayout
+from headrace.local.lifecycle.guard_keeping import GUARD
+from headrace.local.processes.process_tags import tagged_processes
+from headrace.local.protocol.messages import Named
 from headrace.testing.buckets import put_object
 from headrace.testing.s3_server import S3Server
 
+from .declared import DEADLINE_S, A, Backend, declared, same
 from .harness import HEADRACE
-from .living import DEADLINE_S, A, Backend, declared, same
 
 QUIET_S = 6.0
 
@@ -108,7 +108,7 @@ def _life(made: Backend, before: int, commits: int, is_done: Callable[[], bool])
 
 def _owner(made: Backend, before: int) -> int:
     """The next process that looks after the backend."""
-    lock = Places(made.folder / "state" / "local").lock
+    lock = BackendLayout(made.folder / "state" / "local").lock
     deadline = time.monotonic() + DEADLINE_S
     while (text := lock.read_text()) in ("", str(before)):
         assert time.monotonic() < deadline, "no supervisor started"
@@ -159,11 +159,11 @@ def left_in(folder: Path) -> list[str]:
 
 def supervisor_log(made: Backend) -> str:
     """What all supervisors have said."""
-    return Places(made.folder / "state" / "local").log.read_text()
+    return BackendLayout(made.folder / "state" / "local").log.read_text()
 
 
 def processes(made: Backend) -> Counter[str]:
     """How many processes were started as each role, and live; the supervisor's guard is none."""
     instance = made.client.hello().instance
-    roles = (each.role for each in marked_processes(instance) if each.is_first)
+    roles = (each.role for each in tagged_processes(instance) if each.is_first)
     return Counter(role for role in roles if role != GUARD)

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from headrace.local.client import LocalClient
-from headrace.local.places import Places
+from headrace.local.layout import BackendLayout
+from headrace.local.protocol.client import LocalClient
 from headrace.netns.namespaces import can_make_namespaces, namespaces
 from headrace.testing.buckets import put_object
 from headrace.testing.network import LoopbackLink
@@ -224,7 +224,7 @@ def state_of(shell: Shell) -> Path:
 
 def client_of(shell: Shell) -> LocalClient:
     """Asks without a command, which takes longer to start than what is waited for."""
-    return LocalClient(Places(state_of(shell)))
+    return LocalClient(BackendLayout(state_of(shell)))
 
 
 def status_of(shell: Shell, kind: str, name: str = "imagenet") -> dict[str, Any]:

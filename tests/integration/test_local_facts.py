@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from headrace.local.client import LocalClient
-from headrace.local.places import Places
+from headrace.local.layout import BackendLayout
+from headrace.local.protocol.client import LocalClient
 from headrace.netns.namespaces import can_make_namespaces
 
 from .harness import Shell
@@ -76,7 +76,7 @@ def eventually(what: Callable[[], bool], shell: Shell) -> None:
 
 
 def status(shell: Shell, kind: str) -> dict[str, Any]:
-    client = LocalClient(Places(Path(shell.environment["HEADRACE_STATE_DIR"]) / "local"))
+    client = LocalClient(BackendLayout(Path(shell.environment["HEADRACE_STATE_DIR"]) / "local"))
     (found,) = client.objects([kind], namespace="default").items
     return dict(found.get("status") or {})
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import HeadraceError
-from headrace.local import launch
-from headrace.local.database import Database
-from headrace.local.guarding import GUARD
-from headrace.local.marks import marked_processes
-from headrace.local.ownership import is_owned
-from headrace.local.places import Places
+from headrace.local.layout import BackendLayout
+from headrace.local.lifecycle import launch
+from headrace.local.lifecycle.backend_lock import is_owned
+from headrace.local.lifecycle.guard_keeping import GUARD
+from headrace.local.processes.process_tags import tagged_processes
+from headrace.local.store.database import Database
 
+from .declared import Backend, backend
 from .harness import eventually
-from .living import Backend, backend
 
 pytestmark = pytest.mark.slow
 
@@ -34,13 +34,13 @@ def up(tmp_path: Path) -> Iterator[Backend]:
 def _guards(up: Backend) -> list[int]:
     database = Database(_places(up).database)
     try:
-        return [each.pid for each in marked_processes(database.instance) if each.role == GUARD]
+        return [each.pid for each in tagged_processes(database.instance) if each.role == GUARD]
     finally:
         database.close()
 
 
-def _places(up: Backend) -> Places:
-    return Places(up.folder / "state" / "local")
+def _places(up: Backend) -> BackendLayout:
+    return BackendLayout(up.folder / "state" / "local")
 
 
 def _supervisor(up: Backend) -> int | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.reconcile.mounted import answers
+from headrace.local.datasets.mount_probe import answers
 
 from .harness import Shell, eventually
 

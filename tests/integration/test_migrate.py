@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from headrace.local.client import LocalClient
-from headrace.local.places import Places
+from headrace.local.layout import BackendLayout
+from headrace.local.protocol.client import LocalClient
 from headrace.netns.namespaces import can_make_namespaces
 from headrace.testing.buckets import put_object
 from headrace.testing.faulty_origin import Fault, FaultyOrigin, Lie
@@ -170,7 +170,7 @@ def migrate(shell: Shell, folder: Path, name: str, source: str, target: str) -> 
 
 
 def client_of(shell: Shell) -> LocalClient:
-    return LocalClient(Places(Path(shell.environment["HEADRACE_STATE_DIR"]) / "local"))
+    return LocalClient(BackendLayout(Path(shell.environment["HEADRACE_STATE_DIR"]) / "local"))
 
 
 def status_of(shell: Shell, name: str) -> dict[str, Any]:

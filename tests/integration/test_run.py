@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from headrace.local.client import LocalClient
-from headrace.local.places import Places
+from headrace.local.layout import BackendLayout
+from headrace.local.protocol.client import LocalClient
 from headrace.netns.namespaces import can_make_namespaces
 
 from .harness import HEADRACE, Shell, command_lines, eventually
@@ -105,7 +105,7 @@ class Backend:
     @property
     def client(self) -> LocalClient:
         """Asks without a command, which takes longer to start than what is waited for."""
-        return LocalClient(Places(self.folder / "state" / "local"))
+        return LocalClient(BackendLayout(self.folder / "state" / "local"))
 
     def state(self) -> dict[str, Any]:
         return dict(self.client.status().model_dump(mode="json"))

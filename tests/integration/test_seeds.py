@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from seed_desk import DEADLINE_S, FILES, LABEL, NODES, Desk, fill_nfs, fill_oss, fill_s3
+from seed_backends import DEADLINE_S, FILES, LABEL, NODES, Desk, fill_nfs, fill_oss, fill_s3
 from seed_documents import SeedDocuments
 
 from headrace.testing.nfs_server import NfsServer

@@ -34,11 +34,11 @@ from headrace.jobs.spec import (
     RoleName,
 )
 from headrace.jobs.views import JobPhase, JobView
-from headrace.local.cgroups import Limits, why_not
-from headrace.local.client import LocalClient
-from headrace.local.marks import marked_processes
-from headrace.local.places import Places
-from headrace.local.training_client import LocalJobBackend
+from headrace.local.jobs.client import LocalJobBackend
+from headrace.local.layout import BackendLayout
+from headrace.local.processes.cgroups import Limits, why_not
+from headrace.local.processes.process_tags import tagged_processes
+from headrace.local.protocol.client import LocalClient
 from headrace.netns.namespaces import can_make_namespaces
 
 from .harness import HEADRACE, Shell, bytes_of, eventually, files_below
@@ -104,8 +104,8 @@ class Machine:
     jobs: LocalJobBackend
 
     @property
-    def places(self) -> Places:
-        return Places(self.folder / "state" / "local")
+    def places(self) -> BackendLayout:
+        return BackendLayout(self.folder / "state" / "local")
 
     def spec(self, name: str, *command: str, kind: JobKind = JobKind.MPI, **fields: Any) -> JobSpec:
         workers, slots = fields.pop("workers", 2), fields.pop("slots", 2)
@@ -155,7 +155,7 @@ class Machine:
     def processes(self, instance: str = "") -> dict[str, list[int]]:
         """Those of jobs, by instance."""
         found: dict[str, list[int]] = {}
-        for each in marked_processes(LocalClient(self.places).hello().instance):
+        for each in tagged_processes(LocalClient(self.places).hello().instance):
             if each.role.startswith("training:") and each.role.endswith(instance):
                 found.setdefault(each.role.rpartition(":")[2], []).append(each.pid)
         return found
@@ -186,7 +186,7 @@ def machine() -> Iterator[Machine]:
     }
     shell = Shell(folder / "home", own)
     shell.must("up", "--nodes", "3", "--node-label", "node-3:disk=none")
-    made = Machine(shell, folder, LocalJobBackend(Places(folder / "state" / "local")))
+    made = Machine(shell, folder, LocalJobBackend(BackendLayout(folder / "state" / "local")))
     try:
         made.dataset("imagenet")
         yield made

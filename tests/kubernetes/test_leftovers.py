@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.marks import marked_processes
+from headrace.local.processes.process_tags import tagged_processes
 from headrace.netns.commands import run_command
 from headrace.netns.namespaces import namespaces
 from headrace.testing.kubernetes import registry
@@ -43,7 +43,7 @@ def _traces(folder: Path) -> list[str]:
         *(name for name in links if layout.identity in name),
         # Walked, not globbed: another cluster's groups may go meanwhile.
         *(parent for parent, _, _ in os.walk("/sys/fs/cgroup") if layout.identity in parent),
-        *(f"{each.role} {each.pid}" for each in marked_processes(layout.instance)),
+        *(f"{each.role} {each.pid}" for each in tagged_processes(layout.instance)),
         *(str(path) for path in everyone if f"{folder}/" in _read(path)),
         *(str(path) for path in Path("/run/headrace-kubernetes").glob(f"{layout.identity}*")),
         *([str(folder)] if folder.exists() else []),
@@ -91,7 +91,7 @@ def test_what_a_killed_maker_leaves_is_taken_away_by_its_folder(tmp_path, moment
         elif moment == "network":
             _wait(lambda: layout.switch in namespaces())
         else:
-            _wait(lambda: any(each.role.endswith(moment) for each in marked_processes(layout.instance)))
+            _wait(lambda: any(each.role.endswith(moment) for each in tagged_processes(layout.instance)))
         maker.kill()
     assert _traces(folder)
     assert folder in registry.abandoned(), "and whoever makes the next one knows"
@@ -103,7 +103,7 @@ def test_what_a_killed_maker_leaves_is_taken_away_by_its_folder(tmp_path, moment
 def test_a_cluster_whose_folder_somebody_has_emptied_stands_in_nobodys_way(tmp_path):
     folder = tmp_path / "state"
     with _start(folder) as maker:
-        _wait(lambda: any(each.role.endswith("etcd") for each in marked_processes(Layout(folder).instance)))
+        _wait(lambda: any(each.role.endswith("etcd") for each in tagged_processes(Layout(folder).instance)))
         maker.kill()
     for path in folder.iterdir():
         if path.is_file():

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from charts import Release
 from datasets_on_kubernetes import READER_IMAGE, HostLink, delete_pods
-from seed_desk import DEADLINE_S, FILES, LABEL, NODES, Desk, fill_nfs, fill_oss, fill_s3
+from seed_backends import DEADLINE_S, FILES, LABEL, NODES, Desk, fill_nfs, fill_oss, fill_s3
 from seed_documents import SeedDocuments
 
 from headrace.testing.kubernetes.cluster import Cluster

@@ -11,8 +11,8 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+from tests.integration.declared import A, Backend, backend, bucket, declared, same
 from tests.integration.killing import fill, processes, set_up_and_delete
-from tests.integration.living import A, Backend, backend, bucket, declared, same
 
 
 def test_a_setup_and_a_deletion_survive_the_supervisors_death_at_each_step(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headrace.local import launch
-from headrace.local.client import LocalClient
-from headrace.local.messages import NodesWish
-from headrace.local.ownership import is_owned
-from headrace.local.places import Places
-from headrace.local.teardown import tear_down
+from headrace.local.layout import BackendLayout
+from headrace.local.lifecycle import launch
+from headrace.local.lifecycle.backend_lock import is_owned
+from headrace.local.lifecycle.teardown import tear_down
+from headrace.local.protocol.client import LocalClient
+from headrace.local.protocol.messages import NodesWish
 from headrace.settings.environment import Environment
 
 DEADLINE_S = 60.0
@@ -26,7 +26,7 @@ DEADLINE_S = 60.0
 @contextmanager
 def backend(folder: Path, nodes: int = 1) -> Iterator[LocalClient]:
     """One that is up."""
-    places = Places(folder / "local")
+    places = BackendLayout(folder / "local")
     try:
         bring_up(places, nodes)
         yield LocalClient(places)
@@ -34,11 +34,11 @@ def backend(folder: Path, nodes: int = 1) -> Iterator[LocalClient]:
         take_down(places)
 
 
-def bring_up(places: Places, nodes: int = 1) -> None:
+def bring_up(places: BackendLayout, nodes: int = 1) -> None:
     launch.bring_up(places, NodesWish(count=nodes), Environment.current(), release="test", idle=True)
 
 
-def take_down(places: Places) -> None:
+def take_down(places: BackendLayout) -> None:
     if is_owned(places):
         launch.stop(places)
     tear_down(places, keep_caches=False, wait_s=DEADLINE_S)

@@ -13,9 +13,9 @@ from unittest import mock
 import backends
 
 from headrace.errors import HeadraceError
-from headrace.local.client import LocalClient
-from headrace.local.database import Database
-from headrace.local.places import Places
+from headrace.local.layout import BackendLayout
+from headrace.local.protocol.client import LocalClient
+from headrace.local.store.database import Database
 from headrace.netns.namespaces import can_make_namespaces, namespaces
 
 
@@ -26,8 +26,8 @@ def ours(instance: str) -> list[str]:
     return found + [line for line in links.splitlines() if instance in line]
 
 
-def instance_of(places: Places) -> str:
-    database = Database(places.database)
+def instance_of(layout: BackendLayout) -> str:
+    database = Database(layout.database)
     database.close()
     return database.instance
 
@@ -37,41 +37,41 @@ def setup_killed_at(folder: Path, step: int) -> bool:
 
     After an odd step the next `up` finishes it; after an even one it is taken away as it is.
     """
-    places = Places(folder / str(step) / "local")
+    layout = BackendLayout(folder / str(step) / "local")
     with mock.patch.dict(os.environ, {"PATH": _path(folder, step)}):
         try:
-            backends.bring_up(places)
+            backends.bring_up(layout)
         except HeadraceError as error:
             assert "before it was ready" in error.message
             finished = False
         else:
             finished = True
-    instance = instance_of(places)
+    instance = instance_of(layout)
     if step % 2 and not finished:
-        backends.bring_up(places)
-        (node,) = LocalClient(places).status().nodes
+        backends.bring_up(layout)
+        (node,) = LocalClient(layout).status().nodes
         assert node.state == "Ready"
-    _take_away(places, instance)
+    _take_away(layout, instance)
     return finished
 
 
 def teardown_killed_at(folder: Path, step: int) -> bool:
     """Kills `down` at that call of `ip`, and calls it again; true when it has fewer."""
-    places = Places(folder / "local")
-    backends.bring_up(places)
-    instance = instance_of(places)
+    layout = BackendLayout(folder / "local")
+    backends.bring_up(layout)
+    instance = instance_of(layout)
     environment = {**os.environ, "PATH": _path(folder, step), "HEADRACE_STATE_DIR": str(folder)}
     command = [sys.executable, "-P", "-m", "headrace.cli.main", "down"]
     code = subprocess.run(command, env=environment, capture_output=True, check=False).returncode
     assert code in (0, -signal.SIGKILL)
-    _take_away(places, instance)
+    _take_away(layout, instance)
     return code == 0
 
 
-def _take_away(places: Places, instance: str) -> None:
-    backends.take_down(places)
+def _take_away(layout: BackendLayout, instance: str) -> None:
+    backends.take_down(layout)
     assert ours(instance) == []
-    assert not places.folder.exists()
+    assert not layout.folder.exists()
 
 
 def _path(folder: Path, step: int) -> str:

@@ -14,7 +14,7 @@ from memory_controllers import PROTECTED, MemoryControllers, merged, now
 
 from headrace.errors import BusyError, MissingFileError, RefusedError
 from headrace.kube.faults import ConflictError
-from headrace.operator.merging import merge_patch
+from headrace.operator.merge_patch import merge_patch
 
 Content = dict[str, Any]
 

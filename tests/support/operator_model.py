@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from operator_world import SECRET, OperatorWorld
+from operator_context import SECRET, OperatorWorld
 from planned import GPU, SEED
 
 from headrace.errors import BusyError
@@ -63,7 +63,7 @@ class Model:
             self.world.cluster.add(STRANGER)
             for name in ("imagenet", *REFERENCES):
                 self.create(name)
-            self.world.settle(look=self.world.look)
+            self.world.settle(reconcile=self.world.reconcile)
             self.use("imagenet", 1)
             self.use("part", 2)
         self._stranger = copy.deepcopy(self.objects[STRANGERS])
@@ -184,13 +184,13 @@ class Model:
         """Somebody was faster."""
         self.world.cluster.faults[number] = ConflictError.of("another one")
 
-    def look_late(self) -> None:
+    def reconcile_late(self) -> None:
         """A look before the watches told what has changed."""
         kept, self.world.cluster.changes = self.world.cluster.changes, []
         self._guarded(self.world.look_only)
         self.world.cluster.changes = [*kept, *self.world.cluster.changes]
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """Time goes on, and the operator looks at everything; no mount is taken from a pod that reads."""
         self.world.now = (self.world.now or datetime.now(UTC)) + timedelta(seconds=5)
         self.world.cluster.turn()
@@ -217,14 +217,14 @@ class Model:
             self.find_node(number)
         if ("Secret", "default", "mysecret") not in self.objects:
             self.world.declare(SECRET)
-        self.world.settle(most=80, look=self.look)
+        self.world.settle(most=80, reconcile=self.reconcile)
 
     def check_settled(self) -> None:
         """What is declared and can be served is served, and an operator that knows nothing finds nothing to do."""
         self.world.restart()
         begun = len(self.world.cluster.writes)
-        self.look()
-        self.look()
+        self.reconcile()
+        self.reconcile()
         writes = [each for each in self.world.cluster.writes[begun:] if each[1] != "Event"]
         assert writes == [], "a fresh operator would have it otherwise"
         if self._is_declared("Dataset", "imagenet") and self._is_declared("JindoRuntime", "imagenet"):
@@ -239,13 +239,13 @@ class Model:
             self.world.cluster.remove(key)
         for name in (*REFERENCES, "imagenet"):
             self.delete(name)
-        self.world.settle(most=80, look=self.look)
+        self.world.settle(most=80, reconcile=self.reconcile)
 
     def check_nothing_is_left(self) -> None:
         """But what was there before, and what was said."""
         left = sorted(key for key in self.objects if key[0] not in ("Node", "Event"))
         assert left == [STRANGERS, ("Secret", "default", "mysecret")]
-        assert self.world.standings == type(self.world.standings)()
+        assert self.world.role_states == type(self.world.role_states)()
 
     @property
     def _runtime(self) -> dict[str, Any]:
@@ -270,9 +270,9 @@ class Model:
                     found.add(place)
         return found
 
-    def _guarded(self, look: Any) -> None:
+    def _guarded(self, reconcile: Any) -> None:
         try:
-            look()
+            reconcile()
         except Died:
             self.world.restart()
 

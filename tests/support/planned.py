@@ -11,7 +11,7 @@ from headrace.api.dataset import Dataset
 from headrace.api.kinds import Runtime
 from headrace.api.reading import read_objects
 from headrace.plan.declared import Declared
-from headrace.plan.observed import DataFacts, Node, Observed, RoleFacts, RoleState, SecretFacts, UseFacts
+from headrace.plan.observed import ConsumerFacts, DataFacts, Node, Observed, RoleFacts, RoleState, SecretFacts
 from headrace.plan.outcome import Plan
 from headrace.plan.plan import plan
 from headrace.plan.roles import Role, RoleKind
@@ -119,7 +119,7 @@ class World:
         """A look, without any consequence."""
         return plan(self.declared, self._observed(), self.now)
 
-    def look(self, seconds: float = 1.0) -> Plan:
+    def reconcile(self, seconds: float = 1.0) -> Plan:
         """A look: status is written, steps are taken, and time passes."""
         made = self.plan()
         self.plans.append(made)
@@ -132,14 +132,14 @@ class World:
     def settle(self, most: int = 60) -> Plan:
         """Looks until nothing more is to be done."""
         for _ in range(most):
-            made = self.look()
+            made = self.reconcile()
             if not made.steps and not self._moving() and self.plan().dataset_status == made.dataset_status:
                 return made
         raise AssertionError(f"not settled after {most} looks: {self.plans[-1].steps}")
 
     def use(self, *uses: tuple[str, str]) -> None:
         """Programs use the volume: who, where."""
-        self.see(users=tuple(UseFacts(user, node) for user, node in uses))
+        self.see(users=tuple(ConsumerFacts(user, node) for user, node in uses))
 
     def facts(self, role_id: str) -> RoleFacts:
         """What runs under an id."""

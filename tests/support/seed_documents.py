@@ -9,7 +9,7 @@ import re
 
 import pytest
 from printed import AGE, SIZE, check
-from seed_desk import NFS_VOLUME, Desk, volume
+from seed_backends import NFS_VOLUME, Desk, volume
 
 from headrace.testing import nfs_server
 from headrace.testing.nfs_server import NfsServer

@@ -13,9 +13,17 @@ from typing import Any
 
 from planned import START, World, leaving
 
-from headrace.local.reconcile.reserving import Reservations
-from headrace.local.roles import RoleOrder, RoleRecord
-from headrace.plan.observed import Node, Observed, OtherWorker, RoleFacts, RoleState, SecretFacts, UseFacts
+from headrace.local.processes.role_processes import RoleOrder, RoleRecord
+from headrace.local.reconcile.reservations import Reservations
+from headrace.plan.observed import (
+    ConsumerFacts,
+    Node,
+    Observed,
+    OtherWorker,
+    RoleFacts,
+    RoleState,
+    SecretFacts,
+)
 from headrace.plan.outcome import Plan
 from headrace.plan.plan import plan
 from headrace.plan.roles import Role
@@ -85,13 +93,13 @@ class SimulatedBackend:
         for _ in range(MOST_LOOKS):
             before = self._picture()
             for key in ordered(list(self.datasets)):
-                self.look(key)
+                self.reconcile(key)
             self._live()
             if before == self._picture() and not self._moving():
                 return
         raise NeverQuietError(f"after {MOST_LOOKS} rounds: {self._picture()}")
 
-    def look(self, key: Key, cut_after: int | None = None) -> None:
+    def reconcile(self, key: Key, cut_after: int | None = None) -> None:
         """One look, which says, and takes as many steps as it comes to."""
         there = self.datasets[key]
         world = there.world
@@ -110,7 +118,9 @@ class SimulatedBackend:
 
     def _see(self, there: SimulatedDataset) -> None:
         there.world.now = self.now
-        users = [UseFacts("process 7 (train)", node) for node in sorted(there.used & there.nodes_of("mount"))]  # type: ignore[type-var]
+        users = [
+            ConsumerFacts("process 7 (train)", node) for node in sorted(there.used & there.nodes_of("mount"))
+        ]  # type: ignore[type-var]
         there.world.see(
             nodes=self.nodes,
             secrets=self.secrets.get(there.key[0], {}),

@@ -5,46 +5,46 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from headrace.local.reconciler import NextLook
-from headrace.local.records import Reference
-from headrace.local.roles import RoleOrder
+from headrace.local.context import BackendContext
+from headrace.local.processes.role_processes import RoleOrder
+from headrace.local.reconciler import ReconcileResult
+from headrace.local.store.records import Reference
 from headrace.local.supervisor import main
-from headrace.local.world import World
 
 FINALIZER = "toy"
 PROGRAM = "import os, time; print('serving as', os.getpid(), flush=True); time.sleep(600)"
 
 
 class Toy:
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, context: BackendContext) -> None:
+        self.context = context
 
-    def concerned(self, changed: Reference) -> Iterable[tuple[str, str]]:
+    def affected_datasets(self, changed: Reference) -> Iterable[tuple[str, str]]:
         return [(changed.namespace, changed.name)] if changed.kind == "Dataset" else []
 
-    async def reconcile(self, namespace: str, name: str) -> NextLook:
-        world, role = self.world, f"{namespace}.{name}.worker-0"
-        record = world.store.get(Reference("Dataset", namespace, name))
+    async def reconcile(self, namespace: str, name: str) -> ReconcileResult:
+        context, role = self.context, f"{namespace}.{name}.worker-0"
+        record = context.store.get(Reference("Dataset", namespace, name))
         if record is None:
-            return NextLook()
+            return ReconcileResult()
         if record.deleted is not None:
-            await world.roles.stop(role)
-            world.store.set_finalizers(record, [])
-            return NextLook()
+            await context.roles.stop(role)
+            context.store.set_finalizers(record, [])
+            return ReconcileResult()
         if FINALIZER not in record.finalizers:
-            record = world.store.set_finalizers(record, [*record.finalizers, FINALIZER])
-        running = world.roles.get(role)
+            record = context.store.set_finalizers(record, [*record.finalizers, FINALIZER])
+        running = context.roles.get(role)
         if running is None or running.state == "ended":
-            node = world.nodes.all()[0]
+            node = context.nodes.all()[0]
             log = str(node.folder / role / "role.log")
             command = (sys.executable, "-c", PROGRAM)
-            world.roles.start(
+            context.roles.start(
                 RoleOrder(role, namespace, name, "worker", node.name, command, log), node.prefix
             )
-            world.events.add(record, "Normal", "Started", f"worker-0 runs on {node.name}")
+            context.events.add(record, "Normal", "Started", f"worker-0 runs on {node.name}")
         condition = {"type": "Ready", "status": "True", "reason": "DatasetReady"}
-        world.store.set_status(record, {"phase": "Bound", "conditions": [condition]})
-        return NextLook()
+        context.store.set_status(record, {"phase": "Bound", "conditions": [condition]})
+        return ReconcileResult()
 
     async def close(self) -> None: ...
 

@@ -9,7 +9,7 @@ from headrace.api.writing import content_of
 from headrace.cli import backend
 from headrace.cli.making import Contents, Literals, Words, object_of_words
 from headrace.errors import ConfigError
-from headrace.local.messages import Declaration
+from headrace.local.protocol.messages import Declaration
 
 if TYPE_CHECKING:
     from headrace.api.kinds import Object

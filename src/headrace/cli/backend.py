@@ -15,13 +15,13 @@ from headrace.api.reading import InvalidObjectsError, object_of, read_objects
 from headrace.cli import printer
 from headrace.errors import ConfigError, MissingFileError
 from headrace.exits import ExitCode, complaint, exit_code
-from headrace.local.client import LocalClient
-from headrace.local.places import Places
+from headrace.local.layout import BackendLayout
+from headrace.local.protocol.client import LocalClient
 from headrace.settings.environment import Environment
 
 if TYPE_CHECKING:
     from headrace.api.kinds import Object
-    from headrace.local.messages import Named, Outcome
+    from headrace.local.protocol.messages import Named, Outcome
 
 DEFAULT_NAMESPACE = "default"
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -63,9 +63,9 @@ class Asked:
         return [kind.name for kind in self.kinds]
 
 
-def places() -> Places:
+def places() -> BackendLayout:
     """The local backend of this user."""
-    return Places.of(Environment.current())
+    return BackendLayout.of(Environment.current())
 
 
 def client() -> LocalClient:

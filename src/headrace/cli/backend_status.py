@@ -15,9 +15,9 @@ from headrace.api.times import parse_time
 from headrace.cli import backend, printer
 from headrace.errors import MissingFileError, OriginUnreachableError
 from headrace.exits import ExitCode
-from headrace.local.messages import BackendStatus
-from headrace.local.offline import offline_status
-from headrace.local.ownership import is_owned, owner
+from headrace.local.lifecycle.backend_lock import is_owned, owner
+from headrace.local.lifecycle.offline_status import offline_status
+from headrace.local.protocol.messages import BackendStatus
 from headrace.netns.rates import format_rate
 
 _LONGEST_MESSAGE = 200

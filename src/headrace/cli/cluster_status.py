@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from headrace.cli import printer
-from headrace.cli.asking import ask_master
+from headrace.cli.master_client import ask_master
 from headrace.settings.sizes import format_size
 
 _TEXTS = ("LOAD", "PATHS", "WORKER", "NODE", "STATE", "TIERS", "MOUNTPOINT")

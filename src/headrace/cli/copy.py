@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import printer, roles, words
+from headrace.cli import options, printer, roles
 from headrace.cli.worker import limits_of
 from headrace.errors import ConfigError, HeadraceError
 from headrace.roles.datasets import resolve_origins
+from headrace.roles.host_addresses import host_name
 from headrace.roles.launch import become_role
 from headrace.roles.messages import CopyOrders
-from headrace.roles.places import host_name
 from headrace.roles.progress import ProgressFile
 from headrace.settings.copying import CopyConfig
 from headrace.settings.engine import EngineConfig, Limits, TransferConfig
@@ -137,7 +137,7 @@ def _from_storage(
 
 
 def _resolved(origin: OriginSettings, environment: Environment) -> OriginMount:
-    ask = words.ask if sys.stdin.isatty() else None
+    ask = options.ask if sys.stdin.isatty() else None
     (mount,), warnings = resolve_origins((origin.model_copy(update={"path": ""}),), environment, ask)
     for warning in warnings:
         printer.warn(warning)

@@ -17,8 +17,8 @@ from headrace.cli.selecting import Fields, Labels, selected
 from headrace.cli.wait import Test, wait_for
 from headrace.errors import ConfigError
 from headrace.exits import complaint, exit_code
-from headrace.local.client import LocalClient
-from headrace.local.messages import Named, Outcome
+from headrace.local.protocol.client import LocalClient
+from headrace.local.protocol.messages import Named, Outcome
 
 _FOREVER_S = 10.0 * 365 * 86400
 

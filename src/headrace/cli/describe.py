@@ -9,8 +9,8 @@ from headrace.api.describing import EventRow, describe_text
 from headrace.api.times import parse_time
 from headrace.cli import backend, printer, undeclared
 from headrace.cli.selecting import Fields, Labels, names_in, selector_of
-from headrace.local.client import LocalClient
-from headrace.local.messages import EventLine, Named
+from headrace.local.protocol.client import LocalClient
+from headrace.local.protocol.messages import EventLine, Named
 
 
 def run(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli import printer, roles
-from headrace.cli.asking import ask_master
+from headrace.cli.master_client import ask_master
 from headrace.errors import HeadraceError
 from headrace.settings.environment import Environment
 from headrace.settings.roles import LoadSettings
@@ -18,7 +18,7 @@ from headrace.settings.sizes import format_size
 if TYPE_CHECKING:
     from headrace.control.client import ControlClient
 
-_LOOK_EVERY_S = 1.0
+_POLL_EVERY_S = 1.0
 _LINE_EVERY_S = 5.0
 _GONE = ("drained", "left", "dead")
 
@@ -53,7 +53,7 @@ async def _wait(client: ControlClient, worker: str) -> None:
     loop = asyncio.get_running_loop()
     next_line_s = loop.time() + _LINE_EVERY_S
     while True:
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(_POLL_EVERY_S)
         row: dict[str, Any] | None = {}
         with contextlib.suppress(HeadraceError):  # a master that is away comes back, and knows its order
             row = next((each for each in (await client.status())["workers"] if each["id"] == worker), None)

@@ -15,8 +15,8 @@ from headrace.api.times import parse_time
 from headrace.cli import backend, printer
 from headrace.cli.selecting import Fields, Labels, selector_of
 from headrace.errors import ConfigError
-from headrace.local.client import LocalClient
-from headrace.local.messages import EventLine, Named
+from headrace.local.protocol.client import LocalClient
+from headrace.local.protocol.messages import EventLine, Named
 
 
 def run(

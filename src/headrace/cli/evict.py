@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import printer, words
+from headrace.cli import options, printer
 from headrace.cli.targets import reach
 from headrace.errors import ConfigError
 from headrace.settings.environment import Environment
@@ -14,18 +14,18 @@ from headrace.settings.sizes import format_size
 
 
 def run(
-    target: words.Target,
-    path: words.Paths = None,
+    target: options.Target,
+    path: options.Paths = None,
     everything: Annotated[bool, typer.Option("--all", help="Drop the whole dataset from the cache.")] = False,
-    cache: words.Cache = None,
-    option: words.Option = None,
-    secret_file: words.SecretFile = None,
-    block_size: words.BlockSize = None,
-    json: words.Json = False,
+    cache: options.Cache = None,
+    option: options.Option = None,
+    secret_file: options.SecretFile = None,
+    block_size: options.BlockSize = None,
+    json: options.Json = False,
 ) -> None:
     """Drop files or folders from the cache; the data stays where it lives."""
     environment = Environment.current()
-    settings = words.settings_of(
+    settings = options.settings_of(
         environment, option=option, cache=cache, secret_file=secret_file, block_size=block_size
     )
     reached = reach(target, settings, environment)

@@ -17,7 +17,7 @@ from headrace.cli.selecting import Fields, Labels, names_in, selector_of
 from headrace.cli.undeclared import Showing
 from headrace.cli.views import Output, View, document_view, is_table
 from headrace.errors import ConfigError
-from headrace.local.client import LocalClient
+from headrace.local.protocol.client import LocalClient
 
 Document = dict[str, Any]
 _EVENTS = ("event", "events", "ev")

@@ -10,8 +10,8 @@ import typer
 
 from headrace.kube.leading import candidate
 from headrace.kubeflow.keeper import KeeperSettings, run_keeper
+from headrace.roles.host_addresses import host_name
 from headrace.roles.logs import start_python_log
-from headrace.roles.places import host_name
 from headrace.settings.dataset import LogFormat
 
 

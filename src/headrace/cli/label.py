@@ -11,12 +11,12 @@ import typer
 
 from headrace.api.kinds import KINDS, Kind
 from headrace.cli import backend, printer, undeclared
-from headrace.cli.node_words import parse_taint_changes
+from headrace.cli.node_labels import parse_taint_changes
 from headrace.cli.selecting import Labels, selected, selector_of
 from headrace.errors import ConfigError, HeadraceError, MissingFileError
 from headrace.exits import complaint, exit_code
-from headrace.local.client import LocalClient
-from headrace.local.messages import Named, NodeChange, NodeLine, Patch, TaintLine
+from headrace.local.protocol.client import LocalClient
+from headrace.local.protocol.messages import Named, NodeChange, NodeLine, Patch, TaintLine
 
 _WORD = re.compile(r"(?P<key>[^=\s]+?)(?:=(?P<value>.*)|(?P<gone>-))", re.DOTALL)
 _KEY = re.compile(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli import printer, roles
-from headrace.cli.asking import ask_master
 from headrace.cli.loading import follow, tell
+from headrace.cli.master_client import ask_master
 from headrace.control.messages import LoadAction, LoadOrder, LoadReport, encode_paths
 from headrace.exits import ExitCode
 from headrace.settings.environment import Environment

@@ -15,7 +15,7 @@ from headrace.settings.sizes import format_size
 if TYPE_CHECKING:
     from headrace.control.client import ControlClient
 
-_LOOK_EVERY_S = 0.5
+_POLL_EVERY_S = 0.5
 _LINE_EVERY_S = 5.0
 _MOST_ERRORS = 10
 _PATIENCE_S = 300.0
@@ -26,13 +26,13 @@ async def follow(client: ControlClient, report: LoadReport) -> LoadReport:
     loop = asyncio.get_running_loop()
     begun_s, told_s, heard_s = loop.time(), loop.time(), loop.time()
     while not report.state.ended:
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(_POLL_EVERY_S)
         try:
             report = await client.load(report.id)
             heard_s = loop.time()
         except (OriginUnreachableError, DeadlineError) as error:
             _be_patient(error, loop.time() - heard_s)
-        every_s = _LOOK_EVERY_S if sys.stderr.isatty() else _LINE_EVERY_S
+        every_s = _POLL_EVERY_S if sys.stderr.isatty() else _LINE_EVERY_S
         if loop.time() - told_s >= every_s and not report.state.ended:
             told_s = loop.time()
             _show(line(report, told_s - begun_s))

@@ -14,8 +14,8 @@ from headrace.api.selecting import parse_selector
 from headrace.cli import backend, printer
 from headrace.cli.undeclared import process_labels, process_name
 from headrace.errors import ConfigError, MissingFileError
-from headrace.local.client import LocalClient
-from headrace.local.messages import RoleLine
+from headrace.local.protocol.client import LocalClient
+from headrace.local.protocol.messages import RoleLine
 
 
 def run(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli import printer, words
+from headrace.cli import options, printer
 from headrace.cli.targets import reach
 from headrace.engine.handles import Engine
 from headrace.settings.environment import Environment
@@ -22,17 +22,17 @@ _PAGE = 10_000
 
 
 def run(
-    target: words.Target,
-    path: words.Paths = None,
+    target: options.Target,
+    path: options.Paths = None,
     long: Annotated[bool, typer.Option("--long", "-l", help="With size and time.")] = False,
-    cache: words.Cache = None,
-    option: words.Option = None,
-    secret_file: words.SecretFile = None,
-    json: words.Json = False,
+    cache: options.Cache = None,
+    option: options.Option = None,
+    secret_file: options.SecretFile = None,
+    json: options.Json = False,
 ) -> None:
     """List files and folders of a dataset."""
     environment = Environment.current()
-    settings = words.settings_of(environment, option=option, cache=cache, secret_file=secret_file)
+    settings = options.settings_of(environment, option=option, cache=cache, secret_file=secret_file)
     reached = reach(target, settings, environment)
     with reached.engine as engine:
         entries = (entry for wanted in reached.paths(path) for entry in _entries(engine, wanted))

@@ -10,15 +10,15 @@ from typing import Annotated
 import typer
 from pydantic import SecretStr
 
-from headrace.cli import printer, roles, words
+from headrace.cli import options, printer, roles
 from headrace.control.rights import Rights, need
 from headrace.control.roster import policy_of
 from headrace.control.tokens import create_token
 from headrace.errors import ConfigError
 from headrace.roles.datasets import resolve_origins
+from headrace.roles.host_addresses import host_name
 from headrace.roles.launch import become_role
 from headrace.roles.messages import MasterOrders
-from headrace.roles.places import host_name
 from headrace.settings.addresses import parse_address
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.engine import EngineConfig, SnapshotPolicy, TransferConfig
@@ -50,7 +50,7 @@ def run(
         typer.Option(metavar="SECONDS", help="Take a new snapshot this often; 0: only when asked."),
     ] = None,
     web: Annotated[bool | None, typer.Option("--web/--no-web", help="Serve the web page at /.")] = None,
-    secret_file: words.SecretFile = None,
+    secret_file: options.SecretFile = None,
     token_file: roles.TokenFile = None,
     log_format: roles.LogFormatOption = None,
 ) -> None:
@@ -72,7 +72,7 @@ def run(
     )
     parse_address(settings.listen)
     mounts, warnings = resolve_origins(
-        settings.origins, environment, words.ask if sys.stdin.isatty() else None
+        settings.origins, environment, options.ask if sys.stdin.isatty() else None
     )
     for warning in warnings:
         printer.warn(warning)

@@ -14,9 +14,9 @@ from headrace.control.messages import Outlook
 from headrace.control.outlooks import origins_of
 from headrace.engine import caches
 from headrace.errors import ConfigError
+from headrace.roles.host_addresses import host_name
 from headrace.roles.member import first_outlook, mount_id
 from headrace.roles.messages import MemberOrders, MountOrders
-from headrace.roles.places import host_name
 from headrace.settings.addresses import parse_address
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.dataset import MountSettings

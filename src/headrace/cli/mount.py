@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import printer, roles, words
+from headrace.cli import options, printer, roles
 from headrace.cli.prune import forget_old
 from headrace.engine.configure import configure
 from headrace.engine.registry import Registry
@@ -57,9 +57,9 @@ def run(
         float | None,
         typer.Option(metavar="SECONDS", help="How long a read waits for any worker of the cluster."),
     ] = None,
-    cache: words.Cache = None,
-    option: words.Option = None,
-    secret_file: words.SecretFile = None,
+    cache: options.Cache = None,
+    option: options.Option = None,
+    secret_file: options.SecretFile = None,
     foreground: Annotated[
         bool, typer.Option("--foreground", "-f", help="Stay in the foreground, with the log on the terminal.")
     ] = False,
@@ -79,7 +79,7 @@ def run(
     read_ahead: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Most bytes fetched ahead of one sequential reader.")
     ] = None,
-    block_size: words.BlockSize = None,
+    block_size: options.BlockSize = None,
     eviction: Annotated[
         EvictionPolicy | None,
         typer.Option(metavar="|".join(EvictionPolicy), help="Which blocks leave a full cache."),
@@ -166,8 +166,8 @@ def run(
         _start(orders, environment, foreground=foreground)
         return
     if not origin or mountpoint is None:
-        raise words.MissingWords("missing argument 'ORIGIN...'; or give a --cluster", "headrace mount")
-    dataset = words.settings_of(
+        raise options.MissingWords("missing argument 'ORIGIN...'; or give a --cluster", "headrace mount")
+    dataset = options.settings_of(
         environment,
         option=option,
         cache=cache,
@@ -197,7 +197,7 @@ def run(
         parse_address(settings.metrics_address)
     folder = absolute(mountpoint)
     _check(folder, environment, keeper, nonempty=settings.nonempty)
-    configured = configure(origin, dataset, environment, ask=words.ask if sys.stdin.isatty() else None)
+    configured = configure(origin, dataset, environment, ask=options.ask if sys.stdin.isatty() else None)
     for warning in configured.warnings:
         printer.warn(warning)
     check_places(folder, configured.config)

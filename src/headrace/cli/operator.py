@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from headrace.kube.leading import candidate
-from headrace.operator.running import run_operator
+from headrace.operator.operator_process import run_operator
 from headrace.operator.settings import Image, OperatorSettings
+from headrace.roles.host_addresses import host_name
 from headrace.roles.logs import start_python_log
-from headrace.roles.places import host_name
 from headrace.settings.dataset import LogFormat
 
 

@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli import backend
 from headrace.errors import ConfigError
-from headrace.local.messages import Named, Patch
+from headrace.local.protocol.messages import Named, Patch
 from headrace.settings.yaml_streams import read_stream
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from headrace.api.go_durations import parse_duration
-from headrace.cli import printer, words
+from headrace.cli import options, printer
 from headrace.engine.left_states import LeftState, left_states, remove
 from headrace.engine.registry import Registry
 from headrace.errors import EngineError
@@ -30,7 +30,7 @@ def run(
         str, typer.Option(metavar="DURATION", help="Only what nobody used for so long, such as 30m or 24h.")
     ] = f"{UNUSED_S / 3600:g}h",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go, and leave it.")] = False,
-    json: words.Json = False,
+    json: options.Json = False,
 ) -> None:
     """Remove the states of mounts that are gone: lists of files and logs. Caches and data stay."""
     found = left_here(Environment.current(), unused_for_s=parse_duration(unused_for))

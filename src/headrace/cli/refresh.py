@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli import printer, roles, words
-from headrace.cli.asking import ask_master
+from headrace.cli import options, printer, roles
+from headrace.cli.master_client import ask_master
 from headrace.cli.targets import reach
 from headrace.errors import ConfigError, UnsupportedError
 from headrace.settings.environment import Environment
@@ -29,11 +29,11 @@ def run(
         ),
     ] = None,
     cluster: roles.Cluster = None,
-    cache: words.Cache = None,
-    option: words.Option = None,
-    secret_file: words.SecretFile = None,
+    cache: options.Cache = None,
+    option: options.Option = None,
+    secret_file: options.SecretFile = None,
     token_file: roles.TokenFile = None,
-    json: words.Json = False,
+    json: options.Json = False,
 ) -> None:
     """Take a new snapshot of the origin's names; readers move on between opens."""
     environment = Environment.current()
@@ -43,7 +43,7 @@ def run(
         return
     if cluster is not None:
         raise ConfigError.of("a TARGET and a --cluster are different things to refresh", hint="name one")
-    dataset = words.settings_of(environment, option=option, cache=cache, secret_file=secret_file)
+    dataset = options.settings_of(environment, option=option, cache=cache, secret_file=secret_file)
     reached = reach(target, dataset, environment)
     with reached.engine as engine:
         try:
@@ -58,7 +58,7 @@ def run(
 
 def _refresh_cluster(settings: LoadSettings, environment: Environment, *, json: bool) -> None:
     if settings.master is None:
-        raise words.MissingWords("missing argument 'TARGET'; or give a --cluster", "headrace refresh")
+        raise options.MissingWords("missing argument 'TARGET'; or give a --cluster", "headrace refresh")
     master, token = roles.needed_master(settings.master), roles.needed_token(settings, environment)
     report = ask_master(master, token, lambda client: client.refresh())
     if json:

@@ -13,8 +13,8 @@ from headrace.cli import backend, printer
 from headrace.engine.registry import started_ticks
 from headrace.errors import ConfigError
 from headrace.exits import complaint
-from headrace.local.becoming import ProgramError, become, wait_for_files
-from headrace.local.messages import RunDataset, RunWish
+from headrace.local.programs.exec_into_node import ProgramError, exec_into_node, wait_for_files
+from headrace.local.protocol.messages import RunDataset, RunWish
 from headrace.settings.environment import Environment
 
 # What stands behind the program's name is the program's own.
@@ -57,7 +57,7 @@ def run(
     client = backend.client()
     state = wait_for_files(client, wish, timeout_s=parse_duration(timeout), tell=printer.say)
     try:
-        become(state, program, Environment.current().variables)
+        exec_into_node(state, program, Environment.current().variables)
     except ProgramError as error:
         printer.say(complaint(error))
         raise typer.Exit(error.code) from None

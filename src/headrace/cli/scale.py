@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli import backend
 from headrace.errors import ConfigError
-from headrace.local.messages import Named, Scaling
+from headrace.local.protocol.messages import Named, Scaling
 
 
 def run(

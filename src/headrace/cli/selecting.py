@@ -10,7 +10,7 @@ import typer
 from headrace.api.selecting import Selector, parse_selector
 from headrace.cli.backend import Asked
 from headrace.errors import ConfigError
-from headrace.local.client import LocalClient
+from headrace.local.protocol.client import LocalClient
 
 Document = dict[str, Any]
 

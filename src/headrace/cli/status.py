@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import printer, words
+from headrace.cli import options, printer
 from headrace.engine.handles import Engine
 from headrace.engine.registry import Entry, Registry
 from headrace.engine.status import EngineReport, ProofReport, ReadReport
 from headrace.errors import BusyError, ConfigError, HeadraceError
 from headrace.exits import exit_code
-from headrace.local.ownership import is_owned
-from headrace.local.places import Places
+from headrace.local.layout import BackendLayout
+from headrace.local.lifecycle.backend_lock import is_owned
 from headrace.settings.addresses import parse_master_url
 from headrace.settings.environment import Environment
 from headrace.settings.sizes import format_size
@@ -32,7 +32,7 @@ def run(
     local: Annotated[
         bool, typer.Option("--local", help="The local backend: its nodes, and what runs on them.")
     ] = False,
-    json: words.Json = False,
+    json: options.Json = False,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="json", help="The same as --json.")
     ] = None,
@@ -112,7 +112,7 @@ def _tell_of_left() -> None:
 
 
 def _shows_backend() -> bool:
-    if not is_owned(Places.of(Environment.current())):
+    if not is_owned(BackendLayout.of(Environment.current())):
         return False
     from headrace.cli import backend_status  # noqa: PLC0415
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.cli import printer, words
+from headrace.cli import options, printer
 from headrace.engine.configure import configure
 from headrace.engine.handles import Engine
 from headrace.engine.registry import Entry, Registry
@@ -55,7 +55,7 @@ def reach(target: str, settings: DatasetSettings, environment: Environment) -> R
         )
     if not settings.cache and sys.stderr.isatty():
         printer.say("no --cache given: using the default cache of this origin")
-    configured = configure([target], settings, environment, ask=words.ask if sys.stdin.isatty() else None)
+    configured = configure([target], settings, environment, ask=options.ask if sys.stdin.isatty() else None)
     for warning in configured.warnings:
         printer.warn(warning)
     return Reached(Engine.open(configured.config), configured.config.name, b"", None)

@@ -13,7 +13,7 @@ from headrace.api.selecting import Selector
 from headrace.api.times import parse_time
 from headrace.cli.views import document_view, is_table
 from headrace.errors import ConfigError, MissingFileError
-from headrace.local.messages import BackendStatus, NodeLine, RoleLine
+from headrace.local.protocol.messages import BackendStatus, NodeLine, RoleLine
 from headrace.netns.rates import format_rate
 
 Document = dict[str, Any]

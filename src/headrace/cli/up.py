@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from headrace.cli import backend, printer
-from headrace.cli.node_words import parse_labels, parse_taints
+from headrace.cli.node_labels import parse_labels, parse_taints
 from headrace.errors import ConfigError
-from headrace.local import launch
-from headrace.local.messages import MOST_NODES, BackendStatus, NodesWish
-from headrace.local.teardown import tear_down
+from headrace.local.lifecycle import launch
+from headrace.local.lifecycle.teardown import tear_down
+from headrace.local.protocol.messages import MOST_NODES, BackendStatus, NodesWish
 from headrace.netns.gateway import can_lead_out
 from headrace.netns.rates import format_rate, parse_rate
 from headrace.settings.environment import Environment

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from headrace.cli import words
+from headrace.cli import options
 from headrace.cli.jobs import finish
 from headrace.cli.targets import reach
 from headrace.settings.environment import Environment
 
 
 def run(
-    target: words.Target,
-    path: words.Paths = None,
-    cache: words.Cache = None,
-    option: words.Option = None,
-    secret_file: words.SecretFile = None,
-    block_size: words.BlockSize = None,
-    json: words.Json = False,
+    target: options.Target,
+    path: options.Paths = None,
+    cache: options.Cache = None,
+    option: options.Option = None,
+    secret_file: options.SecretFile = None,
+    block_size: options.BlockSize = None,
+    json: options.Json = False,
 ) -> None:
     """Compare what the cache holds with its checksums; what does not match is dropped."""
     environment = Environment.current()
-    settings = words.settings_of(
+    settings = options.settings_of(
         environment, option=option, cache=cache, secret_file=secret_file, block_size=block_size
     )
     reached = reach(target, settings, environment)

@@ -15,8 +15,8 @@ from headrace.api.selecting import Selector, parse_selector
 from headrace.cli import backend, printer
 from headrace.cli.selecting import Fields, Labels, selected
 from headrace.errors import ConfigError, DeadlineError, MissingFileError
-from headrace.local.client import LocalClient
-from headrace.local.messages import Named
+from headrace.local.protocol.client import LocalClient
+from headrace.local.protocol.messages import Named
 
 Test = Callable[[dict[str, Any] | None], bool]
 """Whether an object is as wished; `None` for one that is not there."""

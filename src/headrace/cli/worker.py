@@ -9,15 +9,15 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from headrace.cli import printer, roles, words
+from headrace.cli import options, printer, roles
 from headrace.cli.master import origins_of
 from headrace.control.rights import Rights, need
 from headrace.engine import caches
 from headrace.errors import ConfigError
 from headrace.roles.datasets import resolve_origins
+from headrace.roles.host_addresses import host_name
 from headrace.roles.launch import become_role
 from headrace.roles.messages import WorkerOrders
-from headrace.roles.places import host_name
 from headrace.settings.addresses import parse_address
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.engine import EngineConfig, LevelConfig, Limits, TransferConfig
@@ -36,7 +36,7 @@ def run(
     ] = None,
     config: roles.Config = None,
     cluster: roles.Cluster = None,
-    cache: words.Cache = None,
+    cache: options.Cache = None,
     worker_id: Annotated[
         str | None,
         typer.Option("--id", metavar="ID", help="Unique and stable over restarts; the host's name."),
@@ -59,7 +59,7 @@ def run(
     metrics_address: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where /metrics and /healthz answer.")
     ] = None,
-    secret_file: words.SecretFile = None,
+    secret_file: options.SecretFile = None,
     token_file: roles.TokenFile = None,
     log_format: roles.LogFormatOption = None,
 ) -> None:
@@ -93,7 +93,7 @@ def worker_orders(settings: WorkerSettings, environment: Environment) -> WorkerO
         if address is not None:
             parse_address(address)
     mounts, warnings = resolve_origins(
-        settings.origins, environment, words.ask if sys.stdin.isatty() else None
+        settings.origins, environment, options.ask if sys.stdin.isatty() else None
     )
     for warning in warnings:
         printer.warn(warning)

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from headrace.control.changes import Changes
 from headrace.control.loads import Loads, RunningLoad
+from headrace.control.long_poll import LongPolls
 from headrace.control.messages import (
     DatasetNote,
     DrainOrder,
@@ -91,7 +91,7 @@ class Cluster:
         self.pin_board = PinBoard(engine.file_ids)
         self.throughput = Throughput()
         self.mounts = Mounts(self.throughput)
-        self.changes = Changes()
+        self.changes = LongPolls()
         self.heartbeats = 0
         self._engine = engine
         self._path = rules.state_directory / "state.json"

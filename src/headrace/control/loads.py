@@ -22,7 +22,7 @@ _log = logging.getLogger("headrace.master")
 MOST_RUNNING = 4
 MOST_WAITING = 1000
 KEPT_ENDED = 100
-_LOOK_EVERY_S = 0.25
+_POLL_EVERY_S = 0.25
 _MOST_ERRORS = 100
 _CANCEL_S = 10.0
 
@@ -170,7 +170,7 @@ class Loads:
         self._running[load_id] = running
         try:
             while self._is_wanted(load_id):
-                await asyncio.sleep(_LOOK_EVERY_S)
+                await asyncio.sleep(_POLL_EVERY_S)
                 self._note(load_id, await asyncio.to_thread(running.progress))
         except HeadraceError as error:
             self._end(load_id, LoadState.FAILED, error.message)

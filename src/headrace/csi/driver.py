@@ -18,7 +18,7 @@ from headrace.csi.identity import Identity
 from headrace.csi.keeper import Keeper
 from headrace.csi.metrics import metrics_text
 from headrace.csi.node import Node
-from headrace.csi.places import NodeFolder
+from headrace.csi.node_folder import NodeFolder
 from headrace.csi.publishing import Publishing
 from headrace.csi.rebinding import Rebinding
 from headrace.csi.registration import Registration
@@ -30,7 +30,7 @@ from headrace.roles.endpoint import Endpoint
 from headrace.roles.launch import raise_file_limit
 
 _log = logging.getLogger("headrace.csi")
-_LOOK_S = 1.0
+_POLL_S = 1.0
 _GRACE_S = 5.0
 _WELL_S = 60.0
 """A driver that has not looked around for so long is not well."""
@@ -83,7 +83,7 @@ class Driver:
         while not end.is_set():
             await self._look()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(end.wait(), _LOOK_S)
+                await asyncio.wait_for(end.wait(), _POLL_S)
         # With the services, so that the kubelet is answered meanwhile.
         await self._linger()
 
@@ -91,7 +91,7 @@ class Driver:
         """A mount that nobody looks after now lives by the keeper alone: it gets the time that its pod needs."""
         while self._keeper.left_to_it() and self._may_linger():
             await self._look()
-            await asyncio.sleep(_LOOK_S / 4)
+            await asyncio.sleep(_POLL_S / 4)
 
     def _may_linger(self) -> bool:
         """Both times together are as long as one is allowed to be."""

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 from headrace.csi import binding
-from headrace.csi.places import NodeFolder
+from headrace.csi.node_folder import NodeFolder
 from headrace.csi.state import State
 from headrace.csi.volumes import Publication, PublishedOtherwiseError
 from headrace.errors import BusyError, DeadlineError, MissingFileError
@@ -16,7 +16,7 @@ from headrace.roles.apart import Health, Usage, ask, health_of
 from headrace.roles.mount_table import MountEntry, mount_at, place_of
 
 _log = logging.getLogger("headrace.csi")
-_LOOK_S = 0.25
+_POLL_S = 0.25
 
 
 class Publishing:
@@ -124,7 +124,7 @@ class Publishing:
                 if health is Health.ANSWERS:
                     return
                 why = "its process is away" if health is Health.SILENT else "its process has died"
-            await asyncio.sleep(min(_LOOK_S, max(left_s(), 0)))
+            await asyncio.sleep(min(_POLL_S, max(left_s(), 0)))
         raise DeadlineError.of(f"the mount of {dataset} is not ready on this node: {why}")
 
     @contextlib.contextmanager

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.errors import ConfigError
+from headrace.jobs.flag_values import parse_devices, parse_pairs
 from headrace.jobs.spec import JobKind, Resources, Role, RoleName
 from headrace.jobs.tf import lone_chief
-from headrace.jobs.words import parse_devices, parse_pairs
 
 Values = Mapping[str, Any]
 

@@ -17,17 +17,17 @@ from headrace.kube.reaching import configuration, default_namespace
 from headrace.kubeflow import submitting
 from headrace.kubeflow.attaching import Place, attach
 from headrace.kubeflow.cluster import KubeCluster
-from headrace.kubeflow.keeper_sight import keeper_runs
+from headrace.kubeflow.job_reader import Jobs
+from headrace.kubeflow.job_reconciler import JobReconciler
+from headrace.kubeflow.keeper_probe import keeper_runs
 from headrace.kubeflow.log_reading import Logs
 from headrace.kubeflow.names import WORDS, Content
 from headrace.kubeflow.nodes import claim_of, room_of, with_allocated
 from headrace.kubeflow.phases import is_suspended
 from headrace.kubeflow.problems import problems_of
-from headrace.kubeflow.reading import Jobs
-from headrace.kubeflow.tending import Tender
 
 FIELD_MANAGER = "headrace-arena"
-_MOST_LOOKS = 20
+_MOST_POLLS = 20
 
 Answer = TypeVar("Answer")
 
@@ -38,7 +38,7 @@ class KubeflowBackend:
     def __init__(self, client: KubeCluster, loop: asyncio.AbstractEventLoop, reach: Place) -> None:
         self._loop, self._client, self._reach = loop, client, reach
         self._jobs = Jobs(client)
-        self._tender = Tender(client, ProxiedScraper(client))
+        self._reconciler = JobReconciler(client, ProxiedScraper(client))
         atexit.register(self.close)
 
     @classmethod
@@ -118,7 +118,7 @@ class KubeflowBackend:
         return self._run(submitting.delete(self._client, job))
 
     def tend(self, job: JobView) -> None:
-        """One look at the job, if no keeper looks at it. What the user has no rights for is left to the keeper."""
+        """One pass over the job, if no keeper looks at it. What the user has no rights for is left to the keeper."""
         self._run(self._tend(job))
 
     def release(self, job: JobView) -> Sequence[str]:
@@ -161,14 +161,14 @@ class KubeflowBackend:
             return
         try:
             job = await self._found(view)
-            await self._tender.look(job, await self._jobs.pods_of(job))
+            await self._reconciler.reconcile(job, await self._jobs.pods_of(job))
         except (RefusedError, MissingFileError):
             return
 
     async def _release(self, view: JobView) -> list[str]:
         job = await self._found(view)
         if is_suspended(job) and not view.phase.has_ended:
-            await self._tender.start(job)
+            await self._reconciler.start(job)
             waited = "waiting for its data" if warm_percent(job) else "being held back"
             return [f"{view.name} starts without {waited} any longer"]
         if not view.phase.has_ended:
@@ -181,8 +181,8 @@ class KubeflowBackend:
     async def _free(self, job: Content) -> list[str]:
         """Looks until there is nothing more to do; what of it could not be done raises what speaks against it."""
         before = {pod["metadata"]["name"] for pod in await self._jobs.pods_of(job)}
-        for _ in range(_MOST_LOOKS):
-            wait_s = await self._tender.look(job, await self._jobs.pods_of(job))
+        for _ in range(_MOST_POLLS):
+            wait_s = await self._reconciler.reconcile(job, await self._jobs.pods_of(job))
             if wait_s is None or wait_s > 10:
                 break
             job = await self._jobs.one(job["metadata"]["namespace"], job["metadata"]["name"], None)

@@ -10,11 +10,11 @@ from headrace.jobs.backend import LogWish
 from headrace.jobs.code import CONTAINER as INIT_CONTAINER
 from headrace.jobs.views import InstanceView, JobView
 from headrace.kube.pod_logs import LogQuery
+from headrace.kubeflow.job_reader import Jobs
 from headrace.kubeflow.kept_logs import KeptLog, kept_logs, shown
 from headrace.kubeflow.names import LOG_LABEL, WORDS, Content
-from headrace.kubeflow.reading import Jobs
 
-_LOOK_S = 1.0
+_POLL_S = 1.0
 
 
 class Logs:
@@ -52,7 +52,7 @@ class Logs:
                 return view
             if view.phase.has_ended:
                 return None
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
         return None
 
     async def _fresh(self) -> JobView:
@@ -125,7 +125,7 @@ class Logs:
                     raise _not_begun(instance, error) from None
                 if await self._has_ended():
                     return
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_POLL_S)
 
     async def _living(self, instance: InstanceView, *, follow: bool) -> AsyncIterator[bytes]:
         pod = await self._jobs.cluster.get("Pod", self._job.namespace, instance.name)

@@ -33,7 +33,7 @@ class Metered:
     """When each job was read last, and where its pods were then."""
     _pods: dict[str, tuple[datetime, list[Content]]] = field(default_factory=dict)
 
-    async def look(self, job: Content, pods: Sequence[Content]) -> None:
+    async def measure(self, job: Content, pods: Sequence[Content]) -> None:
         """Brings the job's note up to date, if it is time for that. What cannot be read stays as it was."""
         metering, phase = metering_of(job), phase_of(job)
         if metering.is_final or not claims_of_job(job) or phase not in _METERED:

@@ -61,7 +61,7 @@ class Metering:
         return cost_of(total, is_shared=self.is_shared)
 
     def read(self, readings: Iterable[Reading], *, is_shared: bool) -> Metering:
-        """After another look."""
+        """After another pass."""
         meters = dict(self.meters)
         for reading in readings:
             if reading.source in meters or len(meters) < MOST_SOURCES:
@@ -92,7 +92,7 @@ def metering_of(job: Content) -> Metering:
 
 
 def text_of(metering: Metering) -> str:
-    """The annotation: first what people want to know, then what the next look needs."""
+    """The annotation: first what people want to know, then what the next pass needs."""
     cost = metering.cost
     said: dict[str, Any] = {"version": _VERSION}
     if cost is not None:

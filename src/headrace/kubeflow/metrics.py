@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.attention import Attention, families, samples_of
 from headrace.openmetrics import Family, Samples, text_of
+from headrace.work_queue import WorkQueue, families, samples_of
 
 _PREFIX = "headrace_jobs"
 FAMILIES = (
@@ -14,11 +14,11 @@ FAMILIES = (
 )
 
 
-def metrics_text(jobs: int, attention: Attention | None, *, is_ready: bool) -> str:
-    """The text that Prometheus reads; `attention` is that of the one who leads."""
+def metrics_text(jobs: int, queue: WorkQueue | None, *, is_ready: bool) -> str:
+    """The text that Prometheus reads; `queue` is that of the one who leads."""
     samples: dict[str, Samples] = {
-        f"{_PREFIX}_leads": int(attention is not None),
+        f"{_PREFIX}_leads": int(queue is not None),
         f"{_PREFIX}_listed": int(is_ready),
         f"{_PREFIX}_followed": jobs,
     }
-    return text_of(FAMILIES, samples | samples_of(_PREFIX, attention))
+    return text_of(FAMILIES, samples | samples_of(_PREFIX, queue))

@@ -43,7 +43,7 @@ class Note:
     asked: datetime | None = None
     """Since when the logs of an ended job are asked for."""
     failing: str = ""
-    """Why the keeper fails it, which takes several looks."""
+    """Why the keeper fails it, which takes several passes."""
 
     def of(self, uid: str) -> KeptInstance | None:
         """What is kept of a pod."""

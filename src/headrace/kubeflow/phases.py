@@ -21,7 +21,7 @@ _LAUNCHER_STATUS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JobStatus:
     """A job's phase, with the moments that belong to it and why it is so."""
 
     phase: JobPhase
@@ -44,23 +44,23 @@ def phase_of(job: Content) -> JobPhase:
     return JobPhase.RUNNING if _is_true(job, "Running") else JobPhase.PENDING
 
 
-def standing_of(kind: JobKind, job: Content, instances: Sequence[InstanceView]) -> Standing:
+def status_of(kind: JobKind, job: Content, instances: Sequence[InstanceView]) -> JobStatus:
     """How the job stands. One that runs is PENDING again while one of its pods is."""
     phase = phase_of(job)
     ended = ended_at(job) if phase.has_ended else None
     started = began_running_at(job, ended)
     if phase is JobPhase.FAILED:
-        return Standing(phase, _failure(job, instances), started, ended)
+        return JobStatus(phase, _failure(job, instances), started, ended)
     if phase.has_ended:
-        return Standing(phase, "", started, ended)
+        return JobStatus(phase, "", started, ended)
     if phase in (JobPhase.SUSPENDED, JobPhase.QUEUING):
-        return Standing(phase, _held_back(job, phase))
+        return JobStatus(phase, _held_back(job, phase))
     waiting = [each for each in instances if _waits(each)]
     if waiting:
-        return Standing(JobPhase.PENDING, _wait(waiting), started)
+        return JobStatus(JobPhase.PENDING, _wait(waiting), started)
     if phase is JobPhase.PENDING and not instances:
-        return Standing(phase, f"it has no pods yet: {WORDS[kind].operator} has not made them")
-    return Standing(phase, _trouble(instances), started)
+        return JobStatus(phase, f"it has no pods yet: {WORDS[kind].operator} has not made them")
+    return JobStatus(phase, _trouble(instances), started)
 
 
 def is_suspended(job: Content) -> bool:

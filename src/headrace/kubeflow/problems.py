@@ -11,9 +11,9 @@ from headrace.jobs.objects import job_object
 from headrace.jobs.planning import placement_problems
 from headrace.jobs.spec import JobKind, JobSpec
 from headrace.kube.discovery import served_versions
+from headrace.kubeflow.job_reader import Jobs
 from headrace.kubeflow.names import WORDS, Content, labels_of
 from headrace.kubeflow.nodes import room_of
-from headrace.kubeflow.reading import Jobs
 
 _KUEUE = "kueue.x-k8s.io"
 _GUIDES = {

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from headrace.attention import Dataset, Looker, NextLook
-from headrace.local.records import Reference
+from headrace.local.store.records import Reference
+from headrace.work_queue import Dataset, Reconciler, ReconcileResult
 
-__all__ = ["Dataset", "Idle", "NextLook", "Reconciler"]
+__all__ = ["Dataset", "IdleReconciler", "MappingReconciler", "ReconcileResult"]
 
 
-class Reconciler(Looker, Protocol):
+class MappingReconciler(Reconciler, Protocol):
     """Looks at datasets, and knows whom a change matters to."""
 
-    def concerned(self, changed: Reference) -> Iterable[Dataset]:
+    def affected_datasets(self, changed: Reference) -> Iterable[Dataset]:
         """The datasets that a change of an object may matter to."""
 
 
-class Idle:
+class IdleReconciler:
     """A reconciler that does nothing: declarations are kept, and nothing runs."""
 
-    def concerned(self, changed: Reference) -> Iterable[Dataset]:  # noqa: ARG002
+    def affected_datasets(self, changed: Reference) -> Iterable[Dataset]:  # noqa: ARG002
         """None."""
         return ()
 
-    async def reconcile(self, namespace: str, name: str) -> NextLook:  # noqa: ARG002
+    async def reconcile(self, namespace: str, name: str) -> ReconcileResult:  # noqa: ARG002
         """Nothing."""
-        return NextLook()
+        return ReconcileResult()
 
     async def close(self) -> None:
         """Nothing is under way."""

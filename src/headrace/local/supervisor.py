@@ -1,5 +1,5 @@
 """The supervisor: one process that holds the lock, the store and the nodes, answers the command line, and has datasets
-looked at. Roles do not need it to run, only to be changed; the next supervisor takes them over.
+reconciled. Roles do not need it to run, only to be changed; the next supervisor takes them over.
 
 SIGTERM and SIGINT end it in order. Started by `launch`, with its orders on standard input.
 """
@@ -16,24 +16,24 @@ from pathlib import Path
 
 from headrace.api.kinds import KINDS
 from headrace.errors import HeadraceError
-from headrace.local.attention import Attention
-from headrace.local.database import Database
-from headrace.local.endpoints import Endpoints
-from headrace.local.guarding import GUARD, Guarding
-from headrace.local.messages import SupervisorOrders
-from headrace.local.ownership import owning
-from headrace.local.places import Places
-from headrace.local.reconciler import Idle, Reconciler
-from headrace.local.records import Reference
-from headrace.local.server import Server
-from headrace.local.store import Selection
-from headrace.local.training.endpoints import TrainingEndpoints
-from headrace.local.training.runner import TrainingRunner
-from headrace.local.trimming import keep_trimmed
-from headrace.local.volumes import KINDS as VOLUME_KINDS
-from headrace.local.volumes import Binder
-from headrace.local.watching import Watchers
-from headrace.local.world import World
+from headrace.local.context import BackendContext
+from headrace.local.jobs.job_endpoints import JobEndpoints
+from headrace.local.jobs.job_reconciler import JobReconciler
+from headrace.local.layout import BackendLayout
+from headrace.local.lifecycle.backend_lock import owning
+from headrace.local.lifecycle.guard_keeping import GUARD, GuardKeeper
+from headrace.local.processes.log_rotation import keep_trimmed
+from headrace.local.protocol.messages import SupervisorOrders
+from headrace.local.reconciler import IdleReconciler, MappingReconciler
+from headrace.local.server.endpoints import Endpoints
+from headrace.local.server.http_server import Server
+from headrace.local.server.watchers import Watchers
+from headrace.local.store.database import Database
+from headrace.local.store.object_store import Selection
+from headrace.local.store.records import Reference
+from headrace.local.store.volume_binder import KINDS as VOLUME_KINDS
+from headrace.local.store.volume_binder import Binder
+from headrace.local.work_queue import WorkQueue
 from headrace.roles.logs import start_python_log
 from headrace.roles.messages import Answer
 from headrace.settings.environment import Environment
@@ -43,7 +43,7 @@ _log = logging.getLogger("headrace.local")
 _LOCK_S = 1.0
 
 
-MakeReconciler = Callable[[World], Reconciler]
+MakeReconciler = Callable[[BackendContext], MappingReconciler]
 
 
 class Supervisor:
@@ -57,30 +57,30 @@ class Supervisor:
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Serves until it is told to end; calls `ready` when it answers."""
-        places = Places(self._orders.folder)
-        database = Database(places.database)
+        layout = BackendLayout(self._orders.folder)
+        database = Database(layout.database)
         try:
-            await self._serve(World(database, places, self._environment), ready)
+            await self._serve(BackendContext(database, layout, self._environment), ready)
         finally:
             database.close()
 
-    async def _serve(self, world: World, ready: Callable[[], None]) -> None:
+    async def _serve(self, context: BackendContext, ready: Callable[[], None]) -> None:
         self._listen_to_signals()
-        await asyncio.to_thread(world.nodes.make, self._orders.nodes)
-        world.roles.recover(known={GUARD, *(use.id for use in world.uses.all())})
-        attention, watchers = Attention(self._make(world)), Watchers()
-        binder, runner = Binder(world.store), TrainingRunner(world)
-        self._connect(world, attention, watchers, binder)
-        world.on_training_end = runner.role_ended
-        training = TrainingEndpoints(world, runner).all()
-        server = Server([*Endpoints(world, watchers, self._orders.release).all(), *training])
-        await server.start(world.places)
+        await asyncio.to_thread(context.nodes.make, self._orders.nodes)
+        context.roles.recover(known={GUARD, *(consumer.id for consumer in context.consumers.all())})
+        queue, watchers = WorkQueue(self._make(context)), Watchers()
+        binder, runner = Binder(context.store), JobReconciler(context)
+        self._connect(context, queue, watchers, binder)
+        context.on_training_end = runner.role_ended
+        training = JobEndpoints(context, runner).all()
+        server = Server([*Endpoints(context, watchers, self._orders.release).all(), *training])
+        await server.start(context.layout)
         chores = [
-            asyncio.create_task(keep_trimmed(lambda: _logs(world))),
+            asyncio.create_task(keep_trimmed(lambda: _logs(context))),
             asyncio.create_task(binder.run()),
-            asyncio.create_task(world.uses.follow()),
+            asyncio.create_task(context.consumers.follow()),
         ]
-        guarding = Guarding(self._orders, world.database.instance, self._environment)
+        guarding = GuardKeeper(self._orders, context.database.instance, self._environment)
         if not self._orders.idle:
             chores.append(asyncio.create_task(guarding.keep()))
             runner.begin()
@@ -94,30 +94,30 @@ class Supervisor:
                 await guarding.dismiss()
             await server.close()
             await runner.end()
-            await attention.close()
-            world.roles.close()
-            world.places.socket.unlink(missing_ok=True)
+            await queue.close()
+            context.roles.close()
+            context.layout.socket.unlink(missing_ok=True)
 
-    def _connect(self, world: World, attention: Attention, watchers: Watchers, binder: Binder) -> None:
-        """Has everything looked at once, and then what changes."""
+    def _connect(self, context: BackendContext, queue: WorkQueue, watchers: Watchers, binder: Binder) -> None:
+        """Has everything reconciled once, and then what changes."""
         loop = asyncio.get_running_loop()
 
         def changed(references: tuple[Reference, ...]) -> None:
             watchers.wake()
-            datasets = {each for reference in references for each in attention.concerned(reference)}
-            loop.call_soon_threadsafe(attention.look_at, sorted(datasets))
+            datasets = {each for reference in references for each in queue.affected_datasets(reference)}
+            loop.call_soon_threadsafe(queue.enqueue, sorted(datasets))
             if any(reference.kind in VOLUME_KINDS for reference in references):
                 loop.call_soon_threadsafe(binder.look)
 
-        world.store.on_change(changed)
-        world.look_at = attention.look_at
-        world.on_role_end = lambda record: attention.look_at([(record.order.namespace, record.order.dataset)])
+        context.store.on_change(changed)
+        context.enqueue = queue.enqueue
+        context.on_role_end = lambda record: queue.enqueue([(record.order.namespace, record.order.dataset)])
 
         def nodes_changed() -> None:
-            loop.call_soon_threadsafe(attention.look_at, _datasets(world))
+            loop.call_soon_threadsafe(queue.enqueue, _datasets(context))
 
-        world.on_nodes_change = nodes_changed
-        records, _ = world.store.select(Selection(tuple(KINDS)))
+        context.on_nodes_change = nodes_changed
+        records, _ = context.store.select(Selection(tuple(KINDS)))
         changed(tuple(record.reference for record in records))
 
     def _listen_to_signals(self) -> None:
@@ -126,17 +126,17 @@ class Supervisor:
             loop.add_signal_handler(number, self._ending.set)
 
 
-def _logs(world: World) -> list[Path]:
-    return [world.places.log, *(Path(record.order.log_file) for record in world.roles.all())]
+def _logs(context: BackendContext) -> list[Path]:
+    return [context.layout.log, *(Path(record.order.log_file) for record in context.roles.all())]
 
 
-def _datasets(world: World) -> list[tuple[str, str]]:
-    records, _ = world.store.select(Selection(("Dataset",)))
+def _datasets(context: BackendContext) -> list[tuple[str, str]]:
+    records, _ = context.store.select(Selection(("Dataset",)))
     return [(record.reference.namespace, record.reference.name) for record in records]
 
 
-def _make_idle(_: World) -> Reconciler:
-    return Idle()
+def _make_idle(_: BackendContext) -> MappingReconciler:
+    return IdleReconciler()
 
 
 def main(make: MakeReconciler) -> int:
@@ -159,7 +159,7 @@ def main(make: MakeReconciler) -> int:
         )
 
     try:
-        with owning(Places(orders.folder), wait_s=_LOCK_S):
+        with owning(BackendLayout(orders.folder), wait_s=_LOCK_S):
             asyncio.run(run())
     except HeadraceError as error:
         _log.error("supervisor: %s", error)
@@ -174,6 +174,6 @@ def main(make: MakeReconciler) -> int:
 
 if __name__ == "__main__":
     # Here, since it builds on the world that this module describes.
-    from headrace.local.reconcile.loop import DatasetReconciler
+    from headrace.local.reconcile.dataset_reconciler import DatasetReconciler
 
     sys.exit(main(DatasetReconciler))

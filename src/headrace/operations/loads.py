@@ -11,9 +11,9 @@ from typing import Protocol
 from headrace.control.client import ControlClient
 from headrace.control.messages import LoadOrder, LoadReport, LoadState, encode_paths
 from headrace.errors import HeadraceError, MissingFileError
-from headrace.operations.notes import Note
-from headrace.plan.operation_scene import JobFacts, JobState
-from headrace.plan.orders import LoadJob
+from headrace.operations.run_notes import Note
+from headrace.plan.job_specs import LoadJob
+from headrace.plan.operation_inputs import JobFacts, JobState
 
 
 class Masters(Protocol):

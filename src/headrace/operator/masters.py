@@ -11,7 +11,7 @@ from headrace.control.client import ControlClient
 from headrace.errors import MissingFileError
 from headrace.kube.client import KubeClient
 from headrace.operator.mirror import Mirror
-from headrace.operator.observing import master_url
+from headrace.operator.observer import master_url
 from headrace.operator.rendering.naming import Names, names_of
 
 

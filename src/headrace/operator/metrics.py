@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from headrace.api.dataset import DatasetPhase
-from headrace.attention import Attention, families, samples_of
 from headrace.openmetrics import Family, Samples, text_of
 from headrace.operator.mirror import Mirror
+from headrace.work_queue import WorkQueue, families, samples_of
 
 _PREFIX = "headrace_operator"
 FAMILIES = (
@@ -18,14 +18,14 @@ FAMILIES = (
 )
 
 
-def metrics_text(mirror: Mirror, attention: Attention | None, *, is_ready: bool) -> str:
-    """The text that Prometheus reads; `attention` is that of the one who leads."""
+def metrics_text(mirror: Mirror, queue: WorkQueue | None, *, is_ready: bool) -> str:
+    """The text that Prometheus reads; `queue` is that of the one who leads."""
     samples: dict[str, Samples] = {
-        f"{_PREFIX}_leads": int(attention is not None),
+        f"{_PREFIX}_leads": int(queue is not None),
         f"{_PREFIX}_listed": int(is_ready),
-        f"{_PREFIX}_datasets": _datasets(mirror) if attention is not None else [],
+        f"{_PREFIX}_datasets": _datasets(mirror) if queue is not None else [],
     }
-    return text_of(FAMILIES, samples | samples_of(_PREFIX, attention))
+    return text_of(FAMILIES, samples | samples_of(_PREFIX, queue))
 
 
 def _datasets(mirror: Mirror) -> Samples:

@@ -1,4 +1,4 @@
-"""What the API server has, as far as it matters to datasets, kept up to date by watches: a look costs no request.
+"""What the API server has, as far as it matters to datasets, kept up to date by watches: a pass costs no request.
 
 Of pods only those are kept that are ours, the driver's or use a claim, and of those only what is looked at; of Secrets
 only the keys, each with a keyed digest of its value. Values of Secrets never stay in memory.

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from headrace.errors import BusyError
 from headrace.kube.client import KubeClient
+from headrace.operator.desired_state import DesiredState
 from headrace.operator.masters import Masters
 from headrace.operator.rendering import workloads
 from headrace.operator.rendering.naming import Names, names_of
-from headrace.operator.rendering.surroundings import Surroundings
-from headrace.operator.rendering.tokens import READER_KEY, WHOLE_KEY, WORKER_KEY, token_data
-from headrace.operator.scene import Scene
-from headrace.operator.token_notes import (
+from headrace.operator.rendering.render_context import RenderContext
+from headrace.operator.rendering.role_tokens import READER_KEY, WHOLE_KEY, WORKER_KEY, token_data
+from headrace.operator.token_digests import (
     is_locked_out,
     note_of,
     noted_token,
@@ -47,19 +47,19 @@ class TokenKeeper:
 
     client: KubeClient
     masters: Masters
-    scene: Scene
-    surroundings: Surroundings
+    desired: DesiredState
+    render_context: RenderContext
 
     async def keep(self) -> Kept:
         """Has the Secret hold the token. Raises `BusyError` while the one that is to be borrowed is not there."""
-        home = self.scene.declared and referred(self.scene.declared)
+        home = self.desired.declared and referred(self.desired.declared)
         return await self._borrow(names_of(home)) if home else await self._own()
 
     async def _own(self) -> Kept:
-        mirror, names = self.scene.mirror, self.scene.names
-        note, present = token_note(self.scene), token_digest(mirror, names)
+        mirror, names = self.desired.mirror, self.desired.names
+        note, present = token_note(self.desired), token_digest(mirror, names)
         if not present or note != note_of(mirror, present):
-            await self._write(token_data(own_token(self.scene)))
+            await self._write(token_data(own_token(self.desired)))
             return Kept(note, self._event(note))
         if not self._has_all(present):
             await self._write(token_data(await self._known(names)))
@@ -67,17 +67,17 @@ class TokenKeeper:
 
     def _has_all(self, present: str) -> bool:
         """True when what follows from the token is beside it, too. Of a token that is not ours: when something is."""
-        digests, token = token_digests(self.scene.mirror, self.scene.names), own_token(self.scene)
-        if present != self.scene.mirror.digest(token):
+        digests, token = token_digests(self.desired.mirror, self.desired.names), own_token(self.desired)
+        if present != self.desired.mirror.digest(token):
             return {WORKER_KEY, READER_KEY} <= digests.keys()
-        wanted = {key: self.scene.mirror.digest(value) for key, value in token_data(token).items()}
+        wanted = {key: self.desired.mirror.digest(value) for key, value in token_data(token).items()}
         return wanted.items() <= digests.items()
 
     def _event(self, note: str) -> Event | None:
-        noted = [each for each in map(noted_token, self.scene.pods()) if each]
+        noted = [each for each in map(noted_token, self.desired.pods()) if each]
         if not noted:
             return None
-        secret = f"Secret {self.scene.names.token}"
+        secret = f"Secret {self.desired.names.token}"
         if not any(is_locked_out(each, note) for each in noted):
             what = (
                 f"{secret} was deleted or changed: it is as it was again, and nothing that runs is disturbed"
@@ -90,7 +90,7 @@ class TokenKeeper:
         return Event("Dataset", EventType.WARNING, _LOST, what)
 
     async def _borrow(self, home: Names) -> Kept:
-        mirror, names = self.scene.mirror, self.scene.names
+        mirror, names = self.desired.mirror, self.desired.names
         theirs, reader = token_digest(mirror, home), token_digests(mirror, home).get(READER_KEY)
         own = token_digests(mirror, names)
         if WHOLE_KEY in own:
@@ -112,9 +112,9 @@ class TokenKeeper:
         return token.get_secret_value()
 
     async def _write(self, data: dict[str, str]) -> None:
-        names = self.scene.names
-        content = workloads.secret(names.token, data, names, self.surroundings)
-        if self.scene.mirror.get("Secret", names.namespace, names.token) is None:
+        names = self.desired.names
+        content = workloads.secret(names.token, data, names, self.render_context)
+        if self.desired.mirror.get("Secret", names.namespace, names.token) is None:
             await self.client.create(content)
         else:
             await self.client.apply(content)

@@ -42,13 +42,14 @@ def place_users_mounts(observed: Observed) -> Mounted:
 
 def used_nodes(observed: Observed) -> frozenset[str]:
     """Nodes where somebody uses the volume now."""
-    return frozenset(use.node for use in observed.users)
+    return frozenset(consumer.node for consumer in observed.users)
 
 
 def users_text(observed: Observed) -> str:
     """Who uses the volume and where, for people."""
     nodes = {
-        use.user: {each.node for each in observed.users if each.user == use.user} for use in observed.users
+        consumer.user: {each.node for each in observed.users if each.user == consumer.user}
+        for consumer in observed.users
     }
     users = [f"{user} on {shown_names(nodes[user])}" for user in sorted(nodes)]
     more = f" and {len(users) - 5} more" if len(users) > 5 else ""
@@ -88,7 +89,7 @@ def _refused(nodes: frozenset[str], observed: Observed) -> Wait | None:
     if not nodes:
         return None
     node = min(nodes)
-    users = sorted({use.user for use in observed.users if use.node == node})
+    users = sorted({consumer.user for consumer in observed.users if consumer.node == node})
     return wait(
         Reason.MOUNT_NOT_ALLOWED,
         f"{users[0]} uses the dataset on {node}, which the runtime's fuse part excludes",

@@ -130,7 +130,7 @@ class DataFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class UseFacts:
+class ConsumerFacts:
     """Somebody who uses the volume now: "process 123 (python)", "pod default/train-0"."""
 
     user: str
@@ -161,7 +161,7 @@ class Observed:
     claims: Mapping[str, ClaimFacts] = field(default_factory=dict)
     roles: tuple[RoleFacts, ...] = ()
     data: DataFacts | None = None
-    users: tuple[UseFacts, ...] = ()
+    users: tuple[ConsumerFacts, ...] = ()
     others: Mapping[str, tuple[OtherWorker, ...]] = field(default_factory=dict)
     referrers: tuple[str, ...] = ()
     operations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

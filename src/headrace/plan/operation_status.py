@@ -16,27 +16,27 @@ from headrace.api.operations import OperationPhase, OperationStatus, WaitingFor
 from headrace.plan.conditions import Fact, condition_of, conditions
 from headrace.plan.dataset_status import ignored_fact
 from headrace.plan.events import Event, EventType
-from headrace.plan.operation_scene import ENDED, JobFacts, JobState, OperationScene, Standing
+from headrace.plan.operation_inputs import ENDED, JobFacts, JobState, OperationInputs, RunStatus
 from headrace.plan.reasons import Reason
 
 
-def operation_status(scene: OperationScene, state: Standing, now: datetime) -> OperationStatus:
+def operation_status(inputs: OperationInputs, state: RunStatus, now: datetime) -> OperationStatus:
     """The whole status."""
-    before = scene.before
+    before = inputs.before
     fields: dict[str, Any] = {
         "phase": state.phase,
         "duration": _duration(before, state, now),
-        "conditions": conditions(before.conditions, _facts(scene, before, state), now),
-        "infos": _infos(scene, before, state),
+        "conditions": conditions(before.conditions, _facts(inputs, before, state), now),
+        "infos": _infos(inputs, before, state),
         "last_schedule_time": state.scheduled,
         "last_successful_time": _last_success(before, state, now),
-        "waiting_for": _waiting_for(scene, state),
-        "observed_generation": scene.operation.metadata.generation,
+        "waiting_for": _waiting_for(inputs, state),
+        "observed_generation": inputs.operation.metadata.generation,
     }
     return OperationStatus(**{name: value for name, value in fields.items() if value not in (None, {}, ())})
 
 
-def _duration(before: OperationStatus, state: Standing, now: datetime) -> str:
+def _duration(before: OperationStatus, state: RunStatus, now: datetime) -> str:
     if state.phase not in ENDED:
         return RUN_AGAIN if before.last_successful_time else UNFINISHED
     if state.job is not None and (before.phase not in ENDED or before.duration is None):
@@ -44,9 +44,9 @@ def _duration(before: OperationStatus, state: Standing, now: datetime) -> str:
     return before.duration if before.phase in ENDED and before.duration else format_duration(timedelta())
 
 
-def _facts(scene: OperationScene, before: OperationStatus, state: Standing) -> Mapping[str, Fact]:
+def _facts(inputs: OperationInputs, before: OperationStatus, state: RunStatus) -> Mapping[str, Fact]:
     said = {condition.type for condition in before.conditions}
-    kind = kind_of(scene.operation).name
+    kind = kind_of(inputs.operation).name
     facts: dict[str, Fact] = {}
     if state.waiting is not None:
         facts[OperationConditionType.WAITING] = Fact("True", state.waiting.reason, state.waiting.message)
@@ -65,7 +65,7 @@ def _facts(scene: OperationScene, before: OperationStatus, state: Standing) -> M
         facts[OperationConditionType.DEGRADED] = Fact("True", trouble.waiting.reason, trouble.waiting.message)
     elif OperationConditionType.DEGRADED in said:
         facts[OperationConditionType.DEGRADED] = Fact("False", "NothingIsWrong", "Nothing is in its way.")
-    ignored = ignored_fact((*ignored_fields(scene.operation), *scene.ignored))
+    ignored = ignored_fact((*ignored_fields(inputs.operation), *inputs.ignored))
     if ignored.status == "True" or OperationConditionType.FIELDS_IGNORED in said:
         facts[OperationConditionType.FIELDS_IGNORED] = ignored
     return facts
@@ -77,7 +77,7 @@ def _complete_text(job: JobFacts | None) -> str:
     return f"{job.done_files} files, {format_bytes(job.done_bytes)}, are there and verified."
 
 
-def _infos(scene: OperationScene, before: OperationStatus, state: Standing) -> dict[str, str]:
+def _infos(inputs: OperationInputs, before: OperationStatus, state: RunStatus) -> dict[str, str]:
     """How far it is; for a backup, where it lies."""
     if state.job is None:
         return dict(before.infos)
@@ -97,22 +97,22 @@ def _infos(scene: OperationScene, before: OperationStatus, state: Standing) -> d
         infos["Left"] = format_duration(timedelta(seconds=round(job.left_s)))
     if job.exit_code is not None:
         infos["ExitCode"] = str(job.exit_code)
-    if isinstance(scene.operation, DataProcess) and job.node:
+    if isinstance(inputs.operation, DataProcess) and job.node:
         infos["Node"] = job.node
-    if isinstance(scene.operation, DataBackup):
-        infos |= {LOCATION_PATH: scene.operation.spec.backup_path or "", LOCATION_NODE: job.node or "NA"}
+    if isinstance(inputs.operation, DataBackup):
+        infos |= {LOCATION_PATH: inputs.operation.spec.backup_path or "", LOCATION_NODE: job.node or "NA"}
     return infos
 
 
-def _last_success(before: OperationStatus, state: Standing, now: datetime) -> datetime | None:
+def _last_success(before: OperationStatus, state: RunStatus, now: datetime) -> datetime | None:
     done = state.phase is OperationPhase.COMPLETE and before.phase is not OperationPhase.COMPLETE
     if done and state.scheduled is not None:
         return state.job.ended_at or now if state.job else now
     return before.last_successful_time
 
 
-def _waiting_for(scene: OperationScene, state: Standing) -> WaitingFor | None:
-    if scene.operation.spec.run_after is None:
+def _waiting_for(inputs: OperationInputs, state: RunStatus) -> WaitingFor | None:
+    if inputs.operation.spec.run_after is None:
         return None
     reasons = {Reason.PREDECESSOR_MISSING, Reason.PREDECESSOR_RUNNING}
     return WaitingFor(operation_complete=state.waiting is not None and state.waiting.reason in reasons)

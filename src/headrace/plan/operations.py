@@ -20,15 +20,15 @@ from headrace.api.schedules import parse_schedule
 from headrace.plan.conditions import condition_of
 from headrace.plan.cron import last_due, next_due
 from headrace.plan.events import Event
-from headrace.plan.operation_scene import ENDED, JobFacts, JobState, OperationScene, Standing
+from headrace.plan.job_specs import Job, dataset_keys, job_of
+from headrace.plan.operation_inputs import ENDED, JobFacts, JobState, OperationInputs, RunStatus
 from headrace.plan.operation_status import operation_events, operation_status
-from headrace.plan.orders import Job, dataset_keys, job_of
 from headrace.plan.reasons import Reason, Wait, deadline_s, wait
 
 ONCE = "once"
-_RUNNING_LOOK_S = 2.0
-_WAITING_LOOK_S = 10.0
-_LONGEST_LOOK_S = 3600.0
+_RUNNING_POLL_S = 2.0
+_WAITING_POLL_S = 10.0
+_LONGEST_POLL_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,17 @@ class OperationPlan:
     delete: bool = False
     events: tuple[Event, ...] = ()
     finalizers: tuple[str, ...] = ()
-    next_look_s: float = _WAITING_LOOK_S
+    requeue_after_s: float = _WAITING_POLL_S
 
 
-def plan_operation(scene: OperationScene, now: datetime) -> OperationPlan:
+def plan_operation(inputs: OperationInputs, now: datetime) -> OperationPlan:
     """What is to be done and said."""
-    operation = scene.operation
-    before = scene.before
+    operation = inputs.operation
+    before = inputs.before
     if operation.metadata.deletion_timestamp is not None:
-        return _leaving(scene, before)
-    state = _next(scene, before, now)
-    status = operation_status(scene, state, now)
+        return _leaving(inputs, before)
+    state = _next(inputs, before, now)
+    status = operation_status(inputs, state, now)
     return OperationPlan(
         status=status,
         start=state.start,
@@ -61,69 +61,71 @@ def plan_operation(scene: OperationScene, now: datetime) -> OperationPlan:
         delete=_is_expired(operation, status, now),
         events=tuple(operation_events(kind_of(operation).name, before, status)),
         finalizers=(FINALIZERS[kind_of(operation).name],),
-        next_look_s=_next_look_s(operation, status, now),
+        requeue_after_s=_requeue_after_s(operation, status, now),
     )
 
 
-def _is_given_up(status: OperationStatus, state: Standing) -> bool:
+def _is_given_up(status: OperationStatus, state: RunStatus) -> bool:
     """True for work that is still there although its run has ended."""
     running = state.job is not None and state.job.state in {JobState.STARTING, JobState.RUNNING}
     return running and status.phase in ENDED
 
 
-def _leaving(scene: OperationScene, before: OperationStatus) -> OperationPlan:
+def _leaving(inputs: OperationInputs, before: OperationStatus) -> OperationPlan:
     """Work that goes on is cancelled first."""
-    kind = kind_of(scene.operation).name
-    running = scene.job is not None and scene.job.state in {JobState.STARTING, JobState.RUNNING}
+    kind = kind_of(inputs.operation).name
+    running = inputs.job is not None and inputs.job.state in {JobState.STARTING, JobState.RUNNING}
     return OperationPlan(
         before,
         cancel=running,
-        run=scene.job.run if scene.job else "",
+        run=inputs.job.run if inputs.job else "",
         finalizers=(FINALIZERS[kind],) if running else (),
-        next_look_s=_RUNNING_LOOK_S,
+        requeue_after_s=_RUNNING_POLL_S,
     )
 
 
-def _next(scene: OperationScene, before: OperationStatus, now: datetime) -> Standing:
+def _next(inputs: OperationInputs, before: OperationStatus, now: datetime) -> RunStatus:
     phase = before.phase or OperationPhase.NONE
-    policy, schedule = _policy(scene.operation)
+    policy, schedule = _policy(inputs.operation)
     if policy is Policy.ON_EVENT:
-        failed = wait(Reason.POLICY_NOT_SUPPORTED, f"{scene.operation.name} has policy OnEvent")
-        return Standing(OperationPhase.FAILED, ONCE, failed=failed)
+        failed = wait(Reason.POLICY_NOT_SUPPORTED, f"{inputs.operation.name} has policy OnEvent")
+        return RunStatus(OperationPhase.FAILED, ONCE, failed=failed)
     if policy is Policy.CRON and schedule is not None:
-        return _next_of_cron(scene, before, schedule, now)
+        return _next_of_cron(inputs, before, schedule, now)
     if phase in ENDED:
-        return Standing(phase, ONCE, job=_unended(scene, ONCE))
-    return _advanced(scene, before, phase, ONCE, now)
+        return RunStatus(phase, ONCE, job=_unended(inputs, ONCE))
+    return _advanced(inputs, before, phase, ONCE, now)
 
 
-def _next_of_cron(scene: OperationScene, before: OperationStatus, schedule: str, now: datetime) -> Standing:
+def _next_of_cron(
+    inputs: OperationInputs, before: OperationStatus, schedule: str, now: datetime
+) -> RunStatus:
     """A run that goes on goes on; then the last moment that was due and not served begins another one."""
     phase = before.phase or OperationPhase.NONE
     scheduled = before.last_schedule_time
     if scheduled is not None and phase not in ENDED:
         return dataclasses.replace(
-            _advanced(scene, before, phase, _run_of(scheduled), now), scheduled=scheduled
+            _advanced(inputs, before, phase, _run_of(scheduled), now), scheduled=scheduled
         )
     plan = parse_schedule(schedule)
-    after = scheduled or scene.operation.metadata.creation_timestamp or now
+    after = scheduled or inputs.operation.metadata.creation_timestamp or now
     due = last_due(plan, after, now)
     if due is not None:
-        fresh = dataclasses.replace(scene, job=None)
+        fresh = dataclasses.replace(inputs, job=None)
         return dataclasses.replace(
             _advanced(fresh, before, OperationPhase.NONE, _run_of(due), now), scheduled=due
         )
     if scheduled is None and next_due(plan, now) is None:
-        never = wait(Reason.SCHEDULE_NEVER_DUE, f"the schedule of {scene.operation.name} is never due")
-        return Standing(OperationPhase.FAILED, "", failed=never)
+        never = wait(Reason.SCHEDULE_NEVER_DUE, f"the schedule of {inputs.operation.name} is never due")
+        return RunStatus(OperationPhase.FAILED, "", failed=never)
     waits = OperationPhase.PENDING if scheduled is None else phase
     run = _run_of(scheduled) if scheduled else ""
-    return Standing(waits, run, scheduled=scheduled, job=_unended(scene, run))
+    return RunStatus(waits, run, scheduled=scheduled, job=_unended(inputs, run))
 
 
-def _unended(scene: OperationScene, run: str) -> JobFacts | None:
+def _unended(inputs: OperationInputs, run: str) -> JobFacts | None:
     """What is still there of a run that was given up."""
-    job = scene.job
+    job = inputs.job
     is_there = job is not None and job.run == run and job.state in {JobState.STARTING, JobState.RUNNING}
     return job if is_there else None
 
@@ -133,25 +135,25 @@ def _run_of(moment: datetime) -> str:
 
 
 def _advanced(
-    scene: OperationScene, before: OperationStatus, phase: OperationPhase, run: str, now: datetime
-) -> Standing:
+    inputs: OperationInputs, before: OperationStatus, phase: OperationPhase, run: str, now: datetime
+) -> RunStatus:
     """One run, a step further."""
-    job = scene.job if scene.job is not None and scene.job.run == run else None
+    job = inputs.job if inputs.job is not None and inputs.job.run == run else None
     if job is not None:
-        return _of_job(scene, run, job, now)
-    waiting = _waiting(scene)
-    made = waiting or job_of(scene.operation, scene.surroundings)
+        return _of_job(inputs, run, job, now)
+    waiting = _waiting(inputs)
+    made = waiting or job_of(inputs.operation, inputs.context)
     if isinstance(made, Wait):
         if _is_overdue(before, made, now):
-            return Standing(OperationPhase.FAILED, run, failed=made)
-        return Standing(OperationPhase.PENDING, run, waiting=made)
-    hindrance = f" and cannot begin yet, {scene.hindrance}" if scene.hindrance else ""
-    starting = wait(Reason.OPERATION_STARTING, f"{scene.operation.name} was ordered{hindrance}")
+            return RunStatus(OperationPhase.FAILED, run, failed=made)
+        return RunStatus(OperationPhase.PENDING, run, waiting=made)
+    hindrance = f" and cannot begin yet, {inputs.hindrance}" if inputs.hindrance else ""
+    starting = wait(Reason.OPERATION_STARTING, f"{inputs.operation.name} was ordered{hindrance}")
     if _is_overdue(before, starting, now):
-        return Standing(OperationPhase.FAILED, run, failed=starting)
+        return RunStatus(OperationPhase.FAILED, run, failed=starting)
     # Work that is gone is ordered again under its own name: it goes on.
     again = phase if phase is OperationPhase.EXECUTING else OperationPhase.PENDING
-    return Standing(again, run, start=made, waiting=starting)
+    return RunStatus(again, run, start=made, waiting=starting)
 
 
 def _given_up(job: JobFacts, now: datetime) -> Wait | None:
@@ -163,48 +165,50 @@ def _given_up(job: JobFacts, now: datetime) -> Wait | None:
     return job.trouble.waiting if is_over else None
 
 
-def _of_job(scene: OperationScene, run: str, job: JobFacts, now: datetime) -> Standing:
+def _of_job(inputs: OperationInputs, run: str, job: JobFacts, now: datetime) -> RunStatus:
     if job.state in {JobState.STARTING, JobState.RUNNING}:
         if given_up := _given_up(job, now):
-            return Standing(OperationPhase.FAILED, run, failed=given_up, job=job)
-        return Standing(OperationPhase.EXECUTING, run, job=job)
+            return RunStatus(OperationPhase.FAILED, run, failed=given_up, job=job)
+        return RunStatus(OperationPhase.EXECUTING, run, job=job)
     if job.state is JobState.FAILED:
-        what = f"{scene.operation.name}: {job.message or 'it failed and says no more'}"
-        return Standing(OperationPhase.FAILED, run, failed=wait(Reason.OPERATION_FAILED, what), job=job)
-    incomplete = _incomplete(scene, job)
+        what = f"{inputs.operation.name}: {job.message or 'it failed and says no more'}"
+        return RunStatus(OperationPhase.FAILED, run, failed=wait(Reason.OPERATION_FAILED, what), job=job)
+    incomplete = _incomplete(inputs, job)
     if incomplete:
-        return Standing(OperationPhase.FAILED, run, failed=incomplete, job=job)
-    return Standing(OperationPhase.COMPLETE, run, job=job)
+        return RunStatus(OperationPhase.FAILED, run, failed=incomplete, job=job)
+    return RunStatus(OperationPhase.COMPLETE, run, job=job)
 
 
-def _incomplete(scene: OperationScene, job: JobFacts) -> Wait | None:
+def _incomplete(inputs: OperationInputs, job: JobFacts) -> Wait | None:
     """What is lacking of work that says it is done."""
     if job.is_whole:
         return None
-    reason = Reason.LOAD_INCOMPLETE if kind_of(scene.operation).name == "DataLoad" else Reason.COPY_INCOMPLETE
+    reason = (
+        Reason.LOAD_INCOMPLETE if kind_of(inputs.operation).name == "DataLoad" else Reason.COPY_INCOMPLETE
+    )
     parts = [f"{format_bytes(job.done_bytes)} of {format_bytes(job.total_bytes)} are there"]
     if job.did_not_fit_bytes:
         parts.append(f"{format_bytes(job.did_not_fit_bytes)} did not fit")
     if job.faults:
         parts.append(f"{job.faults} files failed")
     return wait(
-        reason, f"{scene.operation.name}: {', '.join(parts)}{f'; {job.message}' if job.message else ''}"
+        reason, f"{inputs.operation.name}: {', '.join(parts)}{f'; {job.message}' if job.message else ''}"
     )
 
 
-def _waiting(scene: OperationScene) -> Wait | None:
+def _waiting(inputs: OperationInputs) -> Wait | None:
     """What must be before the work begins."""
-    return _waiting_for_predecessor(scene) or _waiting_for_dataset(scene)
+    return _waiting_for_predecessor(inputs) or _waiting_for_dataset(inputs)
 
 
-def _waiting_for_predecessor(scene: OperationScene) -> Wait | None:
-    after = scene.operation.spec.run_after
+def _waiting_for_predecessor(inputs: OperationInputs) -> Wait | None:
+    after = inputs.operation.spec.run_after
     if after is None:
         return None
-    name = f"{after.kind} {after.namespace or scene.operation.namespace or 'default'}/{after.name}"
-    if scene.predecessor is None:
+    name = f"{after.kind} {after.namespace or inputs.operation.namespace or 'default'}/{after.name}"
+    if inputs.predecessor is None:
         return wait(Reason.PREDECESSOR_MISSING, f"{name} does not exist")
-    phase = (scene.predecessor.status or OperationStatus()).phase
+    phase = (inputs.predecessor.status or OperationStatus()).phase
     if phase is OperationPhase.FAILED:
         return wait(Reason.PREDECESSOR_FAILED, f"{name} failed")
     if phase is not OperationPhase.COMPLETE:
@@ -212,9 +216,9 @@ def _waiting_for_predecessor(scene: OperationScene) -> Wait | None:
     return None
 
 
-def _waiting_for_dataset(scene: OperationScene) -> Wait | None:
-    for key in dataset_keys(scene.operation):
-        dataset = scene.surroundings.datasets.get(key)
+def _waiting_for_dataset(inputs: OperationInputs) -> Wait | None:
+    for key in dataset_keys(inputs.operation):
+        dataset = inputs.context.datasets.get(key)
         if dataset is None:
             return wait(Reason.DATASET_NOT_READY, f"dataset {key} does not exist")
         ready = condition_of((dataset.status or DatasetStatus()).conditions, "Ready")
@@ -255,14 +259,14 @@ def _left_s(operation: Operation, status: OperationStatus, now: datetime) -> flo
     return None if since is None else ttl - (now - since).total_seconds()
 
 
-def _next_look_s(operation: Operation, status: OperationStatus, now: datetime) -> float:
+def _requeue_after_s(operation: Operation, status: OperationStatus, now: datetime) -> float:
     if status.phase is OperationPhase.EXECUTING:
-        return _RUNNING_LOOK_S
+        return _RUNNING_POLL_S
     policy, schedule = _policy(operation)
-    looks = [_LONGEST_LOOK_S if status.phase in ENDED else _WAITING_LOOK_S]
+    requeues = [_LONGEST_POLL_S if status.phase in ENDED else _WAITING_POLL_S]
     if policy is Policy.CRON and schedule:
         waits = status.phase in ENDED or status.last_schedule_time is None
         due = next_due(parse_schedule(schedule), now) if waits else None
-        looks = [min(max((due - now).total_seconds(), 1.0), _LONGEST_LOOK_S)] if due else looks
+        requeues = [min(max((due - now).total_seconds(), 1.0), _LONGEST_POLL_S)] if due else requeues
     left = _left_s(operation, status, now)
-    return min([*looks, max(left, 1.0)] if left is not None else looks)
+    return min([*requeues, max(left, 1.0)] if left is not None else requeues)

@@ -78,7 +78,7 @@ class Plan:
     runtime_status: RuntimeStatus | None
     events: tuple[Event, ...]
     finalizers: Finalizers
-    next_look_s: float
+    requeue_after_s: float
     holds: bool = False
 
 
@@ -111,7 +111,7 @@ def outcome(decision: Decision, now: datetime, status: DatasetStatus | None = No
         runtime_status=of_runtime,
         events=tuple(_events(declared, status, of_runtime)),
         finalizers=_finalizers(decision),
-        next_look_s=_next_look_s(decision, now),
+        requeue_after_s=_requeue_after_s(decision, now),
         holds=decision.holds,
     )
 
@@ -146,7 +146,7 @@ def _patience_s(findings: Findings) -> float:
     return _DECLARATION_S if reason in _BY_DECLARATION and not findings.observed.roles else _PERSON_S
 
 
-def _next_look_s(decision: Decision, now: datetime) -> float:
+def _requeue_after_s(decision: Decision, now: datetime) -> float:
     """When to look again if nobody reports a change before."""
     if decision.steps:
         return _AT_ONCE_S
@@ -154,17 +154,17 @@ def _next_look_s(decision: Decision, now: datetime) -> float:
     if findings is None:
         return _PERSON_S
     in_use = findings.terminating or (decision.workforce and decision.workforce.terminating)
-    looks = [_IN_USE_S] if in_use else []
+    requeues = [_IN_USE_S] if in_use else []
     data = findings.observed.data
     if findings.updating or (data is not None and data.is_listing):
-        looks.append(_MACHINE_S)
+        requeues.append(_MACHINE_S)
     if findings.waiting is None:
         # Who reads looks at the numbers, too.
-        return min([*looks, _BUSY_S if _is_read(findings.observed.data) else _QUIET_S])
-    looks.append(_patience_s(findings))
+        return min([*requeues, _BUSY_S if _is_read(findings.observed.data) else _QUIET_S])
+    requeues.append(_patience_s(findings))
     limit = deadline_s(findings.waiting.reason)
     left = (limit or 0.0) - waited_s(findings, now)
-    return min([*looks, left] if left > 0 else looks)
+    return min([*requeues, left] if left > 0 else requeues)
 
 
 def _is_read(data: DataFacts | None) -> bool:

@@ -82,7 +82,7 @@ def _disk_of(disks: Mapping[str, Room], folder: str) -> Room | None:
 
 
 def _text(lack: Lack) -> str:
-    # No word of how much is free: that changes from look to look.
+    # No word of how much is free: that changes from pass to pass.
     who = "1 worker" if lack.workers == 1 else f"{lack.workers} workers together"
     what = f"the disk of {lack.folder}" if lack.folder else "memory"
     return f"the quotas of {who} are {format_bytes(lack.wanted_bytes)}, and {what} has less room"

@@ -34,7 +34,7 @@ from headrace.settings.origins import ClusterOrigin, OriginMount
 
 _log = logging.getLogger("headrace.copy")
 
-_LOOK_EVERY_S = 1.0
+_POLL_EVERY_S = 1.0
 _RETRY_S = 2.0
 
 
@@ -90,7 +90,7 @@ class CopyProcess:
 
     async def _work(self, copier: NativeCopier) -> JobReport:
         job = await asyncio.to_thread(copier.start)
-        while not await asyncio.to_thread(job.wait, _LOOK_EVERY_S):
+        while not await asyncio.to_thread(job.wait, _POLL_EVERY_S):
             self._progress.tell(await asyncio.to_thread(job.progress))
             if self._ended.is_set():
                 return await self._cancelled(job)
@@ -99,7 +99,7 @@ class CopyProcess:
     async def _cancelled(self, job: Job) -> JobReport:
         _log.info("copy: told to end")
         await asyncio.to_thread(job.cancel)
-        while not await asyncio.to_thread(job.wait, _LOOK_EVERY_S):
+        while not await asyncio.to_thread(job.wait, _POLL_EVERY_S):
             pass
         return await asyncio.to_thread(job.progress)
 

@@ -18,7 +18,7 @@ from headrace.settings.dataset import LogFormat
 
 LARGEST_BYTES = 16 << 20
 KEPT_FILES = 3
-_LOOK_EVERY_S = 30.0
+_POLL_EVERY_S = 30.0
 _LEVELS = {"error": "ERROR", "warn": "WARNING", "info": "INFO", "debug": "DEBUG", "trace": "DEBUG"}
 
 
@@ -88,7 +88,7 @@ class LogFile:
         threading.Thread(target=self._watch, name="log", daemon=True).start()
 
     def _watch(self) -> None:
-        while not self._stopped.wait(_LOOK_EVERY_S):
+        while not self._stopped.wait(_POLL_EVERY_S):
             try:
                 self.rotate_if_large()
             except OSError as error:

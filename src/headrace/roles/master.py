@@ -21,10 +21,10 @@ from headrace.engine.native import set_log
 from headrace.errors import HeadraceError
 from headrace.exits import complaint, exit_code
 from headrace.roles.datasets import fingerprint
+from headrace.roles.host_addresses import host_name
 from headrace.roles.listing import ListingEngine
 from headrace.roles.logs import start_python_log
 from headrace.roles.messages import MasterOrders
-from headrace.roles.places import host_name
 from headrace.settings.addresses import format_address, parse_address
 
 _log = logging.getLogger("headrace.master")

@@ -42,7 +42,7 @@ _log = logging.getLogger("headrace.mount")
 PATIENCE_S = 60.0
 POLL_S = 30.0
 _RETRY_S = 2.0
-_LOOK_EVERY_S = 1.0
+_POLL_EVERY_S = 1.0
 _REPORT_EVERY_S = 10.0
 
 Tell = Callable[[str], None]
@@ -81,7 +81,7 @@ async def _fetched(client: ControlClient, folder: Path, tell: Tell) -> Outlook:
         elif not told:
             told = True
             tell("the master has no snapshot yet; waiting for it")
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(_POLL_EVERY_S)
 
 
 def mount_id(node: str, mountpoint: Path) -> str:

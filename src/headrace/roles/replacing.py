@@ -10,7 +10,7 @@ from headrace.engine.registry import Entry, Registry, started_ticks
 from headrace.errors import DeadlineError, EngineError, RefusedError, UnsupportedError
 
 _DEADLINE_S = 120.0
-_LOOK_S = 0.05
+_POLL_S = 0.05
 
 
 def replace_process(target: str, registry: Registry) -> Entry:
@@ -39,5 +39,5 @@ def _wait_for_other(before: Entry, registry: Registry) -> Entry:
             raise EngineError.of(f"{before.mountpoint} ended instead of being restarted", hint=log)
         if entry.pid != before.pid:
             return entry
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     raise DeadlineError.of(f"{before.mountpoint} still runs in process {before.pid}", hint=log)

@@ -16,7 +16,7 @@ from headrace.roles.keeper_line import KeeperLine
 from headrace.roles.keeper_messages import Deposit
 from headrace.roles.keeping import Kept
 
-_LOOK_S = 1.0
+_POLL_S = 1.0
 _SHORT_LOOK_S = 0.5
 # Of a mount that is alive: for its keeper, or whoever serves it, to say something.
 _INHERIT_S = 30.0
@@ -56,7 +56,7 @@ class Succession:
         """How often there is something to look at; `None`: never."""
         if self._keeper is None:
             return None
-        return _LOOK_S if self._leave_by_s is None else _SHORT_LOOK_S
+        return _POLL_S if self._leave_by_s is None else _SHORT_LOOK_S
 
     def inherit(self, mountpoint: str, wait: Callable[[float], bool]) -> Found:
         """What there is to go on with. `wait` lets some seconds pass, and is false when the supervisor shall end.

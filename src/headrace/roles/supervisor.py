@@ -29,12 +29,12 @@ from headrace.roles.lifeline import Message
 from headrace.roles.relay import Relay
 from headrace.roles.restarts import Restarts
 from headrace.roles.succession import Step, Succession
+from headrace.roles.supervisor_arguments import arguments_of
 from headrace.roles.supervisor_signals import end_as, hear_signals
-from headrace.roles.supervisor_words import words_of
 from headrace.roles.trial import fault_of_installed
 
 _FAULT = 1
-_LOOK_S = 5.0
+_POLL_S = 5.0
 _DYING_S = 30.0
 _RELAY_S = 1.0
 _AS_BEFORE = "going on as the supervisor that was installed before"
@@ -85,7 +85,7 @@ class Supervisor:
     def _patience_s(self) -> float:
         if self._start_at_s is not None:
             return max(self._start_at_s - time.monotonic(), 0)
-        return self._succession.look_s or _LOOK_S
+        return self._succession.look_s or _POLL_S
 
     def _look(self) -> None:
         """What time alone brings about."""
@@ -300,8 +300,8 @@ class Supervisor:
 
 
 def main(arguments: list[str]) -> int:
-    """The program: for `headrace mount`, not for people. Its words are those of `supervisor_words`."""
-    words = words_of(arguments)
+    """The program: for `headrace mount`, not for people. Its words are those of `supervisor_arguments`."""
+    words = arguments_of(arguments)
     supervisor = Supervisor(words.mountpoint, words.orders, words.keeper)
     return supervisor.run(words.answer, words.adopted)
 

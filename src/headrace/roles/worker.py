@@ -35,10 +35,10 @@ from headrace.exits import complaint, exit_code
 from headrace.roles.datasets import fingerprint
 from headrace.roles.draining import Drain
 from headrace.roles.endpoint import Endpoint
+from headrace.roles.host_addresses import advertised_address, listening_address
 from headrace.roles.incarnation import next_incarnation
 from headrace.roles.logs import start_python_log
 from headrace.roles.messages import WorkerOrders
-from headrace.roles.places import advertised_address, listening_address
 from headrace.roles.reachability import Reachability
 from headrace.roles.silence import Silence
 from headrace.settings.cluster import ClusterConfig, WorkerConfig

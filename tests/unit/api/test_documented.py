@@ -18,10 +18,10 @@ from headrace.api.jindo import JindoRuntime
 from headrace.api.kinds import Object, kind_of
 from headrace.api.reading import InvalidObjectsError, read_objects
 from headrace.plan.conditions import condition_of
+from headrace.plan.job_specs import OperationContext
 from headrace.plan.observed import Observed
-from headrace.plan.operation_scene import OperationScene
+from headrace.plan.operation_inputs import OperationInputs
 from headrace.plan.operations import plan_operation
-from headrace.plan.orders import Surroundings
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ def said_of(thing: Object, beside: tuple[Object, ...]) -> str:
             world = World(thing, namesake or runtime)
         else:
             world = World(namesake if isinstance(namesake, Dataset) else dataset, thing)
-        made = [world.look() for _ in range(6)][-1]
+        made = [world.reconcile() for _ in range(6)][-1]
         status: Any = made.dataset_status if isinstance(thing, Dataset) else made.runtime_status
         conditions = status.conditions
     else:
-        scene = OperationScene(thing, Surroundings({}, {}, Observed()))  # type: ignore[arg-type]
+        scene = OperationInputs(thing, OperationContext({}, {}, Observed()))  # type: ignore[arg-type]
         conditions = plan_operation(scene, START).status.conditions
     said = condition_of(conditions, "FieldsIgnored")
     return said.message or "" if said else ""

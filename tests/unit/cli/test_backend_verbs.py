@@ -17,12 +17,12 @@ import pytest
 
 from headrace.cli.main import main
 from headrace.exits import ExitCode
-from headrace.local.client import LocalClient
-from headrace.local.database import Database
-from headrace.local.events import Events
-from headrace.local.places import Places
-from headrace.local.records import Reference
-from headrace.local.store import Store
+from headrace.local.layout import BackendLayout
+from headrace.local.protocol.client import LocalClient
+from headrace.local.store.database import Database
+from headrace.local.store.event_log import EventLog
+from headrace.local.store.object_store import Store
+from headrace.local.store.records import Reference
 
 SEEDS = Path(__file__).parents[1] / "api" / "seeds"
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata: {name: mysecret}\nstringData: {id: topsecret}\n"
@@ -179,7 +179,7 @@ def test_describe_shows_no_events_of_an_earlier_object_of_the_name(
     headrace("apply", "-f", file)
     database = Database(folder / "local" / "objects.db")
     record = Store(database).need(Reference("Dataset", namespace, "again"))
-    Events(database).add(record, "Warning", "SecretMissing", "Secret keys is not there")
+    EventLog(database).add(record, "Warning", "SecretMissing", "Secret keys is not there")
     database.close()
     assert "SecretMissing" in headrace("describe", "dataset", "again")[1]
     headrace("delete", "-f", file)
@@ -209,7 +209,7 @@ def test_describe_has_every_field_and_the_events(headrace, folder, namespace, tm
     database = Database(folder / "local" / "objects.db")
     record = Store(database).need(Reference("Dataset", namespace, "shop"))
     assert headrace("describe", "dataset", "shop")[1].splitlines()[-1].split() == ["Events:", "<none>"]
-    Events(database).add(record, "Warning", "SecretMissing", "Secret keys is not there")
+    EventLog(database).add(record, "Warning", "SecretMissing", "Secret keys is not there")
     database.close()
     lines = headrace("describe", "dataset/shop")[1].splitlines()
     assert lines[:6] == [
@@ -332,7 +332,7 @@ def test_without_a_backend_the_hint_says_how_to_start_one(capsys, monkeypatch, t
 
 
 def test_a_watcher_is_told_of_changes(namespace, folder, headrace, tmp_path) -> None:
-    client = LocalClient(Places(folder / "local"))
+    client = LocalClient(BackendLayout(folder / "local"))
     since = client.objects(["Dataset"]).resource_version
     watch = client.watch(["Dataset"], since=since, namespace=namespace)
     assert next(watch) is None
@@ -451,7 +451,7 @@ def test_values_of_secrets_are_in_no_file_but_the_database(headrace, folder, tmp
     headrace("create", "-f", write(tmp_path, SECRET))
     headrace("describe", "secret", "mysecret")
     headrace("get", "secret", "mysecret", "-o", "yaml", "--reveal-secrets")
-    pid = LocalClient(Places(folder / "local")).hello().pid
+    pid = LocalClient(BackendLayout(folder / "local")).hello().pid
     places = [
         path for path in (folder / "local").rglob("*") if path.is_file() and "objects.db" not in path.name
     ]

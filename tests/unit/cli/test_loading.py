@@ -54,7 +54,7 @@ def test_what_is_about_mounts_loads_nothing_of_clusters_and_declared_objects(
         "kubernetes_asyncio",
         "rich",
         "headrace.api.kinds",
-        "headrace.local.messages",
+        "headrace.local.protocol.messages",
     }
     assert not loaded_by(tmp_path, *words) & set(mine)
 

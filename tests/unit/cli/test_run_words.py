@@ -6,8 +6,8 @@ import pytest
 
 from headrace.cli.run import wished_datasets
 from headrace.errors import ConfigError
-from headrace.local.becoming import variables_of
-from headrace.local.messages import RunDataset, RunPlace, RunState
+from headrace.local.programs.exec_into_node import variables_of
+from headrace.local.protocol.messages import RunDataset, RunPlace, RunState
 
 
 def test_datasets_have_names_and_paths() -> None:

@@ -14,9 +14,9 @@ import pytest
 from headrace.api.reading import read_objects
 from headrace.cli.main import main
 from headrace.exits import ExitCode
-from headrace.local.client import LocalClient
-from headrace.local.messages import Declaration, Named
-from headrace.local.places import Places
+from headrace.local.layout import BackendLayout
+from headrace.local.protocol.client import LocalClient
+from headrace.local.protocol.messages import Declaration, Named
 
 DATASET = """apiVersion: data.fluid.io/v1alpha1
 kind: Dataset
@@ -43,7 +43,7 @@ def namespace(folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.
         thing.model_dump(by_alias=True, exclude_unset=True, mode="json")
         for thing in read_objects(text, "test")
     ]
-    client = LocalClient(Places(folder / "local"))
+    client = LocalClient(BackendLayout(folder / "local"))
     outcomes = client.declare(Declaration(verb="apply", namespace=namespace, objects=tuple(documents)))
     assert all(outcome.fault is None for outcome in outcomes)
     yield namespace
@@ -206,9 +206,9 @@ def test_all_shows_what_people_declare_and_no_secret(headrace, tmp_path) -> None
 
 
 def test_events_are_selected_by_their_objects_and_their_own_fields(headrace, namespace, folder) -> None:
-    from headrace.local.database import Database
-    from headrace.local.records import Reference
-    from headrace.local.store import Store
+    from headrace.local.store.database import Database
+    from headrace.local.store.object_store import Store
+    from headrace.local.store.records import Reference
 
     database = Database(folder / "local" / "objects.db")
     store = Store(database)

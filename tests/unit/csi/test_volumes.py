@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.csi.places import NodeFolder
+from headrace.csi.node_folder import NodeFolder
 from headrace.csi.volumes import check_path, check_volume_id, dataset_of, flags_of, sub_path_of
 from headrace.errors import ConfigError, UnsupportedError
 

@@ -10,9 +10,9 @@ import yaml
 from charts import CHART, EVERY_OPTION, ROOT, named, refusal, render, run_helm, template
 
 from headrace.cli.main import application
-from headrace.kubeflow.keeper_sight import LEASE
-from headrace.operator.rendering.pods import GRACE_S
-from headrace.operator.running import KEY_SECRET
+from headrace.kubeflow.keeper_probe import LEASE
+from headrace.operator.operator_process import KEY_SECRET
+from headrace.operator.rendering.role_pods import GRACE_S
 from headrace.plan.roles import RoleKind
 from headrace.plan.volume import DRIVER
 from headrace.roles.succession import LEAVE_S

@@ -4,10 +4,10 @@ import re
 
 import pytest
 from charts import EVERY_OPTION, render
-from operator_world import SETTINGS
+from operator_context import SETTINGS
 
 from headrace.operator.rendering.naming import Names
-from headrace.operator.rendering.sweepers import sweeper
+from headrace.operator.rendering.sweeper_pods import sweeper
 
 pytestmark = [
     pytest.mark.slow,  # the first run on a machine builds helm

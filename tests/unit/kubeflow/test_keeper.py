@@ -13,9 +13,9 @@ from job_objects import BEGAN, Content, condition, launcher, mpijob, succeeded, 
 
 from headrace.jobs.naming import STARTING_TIMEOUT, TTL, WAIT_WARM
 from headrace.kube.resources import RESOURCES
-from headrace.kubeflow.following import Following
-from headrace.kubeflow.keeper import JobLooker, Keeper
-from headrace.kubeflow.tending import Tender
+from headrace.kubeflow.informers import Informers
+from headrace.kubeflow.job_reconciler import JobReconciler
+from headrace.kubeflow.keeper import Keeper, QueuedJobs
 
 Right = tuple[str, str, str]
 LINE = [b"2026-01-31T09:30:05.1Z first\n"]
@@ -98,8 +98,8 @@ def keep(cluster: LiveCluster, story: Any) -> None:
     """Runs the keeper while a story is told."""
 
     async def together() -> None:
-        keeper = Keeper(cluster, Tender(cluster, NoMetrics()))
-        tasks = [asyncio.ensure_future(each) for each in (keeper.following.run(), keeper.act())]
+        keeper = Keeper(cluster, JobReconciler(cluster, NoMetrics()))
+        tasks = [asyncio.ensure_future(each) for each in (keeper.informers.run(), keeper.act())]
         try:
             await story()
         finally:
@@ -135,9 +135,9 @@ def test_jobs_that_others_made_are_left_alone(cluster: LiveCluster) -> None:
     cluster.put(foreign, worker(0, "Succeeded"))
 
     async def look() -> None:
-        following = Following(cluster, lambda _: None)
-        looker = JobLooker(cluster, following, Tender(cluster, NoMetrics()))
-        assert (await looker.reconcile("default", "mpijob/resnet")).after_s is None
+        informers = Informers(cluster, lambda _: None)
+        reconciler = QueuedJobs(cluster, informers, JobReconciler(cluster, NoMetrics()))
+        assert (await reconciler.reconcile("default", "mpijob/resnet")).requeue_after_s is None
 
     asyncio.run(look())
     assert cluster.writes == []
@@ -146,7 +146,7 @@ def test_jobs_that_others_made_are_left_alone(cluster: LiveCluster) -> None:
 def test_a_kind_that_comes_later_is_followed_then(
     cluster: LiveCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.kubeflow.following._LOOK_FOR_KINDS_S", 0.01)
+    monkeypatch.setattr("headrace.kubeflow.informers._DISCOVERY_POLL_S", 0.01)
     cluster.served = {}
 
     async def story() -> None:

@@ -11,12 +11,12 @@ from job_objects import Content, condition, failed, launcher, mpijob, pod, succe
 
 from headrace.errors import ConfigError, MissingFileError
 from headrace.jobs.backend import LogWish
+from headrace.kubeflow.job_reader import Jobs
 from headrace.kubeflow.kept_logs import config_maps
 from headrace.kubeflow.log_reading import Logs
 from headrace.kubeflow.names import KEPT_ANNOTATION
 from headrace.kubeflow.notes import KeptInstance, Note, text_of
 from headrace.kubeflow.pods import instance_of
-from headrace.kubeflow.reading import Jobs
 
 LINES = [b"2026-01-31T09:30:05.1Z first\n", b"2026-01-31T09:30:06.2Z second\n"]
 RUNNING = mpijob(condition("Running", 7))

@@ -12,8 +12,8 @@ from job_objects import Content, mpijob
 from headrace.errors import AmbiguousJobError, ConfigError, MissingJobError, TakenJobError
 from headrace.jobs.spec import DataVolume, JobKind, JobSpec, Resources, Role, RoleName
 from headrace.kubeflow import submitting
+from headrace.kubeflow.job_reader import Jobs
 from headrace.kubeflow.problems import claim_problems, problems_of
-from headrace.kubeflow.reading import Jobs
 
 SPEC = JobSpec(
     name="resnet",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.database import Database
-from headrace.local.store import Store
+from headrace.local.store.database import Database
+from headrace.local.store.object_store import Store
 
 
 class Clock:

@@ -18,16 +18,16 @@ from killed_steps import instance_of, ours, setup_killed_at, teardown_killed_at
 
 from headrace.cli.main import main
 from headrace.errors import MissingFileError, RefusedError
-from headrace.local.client import LocalClient
-from headrace.local.database import Database
-from headrace.local.folders import Folders
-from headrace.local.marks import marked_processes
-from headrace.local.messages import Declaration, NodesWish
-from headrace.local.nodes import Nodes
-from headrace.local.ownership import is_owned, owning
-from headrace.local.places import Places
-from headrace.local.roles import RoleOrder, Roles
-from headrace.local.teardown import tear_down
+from headrace.local.layout import BackendLayout
+from headrace.local.lifecycle.backend_lock import is_owned, owning
+from headrace.local.lifecycle.teardown import tear_down
+from headrace.local.nodes.managed_folders import ManagedFolders
+from headrace.local.nodes.virtual_nodes import VirtualNodes
+from headrace.local.processes.process_tags import tagged_processes
+from headrace.local.processes.role_processes import RoleOrder, RoleProcesses
+from headrace.local.protocol.client import LocalClient
+from headrace.local.protocol.messages import Declaration, NodesWish
+from headrace.local.store.database import Database
 from headrace.netns.namespaces import can_make_namespaces
 from headrace.netns.rates import MINIMUM_BURST_BYTES
 from headrace.settings.environment import Environment
@@ -43,10 +43,10 @@ DATASET = {
 
 
 @pytest.fixture
-def places(tmp_path: Path):
-    places = Places(tmp_path / "local")
-    yield places
-    backends.take_down(places)
+def layout(tmp_path: Path):
+    layout = BackendLayout(tmp_path / "local")
+    yield layout
+    backends.take_down(layout)
 
 
 def role(tmp_path: Path, node: str = "node-1") -> RoleOrder:
@@ -55,33 +55,33 @@ def role(tmp_path: Path, node: str = "node-1") -> RoleOrder:
     return RoleOrder("default.shop.worker-0", "default", "shop", "worker", node, command, log)
 
 
-def test_declarations_outlive_a_kill_and_the_next_up(places: Places) -> None:
-    backends.bring_up(places)
-    client = LocalClient(places)
+def test_declarations_outlive_a_kill_and_the_next_up(layout: BackendLayout) -> None:
+    backends.bring_up(layout)
+    client = LocalClient(layout)
     (outcome,) = client.declare(Declaration(verb="apply", objects=(DATASET,)))
     backends.kill(client)
     with pytest.raises(MissingFileError, match="not up"):
         client.objects(["Dataset"])
-    backends.bring_up(places)
+    backends.bring_up(layout)
     (item,) = client.objects(["Dataset"]).items
     assert item == outcome.document
 
 
-def test_up_again_adds_nodes_and_changes_nothing_else(places: Places) -> None:
-    backends.bring_up(places, 1)
-    before = LocalClient(places).status()
-    backends.bring_up(places, 3)
-    backends.bring_up(places, 2)
-    after = LocalClient(places).status()
+def test_up_again_adds_nodes_and_changes_nothing_else(layout: BackendLayout) -> None:
+    backends.bring_up(layout, 1)
+    before = LocalClient(layout).status()
+    backends.bring_up(layout, 3)
+    backends.bring_up(layout, 2)
+    after = LocalClient(layout).status()
     assert (after.pid, after.nodes[0]) == (before.pid, before.nodes[0])
     assert [node.name for node in after.nodes] == ["node-1", "node-2", "node-3"]
     assert len({node.address for node in after.nodes}) == 3
 
 
-def test_two_ups_at_the_same_time_start_one_supervisor(places: Places) -> None:
+def test_two_ups_at_the_same_time_start_one_supervisor(layout: BackendLayout) -> None:
     program = (
-        "import sys; from pathlib import Path; import backends; from headrace.local.places import Places; "
-        "backends.bring_up(Places(Path(sys.argv[1])))"
+        "import sys; from pathlib import Path; import backends; from headrace.local.layout import BackendLayout; "
+        "backends.bring_up(BackendLayout(Path(sys.argv[1])))"
     )
     environment = {
         **os.environ,
@@ -89,30 +89,30 @@ def test_two_ups_at_the_same_time_start_one_supervisor(places: Places) -> None:
     }
     both = [
         subprocess.Popen(
-            [sys.executable, "-c", program, str(places.folder)], env=environment, stderr=subprocess.PIPE
+            [sys.executable, "-c", program, str(layout.folder)], env=environment, stderr=subprocess.PIPE
         )
         for _ in range(2)
     ]
     talk = [process.communicate(timeout=DEADLINE_S)[1].decode() for process in both]
     assert [process.returncode for process in both] == [0, 0], talk
-    assert LocalClient(places).hello().pid
+    assert LocalClient(layout).hello().pid
 
 
-def test_nobody_else_may_ask(places: Places) -> None:
-    backends.bring_up(places)
-    assert stat.S_IMODE(places.socket.stat().st_mode) == 0o600
-    assert stat.S_IMODE(places.folder.stat().st_mode) == 0o700
+def test_nobody_else_may_ask(layout: BackendLayout) -> None:
+    backends.bring_up(layout)
+    assert stat.S_IMODE(layout.socket.stat().st_mode) == 0o600
+    assert stat.S_IMODE(layout.folder.stat().st_mode) == 0o700
     if os.geteuid() != 0:
         return
-    for path in (places.folder, *places.folder.parents):
+    for path in (layout.folder, *layout.folder.parents):
         if path.is_relative_to("/tmp"):
             os.chmod(path, stat.S_IMODE(path.stat().st_mode) | 0o005)
-    os.chmod(places.socket, 0o666)
+    os.chmod(layout.socket, 0o666)
     pid = os.fork()
     if pid == 0:
         os.setuid(65534)
         try:
-            LocalClient(places).hello()
+            LocalClient(layout).hello()
         except RefusedError:
             os._exit(7)
         except BaseException:
@@ -121,12 +121,12 @@ def test_nobody_else_may_ask(places: Places) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
 
 
-def test_what_is_no_request_is_an_answer(places: Places) -> None:
-    backends.bring_up(places)
+def test_what_is_no_request_is_an_answer(layout: BackendLayout) -> None:
+    backends.bring_up(layout)
 
     def asked(request: bytes) -> bytes:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(places.socket))
+            connection.connect(str(layout.socket))
             connection.sendall(request)
             return b"".join(iter(lambda: connection.recv(65536), b""))
 
@@ -135,14 +135,14 @@ def test_what_is_no_request_is_an_answer(places: Places) -> None:
     assert b'"kind":"Config"' in asked(b"GET /v1/objects?kinds=Pod " + head + b" " * 9)
     assert b"404" in asked(b"GET /v2/hello " + head + b" " * 9)
     assert b"400" in asked(b"\x00\x01\x02\r\n\r\n")
-    assert LocalClient(places).hello().pid
+    assert LocalClient(layout).hello().pid
 
 
 @needs_root
-def test_nodes_reach_each_other_and_this_machine(places: Places) -> None:
-    backends.bring_up(places, 2)
-    database = Database(places.database)
-    nodes = Nodes(database, places.nodes)
+def test_nodes_reach_each_other_and_this_machine(layout: BackendLayout) -> None:
+    backends.bring_up(layout, 2)
+    database = Database(layout.database)
+    nodes = VirtualNodes(database, layout.nodes)
     first, second = nodes.all()
     with socket.create_server((nodes.network().host_address, 0)) as here:
         port = here.getsockname()[1]
@@ -157,13 +157,13 @@ def test_nodes_reach_each_other_and_this_machine(places: Places) -> None:
 
 
 @needs_root
-def test_links_are_limited(places: Places) -> None:
-    from headrace.local import launch
+def test_links_are_limited(layout: BackendLayout) -> None:
+    from headrace.local.lifecycle import launch
 
     wish = NodesWish(
         count=1, link_bits_per_s=10**8, labels={"disk": "ssd"}, labels_of={"node-1": {"gpu": "v100"}}
     )
-    (node,) = launch.bring_up(places, wish, Environment.current(), release="test").nodes
+    (node,) = launch.bring_up(layout, wish, Environment.current(), release="test").nodes
     shown = subprocess.run(
         ["tc", "-n", node.namespace, "qdisc", "show"], capture_output=True, text=True, check=True
     )
@@ -191,13 +191,13 @@ with socket.create_connection(({address!r}, {port})) as link:
 
 @needs_root
 @pytest.mark.parametrize("program", [TAKE, SEND], ids=["received", "sent"])
-def test_what_a_node_moves_takes_as_long_as_its_link_says(places: Places, program: str) -> None:
-    from headrace.local import launch
+def test_what_a_node_moves_takes_as_long_as_its_link_says(layout: BackendLayout, program: str) -> None:
+    from headrace.local.lifecycle import launch
 
     wish = NodesWish(count=1, link_bits_per_s=RATE_BITS_PER_S)
-    (line,) = launch.bring_up(places, wish, Environment.current(), release="test", idle=True).nodes
-    database = Database(places.database)
-    nodes = Nodes(database, places.nodes)
+    (line,) = launch.bring_up(layout, wish, Environment.current(), release="test", idle=True).nodes
+    database = Database(layout.database)
+    nodes = VirtualNodes(database, layout.nodes)
     (node,), address = nodes.all(), nodes.network().host_address
     database.close()
     with socket.create_server((address, 0)) as here:
@@ -250,45 +250,45 @@ def test_an_ordinary_user_has_nodes_on_loopback(tmp_path: Path) -> None:
     assert not (tmp_path / "local").exists()
 
 
-def test_down_leaves_nothing_behind(places: Places, tmp_path: Path) -> None:
+def test_down_leaves_nothing_behind(layout: BackendLayout, tmp_path: Path) -> None:
     """Also when the supervisor was killed before, and roles run without it."""
-    backends.bring_up(places, 2)
-    instance = instance_of(places)
-    backends.kill(LocalClient(places))
-    with owning(places, wait_s=DEADLINE_S):
-        database = Database(places.database)
-        node = Nodes(database, places.nodes).all()[0]
-        cache = Folders(database).make(tmp_path / "disk" / "cache")
+    backends.bring_up(layout, 2)
+    instance = instance_of(layout)
+    backends.kill(LocalClient(layout))
+    with owning(layout, wait_s=DEADLINE_S):
+        database = Database(layout.database)
+        node = VirtualNodes(database, layout.nodes).all()[0]
+        cache = ManagedFolders(database).make(tmp_path / "disk" / "cache")
         (cache / "block").write_bytes(b"x")
 
         async def start() -> None:
-            roles = Roles(database, Environment.current())
+            roles = RoleProcesses(database, Environment.current())
             roles.start(role(tmp_path), node.prefix)
             roles.close()
 
         asyncio.run(start())
         database.close()
-    assert len(marked_processes(instance)) == 1
-    assert tear_down(places, keep_caches=False, wait_s=DEADLINE_S) == []
+    assert len(tagged_processes(instance)) == 1
+    assert tear_down(layout, keep_caches=False, wait_s=DEADLINE_S) == []
     reap()
-    assert marked_processes(instance) == []
+    assert tagged_processes(instance) == []
     assert ours(instance) == []
     assert {path.name for path in tmp_path.iterdir()} <= {"private", "role.log"}
 
 
 def test_down_keeps_caches_when_asked(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path))
-    places = Places(tmp_path / "local")
+    layout = BackendLayout(tmp_path / "local")
     assert main(["up"]) == 0
     assert "the local backend is up: 1 node" in capsys.readouterr().err
-    database = Database(places.database)
-    inside = Folders(database).make(places.nodes / "node-1" / "cache")
+    database = Database(layout.database)
+    inside = ManagedFolders(database).make(layout.nodes / "node-1" / "cache")
     database.close()
     (inside / "block").write_bytes(b"x")
     assert main(["down", "--keep-cache"]) == 0
     assert f"kept {inside}" in capsys.readouterr().err
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [inside / "block"]
-    assert not is_owned(places)
+    assert not is_owned(layout)
 
 
 # One step that the next `up` finishes, one whose remains are taken away; tests/soak has all.
@@ -314,13 +314,13 @@ def reap() -> None:
         return
 
 
-def test_a_supervisor_that_hangs_is_ended_by_down(places: Places, monkeypatch) -> None:
-    from headrace.local import launch
+def test_a_supervisor_that_hangs_is_ended_by_down(layout: BackendLayout, monkeypatch) -> None:
+    from headrace.local.lifecycle import launch
 
-    backends.bring_up(places)
-    os.kill(LocalClient(places).hello().pid, signal.SIGSTOP)
-    launch.stop(places, wait_s=10)
-    assert not is_owned(places)
+    backends.bring_up(layout)
+    os.kill(LocalClient(layout).hello().pid, signal.SIGSTOP)
+    launch.stop(layout, wait_s=10)
+    assert not is_owned(layout)
 
 
 @needs_root
@@ -335,7 +335,7 @@ def test_plain_nodes_are_processes(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path))
     assert main(["up", "--nodes", "2", "--plain"]) == 0
     assert "2 nodes (node-1 … node-2), plain processes on 127.18." in capsys.readouterr().err
-    nodes = LocalClient(Places(tmp_path / "local")).status().nodes
+    nodes = LocalClient(BackendLayout(tmp_path / "local")).status().nodes
     assert [(node.namespace, node.address.split(".")[3]) for node in nodes] == [(None, "1"), (None, "2")]
     assert main(["down"]) == 0
     assert main(["up", "--plain", "--link", "1Gbit"]) == 3
@@ -343,15 +343,15 @@ def test_plain_nodes_are_processes(tmp_path: Path, monkeypatch, capsys) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 @pytest.mark.root
-def test_down_takes_off_what_is_mounted_on_nodes(places: Places) -> None:
-    backends.bring_up(places)
-    outer = places.nodes / "node-1" / "a mount"
+def test_down_takes_off_what_is_mounted_on_nodes(layout: BackendLayout) -> None:
+    backends.bring_up(layout)
+    outer = layout.nodes / "node-1" / "a mount"
     outer.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(outer)], check=True)
     (outer / "inner").mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(outer / "inner")], check=True)
     held = (outer / "inner" / "held").open("w")
-    backends.take_down(places)
+    backends.take_down(layout)
     held.close()
     assert str(outer.parent) not in Path("/proc/self/mountinfo").read_text()
-    assert not places.folder.exists()
+    assert not layout.folder.exists()

@@ -9,7 +9,7 @@ import pytest
 from headrace.api.dataprocess import DataProcess, JobProcessor, ScriptProcessor
 from headrace.api.scheduling import Toleration
 from headrace.errors import UnsupportedError
-from headrace.local.reconcile.work.containers import (
+from headrace.local.operations.containers import (
     RETRIES,
     Container,
     Mounted,

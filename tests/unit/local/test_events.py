@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.local import events
-from headrace.local.events import Events
-from headrace.local.records import Reference
+from headrace.local.store import event_log
+from headrace.local.store.event_log import EventLog
+from headrace.local.store.records import Reference
 
 
 @pytest.fixture
 def record(store):
-    with store.changing() as writer:
-        return writer.create(Reference("Dataset", "default", "imagenet"), {"spec": {}})
+    with store.changing() as transaction:
+        return transaction.create(Reference("Dataset", "default", "imagenet"), {"spec": {}})
 
 
 def test_the_same_event_again_is_counted(database, clock, record) -> None:
-    log = Events(database, clock)
+    log = EventLog(database, clock)
     log.add(record, "Warning", "SecretMissing", "Secret keys is not there")
     clock.move(90)
     log.add(record, "Warning", "SecretMissing", "Secret keys is not there")
@@ -27,8 +27,8 @@ def test_the_same_event_again_is_counted(database, clock, record) -> None:
 
 
 def test_old_events_make_room(database, clock, record, monkeypatch) -> None:
-    monkeypatch.setattr(events, "KEPT", 3)
-    log = Events(database, clock)
+    monkeypatch.setattr(event_log, "KEPT", 3)
+    log = EventLog(database, clock)
     for number in range(5):
         clock.move(1)
         log.add(record, "Normal", "Step", f"step {number}")
@@ -36,6 +36,6 @@ def test_old_events_make_room(database, clock, record, monkeypatch) -> None:
 
 
 def test_a_long_message_is_cut(database, clock, record) -> None:
-    log = Events(database, clock)
+    log = EventLog(database, clock)
     log.add(record, "Normal", "Long", "x" * 5000)
-    assert len(log.select()[0].message) == events.LONGEST_MESSAGE
+    assert len(log.select()[0].message) == event_log.LONGEST_MESSAGE

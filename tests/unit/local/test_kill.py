@@ -7,17 +7,17 @@ import subprocess
 import sys
 import time
 
-from headrace.local.database import Database
-from headrace.local.records import Reference
-from headrace.local.store import Selection, Store
+from headrace.local.store.database import Database
+from headrace.local.store.object_store import Selection, Store
+from headrace.local.store.records import Reference
 
 ROUNDS = 8
 PROGRAM = """
 import sys
 from pathlib import Path
-from headrace.local.database import Database
-from headrace.local.records import Reference
-from headrace.local.store import Store
+from headrace.local.store.database import Database
+from headrace.local.store.records import Reference
+from headrace.local.store.object_store import Store
 
 store = Store(Database(Path(sys.argv[1])))
 for number in range(int(sys.argv[2]), 10**9):

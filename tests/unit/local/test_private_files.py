@@ -6,8 +6,8 @@ import stat
 import pytest
 
 from headrace.errors import HeadraceError
-from headrace.local.inheritance import inherited
-from headrace.local.private_files import write_private
+from headrace.local.processes.child_environment import child_environment
+from headrace.local.processes.private_files import write_private
 from headrace.settings.environment import Environment
 
 
@@ -42,4 +42,4 @@ def test_credentials_and_settings_of_the_caller_are_not_inherited() -> None:
         "HEADRACE_MASTER": "http://elsewhere",
         "HEADRACE_RUNTIME_DIR": "/run/x",
     }
-    assert inherited(Environment(variables)) == {"PATH": "/bin", "HEADRACE_RUNTIME_DIR": "/run/x"}
+    assert child_environment(Environment(variables)) == {"PATH": "/bin", "HEADRACE_RUNTIME_DIR": "/run/x"}

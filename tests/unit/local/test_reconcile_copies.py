@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from headrace.local.reconcile.work.copies import facts_of
-from headrace.local.reconcile.work.desk import Note
-from headrace.plan.operation_scene import JobState
+from headrace.local.operations.copy_driver import facts_of
+from headrace.local.operations.job_driver import Note
+from headrace.plan.operation_inputs import JobState
 from headrace.roles.progress import CopyProgress
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

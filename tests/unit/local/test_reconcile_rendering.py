@@ -14,18 +14,18 @@ from headrace.api.reading import read_objects
 from headrace.control.rights import Rights, derive, rights_of
 from headrace.control.tokens import create_token, read_token
 from headrace.errors import ConfigError, UnsupportedError
-from headrace.local import intake
-from headrace.local.database import Database
-from headrace.local.folders import Folders
-from headrace.local.nodes import VirtualNode
-from headrace.local.places import Places
-from headrace.local.private_files import make_private_folder
-from headrace.local.reconcile.places import Addresses, DatasetPlaces
-from headrace.local.reconcile.relations import Relations
-from headrace.local.reconcile.rendering import Means, cache_folders_of, render
-from headrace.local.reconcile.scene import scene_of
-from headrace.local.roles import RoleOrder
-from headrace.local.store import Store
+from headrace.local.datasets.dataset_layout import Addresses, DatasetLayout
+from headrace.local.datasets.desired_state import desired_state_of
+from headrace.local.datasets.reference_index import ReferenceIndex
+from headrace.local.datasets.rendering import RenderContext, cache_folders_of, render
+from headrace.local.layout import BackendLayout
+from headrace.local.nodes.managed_folders import ManagedFolders
+from headrace.local.nodes.virtual_nodes import VirtualNode
+from headrace.local.processes.private_files import make_private_folder
+from headrace.local.processes.role_processes import RoleOrder
+from headrace.local.store import admission
+from headrace.local.store.database import Database
+from headrace.local.store.object_store import Store
 from headrace.plan.roles import Role
 from headrace.settings.environment import Environment
 from headrace.settings.reading import role_settings
@@ -47,18 +47,20 @@ def seed(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def means(database: Database, store: Store, seed: str, tmp_path: Path) -> Means:
-    with store.changing() as writer:
+def render_context(database: Database, store: Store, seed: str, tmp_path: Path) -> RenderContext:
+    with store.changing() as transaction:
         for thing in read_objects(SECRET + seed, "test"):
-            intake.apply(writer, intake.wish_of(thing, "default"))
+            admission.apply(transaction, admission.wish_of(thing, "default"))
     key = ("default", "imagenet")
-    places = DatasetPlaces(Places(tmp_path / "local"), key)
-    relations = Relations(store)
-    relations.read_all()
+    layout = DatasetLayout(BackendLayout(tmp_path / "local"), key)
+    index = ReferenceIndex(store)
+    index.read_all()
     # A master that was rendered before has made it.
-    make_private_folder(places.folder)
-    create_token(places.token)
-    return Means(places, Addresses(database), Folders(database), scene_of(store, relations, key))
+    make_private_folder(layout.folder)
+    create_token(layout.token)
+    return RenderContext(
+        layout, Addresses(database), ManagedFolders(database), desired_state_of(store, index, key)
+    )
 
 
 @pytest.fixture
@@ -76,9 +78,9 @@ def settings_file(order: RoleOrder) -> Path:
 
 
 def test_master_worker_and_mount_read_what_was_planned(
-    means: Means, node: VirtualNode, planned: dict[str, Role], tmp_path: Path
+    render_context: RenderContext, node: VirtualNode, planned: dict[str, Role], tmp_path: Path
 ) -> None:
-    orders = [render(planned[name], node, means) for name in ("master", "worker-0", "mount-node-1")]
+    orders = [render(planned[name], node, render_context) for name in ("master", "worker-0", "mount-node-1")]
     master, _ = role_settings(MasterSettings, settings_file(orders[0]), NOTHING)
     worker, _ = role_settings(WorkerSettings, settings_file(orders[1]), NOTHING)
     mount, _ = role_settings(MemberSettings, settings_file(orders[2]), NOTHING)
@@ -99,9 +101,9 @@ def test_master_worker_and_mount_read_what_was_planned(
 
 
 def test_values_of_secrets_stand_in_private_files_alone(
-    means: Means, node: VirtualNode, planned: dict[str, Role], tmp_path: Path
+    render_context: RenderContext, node: VirtualNode, planned: dict[str, Role], tmp_path: Path
 ) -> None:
-    orders = [render(planned[name], node, means) for name in ("master", "worker-0", "mount-node-1")]
+    orders = [render(planned[name], node, render_context) for name in ("master", "worker-0", "mount-node-1")]
     holding = [
         path
         for path in tmp_path.rglob("*")
@@ -118,21 +120,23 @@ def test_values_of_secrets_stand_in_private_files_alone(
     assert "hunter2" not in repr(orders)
 
 
-def test_rendered_again_nothing_changes(means: Means, node: VirtualNode, planned: dict[str, Role]) -> None:
-    first = render(planned["worker-0"], node, means)
+def test_rendered_again_nothing_changes(
+    render_context: RenderContext, node: VirtualNode, planned: dict[str, Role]
+) -> None:
+    first = render(planned["worker-0"], node, render_context)
     before = settings_file(first).stat().st_mtime_ns
-    assert render(planned["worker-0"], node, means) == first
+    assert render(planned["worker-0"], node, render_context) == first
     assert settings_file(first).stat().st_mtime_ns == before
 
 
 def test_a_cache_that_moves_leaves_nothing_at_its_old_place(
-    means: Means, node: VirtualNode, planned: dict[str, Role], tmp_path: Path
+    render_context: RenderContext, node: VirtualNode, planned: dict[str, Role], tmp_path: Path
 ) -> None:
     worker = planned["worker-0"]
-    (before,) = cache_folders_of(settings_file(render(worker, node, means)))
+    (before,) = cache_folders_of(settings_file(render(worker, node, render_context)))
     (level,) = worker.cache
     moved = replace(worker, cache=(replace(level, folder=str(tmp_path / "other")),))
-    (after,) = cache_folders_of(settings_file(render(moved, node, means)))
+    (after,) = cache_folders_of(settings_file(render(moved, node, render_context)))
     assert after.is_relative_to(tmp_path / "other")
     assert after.is_dir()
     assert not before.exists()
@@ -140,18 +144,20 @@ def test_a_cache_that_moves_leaves_nothing_at_its_old_place(
 
 
 def test_a_cache_folder_that_holds_something_else_is_refused(
-    means: Means, node: VirtualNode, planned: dict[str, Role], tmp_path: Path
+    render_context: RenderContext, node: VirtualNode, planned: dict[str, Role], tmp_path: Path
 ) -> None:
     folder = tmp_path / "cache" / "default" / "imagenet" / "node-1"
     folder.mkdir(parents=True)
     (folder / "thesis.tex").write_text("mine")
     with pytest.raises(ConfigError, match="is not empty"):
-        render(planned["worker-0"], node, means)
+        render(planned["worker-0"], node, render_context)
     assert (folder / "thesis.tex").exists()
 
 
-def test_another_user_is_refused_in_words(means: Means, node: VirtualNode, seed: str) -> None:
+def test_another_user_is_refused_in_words(
+    render_context: RenderContext, node: VirtualNode, seed: str
+) -> None:
     other = seed.replace("  replicas: 4", "  replicas: 4\n  runAs: {uid: 1234, gid: 1234, user: a, group: a}")
     role = next(role for role in World.of(other).settle().roles if role.id == "worker-0")
     with pytest.raises(UnsupportedError, match="1234"):
-        render(role, node, means)
+        render(role, node, render_context)

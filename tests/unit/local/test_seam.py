@@ -14,10 +14,10 @@ import pytest
 
 from headrace.cli.main import main
 from headrace.engine.registry import started_ticks
-from headrace.local import launch
-from headrace.local.client import LocalClient
-from headrace.local.messages import RoleLine
-from headrace.local.places import Places
+from headrace.local.layout import BackendLayout
+from headrace.local.lifecycle import launch
+from headrace.local.protocol.client import LocalClient
+from headrace.local.protocol.messages import RoleLine
 
 DEADLINE_S = 60.0
 DATASET = """apiVersion: data.fluid.io/v1alpha1
@@ -28,18 +28,18 @@ spec: {mounts: [{mountPoint: "s3://bucket", name: images}]}
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     toy = Path(backends.__file__).with_name("toy_supervisor.py")
     monkeypatch.setattr(launch, "_PROGRAM", (sys.executable, "-P", str(toy)))
     monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path))
     (tmp_path / "dataset.yaml").write_text(DATASET)
-    places = Places(tmp_path / "local")
-    yield places
-    backends.take_down(places)
+    layout = BackendLayout(tmp_path / "local")
+    yield layout
+    backends.take_down(layout)
 
 
-def worker(places: Places) -> RoleLine:
-    (role,) = LocalClient(places).status().roles
+def worker(layout: BackendLayout) -> RoleLine:
+    (role,) = LocalClient(layout).status().roles
     return role
 
 
@@ -51,15 +51,15 @@ def eventually(look: Callable[[], object], wanted: object) -> object:
     return seen
 
 
-def applied(places: Places, tmp_path: Path) -> RoleLine:
+def applied(layout: BackendLayout, tmp_path: Path) -> RoleLine:
     assert main(["up"]) == 0
     assert main(["apply", "-f", str(tmp_path / "dataset.yaml")]) == 0
     assert main(["wait", "--for=condition=Ready", "dataset/shop"]) == 0
-    return worker(places)
+    return worker(layout)
 
 
-def test_a_dataset_is_served_watched_and_taken_away(places: Places, tmp_path: Path, capsys) -> None:
-    role = applied(places, tmp_path)
+def test_a_dataset_is_served_watched_and_taken_away(layout: BackendLayout, tmp_path: Path, capsys) -> None:
+    role = applied(layout, tmp_path)
     assert (role.state, role.role, role.node) == ("running", "worker", "node-1")
     capsys.readouterr()
     said = f"serving as {role.pid}\n"
@@ -68,22 +68,22 @@ def test_a_dataset_is_served_watched_and_taken_away(places: Places, tmp_path: Pa
     assert "Started   dataset/shop   worker-0 runs on node-1" in capsys.readouterr().out
     assert main(["delete", "-f", str(tmp_path / "dataset.yaml")]) == 0
     assert started_ticks(role.pid) is None
-    assert LocalClient(places).status().roles == ()
+    assert LocalClient(layout).status().roles == ()
 
 
-def test_a_role_outlives_the_supervisor_and_is_taken_over(places: Places, tmp_path: Path) -> None:
-    role = applied(places, tmp_path)
-    backends.kill(LocalClient(places))
+def test_a_role_outlives_the_supervisor_and_is_taken_over(layout: BackendLayout, tmp_path: Path) -> None:
+    role = applied(layout, tmp_path)
+    backends.kill(LocalClient(layout))
     assert main(["up"]) == 0
-    assert worker(places) == role
+    assert worker(layout) == role
     assert main(["delete", "dataset", "shop"]) == 0
     assert started_ticks(role.pid) is None
 
 
-def test_a_role_that_dies_is_started_again(places: Places, tmp_path: Path) -> None:
-    role = applied(places, tmp_path)
+def test_a_role_that_dies_is_started_again(layout: BackendLayout, tmp_path: Path) -> None:
+    role = applied(layout, tmp_path)
     os.kill(role.pid, signal.SIGKILL)
-    again = eventually(lambda: _standing(worker(places), role.pid), ("running", 1, True))
+    again = eventually(lambda: _standing(worker(layout), role.pid), ("running", 1, True))
     assert again == ("running", 1, True)
 
 
@@ -93,10 +93,10 @@ def _standing(role: RoleLine, before: int | None) -> tuple[str, int, bool]:
 
 
 def test_what_was_declared_while_the_supervisor_died_is_done_by_the_next(
-    places: Places, tmp_path: Path
+    layout: BackendLayout, tmp_path: Path
 ) -> None:
-    applied(places, tmp_path)
-    client = LocalClient(places)
+    applied(layout, tmp_path)
+    client = LocalClient(layout)
     assert main(["delete", "dataset", "shop", "--no-wait"]) == 0
     backends.kill(client)
     assert main(["up"]) == 0
@@ -104,8 +104,8 @@ def test_what_was_declared_while_the_supervisor_died_is_done_by_the_next(
     assert client.status().roles == ()
 
 
-def test_down_ends_what_serves(places: Places, tmp_path: Path) -> None:
-    role = applied(places, tmp_path)
+def test_down_ends_what_serves(layout: BackendLayout, tmp_path: Path) -> None:
+    role = applied(layout, tmp_path)
     assert main(["down"]) == 0
     assert started_ticks(role.pid) is None
-    assert not places.folder.exists()
+    assert not layout.folder.exists()

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
-from headrace.local.database import Database
-from headrace.local.records import Reference
-from headrace.local.secret_values import digest_key, digests_of, values_of
+from headrace.local.store.database import Database
+from headrace.local.store.records import Reference
+from headrace.local.store.secret_values import digest_key, digests_of, values_of
 
 
 def secret(store, data, name="keys"):
-    with store.changing() as writer:
+    with store.changing() as transaction:
         reference = Reference("Secret", "default", name)
-        if writer.get(reference) is None:
-            return writer.create(reference, {"data": data})
-        return writer.replace(reference, {"data": data})
+        if transaction.get(reference) is None:
+            return transaction.create(reference, {"data": data})
+        return transaction.replace(reference, {"data": data})
 
 
 def test_the_digest_of_a_key_changes_with_its_value_and_with_nothing_else(store, database) -> None:

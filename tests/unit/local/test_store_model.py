@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headrace.errors import ConfigError, MissingFileError
-from headrace.local.database import Database
-from headrace.local.records import Reference
-from headrace.local.store import Selection, Store
+from headrace.local.store.database import Database
+from headrace.local.store.object_store import Selection, Store
+from headrace.local.store.records import Reference
 
 KINDS = ("Dataset", "Secret")
 ALL = Selection(KINDS)
@@ -38,8 +38,8 @@ class StoreBesideModel(RuleBasedStateMachine):
     @rule(reference=references, content=contents, asked=finalizers)
     def create(self, reference, content, asked) -> None:
         try:
-            with self.store.changing() as writer:
-                writer.create(reference, content, asked)
+            with self.store.changing() as transaction:
+                transaction.create(reference, content, asked)
         except ConfigError:
             assert reference in self.model
         else:
@@ -49,8 +49,8 @@ class StoreBesideModel(RuleBasedStateMachine):
     @rule(reference=references, content=contents)
     def replace(self, reference, content) -> None:
         try:
-            with self.store.changing() as writer:
-                writer.replace(reference, content)
+            with self.store.changing() as transaction:
+                transaction.replace(reference, content)
         except MissingFileError:
             assert reference not in self.model
         else:
@@ -78,8 +78,8 @@ class StoreBesideModel(RuleBasedStateMachine):
     @rule(reference=references)
     def delete(self, reference) -> None:
         try:
-            with self.store.changing() as writer:
-                left = writer.delete(reference)
+            with self.store.changing() as transaction:
+                left = transaction.delete(reference)
         except MissingFileError:
             assert reference not in self.model
             return

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from operator_world import OperatorWorld
+from operator_context import OperatorWorld
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from memory_cluster import MemoryCluster
 
-from headrace.operator.running import KEY_SECRET, digest_key
+from headrace.operator.operator_process import KEY_SECRET, digest_key
 
 
 def _cluster(*, with_secret: bool) -> MemoryCluster:

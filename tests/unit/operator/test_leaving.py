@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from operator_world import OperatorWorld
+from operator_context import OperatorWorld
 from planned import SEED
 
 DATASET, RUNTIME = ("Dataset", "default", "imagenet"), ("JindoRuntime", "default", "imagenet")
@@ -32,7 +32,7 @@ def spoil(world: OperatorWorld, key: tuple[str, str, str], **spec: Any) -> None:
 
 def looks(world: OperatorWorld, count: int = 15) -> None:
     for _ in range(count):
-        world.look()
+        world.reconcile()
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_an_invalid_dataset_that_is_read_waits_for_its_readers(world: OperatorWo
     world.settle()
     node = world.pods()["imagenet-worker-0"]
     world.use("train", node)
-    world.look()
+    world.reconcile()
     before = world.pods()
     spoil(world, DATASET, **TWICE)
     for each in (DATASET, RUNTIME):

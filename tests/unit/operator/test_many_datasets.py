@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import yaml
-from operator_world import SETTINGS
+from operator_context import SETTINGS
 from planned import GPU, SEED
 
+from headrace.operator.desired_state import DesiredState
 from headrace.operator.mirror import Content, Index, Mirror
-from headrace.operator.observing import observe
-from headrace.operator.relations import concerned
-from headrace.operator.reserving import Reservations
-from headrace.operator.scene import Scene
-from headrace.operator.standing import Standings
+from headrace.operator.observer import observe
+from headrace.operator.reference_index import affected_datasets
+from headrace.operator.reservations import Reservations
+from headrace.operator.role_states import RoleStates
 from headrace.plan.plan import plan
 
 MANY, NODES = 1000, 8
@@ -87,25 +87,25 @@ def mirror() -> CountingMirror:
     return made
 
 
-def look(mirror: CountingMirror, reservations: Reservations, number: int) -> None:
+def reconcile(mirror: CountingMirror, reservations: Reservations, number: int) -> None:
     """All that a look asks of the mirror before it plans, and the plan."""
-    scene, now = Scene(mirror, ("default", f"data-{number}")), datetime.now(UTC)
-    view = asyncio.run(observe(scene, SETTINGS, Standings(), now))
+    desired, now = DesiredState(mirror, ("default", f"data-{number}")), datetime.now(UTC)
+    view = asyncio.run(observe(desired, SETTINGS, RoleStates(), now))
     assert [facts.id for facts in view.observed.roles] == ["worker-0"]
     assert len(view.observed.users) == 1
-    assert [each.name for each in scene.operations] == [f"load-{number}"]
-    assert scene.referrers == (f"default/data-{number + 1}",)
-    assert scene.declared is not None
-    plan(scene.declared, view.observed, now)
-    assert scene.title not in {each.dataset for each in reservations.others(scene.title)["node-1"]}
+    assert [each.name for each in desired.operations] == [f"load-{number}"]
+    assert desired.referrers == (f"default/data-{number + 1}",)
+    assert desired.declared is not None
+    plan(desired.declared, view.observed, now)
+    assert desired.title not in {each.dataset for each in reservations.others(desired.title)["node-1"]}
 
 
 def test_a_look_at_one_of_many_goes_through_its_own_things_alone(mirror: CountingMirror) -> None:
     reservations = Reservations(mirror)
-    look(mirror, reservations, 1)
+    reconcile(mirror, reservations, 1)
     begun = mirror.seen
     for number in range(100, 110):
-        look(mirror, reservations, number)
+        reconcile(mirror, reservations, number)
     # Nodes are gone through a few times; the workers of the one node that is asked for are 125.
     assert (mirror.seen - begun) / 10 < NODES * 4 + MANY / NODES + 20
 
@@ -117,9 +117,9 @@ def test_a_change_is_told_to_whom_it_matters_without_a_search(mirror: CountingMi
     names = {"Secret": "data-7-headrace-token", "Pod": "train-7", "DataLoad": "load-7"}
     claim = {"metadata": {"name": "data-7", "namespace": "default"}}
     content = mirror.get(kind, "default", names.get(kind, "data-7")) or claim
-    concerned(mirror, kind, content, content)
+    affected_datasets(mirror, kind, content, content)
     begun = mirror.seen
-    found = concerned(mirror, kind, None, content)
+    found = affected_datasets(mirror, kind, None, content)
     assert ("default", "data-7") in found
     assert mirror.seen - begun < 20
 
@@ -127,10 +127,10 @@ def test_a_change_is_told_to_whom_it_matters_without_a_search(mirror: CountingMi
 def test_what_is_changed_and_deleted_is_found_so(mirror: CountingMirror) -> None:
     reservations = Reservations(mirror)
     before = len(reservations.on("node-1"))
-    (pod,) = Scene(mirror, ("default", "data-8")).pods()
+    (pod,) = DesiredState(mirror, ("default", "data-8")).pods()
     mirror.put("Pod", {**pod, "spec": {"nodeName": "node-2"}})
     assert len(reservations.on("node-1")) == before - 1
     assert "default/data-8" in reservations.on("node-2")
     mirror.drop("Pod", ("default", "data-8-worker-0"))
     assert "default/data-8" not in reservations.on("node-2")
-    assert Scene(mirror, ("default", "data-8")).pods() == []
+    assert DesiredState(mirror, ("default", "data-8")).pods() == []

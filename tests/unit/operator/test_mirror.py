@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_controllers import merged
 
-from headrace.operator.merging import merge_patch
+from headrace.operator.merge_patch import merge_patch
 from headrace.operator.mirror import Mirror, digest_of_value
 
 _LEAVES = st.booleans() | st.integers(-3, 3) | st.text(max_size=3)

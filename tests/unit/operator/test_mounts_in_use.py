@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from operator_world import OperatorWorld
+from operator_context import OperatorWorld
 from planned import GPU, SEED
 
 DATASET, RUNTIME = ("Dataset", "default", "imagenet"), ("JindoRuntime", "default", "imagenet")
@@ -83,7 +83,7 @@ def test_a_mount_that_is_read_stays(
     if restarts:
         read.restart()
     for _ in range(12):
-        read.look()
+        read.reconcile()
         assert "fuse@node-1" in read.pods()
     assert read.cluster.objects[MOUNTS]["metadata"]["uid"] == mounts
 
@@ -103,11 +103,11 @@ def test_a_mount_that_died_comes_back_where_it_is_read(
     read.look_only()
     read.cluster.turn()
     for _ in range(12):
-        read.look()
+        read.reconcile()
     if harm is lose_nodes:
         for number in range(1, 5):
             read.cluster.add_node(f"node-{number}", GPU)
-        read.look()
+        read.reconcile()
     assert "fuse@node-1" in read.pods()
 
 
@@ -126,7 +126,7 @@ def test_a_mount_goes_once_nobody_reads_through_it(read: OperatorWorld) -> None:
     lose_dataset(read)
     read.leave("train")
     for _ in range(20):
-        read.look()
+        read.reconcile()
     assert MOUNTS not in read.cluster.objects
     assert not [
         key for key in read.cluster.objects if key[0] in ("PersistentVolume", "PersistentVolumeClaim")

@@ -6,17 +6,17 @@ import asyncio
 import logging
 from typing import Any
 
-from operator_world import OperatorWorld
+from operator_context import OperatorWorld
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from headrace.attention import Attention, NextLook
 from headrace.operator.metrics import metrics_text
 from headrace.operator.mirror import Mirror
+from headrace.work_queue import ReconcileResult, WorkQueue
 
 
 class Idle:
-    async def reconcile(self, namespace: str, name: str) -> NextLook:
-        return NextLook()
+    async def reconcile(self, namespace: str, name: str) -> ReconcileResult:
+        return ReconcileResult()
 
     async def close(self) -> None: ...
 
@@ -45,8 +45,8 @@ def test_only_who_leads_tells_of_datasets() -> None:
     assert not [key for key in waiting if key[0] == "headrace_operator_datasets"]
 
     async def lead() -> dict[tuple[str, ...], float]:
-        attention = Attention(Idle(), logging.getLogger("test"))
-        return numbers(metrics_text(mirror, attention, is_ready=True))
+        queue = WorkQueue(Idle(), logging.getLogger("test"))
+        return numbers(metrics_text(mirror, queue, is_ready=True))
 
     leading = asyncio.run(lead())
     assert leading["headrace_operator_leads",] == leading["headrace_operator_listed",] == 1
@@ -58,7 +58,7 @@ def test_a_look_of_which_a_part_failed_is_not_complete(world: OperatorWorld) -> 
     world.declare()
     world.sync()
     world.cluster.refused.add(("apply", "StatefulSet"))
-    assert not asyncio.run(world.looker.reconcile("default", "imagenet")).is_complete
+    assert not asyncio.run(world.reconciler.reconcile("default", "imagenet")).is_complete
     world.cluster.refused.clear()
     world.sync()
-    assert asyncio.run(world.looker.reconcile("default", "imagenet")).is_complete
+    assert asyncio.run(world.reconciler.reconcile("default", "imagenet")).is_complete

@@ -25,7 +25,7 @@ STEPS = st.one_of(
     st.tuples(st.sampled_from(OF_MANY), NUMBERS),
     st.tuples(st.sampled_from(["use", "leave"]), DATASETS, NUMBERS),
     st.tuples(st.sampled_from(OF_CALLS), st.integers(0, 6)),
-    st.tuples(st.sampled_from(["restart", "look", "look_late"])),
+    st.tuples(st.sampled_from(["restart", "reconcile", "reconcile_late"])),
 )
 
 
@@ -50,7 +50,7 @@ def test_all_comes_to_what_is_declared_and_nothing_is_left(
         model = Model(patches, begun)
         for what, *given_ in steps:
             getattr(model, what)(*given_)
-            model.look()
+            model.reconcile()
         model.calm_down()
         model.check_settled()
         model.take_all_away()

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import yaml
-from operator_world import OperatorWorld
+from operator_context import OperatorWorld
 from planned import SEED
 
-from headrace.operator.work.pod_trouble import trouble_of
+from headrace.operator.operations.pod_trouble import trouble_of
 from headrace.plan.reasons import Reason
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
@@ -114,7 +114,7 @@ def busy(world: OperatorWorld) -> OperatorWorld:
     world.cluster.job_pods = pod("Pending", waiting("ErrImagePull"), scheduled=datetime.now(UTC))["status"]
     world.declare(f"{SEED}---\n{yaml.safe_dump(PROCESS)}")
     for _ in range(12):
-        world.look()
+        world.reconcile()
     return world
 
 
@@ -132,11 +132,11 @@ def test_an_operation_says_what_its_pod_lacks_and_that_it_has_it(busy: OperatorW
     assert "ImageNotPulled" in events(busy)
     busy.cluster.job_pods = {"phase": "Running"}
     for _ in range(3):
-        busy.look()
+        busy.reconcile()
     assert said(busy)[1]["Degraded"] == "NothingIsWrong"
     busy.cluster.job_pods = {"phase": "Succeeded"}
     for _ in range(3):
-        busy.look()
+        busy.reconcile()
     assert said(busy)[0] == "Complete"
 
 
@@ -144,12 +144,12 @@ def test_what_cannot_begin_for_too_long_is_given_up_and_its_job_goes(busy: Opera
     then = datetime.now(UTC) - timedelta(minutes=11)
     busy.cluster.job_pods = pod("Pending", waiting("ErrImagePull"), scheduled=then)["status"]
     for _ in range(4):
-        busy.look()
+        busy.reconcile()
     phase, conditions = said(busy)
     assert (phase, conditions["Failed"]) == ("Failed", "ImageNotPulled")
     assert not busy.cluster.of("Job")
     for _ in range(3):
-        busy.look()
+        busy.reconcile()
     assert said(busy)[0] == "Failed"
     assert not busy.cluster.of("Job")
 
@@ -158,11 +158,11 @@ def test_why_an_operation_cannot_be_ordered_is_said(world: OperatorWorld) -> Non
     world.cluster.busy.add(("create", "Job"))
     world.declare(f"{SEED}---\n{yaml.safe_dump(PROCESS)}")
     for _ in range(12):
-        world.look()
+        world.reconcile()
     waiting = world.get("DataProcess", "count")["status"]["conditions"][0]
     assert waiting["reason"] == "OperationStarting"
     assert "too many requests" in waiting["message"]
     world.cluster.busy.clear()
     for _ in range(4):
-        world.look()
+        world.reconcile()
     assert said(world) == ("Executing", {"Waiting": "NothingToWaitFor"})

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from operator_world import SETTINGS
+from operator_context import SETTINGS
 from planned import SEED, World
 
 from headrace.operator.rendering import workloads
 from headrace.operator.rendering.naming import NOWHERE_LABEL, Names
-from headrace.operator.rendering.pods import on_nodes, pod_version
+from headrace.operator.rendering.render_context import PodWishes, RenderContext, wishes_of
 from headrace.operator.rendering.role_files import settings_file
-from headrace.operator.rendering.secrets import plain_options
-from headrace.operator.rendering.surroundings import PodWishes, Surroundings, wishes_of
-from headrace.operator.rendering.sweepers import sweeper
-from headrace.operator.rendering.volumes import claims_of, volumes_of
+from headrace.operator.rendering.role_pods import on_nodes, pod_version
+from headrace.operator.rendering.role_volumes import claims_of, volumes_of
+from headrace.operator.rendering.secret_volumes import plain_options
+from headrace.operator.rendering.sweeper_pods import sweeper
 from headrace.operator.settings import Image
 from headrace.plan.roles import Role, RoleKind
 from headrace.settings.environment import Environment
@@ -27,7 +27,7 @@ from headrace.settings.reading import role_settings
 from headrace.settings.roles import MasterSettings, MemberSettings, WorkerSettings
 
 NAMES = Names("default", "imagenet")
-WORLD = Surroundings(SETTINGS, "http://10.96.0.7:8700")
+WORLD = RenderContext(SETTINGS, "http://10.96.0.7:8700")
 PLAIN = SEED.replace(
     "options: {fs.oss.endpoint: oss-cn-shanghai.aliyuncs.com}",
     "options: {fs.oss.endpoint: oss-cn-shanghai.aliyuncs.com, fs.oss.accessKeyId: AKIDCLEAR}",
@@ -46,17 +46,17 @@ def roles() -> dict[str, Role]:
     return planned()
 
 
-def rendered(roles: dict[str, Role], surroundings: Surroundings = WORLD) -> list[dict[str, Any]]:
+def rendered(roles: dict[str, Role], render_context: RenderContext = WORLD) -> list[dict[str, Any]]:
     """Everything that is applied, but for Secrets."""
     by_kind = {role.kind: role for role in roles.values()}
     nodes = ["node-1", "node-2"]
     return [
-        workloads.master_set(by_kind[RoleKind.MASTER], NAMES, surroundings),
-        workloads.worker_set(by_kind[RoleKind.WORKER], nodes, 2, NAMES, surroundings),
-        workloads.mount_set(by_kind[RoleKind.MOUNT], nodes, NAMES, surroundings),
-        workloads.master_service(NAMES, surroundings),
-        workloads.worker_service(NAMES, surroundings),
-        workloads.settings_map(by_kind, {"node-1": ["/cache"]}, NAMES, surroundings),
+        workloads.master_set(by_kind[RoleKind.MASTER], NAMES, render_context),
+        workloads.worker_set(by_kind[RoleKind.WORKER], nodes, 2, NAMES, render_context),
+        workloads.mount_set(by_kind[RoleKind.MOUNT], nodes, NAMES, render_context),
+        workloads.master_service(NAMES, render_context),
+        workloads.worker_service(NAMES, render_context),
+        workloads.settings_map(by_kind, {"node-1": ["/cache"]}, NAMES, render_context),
         sweeper(NAMES, "node-1", ["/cache"], SETTINGS),
     ]
 
@@ -144,26 +144,26 @@ OTHERWISE = [
 @pytest.mark.parametrize("other", OTHERWISE)
 @pytest.mark.parametrize("kind", list(RoleKind))
 def test_a_version_changes_when_the_pod_would_be_made_otherwise_and_only_then(
-    roles: dict[str, Role], kind: RoleKind, other: Surroundings
+    roles: dict[str, Role], kind: RoleKind, other: RenderContext
 ) -> None:
     role = next(each for each in roles.values() if each.kind is kind)
 
-    def made(surroundings: Surroundings) -> str:
-        sets = {content["metadata"]["name"]: content for content in rendered(roles, surroundings)}
+    def made(render_context: RenderContext) -> str:
+        sets = {content["metadata"]["name"]: content for content in rendered(roles, render_context)}
         name = {RoleKind.MASTER: NAMES.master, RoleKind.WORKER: NAMES.worker, RoleKind.MOUNT: NAMES.mount}
-        template = sets[name[kind]] if kind is RoleKind.MOUNT else workload(kind, roles, surroundings)
+        template = sets[name[kind]] if kind is RoleKind.MOUNT else workload(kind, roles, render_context)
         spec = template["spec"]["template"]["spec"]
-        return json.dumps(spec) + settings_file(role, NAMES, surroundings)
+        return json.dumps(spec) + settings_file(role, NAMES, render_context)
 
     same = made(WORLD) == made(other)
     assert (pod_version(role, WORLD) == pod_version(role, other)) == same
 
 
-def workload(kind: RoleKind, roles: dict[str, Role], surroundings: Surroundings) -> dict[str, Any]:
+def workload(kind: RoleKind, roles: dict[str, Role], render_context: RenderContext) -> dict[str, Any]:
     component = "app.kubernetes.io/component"
     return next(
         content
-        for content in rendered(roles, surroundings)
+        for content in rendered(roles, render_context)
         if content["kind"].endswith("Set") and content["metadata"]["labels"][component] == kind
     )
 

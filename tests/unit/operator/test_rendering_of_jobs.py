@@ -14,21 +14,21 @@ from headrace.api.dataprocess import DataProcess
 from headrace.api.dataset import Dataset
 from headrace.api.reading import object_of
 from headrace.errors import UnsupportedError
-from headrace.operator.rendering import jobs
-from headrace.operator.rendering.backups import backup_objects
-from headrace.operator.rendering.copies import CopyPlan, copy_objects
+from headrace.operator.rendering import job_objects
+from headrace.operator.rendering.backup_objects import backup_objects
+from headrace.operator.rendering.copy_objects import CopyPlan, copy_objects
 from headrace.operator.rendering.naming import Names
-from headrace.operator.rendering.processes import process_objects
+from headrace.operator.rendering.process_objects import process_objects
+from headrace.operator.rendering.render_context import RenderContext
 from headrace.operator.rendering.restoring import restoring
-from headrace.operator.rendering.surroundings import Surroundings
 from headrace.operator.settings import Image, OperatorSettings
-from headrace.plan.orders import CopyJob, CopyPlace, ProcessJob
+from headrace.plan.job_specs import CopyJob, CopyPlace, ProcessJob
 from headrace.plan.roles import PlainOption, Role, RoleKind, SecretFile, SecretKey
 from headrace.settings.roles import MasterSettings, OriginSettings
 
 NAMES = Names("default", "imagenet")
 SETTINGS = OperatorSettings("headrace-system", "me", Image("headrace/engine:1"))
-SURROUNDINGS = Surroundings(SETTINGS, "http://10.0.0.1:8700")
+SURROUNDINGS = RenderContext(SETTINGS, "http://10.0.0.1:8700")
 KEYS = SecretFile("", {"access-key-id": SecretKey("keys", "id")})
 CLEAR = SecretFile("", {"secret-access-key": PlainOption("default/imagenet", 0, "secret-access-key")})
 BUCKET = CopyPlace(origin=OriginSettings(origin="s3://copied"), secrets=(KEYS,))
@@ -63,9 +63,9 @@ def volume(job: dict[str, Any], name: str) -> dict[str, Any]:
 def test_names_fit_into_a_label_whatever_the_operation_is_called() -> None:
     name = "a" * 39 + ".b" * 10
     made = operation("DataMigrate", migrate().model_dump(by_alias=True, exclude_unset=True)["spec"], name)
-    assert len(jobs.job_name(made, "1769851800")) <= 63
-    assert "." not in jobs.job_name(made, "once")
-    assert jobs.job_name(made, "once") != jobs.job_name(made, "1769851800")
+    assert len(job_objects.job_name(made, "1769851800")) <= 63
+    assert "." not in job_objects.job_name(made, "once")
+    assert job_objects.job_name(made, "once") != job_objects.job_name(made, "1769851800")
 
 
 def test_a_job_is_owned_by_its_operation_and_its_pods_are_no_roles() -> None:

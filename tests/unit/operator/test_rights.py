@@ -14,15 +14,15 @@ from typing import Any, cast
 import pytest
 import yaml
 from charts import named, render
-from operator_world import SETTINGS, OperatorWorld
+from operator_context import SETTINGS, OperatorWorld
 from planned import SEED
 
 from headrace.kube.client import KubeClient
 from headrace.kube.leading import Leadership
 from headrace.kube.resources import RESOURCES
-from headrace.operator.following import FOLLOWED
-from headrace.operator.relations import OPERATIONS, RUNTIMES
-from headrace.operator.running import digest_key
+from headrace.operator.informers import FOLLOWED
+from headrace.operator.operator_process import digest_key
+from headrace.operator.reference_index import OPERATIONS, RUNTIMES
 
 Right = tuple[str, str, str]
 """API group, resource (with its part), verb."""
@@ -80,7 +80,7 @@ class Calls:
 def looks(world: OperatorWorld, count: int = 8) -> None:
     for _ in range(count):
         world.now = (world.now or datetime.now(UTC)) + timedelta(seconds=5)
-        world.look()
+        world.reconcile()
 
 
 def live(world: OperatorWorld) -> None:

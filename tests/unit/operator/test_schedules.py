@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from operator_world import OperatorWorld
+from operator_context import OperatorWorld
 from planned import SEED
 
 BEGIN = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
@@ -42,13 +42,13 @@ class Clock:
         """The clock shows another minute, and the operator looks."""
         self.world.now = BEGIN + timedelta(minutes=minute)
         for _ in range(4):
-            self.world.look()
+            self.world.reconcile()
 
     def end(self, phase: str = "Succeeded") -> None:
         """The copy that runs ends."""
         self.world.cluster.job_pods = {"phase": phase}
         for _ in range(3):
-            self.world.look()
+            self.world.reconcile()
         self.world.cluster.job_pods = {"phase": "Running"}
 
     @property

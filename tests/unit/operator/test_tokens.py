@@ -6,10 +6,10 @@ import base64
 from typing import Any
 
 import pytest
-from operator_world import OperatorWorld
+from operator_context import OperatorWorld
 
-from headrace.operator.rendering.tokens import token_data
-from headrace.operator.token_notes import is_locked_out
+from headrace.operator.rendering.role_tokens import token_data
+from headrace.operator.token_digests import is_locked_out
 
 TOKEN = ("Secret", "default", "imagenet-headrace-token")
 PART = """
@@ -73,7 +73,7 @@ def test_each_dataset_has_a_token_of_its_own_each_time_that_it_is_made(world: Op
     for kind in ("Dataset", "JindoRuntime"):
         world.cluster.remove((kind, "default", "imagenet"))
     for _ in range(15):
-        world.look()
+        world.reconcile()
     world.declare()
     world.settle()
     second = world.cluster.objects[TOKEN]["data"]["token"]

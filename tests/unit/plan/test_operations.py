@@ -15,10 +15,10 @@ from headrace.api.operations import OperationPhase, OperationStatus
 from headrace.api.schedules import parse_schedule
 from headrace.plan.conditions import condition_of
 from headrace.plan.cron import last_due, next_due
+from headrace.plan.job_specs import BackupJob, CopyJob, LoadJob, LoadPart, OperationContext, ProcessJob
 from headrace.plan.observed import ClaimFacts, ClaimState
-from headrace.plan.operation_scene import JobFacts, JobState, OperationScene
+from headrace.plan.operation_inputs import JobFacts, JobState, OperationInputs
 from headrace.plan.operations import OperationPlan, plan_operation
-from headrace.plan.orders import BackupJob, CopyJob, LoadJob, LoadPart, ProcessJob, Surroundings
 
 HEAD = """apiVersion: data.fluid.io/v1alpha1
 kind: {kind}
@@ -42,7 +42,7 @@ class Bench:
         if ready:
             world.settle()
         self.operation: Any = objects(text)[0]
-        self.surroundings = Surroundings(
+        self.context = OperationContext(
             {"default/imagenet": world.dataset}, {"default/imagenet": world.runtime}, world.seen
         )
         self.predecessor: Any = None
@@ -50,10 +50,10 @@ class Bench:
         self.now = START
         self.plans: list[OperationPlan] = []
 
-    def look(self, seconds: float = 1.0) -> OperationPlan:
+    def reconcile(self, seconds: float = 1.0) -> OperationPlan:
         """A look: status is written, what is ordered begins, and time passes."""
-        scene = OperationScene(self.operation, self.surroundings, self.predecessor, self.job)
-        made = plan_operation(scene, self.now)
+        inputs = OperationInputs(self.operation, self.context, self.predecessor, self.job)
+        made = plan_operation(inputs, self.now)
         self.plans.append(made)
         self.operation = self.operation.model_copy(update={"status": made.status})
         if made.start is not None:
@@ -88,7 +88,7 @@ def test_load_goes_from_pending_to_complete_and_says_how_far_it_is() -> None:
         LOAD
         + "  target: [{path: /imagenet/train, replicas: 2}, {path: /imagenet/val}]\n  loadMetadata: true\n"
     )
-    first = bench.look()
+    first = bench.reconcile()
     assert first.start == LoadJob(
         "default/imagenet",
         (LoadPart(("imagenet/val",), 1), LoadPart(("imagenet/train",), 2)),
@@ -97,12 +97,12 @@ def test_load_goes_from_pending_to_complete_and_says_how_far_it_is() -> None:
     )
     assert first.status.phase is OperationPhase.PENDING
     bench.work(done_bytes=25 << 20, done_files=3)
-    running = bench.look(seconds=191)
+    running = bench.reconcile(seconds=191)
     assert running.status.phase is OperationPhase.EXECUTING
     assert running.status.duration == "Unfinished"
     assert running.status.infos == {"Progress": "25.0%", "Bytes": "25.00MiB/100.00MiB", "Files": "3/10"}
     bench.finish()
-    done = bench.look()
+    done = bench.reconcile()
     assert (done.status.phase, done.status.duration) == (OperationPhase.COMPLETE, "3m12s")
     assert reason_of(done, "Complete") == "DataLoadComplete"
     assert [event.reason for plan in bench.plans for event in plan.events] == [
@@ -112,7 +112,7 @@ def test_load_goes_from_pending_to_complete_and_says_how_far_it_is() -> None:
 
 
 def test_whole_dataset_is_loaded_when_no_target_is_given() -> None:
-    made = Bench(LOAD).look()
+    made = Bench(LOAD).reconcile()
     assert made.start == LoadJob("default/imagenet", (LoadPart((), 1),), refresh=False, pin=False)
 
 
@@ -126,10 +126,10 @@ def test_whole_dataset_is_loaded_when_no_target_is_given() -> None:
 )
 def test_load_that_ended_with_something_lacking_failed(lacking: dict[str, int], words: str) -> None:
     bench = Bench(LOAD)
-    bench.look()
+    bench.reconcile()
     bench.finish()
     bench.work(**lacking)
-    made = bench.look()
+    made = bench.reconcile()
     assert made.status.phase is OperationPhase.FAILED
     failed = condition_of(made.status.conditions, "Failed")
     assert failed is not None
@@ -139,12 +139,12 @@ def test_load_that_ended_with_something_lacking_failed(lacking: dict[str, int], 
 
 def test_what_is_complete_stays_so_and_is_not_ordered_again() -> None:
     bench = Bench(LOAD)
-    bench.look()
+    bench.reconcile()
     bench.finish()
-    done = bench.look()
+    done = bench.reconcile()
     bench.job = None
     bench.now += timedelta(days=1)
-    again = bench.look()
+    again = bench.reconcile()
     assert again.start is None
     assert again.status == done.status
     assert not again.events
@@ -152,21 +152,21 @@ def test_what_is_complete_stays_so_and_is_not_ordered_again() -> None:
 
 def test_work_that_was_lost_is_ordered_again_under_its_own_name() -> None:
     bench = Bench(LOAD)
-    first = bench.look()
-    bench.look()
+    first = bench.reconcile()
+    bench.reconcile()
     bench.job = None
-    again = bench.look()
+    again = bench.reconcile()
     assert (again.start, again.run) == (first.start, first.run)
     assert again.status.phase is OperationPhase.EXECUTING
 
 
 def test_it_waits_for_its_dataset_and_then_fails() -> None:
     bench = Bench(LOAD, ready=False)
-    made = bench.look()
+    made = bench.reconcile()
     assert made.status.phase is OperationPhase.PENDING
     assert reason_of(made, "Waiting") == "DatasetNotReady"
     bench.now += timedelta(seconds=599)
-    assert bench.look().status.phase is OperationPhase.FAILED
+    assert bench.reconcile().status.phase is OperationPhase.FAILED
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_chain_waits_or_fails_with_what_it_follows(phase: Any, expected: Operati
     bench = Bench(LOAD + "  runAfter: {kind: DataLoad, name: first}\n")
     if phase is not None:
         bench.has_come_after(phase)
-    made = bench.look()
+    made = bench.reconcile()
     assert made.start is None
     assert made.status.phase is expected
     assert reason in {reason_of(made, "Waiting"), reason_of(made, "Failed")}
@@ -190,12 +190,12 @@ def test_chain_waits_or_fails_with_what_it_follows(phase: Any, expected: Operati
 def test_chain_goes_on_when_the_first_is_complete() -> None:
     bench = Bench(LOAD + "  runAfter: {kind: DataLoad, name: first}\n")
     bench.has_come_after(OperationPhase.EXECUTING)
-    waiting = bench.look().status.waiting_for
+    waiting = bench.reconcile().status.waiting_for
     assert waiting is not None
     assert waiting.operation_complete is True
     bench.now += timedelta(days=3)
     bench.has_come_after(OperationPhase.COMPLETE)
-    made = bench.look()
+    made = bench.reconcile()
     assert made.start is not None
     assert made.status.waiting_for is not None
     assert made.status.waiting_for.operation_complete is False
@@ -203,21 +203,21 @@ def test_chain_goes_on_when_the_first_is_complete() -> None:
 
 def test_scheduled_load_runs_each_time_it_is_due_and_skips_what_it_missed() -> None:
     bench = Bench(LOAD + "  policy: Cron\n  schedule: '0 * * * *'\n")
-    made = bench.look()
+    made = bench.reconcile()
     assert made.start is None
     assert made.status.phase is OperationPhase.PENDING
-    assert made.next_look_s == 1800.0
+    assert made.requeue_after_s == 1800.0
     bench.now = datetime(2026, 1, 31, 12, 20, tzinfo=UTC)
-    made = bench.look()
+    made = bench.reconcile()
     assert made.start is not None
     assert made.status.last_schedule_time == datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
     bench.finish()
-    made = bench.look()
+    made = bench.reconcile()
     assert made.status.phase is OperationPhase.COMPLETE
     assert made.status.last_successful_time == datetime(2026, 1, 31, 12, 20, 1, tzinfo=UTC)
-    assert bench.look().start is None
+    assert bench.reconcile().start is None
     bench.now = datetime(2026, 1, 31, 13, 0, 5, tzinfo=UTC)
-    made = bench.look()
+    made = bench.reconcile()
     assert made.start is not None
     assert made.status.duration == "-"
     assert reason_of(made, "Complete") is None
@@ -226,52 +226,52 @@ def test_scheduled_load_runs_each_time_it_is_due_and_skips_what_it_missed() -> N
 def test_run_that_takes_longer_than_its_period_is_not_started_twice() -> None:
     bench = Bench(LOAD + "  policy: Cron\n  schedule: '* * * * *'\n")
     bench.now += timedelta(minutes=1)
-    assert bench.look(seconds=600).start is not None
-    assert bench.look().start is None
+    assert bench.reconcile(seconds=600).start is not None
+    assert bench.reconcile().start is None
     bench.finish()
-    assert bench.look().status.phase is OperationPhase.COMPLETE
-    assert bench.look().start is not None
+    assert bench.reconcile().status.phase is OperationPhase.COMPLETE
+    assert bench.reconcile().start is not None
 
 
 def test_run_that_failed_is_followed_by_the_next_one() -> None:
     bench = Bench(LOAD + "  policy: Cron\n  schedule: '0 * * * *'\n")
     bench.now = datetime(2026, 1, 31, 10, 0, tzinfo=UTC)
-    bench.look()
+    bench.reconcile()
     bench.work(state=JobState.FAILED, message="no route to host")
-    assert bench.look().status.phase is OperationPhase.FAILED
+    assert bench.reconcile().status.phase is OperationPhase.FAILED
     bench.now = datetime(2026, 1, 31, 11, 0, tzinfo=UTC)
-    made = bench.look()
+    made = bench.reconcile()
     assert made.start is not None
     assert reason_of(made, "Failed") is None
 
 
 def test_schedule_without_any_day_and_policy_without_events_fail_at_once() -> None:
-    never = Bench(LOAD + "  policy: Cron\n  schedule: '0 0 31 2 *'\n").look()
-    on_event = Bench(LOAD + "  policy: OnEvent\n").look()
+    never = Bench(LOAD + "  policy: Cron\n  schedule: '0 0 31 2 *'\n").reconcile()
+    on_event = Bench(LOAD + "  policy: OnEvent\n").reconcile()
     assert reason_of(never, "Failed") == "ScheduleNeverDue"
     assert reason_of(on_event, "Failed") == "PolicyNotSupported"
 
 
 def test_finished_operation_is_deleted_after_its_time() -> None:
     bench = Bench(LOAD + "  ttlSecondsAfterFinished: 60\n")
-    bench.look()
+    bench.reconcile()
     bench.finish()
-    made = bench.look(seconds=59)
+    made = bench.reconcile(seconds=59)
     assert not made.delete
-    assert made.next_look_s <= 60
-    assert not bench.look(seconds=1).delete
-    assert bench.look().delete
+    assert made.requeue_after_s <= 60
+    assert not bench.reconcile(seconds=1).delete
+    assert bench.reconcile().delete
 
 
 def test_deleting_cancels_what_runs_and_then_lets_go() -> None:
     bench = Bench(LOAD)
-    bench.look()
+    bench.reconcile()
     bench.operation = leaving(bench.operation)
-    made = bench.look()
+    made = bench.reconcile()
     assert made.cancel
     assert made.finalizers
     bench.work(state=JobState.FAILED)
-    made = bench.look()
+    made = bench.reconcile()
     assert not made.cancel
     assert not made.finalizers
 
@@ -282,7 +282,7 @@ def test_migration_out_of_a_dataset_reads_its_cluster_and_writes_an_origin() -> 
         "  to: {externalStorage: {uri: 's3://backup/train', encryptOptions: [{name: aws.accessKeyId, valueFrom: "
         "{secretKeyRef: {name: mysecret, key: fs.oss.accessKeyId}}}, {name: aws.secretKey, valueFrom: "
         "{secretKeyRef: {name: mysecret, key: fs.oss.accessKeySecret}}}]}}\n"
-    ).look()
+    ).reconcile()
     assert isinstance(made.start, CopyJob)
     assert (made.start.source.cluster, made.start.source.path) == ("default/imagenet", "imagenet/train")
     target = made.start.target
@@ -295,7 +295,7 @@ def test_migration_into_a_dataset_writes_to_the_origin_behind_its_path() -> None
     made = Bench(
         MIGRATE + "  from: {externalStorage: {uri: 'local:///incoming'}}\n"
         "  to: {dataset: {name: imagenet, namespace: default, path: /imagenet/new}}\n"
-    ).look()
+    ).reconcile()
     assert isinstance(made.start, CopyJob)
     assert made.start.target.origin is not None
     assert made.start.target.origin.origin == "oss://bucket/imagenet/new"
@@ -307,7 +307,7 @@ def test_migration_to_where_nothing_can_be_written_fails(uri: str) -> None:
     made = Bench(
         MIGRATE + "  from: {dataset: {name: imagenet, namespace: default}}\n"
         f"  to: {{externalStorage: {{uri: '{uri}'}}}}\n"
-    ).look()
+    ).reconcile()
     assert reason_of(made, "Failed") == "TargetNotSupported"
     failed = next(each for each in made.status.conditions if each.type == "Failed")
     assert "only read" in (failed.message or "")
@@ -319,32 +319,32 @@ def test_migration_into_a_dataset_of_another_namespace_is_refused() -> None:
         + "  from: {externalStorage: {uri: 'local:///in'}}\n"
         "  to: {dataset: {name: imagenet, namespace: default}}\n"
     )
-    assert reason_of(bench.look(), "Failed") == "TargetNotSupported"
+    assert reason_of(bench.reconcile(), "Failed") == "TargetNotSupported"
 
 
 def test_process_and_backup_are_ordered_with_all_they_need() -> None:
-    process = Bench(PROCESS).look().start
+    process = Bench(PROCESS).reconcile().start
     assert isinstance(process, ProcessJob)
     assert (process.cluster, process.mount_path) == ("default/imagenet", "/data")
     bench = Bench(BACKUP)
-    backup = bench.look().start
+    backup = bench.reconcile().start
     assert isinstance(backup, BackupJob)
     assert backup.address == "local:///backups"
     bench.finish()
     bench.work(node="node-1")
-    made = bench.look()
+    made = bench.reconcile()
     assert made.status.infos["BackupLocationPath"] == "local:///backups"
     assert made.status.infos["BackupLocationNodeName"] == "node-1"
 
 
 def test_backup_into_a_claim_waits_for_its_volume() -> None:
     bench = Bench(BACKUP.replace("local:///backups", "pvc://store/x"))
-    assert reason_of(bench.look(), "Waiting") == "ClaimMissing"
+    assert reason_of(bench.reconcile(), "Waiting") == "ClaimMissing"
     seen = dataclasses.replace(
-        bench.surroundings.observed, claims={"store": ClaimFacts(ClaimState.PRESENT, "nfs://server/export")}
+        bench.context.observed, claims={"store": ClaimFacts(ClaimState.PRESENT, "nfs://server/export")}
     )
-    bench.surroundings = dataclasses.replace(bench.surroundings, observed=seen)
-    made = bench.look().start
+    bench.context = dataclasses.replace(bench.context, observed=seen)
+    made = bench.reconcile().start
     assert isinstance(made, BackupJob)
     assert made.address == "nfs://server/export/x"
 

@@ -62,7 +62,7 @@ def world_of(dataset: Any, runtime: Any) -> World:
 
 def look_often(world: World, times: int = 14) -> Plan:
     """Whatever becomes of it: not everything gets ready."""
-    return [world.look() for _ in range(times)][-1]
+    return [world.reconcile() for _ in range(times)][-1]
 
 
 @settings(max_examples=60, deadline=None)
@@ -113,7 +113,7 @@ def test_any_order_of_events_ends_in_the_same_plan(dataset: Any, runtime: Any, d
         for name in order:
             happenings[name](world)
             if world.dataset or world.runtime:
-                world.look()
+                world.reconcile()
         ends.append(look_often(world))
     first, second = ends
     assert first.roles == second.roles
@@ -230,7 +230,7 @@ def test_whatever_happens_plans_keep_their_promises(data: st.DataObject) -> None
     for _ in range(data.draw(st.integers(1, 25))):
         CHAOS[data.draw(st.sampled_from(sorted(CHAOS)))](world, data.draw)
         check(world, world.plan())
-        world.look()
+        world.reconcile()
 
 
 def check(world: World, made: Plan) -> None:
@@ -275,4 +275,4 @@ def _check_status(world: World, made: Plan) -> None:
     if ready.status == "True":
         assert status.phase in {"Bound", "Updating"}
         assert made.volume is not None
-    assert made.next_look_s > 0
+    assert made.requeue_after_s > 0

@@ -16,12 +16,12 @@ from headrace.plan.events import EventType
 from headrace.plan.observed import (
     ClaimFacts,
     ClaimState,
+    ConsumerFacts,
     Node,
     OtherWorker,
     RoleState,
     SecretFacts,
     Taint,
-    UseFacts,
 )
 from headrace.plan.plan import plan_spare
 from headrace.plan.reasons import MEANINGS, Reason
@@ -163,7 +163,7 @@ def claim(world: World, state: ClaimState) -> None:
 def test_what_keeps_a_dataset_from_being_ready_is_said(reason: Reason, words: str, prepare: Prepare) -> None:
     world = World.of()
     prepare(world)
-    made = [world.look() for _ in range(8)][-1]
+    made = [world.reconcile() for _ in range(8)][-1]
     assert made.dataset_status is not None
     ready = condition_of(made.dataset_status.conditions, "Ready")
     assert ready is not None
@@ -184,7 +184,7 @@ def test_a_dataset_is_bound_once_its_cause_is_gone(reason: Reason, prepare: Prep
     world, sound = World.of(), World.of()
     prepare(world)
     for _ in range(4):
-        world.look()
+        world.reconcile()
     world.dataset = sound.dataset.model_copy(update={"status": world.dataset.status})
     world.runtime = sound.runtime.model_copy(
         update={"status": world.runtime.status if world.runtime else None}
@@ -202,14 +202,14 @@ def test_a_dataset_is_bound_once_its_cause_is_gone(reason: Reason, prepare: Prep
 def test_dataset_that_no_node_can_mount_is_not_ready() -> None:
     world = World.of()
     all_mounts_fail(world)
-    made = [world.look() for _ in range(8)][-1]
+    made = [world.reconcile() for _ in range(8)][-1]
     assert made.dataset_status is not None
     ready = condition_of(made.dataset_status.conditions, "Ready")
     assert ready is not None
     assert (ready.status, ready.reason) == ("False", Reason.MOUNT_REFUSED)
     assert "fusermount3 is missing" in (ready.message or "")
     world.now += timedelta(seconds=121)
-    made = world.look()
+    made = world.reconcile()
     assert made.dataset_status is not None
     assert made.dataset_status.phase is DatasetPhase.FAILED
 
@@ -217,9 +217,9 @@ def test_dataset_that_no_node_can_mount_is_not_ready() -> None:
 def test_wait_past_its_deadline_is_a_failure_and_still_recovers() -> None:
     world = World.of()
     world.see(secrets={})
-    world.look()
+    world.reconcile()
     world.now += timedelta(seconds=601)
-    made = world.look()
+    made = world.reconcile()
     assert made.dataset_status is not None
     assert made.dataset_status.phase is DatasetPhase.FAILED
     ready = condition_of(made.dataset_status.conditions, "Ready")
@@ -234,17 +234,17 @@ def test_wait_past_its_deadline_is_a_failure_and_still_recovers() -> None:
 def test_next_look_is_no_later_than_the_deadline() -> None:
     world = World.of()
     world.see(secrets={})
-    world.look()
+    world.reconcile()
     world.now += timedelta(seconds=590)
-    assert world.plan().next_look_s <= 10
+    assert world.plan().requeue_after_s <= 10
 
 
 def test_a_wait_for_a_person_who_may_take_her_time_never_fails() -> None:
     world = World.of()
     world.runtime = None
-    world.look()
+    world.reconcile()
     world.now += timedelta(days=30)
-    made = world.look()
+    made = world.reconcile()
     assert made.dataset_status is not None
     assert made.dataset_status.phase is DatasetPhase.NOT_BOUND
 
@@ -252,7 +252,7 @@ def test_a_wait_for_a_person_who_may_take_her_time_never_fails() -> None:
 def test_runtime_without_dataset_says_so() -> None:
     world = World.of()
     world.dataset = None
-    made = world.look()
+    made = world.reconcile()
     assert made.dataset_status is None
     assert made.runtime_status is not None
     assert (made.runtime_status.worker_reason or "").startswith("DatasetMissing: ")
@@ -318,7 +318,7 @@ def test_what_is_wrong_with_a_dataset_that_can_be_read_is_said_beside(
     world = World.of()
     world.settle()
     prepare(world)
-    made = world.look()
+    made = world.reconcile()
     assert made.dataset_status is not None
     degraded = condition_of(made.dataset_status.conditions, "Degraded")
     ready = condition_of(made.dataset_status.conditions, "Ready")
@@ -335,7 +335,7 @@ def test_dataset_whose_workers_are_all_gone_is_failed_at_once() -> None:
     world.settle()
     for index in range(4):
         world.set_state(f"worker-{index}", RoleState.FAILED, "", "killed")
-    made = world.look()
+    made = world.reconcile()
     assert made.dataset_status is not None
     assert made.runtime_status is not None
     ready = condition_of(made.dataset_status.conditions, "Ready")
@@ -351,7 +351,7 @@ def test_deletion_while_in_use_is_refused_and_says_by_whom() -> None:
     world.settle()
     world.use(("process 123 (python) on node-1", "node-1"))
     world.dataset = leaving(world.dataset)
-    made = world.look()
+    made = world.reconcile()
     assert made.dataset_status is not None
     terminating = condition_of(made.dataset_status.conditions, "Terminating")
     assert terminating is not None
@@ -367,7 +367,7 @@ def test_deletion_while_referred_to_is_refused() -> None:
     world.settle()
     world.see(referrers=("team/mirror",))
     world.dataset = leaving(world.dataset)
-    made = world.look()
+    made = world.reconcile()
     assert made.dataset_status is not None
     terminating = condition_of(made.dataset_status.conditions, "Terminating")
     assert terminating is not None
@@ -377,9 +377,9 @@ def test_deletion_while_referred_to_is_refused() -> None:
 
 def test_master_that_does_not_get_ready_is_waited_for_two_minutes() -> None:
     world = World.of()
-    world.look()
+    world.reconcile()
     world.set_state("master", RoleState.STARTING)
-    made = world.look(seconds=0)
+    made = world.reconcile(seconds=0)
     assert made.dataset_status is not None
     ready = condition_of(made.dataset_status.conditions, "Ready")
     assert ready is not None
@@ -389,9 +389,9 @@ def test_master_that_does_not_get_ready_is_waited_for_two_minutes() -> None:
 def test_users_of_one_volume_are_named_once_each() -> None:
     world = World.of()
     world.settle()
-    world.see(users=tuple(UseFacts("pod default/train", f"node-{n}") for n in range(1, 5)))
+    world.see(users=tuple(ConsumerFacts("pod default/train", f"node-{n}") for n in range(1, 5)))
     world.dataset = leaving(world.dataset)
-    made = world.look()
+    made = world.reconcile()
     assert made.dataset_status is not None
     terminating = condition_of(made.dataset_status.conditions, "Terminating")
     assert terminating is not None
@@ -401,19 +401,19 @@ def test_users_of_one_volume_are_named_once_each() -> None:
 def test_a_wait_for_a_declaration_is_left_alone_until_its_deadline_and_longer_looks_after() -> None:
     world = World.of()
     world.see(secrets={})
-    world.look()
+    world.reconcile()
     first = world.plan()
     assert first.dataset_status is not None
-    assert first.next_look_s == 599.0
+    assert first.requeue_after_s == 599.0
     world.now += timedelta(hours=1)
-    assert world.look().next_look_s == 1800.0
+    assert world.reconcile().requeue_after_s == 1800.0
 
 
 def test_a_dataset_that_runs_is_looked_at_often_whatever_it_waits_for() -> None:
     world = World.of()
     world.settle()
     world.see(secrets={})
-    assert world.plan().next_look_s <= 30
+    assert world.plan().requeue_after_s <= 30
 
 
 def test_workers_that_no_node_fits_any_more_are_gone_for_a_reason() -> None:

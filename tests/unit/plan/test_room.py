@@ -58,7 +58,7 @@ def test_each_node_has_a_disk_of_its_own_where_it_says_so() -> None:
     assert condition_of(made.dataset_status.conditions, TYPE) is None
     small = dataclasses.replace(each[2], disks={"/": Room("disk-3", 100 * GIB)})
     world.see(nodes=(*each[:2], small, each[3]))
-    said = condition_of(world.look().dataset_status.conditions, TYPE)
+    said = condition_of(world.reconcile().dataset_status.conditions, TYPE)
     assert "the quotas of 1 worker are 162.00GiB" in said.message
 
 
@@ -80,9 +80,9 @@ def test_what_is_said_stays_while_files_come_and_go() -> None:
     world, _ = settled(disks=disk(647 * GIB))
     for free_gib in (649, 640, 660, 0):
         world.see(nodes=nodes(disks=disk(free_gib * GIB)))
-        assert world.look().dataset_status == world.plans[-2].dataset_status
+        assert world.reconcile().dataset_status == world.plans[-2].dataset_status
     world.see(nodes=nodes(disks=disk(700 * GIB)))
-    assert condition_of(world.look().dataset_status.conditions, TYPE).status == "False"
+    assert condition_of(world.reconcile().dataset_status.conditions, TYPE).status == "False"
 
 
 def test_a_master_that_is_away_makes_no_cache_look_empty() -> None:
@@ -98,7 +98,7 @@ def test_a_smaller_quota_ends_it_and_a_wrong_declaration_does_not() -> None:
     world, _ = settled(disks=disk(100 * GIB))
     good = world.dataset.spec.mounts
     world.dataset = changed(world.dataset, mounts=[{"mountPoint": "juicefs://x", "name": "a"}])
-    assert condition_of(world.look().dataset_status.conditions, TYPE).status == "True"
+    assert condition_of(world.reconcile().dataset_status.conditions, TYPE).status == "True"
     world.dataset = world.dataset.model_copy(
         update={"spec": world.dataset.spec.model_copy(update={"mounts": good})}
     )

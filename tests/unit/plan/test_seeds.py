@@ -17,10 +17,10 @@ from headrace.api.dataset import Dataset, DatasetPhase
 from headrace.api.jindo import JindoRuntime
 from headrace.api.printing import get_text, row
 from headrace.api.reading import read_objects
+from headrace.plan.job_specs import OperationContext
 from headrace.plan.observed import ClaimFacts, ClaimState, Observed
-from headrace.plan.operation_scene import OperationScene
+from headrace.plan.operation_inputs import OperationInputs
 from headrace.plan.operations import plan_operation
-from headrace.plan.orders import Surroundings
 from headrace.plan.roles import SecretKey
 from headrace.plan.volume import persistent_volume, persistent_volume_claim
 
@@ -153,11 +153,11 @@ def test_every_documented_field_can_be_planned(file: Path) -> None:
         for runtime in runtimes or [objects(SEED)[1]]:
             world = World(dataset, runtime)
             for _ in range(8):
-                made = world.look()
+                made = world.reconcile()
             assert made.dataset_status is not None
             assert made.dataset_status.conditions
     for operation in (
         thing for thing in things if isinstance(thing, DataLoad | DataMigrate | DataProcess | DataBackup)
     ):
-        surroundings = Surroundings({}, {}, Observed())
-        assert plan_operation(OperationScene(operation, surroundings), START).status.phase is not None
+        context = OperationContext({}, {}, Observed())
+        assert plan_operation(OperationInputs(operation, context), START).status.phase is not None

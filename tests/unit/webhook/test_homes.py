@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.operator import saying
+from headrace.operator import status_writer
 from headrace.operator.rendering import naming
 from headrace.webhook import homes
 from headrace.webhook.homes import homes_of, terms_of
@@ -113,4 +113,4 @@ def test_each_term_is_an_alternative_with_nothing_empty_in_it() -> None:
 
 def test_the_operator_labels_its_claims_so() -> None:
     """Operator and webhook do not know each other; what they must agree on is said here."""
-    assert (naming.MANAGED_LABEL, saying.COMPONENT) == (homes.MANAGED_LABEL, homes.OPERATOR)
+    assert (naming.MANAGED_LABEL, status_writer.COMPONENT) == (homes.MANAGED_LABEL, homes.OPERATOR)

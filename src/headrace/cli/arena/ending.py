@@ -13,10 +13,10 @@ from headrace.cli.arena.shared import ALL_NAMESPACES, TYPE, WHERE
 from headrace.errors import ConfigError, HeadraceError
 from headrace.exits import complaint, exit_code
 from headrace.jobs.backend import JobBackend
+from headrace.jobs.flag_values import parse_seconds
 from headrace.jobs.layouts import deleted_line
 from headrace.jobs.selecting import prunable
 from headrace.jobs.views import JobView
-from headrace.jobs.words import parse_seconds
 
 DELETE_FLAGS = (TYPE, *WHERE)
 PRUNE_FLAGS = (

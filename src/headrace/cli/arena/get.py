@@ -11,11 +11,11 @@ from headrace.cli.arena.shared import ALL_NAMESPACES, OUTPUT, TYPE, WHERE
 from headrace.errors import ConfigError
 from headrace.jobs.backend import JobBackend
 from headrace.jobs.documents import job_document
+from headrace.jobs.flag_values import parse_kind
 from headrace.jobs.layouts import get_text, list_text
 from headrace.jobs.selecting import matching
 from headrace.jobs.spec import JobKind
 from headrace.jobs.views import JobPhase
-from headrace.jobs.words import parse_kind
 
 JOB = Words("job", "JOB", "The job's name.")
 GET_FLAGS = (

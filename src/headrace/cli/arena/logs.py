@@ -13,8 +13,8 @@ from headrace.cli.arena.get import kind_of, namespace_of
 from headrace.cli.arena.shared import TYPE, WHERE
 from headrace.errors import ConfigError
 from headrace.jobs.backend import LogWish
+from headrace.jobs.flag_values import parse_seconds
 from headrace.jobs.selecting import the_instance
-from headrace.jobs.words import parse_seconds
 
 FLAGS = (
     flag("--follow -f", bool, "Go on with what is written, to the job's end."),

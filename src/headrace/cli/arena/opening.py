@@ -9,8 +9,8 @@ from typing import cast
 from headrace.cli.arena.flags import Values
 from headrace.errors import ConfigError, HeadraceError, MissingFileError
 from headrace.jobs.backend import JobBackend
-from headrace.local.client import LocalClient
-from headrace.local.places import Places
+from headrace.local.layout import BackendLayout
+from headrace.local.protocol.client import LocalClient
 from headrace.settings.environment import Environment
 
 _NAMES = {"local": "local", "kubernetes": "kubernetes", "k8s": "kubernetes"}
@@ -43,7 +43,7 @@ def _named(word: str) -> str:
 
 def _is_local_up(environment: Environment) -> bool:
     try:
-        LocalClient(Places.of(environment)).hello()
+        LocalClient(BackendLayout.of(environment)).hello()
     except (MissingFileError, ConfigError):
         # No supervisor, or none that could be: the name of its socket would be too long.
         return False
@@ -54,8 +54,8 @@ def _is_local_up(environment: Environment) -> bool:
 
 
 def _open_local(environment: Environment, _kubeconfig: str) -> JobBackend:
-    module = importlib.import_module("headrace.local.training_client")
-    return cast(JobBackend, module.LocalJobBackend(Places.of(environment)))
+    module = importlib.import_module("headrace.local.jobs.client")
+    return cast(JobBackend, module.LocalJobBackend(BackendLayout.of(environment)))
 
 
 def _open_kubernetes(_environment: Environment, kubeconfig: str) -> JobBackend:

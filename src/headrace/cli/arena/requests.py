@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from headrace.cli.arena.flags import Values
 from headrace.errors import ConfigError
-from headrace.jobs import words
+from headrace.jobs import flag_values
 from headrace.jobs.roles import roles_of
 from headrace.jobs.spec import CleanPolicy, CodeSync, ConfigFile, JobKind, JobSpec, TensorBoard
 
@@ -27,7 +27,9 @@ class Surroundings:
 
 def request_of(kind: JobKind, values: Values, surroundings: Surroundings) -> JobSpec:
     """The request. Raises `ConfigError` for values that cannot be understood; what they mean is checked later."""
-    clean = words.parse_clean_policy(values["clean_task_policy"]) if values["clean_task_policy"] else None
+    clean = (
+        flag_values.parse_clean_policy(values["clean_task_policy"]) if values["clean_task_policy"] else None
+    )
     ttl = values["ttl_after_finished"]
     return JobSpec(
         name=values["name"],
@@ -38,14 +40,14 @@ def request_of(kind: JobKind, values: Values, surroundings: Surroundings) -> Job
         command=tuple(values["command"]),
         shell=values["shell"],
         working_dir=values["working_dir"],
-        environment=words.parse_pairs(values["env"], "--env"),
-        data=tuple(map(words.parse_data, values["data"])),
-        host_folders=tuple(map(words.parse_data_dir, values["data_dir"])),
+        environment=flag_values.parse_pairs(values["env"], "--env"),
+        data=tuple(map(flag_values.parse_data, values["data"])),
+        host_folders=tuple(map(flag_values.parse_data_dir, values["data_dir"])),
         config_files=config_files(values["config_file"], surroundings.read),
-        annotations=words.parse_pairs(values["annotation"], "--annotation"),
-        labels=words.parse_pairs(values["label"], "--label"),
-        selector=words.parse_pairs(values["selector"], "--selector"),
-        tolerations=tuple(map(words.parse_toleration, values["toleration"])),
+        annotations=flag_values.parse_pairs(values["annotation"], "--annotation"),
+        labels=flag_values.parse_pairs(values["label"], "--label"),
+        selector=flag_values.parse_pairs(values["selector"], "--selector"),
+        tolerations=tuple(map(flag_values.parse_toleration, values["toleration"])),
         priority_class=values["priority"],
         scheduler=values["scheduler"],
         gang=values["gang"],
@@ -62,11 +64,11 @@ def request_of(kind: JobKind, values: Values, surroundings: Surroundings) -> Job
         clean_policy=clean or (CleanPolicy.ALL if kind is JobKind.MPI else CleanPolicy.RUNNING),
         running_timeout_s=_seconds(values["running_timeout"], "--running-timeout"),
         starting_timeout_s=_seconds(values["starting_timeout"], "--starting-timeout"),
-        ttl_after_finished_s=words.parse_seconds(ttl, "--ttl-after-finished") if ttl else None,
+        ttl_after_finished_s=flag_values.parse_seconds(ttl, "--ttl-after-finished") if ttl else None,
         mounts_on_launcher=values.get("mounts_on_launcher", False),
         processes_per_node=values.get("nproc_per_node", ""),
         success_policy=values.get("success_policy", "ChiefWorker"),
-        role_sequence=words.parse_role_sequence(values.get("role_sequence", "")),
+        role_sequence=flag_values.parse_role_sequence(values.get("role_sequence", "")),
         code=_code(values),
         tensorboard=_tensorboard(values),
         wait_warm_percent=_percent(values["wait_warm"]),
@@ -87,7 +89,7 @@ def config_files(entries: list[str], read: Callable[[str], str]) -> tuple[Config
     """The files with their content. Raises `ConfigError` when they are too large for a Secret together."""
     found = []
     for entry in entries:
-        source, path = words.parse_config_file(entry)
+        source, path = flag_values.parse_config_file(entry)
         content = SecretStr(read(source))
         found.append(ConfigFile(path=path or str(Path(source).absolute()), content=content))
     if sum(len(file.content.get_secret_value().encode()) for file in found) > _LARGEST_FILES_BYTES:
@@ -113,7 +115,7 @@ def _tensorboard(values: Values) -> TensorBoard | None:
 
 
 def _seconds(text: str, flag: str) -> int:
-    return words.parse_seconds(text, flag) if text else 0
+    return flag_values.parse_seconds(text, flag) if text else 0
 
 
 def _count(number: int, flag: str) -> int:

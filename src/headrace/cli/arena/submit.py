@@ -13,9 +13,9 @@ from headrace.cli.arena.submit_flags import OF_KIND
 from headrace.errors import ConfigError, MissingFileError
 from headrace.jobs.backend import JobBackend
 from headrace.jobs.checking import faults
+from headrace.jobs.flag_values import parse_seconds
 from headrace.jobs.objects import job_objects, shown
 from headrace.jobs.spec import JobKind, JobSpec
-from headrace.jobs.words import parse_seconds
 
 COMMAND = Words(
     "command",

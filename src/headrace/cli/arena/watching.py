@@ -16,8 +16,8 @@ from headrace.cli.arena.shared import ALL_NAMESPACES, OUTPUT, TYPE, WHERE
 from headrace.errors import MissingFileError
 from headrace.jobs import layouts
 from headrace.jobs.documents import claim_document, job_document, node_document
+from headrace.jobs.flag_values import parse_seconds
 from headrace.jobs.selecting import matching, the_instance
-from headrace.jobs.words import parse_seconds
 
 WAIT_FLAGS = (
     flag("--timeout", str, "How long; without it until the end.", metavar="DURATION"),

@@ -7,7 +7,7 @@ from typing import Any
 from headrace.api.mounts import scheme_of
 from headrace.operator.rendering import role_files
 from headrace.operator.rendering.naming import Names
-from headrace.operator.rendering.surroundings import Surroundings
+from headrace.operator.rendering.render_context import RenderContext
 from headrace.plan import addresses
 from headrace.plan.roles import Role
 
@@ -30,14 +30,14 @@ def place_of(place: str, *, read_only: bool) -> tuple[Content, str]:
 
 
 def restoring(
-    role: Role, names: Names, surroundings: Surroundings, security: Content
+    role: Role, names: Names, render_context: RenderContext, security: Content
 ) -> tuple[list[Content], list[Content]]:
     """Volumes and containers; none for a role that begins empty. They run as the master does."""
-    if role.restore_from is None or not surroundings.can_restore:
+    if role.restore_from is None or not render_context.can_restore:
         return [], []
     state = role_files.MASTER_STATE
     volume, folder = place_of(role.restore_from, read_only=True)
-    engine = surroundings.settings.engine
+    engine = render_context.settings.engine
     container = {
         "name": RESTORE,
         "image": engine.name,

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from headrace.operator.rendering.naming import MASTER_PORT, METRICS_PORT, WORKER_PORT, Names
-from headrace.operator.rendering.secrets import secret_folder, secret_numbers
-from headrace.operator.rendering.surroundings import Surroundings
+from headrace.operator.rendering.render_context import RenderContext
+from headrace.operator.rendering.secret_volumes import secret_folder, secret_numbers
 from headrace.plan.roles import Role, RoleKind
 from headrace.settings.roles import MemberSettings
 
@@ -16,43 +16,43 @@ TOKEN_FILE = "/etc/headrace/token/token"  # noqa: S105 - a path
 MASTER_STATE = "/var/lib/headrace/master"
 
 
-def mountpoint(surroundings: Surroundings, names: Names) -> str:
+def mountpoint(render_context: RenderContext, names: Names) -> str:
     """Where the dataset is mounted on a node."""
-    return f"{surroundings.settings.node_folder}/mounts/{names.title}"
+    return f"{render_context.settings.node_folder}/mounts/{names.title}"
 
 
-def state_folder(surroundings: Surroundings, names: Names) -> str:
+def state_folder(render_context: RenderContext, names: Names) -> str:
     """The folder of a node that holds what the dataset's roles keep there, seen by all of them at the same place."""
-    return f"{surroundings.settings.node_folder}/state/{names.title}"
+    return f"{render_context.settings.node_folder}/state/{names.title}"
 
 
-def keeper_folder(surroundings: Surroundings) -> str:
+def keeper_folder(render_context: RenderContext) -> str:
     """Where the keeper of a node listens."""
-    return f"{surroundings.settings.node_folder}/keeper"
+    return f"{render_context.settings.node_folder}/keeper"
 
 
-def settings_file(role: Role, names: Names, surroundings: Surroundings) -> str:
+def settings_file(role: Role, names: Names, render_context: RenderContext) -> str:
     """The file, in JSON, which is YAML. What differs from pod to pod comes by the environment."""
     own = role.settings.model_dump(
         mode="json", exclude_unset=True, exclude_none=True, exclude={"id", "node", "origins"}
     )
-    return json.dumps(own | _shared(surroundings) | _of_kind(role, names, surroundings), indent=1)
+    return json.dumps(own | _shared(render_context) | _of_kind(role, names, render_context), indent=1)
 
 
-def _shared(surroundings: Surroundings) -> dict[str, Any]:
-    settings = surroundings.settings
+def _shared(render_context: RenderContext) -> dict[str, Any]:
+    settings = render_context.settings
     return {"token_file": TOKEN_FILE, "log_level": settings.log_level, "log_format": settings.log_format}
 
 
-def _of_kind(role: Role, names: Names, surroundings: Surroundings) -> dict[str, Any]:
+def _of_kind(role: Role, names: Names, render_context: RenderContext) -> dict[str, Any]:
     if isinstance(role.settings, MemberSettings):
         return {
-            "master": surroundings.master,
-            "mountpoint": mountpoint(surroundings, names),
-            "state_directory": f"{state_folder(surroundings, names)}/mount",
+            "master": render_context.master,
+            "mountpoint": mountpoint(render_context, names),
+            "state_directory": f"{state_folder(render_context, names)}/mount",
             "allow_other": True,
             "metrics_address": f":{METRICS_PORT}",
-            "keeper": f"{keeper_folder(surroundings)}/keeper.sock",
+            "keeper": f"{keeper_folder(render_context)}/keeper.sock",
         }
     if role.kind is RoleKind.MASTER:
         return {
@@ -61,7 +61,7 @@ def _of_kind(role: Role, names: Names, surroundings: Surroundings) -> dict[str, 
             "origins": _origins(role),
         }
     return {
-        "master": surroundings.master,
+        "master": render_context.master,
         "listen": f":{WORKER_PORT}",
         "metrics_address": f":{METRICS_PORT}",
         "cache": [folder.word() for folder in role.cache],

@@ -15,34 +15,34 @@ from headrace.operator.rendering.naming import (
     WORKER_PORT,
     Names,
 )
-from headrace.operator.rendering.pods import apart, on_nodes, pod_template
+from headrace.operator.rendering.render_context import RenderContext
 from headrace.operator.rendering.role_files import settings_file
-from headrace.operator.rendering.surroundings import Surroundings
+from headrace.operator.rendering.role_pods import apart, on_nodes, pod_template
 from headrace.plan.roles import Role, RoleKind
 
 Content = dict[str, Any]
 
 
-def master_set(role: Role, names: Names, surroundings: Surroundings) -> Content:
+def master_set(role: Role, names: Names, render_context: RenderContext) -> Content:
     """The StatefulSet of the master."""
-    node = role.node or (surroundings.restore_node if surroundings.can_restore else "")
+    node = role.node or (render_context.restore_node if render_context.can_restore else "")
     affinity = on_nodes([node]) if node else None
     return _set(
         names.master,
         role,
         names,
-        surroundings,
+        render_context,
         {"replicas": 1, "affinity": affinity, "service": names.master},
     )
 
 
 def worker_set(
-    role: Role, nodes: list[str], replicas: int, names: Names, surroundings: Surroundings
+    role: Role, nodes: list[str], replicas: int, names: Names, render_context: RenderContext
 ) -> Content:
     """The StatefulSet of the workers, one on each of these nodes."""
     affinity = {**on_nodes(nodes), **apart(names)}
     given = {"replicas": replicas, "affinity": affinity, "service": names.worker}
-    content = _set(names.worker, role, names, surroundings, given)
+    content = _set(names.worker, role, names, render_context, given)
     content["spec"]["podManagementPolicy"] = "Parallel"
     noted = {NODES_ANNOTATION: json.dumps(sorted(nodes))}
     content["metadata"]["annotations"] |= noted
@@ -51,26 +51,26 @@ def worker_set(
     return content
 
 
-def mount_set(role: Role, nodes: list[str], names: Names, surroundings: Surroundings) -> Content:
+def mount_set(role: Role, nodes: list[str], names: Names, render_context: RenderContext) -> Content:
     """The DaemonSet of the mounts, on these nodes."""
-    content = _object("DaemonSet", names.mount, names, surroundings, RoleKind.MOUNT)
+    content = _object("DaemonSet", names.mount, names, render_context, RoleKind.MOUNT)
     content["metadata"]["annotations"] |= {NODES_ANNOTATION: json.dumps(sorted(nodes))}
     content["spec"] = {
         "selector": {"matchLabels": names.selector(RoleKind.MOUNT)},
         "updateStrategy": {"type": "OnDelete"},
-        "template": pod_template(role, names, surroundings, on_nodes(nodes)),
+        "template": pod_template(role, names, render_context, on_nodes(nodes)),
     }
     return content
 
 
-def master_service(names: Names, surroundings: Surroundings) -> Content:
+def master_service(names: Names, render_context: RenderContext) -> Content:
     """The address of the master, which stays when its pod moves."""
-    return _service(names.master, RoleKind.MASTER, MASTER_PORT, names, surroundings)
+    return _service(names.master, RoleKind.MASTER, MASTER_PORT, names, render_context)
 
 
-def worker_service(names: Names, surroundings: Surroundings) -> Content:
+def worker_service(names: Names, render_context: RenderContext) -> Content:
     """Names for the workers' pods. Members find each other by the master's view, not by these."""
-    content = _service(names.worker, RoleKind.WORKER, WORKER_PORT, names, surroundings)
+    content = _service(names.worker, RoleKind.WORKER, WORKER_PORT, names, render_context)
     content["spec"] |= {"clusterIP": "None", "publishNotReadyAddresses": True}
     return content
 
@@ -79,42 +79,42 @@ def settings_map(
     roles: Mapping[RoleKind, Role],
     places: Mapping[str, list[str]],
     names: Names,
-    surroundings: Surroundings,
+    render_context: RenderContext,
 ) -> Content:
     """The settings files of the roles, which hold no secrets; and the places on nodes that are to be swept one day."""
-    content = _object("ConfigMap", names.settings, names, surroundings)
+    content = _object("ConfigMap", names.settings, names, render_context)
     content["metadata"]["annotations"] |= {PLACES_ANNOTATION: json.dumps(places, sort_keys=True)}
     content["metadata"]["finalizers"] = [SWEPT_FINALIZER]
     content["data"] = {
-        f"{kind.value}.yaml": settings_file(role, names, surroundings) for kind, role in roles.items()
+        f"{kind.value}.yaml": settings_file(role, names, render_context) for kind, role in roles.items()
     }
     return content
 
 
-def secret(name: str, values: Mapping[str, str], names: Names, surroundings: Surroundings) -> Content:
+def secret(name: str, values: Mapping[str, str], names: Names, render_context: RenderContext) -> Content:
     """A Secret of the dataset's own."""
-    content = _object("Secret", name, names, surroundings)
+    content = _object("Secret", name, names, render_context)
     # Not as stringData: what was said in that is never taken away again.
     data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
     return {**content, "type": "Opaque", "data": data}
 
 
 def _set(
-    name: str, role: Role, names: Names, surroundings: Surroundings, given: Mapping[str, Any]
+    name: str, role: Role, names: Names, render_context: RenderContext, given: Mapping[str, Any]
 ) -> Content:
-    content = _object("StatefulSet", name, names, surroundings, role.kind)
+    content = _object("StatefulSet", name, names, render_context, role.kind)
     content["spec"] = {
         "replicas": given["replicas"],
         "serviceName": given["service"],
         "selector": {"matchLabels": names.selector(role.kind)},
         "updateStrategy": {"type": "OnDelete"},
-        "template": pod_template(role, names, surroundings, given["affinity"]),
+        "template": pod_template(role, names, render_context, given["affinity"]),
     }
     return content
 
 
-def _service(name: str, kind: RoleKind, port: int, names: Names, surroundings: Surroundings) -> Content:
-    content = _object("Service", name, names, surroundings, kind)
+def _service(name: str, kind: RoleKind, port: int, names: Names, render_context: RenderContext) -> Content:
+    content = _object("Service", name, names, render_context, kind)
     content["spec"] = {
         "selector": names.selector(kind),
         "ports": [{"name": "http" if kind is RoleKind.MASTER else "peers", "port": port, "targetPort": port}],
@@ -123,9 +123,9 @@ def _service(name: str, kind: RoleKind, port: int, names: Names, surroundings: S
 
 
 def _object(
-    kind: str, name: str, names: Names, surroundings: Surroundings, role: RoleKind | None = None
+    kind: str, name: str, names: Names, render_context: RenderContext, role: RoleKind | None = None
 ) -> Content:
-    owners = [dict(surroundings.owner)] if surroundings.owner else []
+    owners = [dict(render_context.owner)] if render_context.owner else []
     metadata = {
         "name": name,
         "namespace": names.namespace,

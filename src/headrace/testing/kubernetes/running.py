@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from headrace.local.marks import MarkedProcess, end, mark_of, marked_processes
+from headrace.local.processes.process_tags import TaggedProcess, end, tag_of, tagged_processes
 from headrace.settings.environment import ROLE_MARK
 from headrace.testing.kubernetes.programs import SEARCH_PATH
 
@@ -32,7 +32,7 @@ def start(
 ) -> None:
     """Starts a process of a role and leaves it running once it is itself. It gets nothing of our environment."""
     environment = {"PATH": SEARCH_PATH, "HOME": "/root", **(variables or {})}
-    environment[ROLE_MARK] = mark_of(instance, role)
+    environment[ROLE_MARK] = tag_of(instance, role)
     with log_path.open("ab") as log:
         # A child of nobody's: it outlives us, and needs nobody of us to take note of its end.
         subprocess.run(
@@ -49,9 +49,9 @@ def start(
     _wait(lambda: is_running(instance, role, program), f"{program} did not start: see {log_path}")
 
 
-def processes_of(instance: str, role: str) -> list[MarkedProcess]:
+def processes_of(instance: str, role: str) -> list[TaggedProcess]:
     """What lives of a role, with all that it has started."""
-    return [each for each in marked_processes(instance) if each.role == role]
+    return [each for each in tagged_processes(instance) if each.role == role]
 
 
 def is_running(instance: str, role: str, program: str) -> bool:
@@ -72,7 +72,7 @@ def kill_program(instance: str, role: str, program: str, signal_number: int = si
 def kill_all(instance: str, roles_prefix: str = "") -> None:
     """Ends everything whose role begins so, until nothing is left."""
     deadline = time.monotonic() + _WAIT_S
-    while alive := [each for each in marked_processes(instance) if each.role.startswith(roles_prefix)]:
+    while alive := [each for each in tagged_processes(instance) if each.role.startswith(roles_prefix)]:
         end(alive, signal.SIGKILL)
         if time.monotonic() > deadline:
             raise TimeoutError(

@@ -1,0 +1,94 @@
+"""How the data of a job stands: whether it is warm, whether nodes can read it, and how much of it each node has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from headrace.api.dataset import Dataset
+from headrace.api.scheduling import Toleration
+from headrace.jobs.spec import JobSpec
+from headrace.local.context import BackendContext
+from headrace.local.datasets.candidates import Candidates, NodeWish
+from headrace.local.datasets.mount_probe import is_mounted
+from headrace.local.jobs.job_volumes import Volume, datasets_of, volumes_of
+from headrace.local.jobs.scheduler import CandidateNode
+from headrace.local.nodes.node_capacity import node_facts
+from headrace.local.nodes.virtual_nodes import VirtualNode
+from headrace.local.reconciler import Dataset as Key
+from headrace.local.store.object_store import Store
+from headrace.local.store.records import Reference
+
+_ANYWHERE = NodeWish(tolerations=(Toleration.model_validate({"operator": "Exists"}),))
+
+
+@dataclass(frozen=True, slots=True)
+class JobData:
+    """What is asked about the data of jobs. Used from one event loop."""
+
+    context: BackendContext
+    candidates: Candidates
+
+    async def volumes(self, spec: JobSpec) -> tuple[Volume, ...]:
+        """What the job named, as it is now."""
+        return await asyncio.to_thread(volumes_of, spec, self.context.store)
+
+    async def cold(self, spec: JobSpec) -> str:
+        """What holds the job back before it may begin, in a sentence; empty: nothing."""
+        if spec.suspend:
+            return f"it is suspended: `arena release {spec.name}` starts it"
+        if not spec.wait_warm_percent:
+            return ""
+        volumes = await self.volumes(spec)
+        return await asyncio.to_thread(_coldest, self.context.store, volumes, spec.wait_warm_percent)
+
+    async def sites(self, spec: JobSpec, own: Sequence[str] = ()) -> list[CandidateNode]:
+        """The nodes as the job sees them; uses with the ids of `own` are not counted as those of others."""
+        keys = datasets_of(await self.volumes(spec))
+        found = {each.name: each for each in await self.candidates.all(keys, _ANYWHERE)}
+        users = [consumer.node for consumer in self.context.consumers.all() if consumer.id not in own]
+        return [
+            CandidateNode(
+                node=fact,
+                may_mount=found[fact.name].is_allowed,
+                cached_share=found[fact.name].cached_share,
+                users=users.count(fact.name),
+            )
+            for fact in node_facts(self.context.nodes.all(), {})
+            if fact.name in found
+        ]
+
+    async def unmounted(self, volumes: Sequence[Volume], nodes: Sequence[VirtualNode]) -> str:
+        """What keeps the data from being read on these nodes, in a sentence; empty: nothing."""
+        for volume in volumes:
+            if volume.dataset is None:
+                if volume.problem:
+                    return volume.problem
+                continue
+            for node in nodes:
+                if not await is_mounted(self.context, volume.dataset, node):
+                    title = "/".join(volume.dataset)
+                    return volume.problem or f"dataset {title} is being mounted on {node.name}"
+        return ""
+
+
+def cached_percent(store: Store, key: Key) -> float:
+    """How much of a dataset is cached, as its status says it."""
+    record = store.get(Reference("Dataset", *key))
+    status = cast("Dataset", record.thing()).status if record is not None else None
+    states: Any = status.cache_states if status is not None else None
+    text = str((states or {}).get("cachedPercentage") or "0").removesuffix("%")
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _coldest(store: Store, volumes: tuple[Volume, ...], percent: int) -> str:
+    for key in datasets_of(volumes):
+        cached = cached_percent(store, key)
+        if cached < percent:
+            return f"dataset {'/'.join(key)} is cached to {cached:g} %, and the job waits for {percent} %"
+    return ""

@@ -1,0 +1,60 @@
+"""The guard of a supervisor: a small process that starts the next supervisor when its own was killed or has crashed.
+
+A guard that is killed is replaced by the supervisor (`guard_keeping`), so that any kills one after the other are
+survived. A supervisor that ends as it was told to says so, and its guard ends as well. Until it is needed it loads
+nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+
+DISMISSED = b"dismissed"
+"""What a supervisor that ends in order says to its guard."""
+
+# A supervisor that lived longer than this did not die of the way in which it was started.
+_WELL_S = 60.0
+_LONGEST_PAUSE_S = 30.0
+
+
+def main() -> int:
+    """Orders are the first line of standard input; the argument says which process is guarded."""
+    supervisor = int(sys.argv[1])
+    began = time.monotonic()
+    orders = sys.stdin.buffer.readline()
+    if not orders or _ended_in_order(supervisor):
+        return 0
+    # Only now: a guard that waits is as small as an interpreter.
+    from headrace.local.lifecycle.relaunch import relaunch  # noqa: PLC0415
+
+    return relaunch(orders, was_well=time.monotonic() - began > _WELL_S, longest_pause_s=_LONGEST_PAUSE_S)
+
+
+def _ended_in_order(supervisor: int) -> bool:
+    """Returns when it has ended: true if it has said so before."""
+    descriptor = _open(supervisor)
+    poll = select.poll()
+    poll.register(sys.stdin.buffer, select.POLLIN)
+    if descriptor is not None:
+        poll.register(descriptor, select.POLLIN)
+        poll.poll()
+    # What it said is in the pipe by now, and nothing more can come.
+    os.set_blocking(sys.stdin.fileno(), False)
+    return DISMISSED in (sys.stdin.buffer.read() or b"")
+
+
+def _open(supervisor: int) -> int | None:
+    """A descriptor of the process; none if it has ended already, when another may have its number."""
+    try:
+        descriptor = os.pidfd_open(supervisor)
+    except ProcessLookupError:
+        return None
+    # It started this process: as long as it lives it is the parent.
+    return descriptor if os.getppid() == supervisor else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

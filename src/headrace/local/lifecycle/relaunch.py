@@ -1,0 +1,57 @@
+"""What a guard does when its supervisor was killed: it starts the next one, unless the backend is being taken down."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+
+from headrace.errors import BusyError, HeadraceError
+from headrace.local.layout import BackendLayout
+from headrace.local.lifecycle import launch
+from headrace.local.lifecycle.backend_lock import restarting
+from headrace.local.protocol.messages import NodesWish, SupervisorOrders
+from headrace.local.store.database import is_there
+from headrace.roles.logs import start_python_log
+from headrace.settings.environment import Environment
+
+_log = logging.getLogger("headrace.local")
+
+_MOST_TRIES = 20
+
+
+def relaunch(orders_json: bytes, *, was_well: bool, longest_pause_s: float) -> int:
+    """Starts a supervisor by the orders of the one before, at once if that `was_well` for a while, else after a pause
+    that doubles each time. Returns an exit code; what failed is in the supervisor's log.
+    """
+    start_python_log("info")
+    orders = SupervisorOrders.model_validate_json(orders_json)
+    restarts = 0 if was_well else orders.restarts
+    for restart in range(restarts, restarts + _MOST_TRIES):
+        time.sleep(pause_s(restart, longest_pause_s))
+        try:
+            _start(orders.model_copy(update={"restarts": restart + 1}))
+        except HeadraceError as error:
+            _log.error("guard: the supervisor cannot be started anew: %s", error)
+        else:
+            return 0
+    _log.error("guard: gives up after %d tries; `headrace up` starts the supervisor", _MOST_TRIES)
+    return 1
+
+
+def pause_s(restart: int, longest_s: float) -> float:
+    """How long to wait before this restart, counted from zero: not at all, then a second, two, four."""
+    return 0.0 if restart == 0 else min(longest_s, 2.0 ** min(restart - 1, 16))
+
+
+def _start(orders: SupervisorOrders) -> None:
+    layout = BackendLayout(orders.folder)
+    if not is_there(layout.database):
+        return
+    with restarting(layout):
+        if layout.taken_down.exists() or not is_there(layout.database):
+            return
+        _log.warning("guard: the supervisor was killed or has crashed; starting it anew")
+        # Somebody may have called `headrace up` meanwhile.
+        with contextlib.suppress(BusyError):
+            launch.start_supervisor(orders.model_copy(update={"nodes": NodesWish()}), Environment.current())

@@ -1,0 +1,25 @@
+"""Mounts whose first process has died and that go on: their mount process takes its place (`roles.orphaned`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from headrace.local.processes.process_tags import TaggedProcess
+
+# Once it has taken the place, it has a mount process of its own again.
+_PROGRAMS = ("headrace.roles.supervisor", "headrace.roles.mount")
+
+
+def successor_of(processes: Iterable[TaggedProcess]) -> TaggedProcess | None:
+    """Which of a role's processes has taken the place of the one that was started, or is about to."""
+    programs = {_program_of(process): process for process in processes}
+    return next((programs[name] for name in _PROGRAMS if name in programs), None)
+
+
+def _program_of(process: TaggedProcess) -> str | None:
+    try:
+        words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    return next((name for name in _PROGRAMS if name.encode() in words), None)

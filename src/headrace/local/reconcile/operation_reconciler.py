@@ -1,0 +1,93 @@
+"""Operations on a dataset, a step further each pass: planned, ordered, followed, told of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+
+from headrace.api.dataprocess import DataProcess
+from headrace.api.dataset import Dataset
+from headrace.api.ignored import IgnoredField
+from headrace.api.kinds import Operation, Runtime
+from headrace.local.datasets.desired_state import DesiredState, title_of
+from headrace.local.datasets.reference_index import RUNTIMES
+from headrace.local.operations.containers import ignored_here
+from headrace.local.operations.job_driver import Task
+from headrace.local.operations.job_drivers import JobDrivers
+from headrace.local.reconcile.status_writer import write_status
+from headrace.local.store.records import Record
+from headrace.local.store.transaction import Transaction
+from headrace.plan.job_specs import OperationContext
+from headrace.plan.observed import Observed
+from headrace.plan.operation_inputs import OperationInputs
+from headrace.plan.operations import OperationPlan, plan_operation
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedOperation:
+    """An operation and what is to be done for it."""
+
+    record: Record
+    plan: OperationPlan
+
+    def write_status(self, transaction: Transaction) -> None:
+        """Writes what is to be said; deletes one that nobody needs any more."""
+        write_status(transaction, self.record, self.plan.status, self.plan.events, self.plan.finalizers)
+        present = transaction.get(self.record.reference)
+        if self.plan.delete and present is not None and present.uid == self.record.uid:
+            transaction.delete(present.reference)
+
+
+async def plan_operations(
+    desired: DesiredState, observed: Observed, jobs: JobDrivers, now: datetime
+) -> list[PlannedOperation]:
+    """The plans of a dataset's operations."""
+    if not desired.operations:
+        return []
+    context = _operation_context(desired, observed)
+    planned = []
+    for record in desired.operations:
+        operation = cast("Operation", record.thing())
+        job = await jobs.facts(record.uid)
+        predecessor = _predecessor(operation, desired)
+        plan = plan_operation(OperationInputs(operation, context, predecessor, job, _ignored(operation)), now)
+        planned.append(PlannedOperation(record, plan))
+    return planned
+
+
+async def execute(planned: PlannedOperation, desired: DesiredState, jobs: JobDrivers) -> None:
+    """Orders or cancels the work."""
+    uid = planned.record.uid
+    if planned.plan.cancel:
+        await jobs.cancel(uid)
+    elif planned.plan.start is not None:
+        jobs.start(Task(planned.record, desired, planned.plan.run), planned.plan.start)
+    elif not planned.plan.finalizers:
+        await jobs.forget(uid)
+
+
+def _ignored(operation: Operation) -> tuple[IgnoredField, ...]:
+    """What this backend cannot follow, beside what no backend does."""
+    return ignored_here(operation) if isinstance(operation, DataProcess) else ()
+
+
+def _operation_context(desired: DesiredState, observed: Observed) -> OperationContext:
+    datasets: dict[str, Dataset] = {}
+    runtimes: dict[str, Runtime] = {}
+    for record in desired.records:
+        if record.reference.kind == "Dataset":
+            datasets[title_of(record)] = cast("Dataset", record.thing())
+        elif record.reference.kind in RUNTIMES:
+            runtimes[title_of(record)] = cast("Runtime", record.thing())
+    known: Mapping[str, Dataset] = datasets
+    return OperationContext(known, runtimes, observed)
+
+
+def _predecessor(operation: Operation, desired: DesiredState) -> Operation | None:
+    after = operation.spec.run_after
+    if after is None:
+        return None
+    record = desired.find(after.kind, after.name, after.namespace or operation.namespace or "default")
+    return cast("Operation", record.thing()) if record else None

@@ -1,1 +1,0 @@
-"""The work for operations, one module a kind: ordered, followed, cancelled."""

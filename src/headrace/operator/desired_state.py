@@ -1,0 +1,233 @@
+"""One dataset as it is declared and stands at one moment: its objects out of the mirror, as models."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+from headrace.api.core import PersistentVolume, PersistentVolumeClaim
+from headrace.api.dataset import Dataset, Placement
+from headrace.api.kinds import Operation, Runtime
+from headrace.api.mounts import scheme_of
+from headrace.api.reading import object_of
+from headrace.errors import ConfigError
+from headrace.operator.leaving import dataset_that_leaves, is_leaving
+from headrace.operator.mirror import Content, Mirror
+from headrace.operator.reference_index import RUNTIMES, operations_of, pods_of, referrers_of
+from headrace.operator.rendering.naming import (
+    COMPONENT_LABEL,
+    PLACES_ANNOTATION,
+    SWEEPER,
+    Names,
+)
+from headrace.plan import addresses
+from headrace.plan.declared import Declared, chosen_runtime
+from headrace.plan.roles import RoleKind
+from headrace.work_queue import Dataset as Key
+
+
+@dataclass(frozen=True)
+class DesiredState:
+    """One dataset. `declared` is `None` when neither it nor a runtime is there.
+
+    Reading what makes no sense raises `ConfigError`, unless it is `lenient`: then a Dataset is known by its metadata
+    alone, and such a runtime counts for none. That is enough to take everything down.
+    """
+
+    mirror: Mirror
+    key: Key
+    lenient: bool = False
+
+    @property
+    def as_far_as_understood(self) -> DesiredState:
+        """The same, without errors."""
+        return replace(self, lenient=True)
+
+    @property
+    def is_leaving(self) -> bool:
+        """True when the deletion of the Dataset, or of a runtime of its name, was asked for."""
+        found = (self.mirror.get(kind, *self.key) for kind in ("Dataset", *RUNTIMES))
+        return any(is_leaving(each) for each in found if each)
+
+    @property
+    def leaving_runtimes(self) -> list[tuple[str, Content]]:
+        """The runtimes that are to be deleted and count for none, with their kinds."""
+        found = ((kind, self.mirror.get(kind, *self.key)) for kind in RUNTIMES if kind not in self.runtimes)
+        return [(kind, each) for kind, each in found if each and is_leaving(each)]
+
+    @property
+    def title(self) -> str:
+        """`namespace/name`."""
+        return "/".join(self.key)
+
+    @property
+    def names(self) -> Names:
+        """What its objects are called."""
+        return Names(*self.key)
+
+    @cached_property
+    def dataset(self) -> Dataset | None:
+        """The Dataset."""
+        try:
+            return _dataset(self.mirror, self.key)
+        except ConfigError:
+            content = self.mirror.get("Dataset", *self.key)
+            if not self.lenient or content is None:
+                raise
+            return dataset_that_leaves(content)
+
+    @cached_property
+    def runtimes(self) -> dict[str, Runtime]:
+        """The runtimes of its name, by kind."""
+        found = {kind: _runtime(self.mirror, kind, self.key, lenient=self.lenient) for kind in RUNTIMES}
+        return {kind: each for kind, each in found.items() if each}
+
+    @cached_property
+    def runtime(self) -> Runtime | None:
+        """The runtime that serves it."""
+        return chosen_runtime(self.dataset, self.runtimes.values())
+
+    @cached_property
+    def declared(self) -> Declared | None:
+        """What people declared, for the planner."""
+        if self.dataset is None and self.runtime is None:
+            return None
+        references = _references(self.mirror, self.dataset, lenient=self.lenient)
+        return Declared(self.dataset, self.runtime, references)
+
+    @cached_property
+    def operations(self) -> tuple[Operation, ...]:
+        """The operations that are planned in its passes."""
+        found = operations_of(self.mirror, self.key)
+        read = (_operation(kind, content) for kind, content in found)
+        return tuple(each for each in read if not isinstance(each, ConfigError))
+
+    @property
+    def refused(self) -> list[tuple[str, Content, ConfigError]]:
+        """Operations that the API server took and that make no sense, with their kinds."""
+        found = operations_of(self.mirror, self.key)
+        read = ((kind, content, _operation(kind, content)) for kind, content in found)
+        return [(kind, content, error) for kind, content, error in read if isinstance(error, ConfigError)]
+
+    @property
+    def referrers(self) -> tuple[str, ...]:
+        """Datasets that refer to it."""
+        return tuple(sorted({"/".join(key) for key in referrers_of(self.mirror, self.key)}))
+
+    def pods(self, kind: RoleKind | None = None) -> list[Content]:
+        """Its own pods, of one kind of role if one is given."""
+        return [
+            pod
+            for pod in pods_of(self.mirror, self.key)
+            # Who works for it elsewhere is none of its roles, whatever the labels say.
+            if pod["metadata"].get("namespace") == self.key[0]
+            and component_of(pod) in _ROLES
+            and kind in (None, component_of(pod))
+        ]
+
+    def sweepers(self, namespace: str) -> dict[str, Content]:
+        """The pods of the operator's namespace that take away what it left on nodes, by node."""
+        pods = (pod for pod in pods_of(self.mirror, self.key) if component_of(pod) == SWEEPER)
+        return {pod["spec"]["nodeName"]: pod for pod in pods if pod["metadata"].get("namespace") == namespace}
+
+    def places(self) -> dict[str, list[str]]:
+        """The nodes that it has ever used, each with the folders in which it had a cache there."""
+        content = self.mirror.get("ConfigMap", self.key[0], self.names.settings)
+        noted = noted_in(content, PLACES_ANNOTATION)
+        return dict(noted) if isinstance(noted, dict) else {}
+
+    def claim(self, name: str) -> PersistentVolumeClaim | None:
+        """A claim of its namespace."""
+        content = self.mirror.get("PersistentVolumeClaim", self.key[0], name)
+        return (
+            cast(
+                "PersistentVolumeClaim", object_of(_with_kind(content, "PersistentVolumeClaim"), lenient=True)
+            )
+            if content
+            else None
+        )
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """A volume."""
+        content = self.mirror.get("PersistentVolume", "", name)
+        return (
+            cast("PersistentVolume", object_of(_with_kind(content, "PersistentVolume"), lenient=True))
+            if content
+            else None
+        )
+
+
+_CHAIN = 2
+_ROLES = frozenset(kind.value for kind in RoleKind)
+
+
+def noted_in(content: Content | None, annotation: str) -> Any:
+    """What an annotation says; `None` when it says nothing, or a person wrote something else into it."""
+    metadata = (content or {}).get("metadata") or {}
+    try:
+        return json.loads((metadata.get("annotations") or {}).get(annotation, "null"))
+    except ValueError:
+        return None
+
+
+def component_of(pod: Content) -> str:
+    """The kind of role that a pod runs."""
+    return str((pod["metadata"].get("labels") or {}).get(COMPONENT_LABEL, ""))
+
+
+def is_exclusive(mirror: Mirror, title: str) -> bool:
+    """True for a dataset whose workers share no node."""
+    namespace, _, name = title.partition("/")
+    content = mirror.get("Dataset", namespace, name)
+    return content is not None and (content.get("spec") or {}).get("placement") != Placement.SHARED
+
+
+def _dataset(mirror: Mirror, key: Key) -> Dataset | None:
+    content = mirror.get("Dataset", *key)
+    return cast("Dataset", object_of(_with_kind(content, "Dataset"), lenient=True)) if content else None
+
+
+def _runtime(mirror: Mirror, kind: str, key: Key, *, lenient: bool) -> Runtime | None:
+    content = mirror.get(kind, *key)
+    try:
+        return cast("Runtime", object_of(content, kind, lenient=True)) if content else None
+    except ConfigError:
+        if lenient:
+            return None
+        raise
+
+
+def _operation(kind: str, content: Content) -> Operation | ConfigError:
+    try:
+        return cast("Operation", object_of(_with_kind(content, kind), lenient=True))
+    except ConfigError as error:
+        return error
+
+
+def _with_kind(content: Content, kind: str) -> Content:
+    """Items of a list say neither kind nor version."""
+    version = "v1" if kind.startswith("Persistent") else "data.fluid.io/v1alpha1"
+    return {"apiVersion": version, "kind": kind, **content}
+
+
+def _references(mirror: Mirror, dataset: Dataset | None, *, lenient: bool) -> dict[str, Dataset]:
+    """The datasets that it refers to, and those that these refer to, as far as they exist. No chain is longer."""
+    found: dict[str, Dataset] = {}
+    wanted = _referred(dataset) if dataset else []
+    for _ in range(_CHAIN):
+        fresh = {title: DesiredState(mirror, _key(title), lenient=lenient).dataset for title in wanted}
+        found |= {title: other for title, other in fresh.items() if other is not None}
+        wanted = [each for other in fresh.values() if other for each in _referred(other) if each not in found]
+    return found
+
+
+def _key(title: str) -> Key:
+    namespace, _, name = title.partition("/")
+    return namespace, name
+
+
+def _referred(dataset: Dataset) -> list[str]:
+    points = [mount.mount_point for mount in dataset.spec.mounts or ()]
+    return [addresses.dataset_of(point)[0] for point in points if scheme_of(point) == addresses.DATASET]

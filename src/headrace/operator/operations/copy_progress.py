@@ -1,0 +1,48 @@
+"""How far a copy is while it runs: its pod is asked, by its address and without any right. Nobody waits for long."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from headrace.roles.progress import CopyProgress, parse_progress
+
+_ANSWER_S = 3.0
+_AGAIN_AFTER_S = 10.0
+_LARGEST_BYTES = 16 << 10
+
+
+@dataclass(slots=True)
+class ProgressClient:
+    """Asks pods. One that did not answer is left alone for a while: a network policy may keep it apart."""
+
+    port: int
+    _silent: dict[str, float] = field(default_factory=dict)
+
+    async def progress(self, address: str) -> CopyProgress | None:
+        """What the copy at this address says; `None` when it says nothing."""
+        if not address or self._silent.get(address, 0.0) > time.monotonic():
+            return None
+        try:
+            text = await _read(address, self.port)
+        except TimeoutError:
+            now_s = time.monotonic()
+            self._silent = {each: until_s for each, until_s in self._silent.items() if until_s > now_s}
+            self._silent[address] = now_s + _AGAIN_AFTER_S
+            return None
+        except (aiohttp.ClientError, OSError):
+            # It has only just begun: that costs no time.
+            return None
+        return parse_progress(text)
+
+
+async def _read(address: str, port: int) -> str:
+    host = f"[{address}]" if ":" in address else address
+    limit = aiohttp.ClientTimeout(total=_ANSWER_S)
+    async with aiohttp.ClientSession(timeout=limit) as session:
+        url = f"http://{host}:{port}/v1/progress"
+        async with session.get(url, allow_redirects=False) as answer:
+            raw = await answer.content.read(_LARGEST_BYTES)
+            return raw.decode(errors="replace") if answer.status == 200 else ""

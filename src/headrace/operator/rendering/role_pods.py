@@ -1,0 +1,165 @@
+"""The pod of a role."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.operator.rendering import role_files
+from headrace.operator.rendering.confining import confined
+from headrace.operator.rendering.naming import (
+    INDEX_LABEL,
+    MASTER_PORT,
+    METRICS_PORT,
+    NOWHERE_LABEL,
+    TOKEN_ANNOTATION,
+    VERSION_ANNOTATION,
+    WORKER_PORT,
+    Names,
+)
+from headrace.operator.rendering.render_context import PodWishes, RenderContext
+from headrace.operator.rendering.restoring import restoring
+from headrace.operator.rendering.role_volumes import volumes_of
+from headrace.plan.roles import Role, RoleKind
+
+Content = dict[str, Any]
+
+GRACE_S = {RoleKind.MASTER: 15, RoleKind.WORKER: 30, RoleKind.MOUNT: 90}
+"""What a pod has for its end. A mount waits for the driver of its node, which may end at the same time, and longer."""
+_LEAST = {
+    RoleKind.MASTER: {"cpu": "50m", "memory": "128Mi"},
+    RoleKind.WORKER: {"cpu": "100m", "memory": "256Mi"},
+    RoleKind.MOUNT: {"cpu": "50m", "memory": "128Mi"},
+}
+
+
+def pod_version(role: Role, render_context: RenderContext) -> str:
+    """What a pod of this role notes of itself: the planner's version, and this backend's part."""
+    return f"{role.version}@{render_context.version(role.kind)}"
+
+
+def pod_template(
+    role: Role, names: Names, render_context: RenderContext, affinity: Content | None
+) -> Content:
+    """The template of the pods of this role."""
+    wishes = render_context.wishes.get(role.kind, PodWishes())
+    volumes, _ = volumes_of(role, names, render_context)
+    restored, before = restoring(role, names, render_context, _security(role))
+    pull = [*wishes.pull_secrets, *({"name": each} for each in render_context.settings.engine.pull_secrets)]
+    spec: Content = {
+        "containers": [_container(role, names, render_context, wishes)],
+        "volumes": [*volumes, *restored, *wishes.volumes],
+        "tolerations": list(wishes.tolerations),
+        "terminationGracePeriodSeconds": GRACE_S[role.kind],
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+    }
+    if before:
+        spec["initContainers"] = before
+    if affinity:
+        spec["affinity"] = affinity
+    if pull:
+        spec["imagePullSecrets"] = pull
+    if role.kind is RoleKind.MOUNT:
+        spec["priorityClassName"] = "system-node-critical"
+    return {
+        "metadata": {
+            "labels": {**wishes.labels, **names.labels(role.kind)},
+            "annotations": {
+                **wishes.annotations,
+                **names.annotations,
+                **({TOKEN_ANNOTATION: render_context.token} if render_context.token else {}),
+                VERSION_ANNOTATION: pod_version(role, render_context),
+            },
+        },
+        "spec": spec,
+    }
+
+
+def apart(names: Names) -> Content:
+    """The rule that keeps the workers of one dataset on nodes of their own."""
+    term = {
+        "labelSelector": {"matchLabels": names.selector(RoleKind.WORKER)},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def on_nodes(nodes: list[str]) -> Content:
+    """The rule that keeps pods on these nodes, by their names and not by labels that may be changed."""
+    terms = [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+        for node in sorted(nodes)
+    ]
+    nowhere = [{"matchExpressions": [{"key": NOWHERE_LABEL, "operator": "Exists"}]}]
+    required = {"nodeSelectorTerms": terms or nowhere}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def _container(role: Role, names: Names, render_context: RenderContext, wishes: PodWishes) -> Content:
+    kind = role.kind.value
+    _, mounts = volumes_of(role, names, render_context)
+    foreground = ["--foreground"] if role.kind is RoleKind.MOUNT else []
+    engine = render_context.settings.engine
+    return {
+        "name": kind,
+        "image": engine.name,
+        "imagePullPolicy": engine.pull_policy,
+        "args": [kind, "--config", f"{role_files.SETTINGS_FOLDER}/{kind}.yaml", *foreground],
+        "env": [*_environment(role, names, render_context), *wishes.environment],
+        "ports": _ports(role.kind),
+        "resources": dict(wishes.resources) or {"requests": _LEAST[role.kind]},
+        "volumeMounts": [*mounts, *wishes.volume_mounts],
+        "securityContext": _security(role),
+        # So that the pod's own status says what the last words were.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        **_probes(role.kind),
+    }
+
+
+def _environment(role: Role, names: Names, render_context: RenderContext) -> list[Content]:
+    state = role_files.state_folder(render_context, names)
+    if role.kind is RoleKind.MASTER:
+        return []
+    node = _field("NODE_NAME", "spec.nodeName")
+    if role.kind is RoleKind.MOUNT:
+        return [node, _value("HEADRACE_MOUNT_NODE", "$(NODE_NAME)")]
+    return [
+        node,
+        _field("POD_IP", "status.podIP"),
+        _field("POD_INDEX", f"metadata.labels['{INDEX_LABEL}']"),
+        _value("HEADRACE_WORKER_ID", "worker-$(POD_INDEX)"),
+        _value("HEADRACE_WORKER_NODE", "$(NODE_NAME)"),
+        _value("HEADRACE_WORKER_ADVERTISE", "$(POD_IP)"),
+        _value("HEADRACE_WORKER_STATE_DIRECTORY", f"{state}/worker-$(POD_INDEX)"),
+    ]
+
+
+def _value(name: str, value: str) -> Content:
+    return {"name": name, "value": value}
+
+
+def _field(name: str, path: str) -> Content:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _ports(kind: RoleKind) -> list[Content]:
+    own = {RoleKind.MASTER: ("api", MASTER_PORT), RoleKind.WORKER: ("peers", WORKER_PORT)}
+    ports = [own[kind]] if kind in own else []
+    ports += [("metrics", METRICS_PORT)] if kind is not RoleKind.MASTER else []
+    return [{"name": name, "containerPort": port} for name, port in ports]
+
+
+def _probes(kind: RoleKind) -> Content:
+    port = MASTER_PORT if kind is RoleKind.MASTER else METRICS_PORT
+    alive = {"httpGet": {"path": "/healthz", "port": port}}
+    ready = {**alive, "periodSeconds": 5, "timeoutSeconds": 3, "failureThreshold": 3}
+    # Nobody is killed for being slow: what waits for a storage system answers late, and a new process would wait, too.
+    return {"readinessProbe": ready, "startupProbe": {**alive, "periodSeconds": 1, "failureThreshold": 300}}
+
+
+def _security(role: Role) -> Content:
+    if role.kind is RoleKind.MOUNT:
+        # Mounting for others to see is for privileged containers alone: by the rules of Kubernetes.
+        return {"privileged": True}
+    user = {"runAsUser": role.run_as.uid, "runAsGroup": role.run_as.gid} if role.run_as else {}
+    return {**user, **confined()}

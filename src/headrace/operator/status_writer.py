@@ -1,0 +1,136 @@
+"""What is said of a dataset: one status patch an object, events, owners and finalizers."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from headrace.api.dataset import Dataset, DatasetStatus
+from headrace.api.kinds import Operation, Runtime
+from headrace.api.names import FINALIZERS
+from headrace.api.operations import OperationStatus
+from headrace.api.runtime_parts import RuntimeStatus
+from headrace.api.writing import part_content
+from headrace.errors import HeadraceError, MissingFileError
+from headrace.kube.client import Content, KubeClient
+from headrace.operator.event_correlator import EventCorrelator, EventSeries
+from headrace.operator.merge_patch import merge_patch
+from headrace.operator.mirror import Mirror
+from headrace.plan.events import Event
+
+_log = logging.getLogger("headrace.operator")
+
+Thing = Dataset | Runtime | Operation
+Status = DatasetStatus | RuntimeStatus | OperationStatus
+
+COMPONENT = "headrace-operator"
+
+
+@dataclass(frozen=True, slots=True)
+class StatusWriter:
+    """Writes what is said. Every write is of one object, and repeated by the next pass if it fails."""
+
+    client: KubeClient
+    mirror: Mirror
+    identity: str
+    on_change: EventCorrelator = field(default_factory=EventCorrelator)
+
+    async def write_status(
+        self, thing: Thing, status: Status | None, events: Iterable[Event], finalizers: Iterable[str]
+    ) -> None:
+        """Status, events and our finalizers of one object, which may be gone meanwhile."""
+        kind, namespace, name = thing.kind, thing.metadata.namespace or "default", thing.metadata.name
+        known = self.mirror.get(kind, namespace, name)
+        if known is None or known["metadata"]["uid"] != thing.metadata.uid:
+            return
+        try:
+            await self._set_finalizers(kind, known, finalizers)
+            if status is not None and (patch := merge_patch(known.get("status") or {}, part_content(status))):
+                await self.client.patch(kind, namespace, name, {"status": patch}, "status")
+        except MissingFileError:
+            return
+        for event in events:
+            if event.kind == kind:
+                await self.record_event(known, kind, event)
+
+    async def remove_finalizer(self, kind: str, known: Content) -> None:
+        """Takes our finalizer off an object that nobody understands and that is to go."""
+        try:
+            await self._set_finalizers(kind, known, ())
+        except MissingFileError:
+            return
+
+    async def record_event(self, about: Content, kind: str, event: Event) -> None:
+        """An event about an object, for `kubectl describe`. Where it cannot be written, nothing waits for it."""
+        now = datetime.now(UTC)
+        words = f"{about['metadata']['uid']} {event.type} {event.reason} {event.message}"
+        digest = hashlib.sha256(words.encode()).hexdigest()[:16]
+        if (times := self.on_change.next(digest, now)) is None:
+            return
+        try:
+            await self.client.apply(self._event(about, kind, event, times, digest))
+        except HeadraceError as error:
+            # A namespace on its way out takes in nothing new.
+            _log.info("an event about %s %s is not written: %s", kind, about["metadata"]["name"], error)
+
+    def _event(self, about: Content, kind: str, event: Event, times: EventSeries, digest: str) -> Content:
+        metadata = about["metadata"]
+        namespace = metadata.get("namespace") or "default"
+        name = metadata["name"][:200].rstrip("-.")
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name}.{digest}", "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": about.get("apiVersion", "data.fluid.io/v1alpha1"),
+                "kind": kind,
+                "name": metadata["name"],
+                "namespace": namespace,
+                "uid": metadata["uid"],
+            },
+            "type": event.type.value,
+            "reason": event.reason,
+            "message": event.message[:1024],
+            "count": times.count,
+            "firstTimestamp": f"{times.first:%Y-%m-%dT%H:%M:%SZ}",
+            "lastTimestamp": f"{times.last:%Y-%m-%dT%H:%M:%SZ}",
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": self.identity,
+        }
+
+    async def set_owner_reference(self, thing: Thing, owner: Dataset) -> None:
+        """Has an object go with its dataset, as in Fluid."""
+        kind, namespace, name = thing.kind, thing.metadata.namespace or "default", thing.metadata.name
+        known = self.mirror.get(kind, namespace, name)
+        leaving = thing.metadata.deletion_timestamp or owner.metadata.deletion_timestamp
+        if known is None or leaving or (owner.metadata.namespace or "default") != namespace:
+            return
+        owners = known["metadata"].get("ownerReferences") or []
+        if any(each["uid"] == owner.metadata.uid for each in owners):
+            return
+        kept = [each for each in owners if each.get("kind") != "Dataset"]
+        own = {
+            "apiVersion": owner.api_version,
+            "kind": "Dataset",
+            "name": owner.metadata.name,
+            "uid": owner.metadata.uid,
+        }
+        metadata = {
+            "ownerReferences": [*kept, own],
+            "resourceVersion": known["metadata"]["resourceVersion"],
+        }
+        await self.client.patch(kind, namespace, name, {"metadata": metadata})
+
+    async def _set_finalizers(self, kind: str, known: Content, finalizers: Iterable[str]) -> None:
+        metadata = known["metadata"]
+        present = metadata.get("finalizers") or []
+        wanted = [*(each for each in present if each not in FINALIZERS.values()), *finalizers]
+        if wanted == present or (metadata.get("deletionTimestamp") and set(wanted) - set(present)):
+            return
+        # With the version that was read, so that nobody else's finalizer is lost.
+        patch = {"metadata": {"finalizers": wanted, "resourceVersion": metadata["resourceVersion"]}}
+        await self.client.patch(kind, metadata.get("namespace"), metadata["name"], patch)

@@ -1,0 +1,95 @@
+"""What is known of one operation, and where it is to stand: the values that its planning passes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from headrace.api.ignored import IgnoredField
+from headrace.api.kinds import Operation
+from headrace.api.operations import OperationPhase, OperationStatus
+from headrace.plan.job_specs import Job, OperationContext
+from headrace.plan.reasons import Wait
+
+ENDED = {OperationPhase.COMPLETE, OperationPhase.FAILED}
+
+
+class JobState(StrEnum):
+    """Where the work for an operation stands."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What keeps work from going on that is not given up: since when, if that is known."""
+
+    waiting: Wait
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """The work that a backend does for one run of an operation. `faults` are files that went wrong; `exit_code` is that
+    of a program which has ended.
+    """
+
+    run: str
+    state: JobState
+    started_at: datetime
+    ended_at: datetime | None = None
+    done_bytes: int = 0
+    total_bytes: int = 0
+    done_files: int = 0
+    total_files: int = 0
+    did_not_fit_bytes: int = 0
+    faults: int = 0
+    message: str = ""
+    node: str | None = None
+    bytes_per_second: float | None = None
+    left_s: float | None = None
+    exit_code: int | None = None
+    trouble: Trouble | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """True when all that was asked for is there, as far as somebody counted."""
+        whole = self.done_bytes >= self.total_bytes and self.done_files >= self.total_files
+        return whole and not self.faults and not self.did_not_fit_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OperationInputs:
+    """An operation with its last status, what it refers to, what it runs after, and what is done for it.
+
+    `ignored` are fields without effect on this backend alone; `hindrance` is why the backend could not begin just now.
+    """
+
+    operation: Operation
+    context: OperationContext
+    predecessor: Operation | None = None
+    job: JobFacts | None = None
+    ignored: tuple[IgnoredField, ...] = ()
+    hindrance: str = ""
+
+    @property
+    def before(self) -> OperationStatus:
+        """What was said last."""
+        return self.operation.status or OperationStatus()
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """Where one run is to stand: what it waits for, why it failed, what is to be ordered for it."""
+
+    phase: OperationPhase
+    run: str
+    waiting: Wait | None = None
+    failed: Wait | None = None
+    scheduled: datetime | None = None
+    start: Job | None = None
+    job: JobFacts | None = None

@@ -1,0 +1,41 @@
+"""The command line of a supervisor: `MOUNTPOINT ORDERS [ANSWER | adopt STATE] [keeper SOCKET LINEAGE]`, where orders,
+answer and state are numbers of descriptors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.roles.keeper_line import KeeperLine
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorArguments:
+    """What a supervisor is told: `answer` where somebody waits for one, `adopted` where it goes on for another."""
+
+    mountpoint: str
+    orders: int
+    keeper: KeeperLine | None = None
+    answer: int | None = None
+    adopted: dict[str, Any] | None = None
+
+
+def arguments_of(arguments: list[str]) -> SupervisorArguments:
+    """Understands the command line. No child inherits the descriptors that it names."""
+    mountpoint, orders, *rest = arguments
+    keeper = None
+    if "keeper" in rest:
+        rest, (path, lineage) = rest[: rest.index("keeper")], rest[rest.index("keeper") + 1 :]
+        keeper = KeeperLine(path, lineage)
+    os.set_inheritable(int(orders), False)
+    if rest[:1] == ["adopt"]:
+        with os.fdopen(int(rest[1]), "rb") as file:
+            file.seek(0)
+            return SupervisorArguments(mountpoint, int(orders), keeper, adopted=json.load(file))
+    if not rest:
+        return SupervisorArguments(mountpoint, int(orders), keeper)
+    os.set_inheritable(int(rest[0]), False)
+    return SupervisorArguments(mountpoint, int(orders), keeper, answer=int(rest[0]))
