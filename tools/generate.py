@@ -1,4 +1,6 @@
-"""Writes docs/reference and the CRDs of deploy from the code; `--check` only says whether they are up to date."""
+"""Writes docs/reference, the CRDs of deploy and the diagrams of ARCHITECTURE.md from the code; `--check` only says
+whether they are up to date.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ import typer.main
 
 import api_pages
 import generate_csi
+import package_diagram
 import sdk_pages
 from headrace import errors
 from headrace.api.formats import format_duration
@@ -372,7 +375,12 @@ def all_files() -> dict[Path, str]:
     """Every generated file, from the root of the repository."""
     pages = {REFERENCE / name: make() for name, make in PAGES.items()}
     crds = api_pages.crds()
-    return pages | {folder / name: text for folder in CRDS for name, text in crds.items()}
+    picture = package_diagram.drawn((ROOT / package_diagram.PAGE).read_text(encoding="utf-8"))
+    return {
+        **pages,
+        **{folder / name: text for folder in CRDS for name, text in crds.items()},
+        package_diagram.PAGE: picture,
+    }
 
 
 def main(arguments: Sequence[str]) -> int:
