@@ -67,20 +67,6 @@ class OperationConditionType(StrEnum):
     FIELDS_IGNORED = "FieldsIgnored"
 
 
-class OperationReason(StrEnum):
-    """Why, for an operation."""
-
-    TARGET_DATASET_NAMESPACE_NOT_SAME = "TargetDatasetNamespaceNotSame"
-    TARGET_SSH_SECRET_NAME_NOT_SET = "TargetSSHSecretNameNotSet"  # noqa: S105
-    PATH_NOT_SUPPORTED = "PathNotSupported"
-    BACKUP_SUCCESSFUL = "BackupSuccessful"
-    BACKUP_FAILED = "BackupFailed"
-    PROCESSOR_NOT_SPECIFIED = "ProcessorNotSpecified"
-    MULTIPLE_PROCESSOR_SPECIFIED = "MultipleProcessorSpecified"
-    CONFLICT_MOUNT_PATH = "ConflictMountPath"
-    SCHEDULE_NOT_SPECIFIED = "ScheduleNotSpecified"
-
-
 class DatasetCondition(ApiModel):
     """One fact about a dataset."""
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from headrace.api.base import ApiModel, CrossFault, Opaque, Rule
-from headrace.api.quantities import Ratio, Size, ratio, size_bytes
+from headrace.api.quantities import Ratio, Size, ratio
 from headrace.errors import ConfigError
 from headrace.settings.sizes import parse_size
 
@@ -95,14 +95,6 @@ class Level(ApiModel):
     def paths(self) -> list[str]:
         """The folders."""
         return split_list(self.path) if self.path else []
-
-    @property
-    def quotas_bytes(self) -> list[int]:
-        """Room for each of `paths`; empty when no quota is given."""
-        if self.quota_list:
-            return [parse_size(quota) for quota in split_list(self.quota_list)]
-        count = max(len(self.paths), 1)
-        return [size_bytes(self.quota) // count] * count if self.quota is not None else []
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """Lists of one length, high above low, a source only for what has one."""

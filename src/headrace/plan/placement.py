@@ -13,7 +13,7 @@ from headrace.api.dataset import Dataset, Placement
 from headrace.api.scheduling import Toleration
 from headrace.plan.observed import Node, Observed, RoleState
 from headrace.plan.reasons import Reason, Wait, wait
-from headrace.plan.roles import CacheFolder, worker_id, worker_index
+from headrace.plan.roles import CacheFolder, worker_index
 from headrace.plan.room import lacking_room
 from headrace.plan.runtimes import Place
 from headrace.plan.selectors import fits_labels, fits_selector, is_tolerated, is_unwelcome
@@ -140,12 +140,3 @@ def natural_order(name: str) -> list[tuple[int, str]]:
     """A key by which node-2 comes before node-10."""
     parts = re.findall(r"\d+|\D+", name)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
-
-
-def leaving_workers(count: int, nodes: Mapping[int, str], observed: Observed) -> tuple[str, ...]:
-    """Ids of running workers that are not wanted where they are: the highest first."""
-    running = [
-        (worker_index(facts.id), facts.node) for facts in observed.roles if worker_index(facts.id) >= 0
-    ]
-    gone = {index for index, node in running if index >= count or nodes.get(index) != node}
-    return tuple(worker_id(index) for index in sorted(gone, reverse=True))

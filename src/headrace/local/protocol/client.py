@@ -1,5 +1,5 @@
-"""Asks the supervisor: HTTP over its Unix socket, one connection a question. Needs nothing but the standard library,
-so that a command is quick.
+"""Asks the supervisor: HTTP over its Unix socket, one connection a question. Beside the models of its messages it needs
+the standard library alone: no store, no server, no event loop, so that a command is quick.
 """
 
 from __future__ import annotations
