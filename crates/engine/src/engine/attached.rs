@@ -10,7 +10,7 @@ use super::job::{Job, JobState, Progress};
 use super::names::{self, Entry};
 use super::verb::Verb;
 use crate::error::{Error, ErrorKind, Result};
-use crate::serve::{Client, Patience, ReadItem, check_interrupt, lock_or_interrupt};
+use crate::serve::{Client, Patience, ReadItem, check_interrupt};
 use crate::snapshot::Snapshot;
 use crate::sync::Mutex;
 
@@ -49,7 +49,7 @@ impl Attached {
 
     /// The owner's current snapshot, at most two seconds old, and the owner that it is of.
     pub fn view(&self) -> Result<(Snapshot, u64)> {
-        let mut current = lock_or_interrupt(&self.current)?;
+        let mut current = self.client.lock(&self.current)?;
         if current.heard.elapsed() > SNAPSHOT_BELIEF || current.generation != self.client.generation() {
             let welcome = self.client.welcome()?;
             if welcome.snapshot != current.path || welcome.generation() != current.generation {
@@ -74,9 +74,10 @@ impl Attached {
     }
 
     /// Forgets how fresh the snapshot is, so that the next look asks the owner.
-    fn distrust_snapshot(&self) {
-        let mut current = self.current.lock();
+    fn distrust_snapshot(&self) -> Result<()> {
+        let mut current = self.client.lock(&self.current)?;
         current.heard = Instant::now().checked_sub(SNAPSHOT_BELIEF * 2).unwrap_or(current.heard);
+        Ok(())
     }
 
     /// Fills `buffer` from `offset` of the file at `path`.
@@ -187,7 +188,7 @@ impl Attached {
     /// Carries out a verb that needs no names.
     pub fn ask(&self, verb: Verb) -> Result<Value> {
         if verb == Verb::Refresh {
-            self.distrust_snapshot();
+            self.distrust_snapshot()?;
         }
         self.client.control(&encoded(&verb)?)
     }

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::frame::Kind;
-use super::interrupt;
 use super::message::{ReadItem, Welcome, decode_error, encode_inodes, encode_items};
 use super::patience::{Absence, Attempt, Failed, Patience};
 use super::place::Place;
 use super::socket::{Frame, Line, ended};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 
 /// Idle connections kept for the next request.
 const MAX_IDLE: usize = 16;
@@ -138,7 +137,7 @@ impl Client {
 
     /// The open cache file of `inode` if it is whole there; remembered for the next call.
     pub fn lease(&self, generation: u64, inode: u64) -> Result<Option<Lent>> {
-        let mut leases = interrupt::lock(&self.leases)?;
+        let mut leases = self.lock(&self.leases)?;
         self.persist(|| {
             leases.renew(self.generation());
             if let (true, Some(file)) = (leases.generation == generation, leases.find(inode)) {
@@ -157,6 +156,11 @@ impl Client {
             }
             Ok(Some(file))
         })
+    }
+
+    /// The lock, which another thread may hold while it waits for the owner.
+    pub fn lock<'a, T>(&self, mutex: &'a Mutex<T>) -> Result<MutexGuard<'a, T>> {
+        self.place.lock(mutex)
     }
 
     fn give_back(&self, leases: &mut Leases) -> Result<()> {

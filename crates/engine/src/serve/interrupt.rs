@@ -31,12 +31,12 @@ pub fn pause(length: Duration) {
     let _ = nix::poll::poll(&mut [], most);
 }
 
-/// The lock, which somebody else may hold while he waits for an owner.
-pub fn lock<T>(mutex: &Mutex<T>) -> Result<MutexGuard<'_, T>> {
+/// The lock, which somebody else may hold while he waits for an owner. `look` says now and then whether to go on.
+pub fn lock<T>(mutex: &Mutex<T>, look: impl Fn() -> Result<()>) -> Result<MutexGuard<'_, T>> {
     loop {
         match mutex.try_lock_for(ASK_EVERY) {
             Some(guard) => return Ok(guard),
-            None => check()?,
+            None => look()?,
         }
     }
 }

@@ -15,7 +15,7 @@ mod socket;
 
 pub use client::{Client, LeasedFile};
 pub use interrupt::ask_while_waiting;
-pub(crate) use interrupt::{check as check_interrupt, lock as lock_or_interrupt};
+pub(crate) use interrupt::check as check_interrupt;
 pub use message::{ReadItem, Welcome};
 pub use patience::Patience;
 pub use server::{Control, ServeLimits, Server};

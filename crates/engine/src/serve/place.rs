@@ -16,7 +16,7 @@ use super::interrupt;
 use super::patience::{Absence, Attempt, Failed, Patience};
 use super::socket::{Line, address};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 
 /// The owner's place, as one client knows it.
 #[derive(Debug)]
@@ -75,6 +75,13 @@ impl Place {
         Ok(())
     }
 
+    /// The lock, which somebody else may hold while he waits for the owner. Whoever waits for him looks as he does: all
+    /// of them hear of an owner that stands still when he does, and not one after the other.
+    pub fn lock<'a, T>(&self, mutex: &'a Mutex<T>) -> Result<MutexGuard<'a, T>> {
+        let began = Instant::now();
+        interrupt::lock(mutex, || self.look(began.elapsed()))
+    }
+
     /// Called while the owner is silent, and when a signal came: `Timeout` when it does not even say that it is there.
     pub fn look(&self, silent: Duration) -> Result<()> {
         interrupt::check()?;
@@ -82,7 +89,7 @@ impl Place {
             return Ok(());
         }
         // One asks for all who wait.
-        let mut probed = interrupt::lock(&self.probed)?;
+        let mut probed = interrupt::lock(&self.probed, interrupt::check)?;
         let is_there = match *probed {
             Some((when, true)) if when.elapsed() < self.patience.silence => true,
             Some((when, false)) if when.elapsed() < self.patience.answer => false,

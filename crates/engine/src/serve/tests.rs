@@ -16,6 +16,7 @@ use super::*;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Counter;
+use crate::sync::Mutex;
 use crate::vfs::{Attributes, Backing, DirectoryEntry, FileSystem, Inode, Opened, ReadReply, Statistics};
 
 /// Long enough for a busy machine, short enough to wait for in a test.
@@ -203,6 +204,25 @@ fn an_owner_that_stands_still_is_told_of_with_a_way_out() {
     assert_eq!(error.kind(), ErrorKind::Timeout);
     assert!(error.message().contains("stands still"), "{error}");
     assert!(error.hint().is_some_and(|hint| hint.contains("kill -CONT")), "{error}");
+}
+
+#[test]
+fn who_waits_for_a_thread_that_waits_for_an_owner_that_stands_still_hears_of_it_too() {
+    let owners = Owners::new();
+    let running = owners.start(1);
+    let client = Arc::new(owners.client());
+    drop(running);
+    std::fs::remove_file(owners.path().join("engine.sock")).expect("left there");
+    let _still = UnixListener::bind(owners.path().join("engine.sock")).expect("a listener");
+    let mutex = Arc::new(Mutex::new(()));
+    let _held = mutex.lock();
+    let (sender, heard) = std::sync::mpsc::channel();
+    std::thread::spawn({
+        let (client, mutex) = (client.clone(), mutex.clone());
+        move || sender.send(client.lock(&mutex).map(drop))
+    });
+    let outcome = heard.recv_timeout(Duration::from_secs(60)).expect("it waits for the lock without end");
+    assert_eq!(outcome.expect_err("nobody answers").kind(), ErrorKind::Timeout);
 }
 
 #[test]
