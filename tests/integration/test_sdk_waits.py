@@ -55,12 +55,12 @@ def failure(wait):
         return [type(error).__name__, str(error), error.hint]
     return ["", "nothing went wrong", ""]
 
-with Engine.attach(state) as engine, ThreadPoolExecutor(8) as threads:
+with Engine.attach(state) as engine, ThreadPoolExecutor(9) as threads:
     for name in names:
         read(name)
     print("ready", flush=True)
     sys.stdin.readline()
-    waits = [lambda name=name: read(name) for name in names * 4]
+    waits = [lambda name=name: read(name) for name in names * 4] + [lambda: Engine.attach(state)]
     print(json.dumps(list(threads.map(failure, waits))), flush=True)
     sys.stdin.readline()
     for name in names:
@@ -204,7 +204,7 @@ def test_a_process_that_stands_still_is_told_of_and_read_through_again_once_it_g
                 assert kind == "DeadlineError", text
                 assert text.startswith(told), text
                 assert f"`kill -CONT {mount.pid}`" in hint and f"`kill -KILL {mount.pid}`" in hint
-            assert len(failures) == 8
+            assert len(failures) == 9
             said, failure = program.communicate(b"\n", timeout=DEADLINE_S)
             assert program.returncode == 0, failure
             assert said == b"".join((source / name).read_bytes() for name in names)

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, setsockopt, socket, sockopt};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, setsockopt, socket, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
 
 use super::frame::Kind;
@@ -49,7 +49,10 @@ impl Place {
     pub fn connect(&self) -> Attempt<UnixStream> {
         let (path, _directory) = address(&self.state_directory).map_err(|_| Failed::Final(self.absent()))?;
         match connect_within(&path, self.patience.answer) {
-            Ok(stream) => Ok(stream),
+            Ok(stream) => {
+                self.note_listener(&stream);
+                Ok(stream)
+            }
             Err(Errno::ENOENT | Errno::ENOTDIR) => Err(Failed::Final(self.absent())),
             Err(errno @ (Errno::EACCES | Errno::EPERM)) => {
                 Err(Failed::Final(Error::from_io("connect to", &path, errno.into())))
@@ -59,6 +62,15 @@ impl Place {
                 let error = Error::new(ErrorKind::Unreachable, "nobody listens");
                 Err(Failed::Lost(error.with_source(std::io::Error::from(errno))))
             }
+        }
+    }
+
+    /// Who listens is told by the kernel, also while he stands still and answers nothing: 0 from another pid namespace.
+    fn note_listener(&self, stream: &UnixStream) {
+        if let Ok(peer) = getsockopt(stream, sockopt::PeerCredentials)
+            && let Ok(pid @ 1..) = u32::try_from(peer.pid())
+        {
+            self.note_owner(pid);
         }
     }
 
@@ -144,12 +156,19 @@ impl Place {
             .with_hint("`headrace status` tells of the mount; mount it again (`headrace mount`) and read again")
     }
 
-    fn standing_still(&self) -> Error {
-        let (place, pid) = (self.state_directory.display(), self.owner.load(Ordering::Relaxed));
-        let message = format!("the process {pid} that owns the cache at {place} stands still: it answers nothing");
-        Error::new(ErrorKind::Timeout, message).with_hint(format!(
-            "let it go on (`kill -CONT {pid}`), or end it (`kill -KILL {pid}`): the supervisor of a mount starts another"
-        ))
+    /// Its hint names the process where that is known: `kill` would take a 0 for the whole process group of who calls it.
+    pub fn standing_still(&self) -> Error {
+        let place = self.state_directory.display();
+        let (name, way_out) = match self.owner.load(Ordering::Relaxed) {
+            0 => ("the process".to_owned(), "let it go on, or end it; `headrace status` tells of it".to_owned()),
+            pid => {
+                let way_out = format!("let it go on (`kill -CONT {pid}`), or end it (`kill -KILL {pid}`)");
+                (format!("the process {pid}"), way_out)
+            }
+        };
+        let message = format!("{name} that owns the cache at {place} stands still: it answers nothing");
+        Error::new(ErrorKind::Timeout, message)
+            .with_hint(format!("{way_out}: the supervisor of a mount starts another"))
     }
 }
 

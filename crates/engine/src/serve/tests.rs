@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 
 use super::frame::Kind;
 use super::message::encode_items;
+use super::place::Place;
 use super::socket::{Line, address};
 use super::*;
 use crate::budget::Budget;
@@ -204,6 +205,23 @@ fn an_owner_that_stands_still_is_told_of_with_a_way_out() {
     assert_eq!(error.kind(), ErrorKind::Timeout);
     assert!(error.message().contains("stands still"), "{error}");
     assert!(error.hint().is_some_and(|hint| hint.contains("kill -CONT")), "{error}");
+}
+
+#[test]
+fn who_attaches_to_an_owner_that_stands_still_is_told_its_process() {
+    let owners = Owners::new();
+    let _still = UnixListener::bind(owners.path().join("engine.sock")).expect("a listener");
+    let error = Client::connect(owners.path(), patience(), false).expect_err("nobody answers");
+    let pid = std::process::id();
+    assert!(error.message().starts_with(&format!("the process {pid} that owns")), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains(&format!("`kill -KILL {pid}`"))), "{error:?}");
+}
+
+#[test]
+fn nobody_is_told_to_kill_a_process_whose_number_is_not_known() {
+    let error = Place::new(Path::new("/cache"), patience()).standing_still();
+    assert!(error.message().starts_with("the process that owns the cache at /cache stands still"), "{error}");
+    assert!(error.hint().is_some_and(|hint| !hint.contains("kill")), "{error:?}");
 }
 
 #[test]
