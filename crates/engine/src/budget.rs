@@ -13,11 +13,11 @@ const MEMORY_UNIT_BYTES: u64 = 4096;
 /// A limit on something countable, with admission control and gauges.
 #[derive(Debug, Clone)]
 pub struct Budget {
-    shared: Arc<Shared>,
+    shared: Arc<BudgetState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct BudgetState {
     name: &'static str,
     units: Arc<Semaphore>,
     unit: u64,
@@ -30,7 +30,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Permit {
     amount: u64,
-    shared: Arc<Shared>,
+    shared: Arc<BudgetState>,
     _units: OwnedSemaphorePermit,
 }
 
@@ -48,7 +48,7 @@ impl Budget {
     fn with_unit(name: &'static str, limit: u64, unit: u64) -> Self {
         let units = (limit / unit).clamp(1, Semaphore::MAX_PERMITS as u64 >> 1) as usize;
         Budget {
-            shared: Arc::new(Shared {
+            shared: Arc::new(BudgetState {
                 name,
                 units: Arc::new(Semaphore::new(units)),
                 unit,

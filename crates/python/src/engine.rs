@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use headrace_engine::engine::{Engine as Inner, Role};
 use headrace_engine::error::{Error, ErrorKind};
-use headrace_engine::fuse::Kept;
+use headrace_engine::fuse::KeptMount;
 use headrace_engine::snapshot::NodeKind;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -132,7 +132,7 @@ impl Engine {
         relay: Option<i32>,
     ) -> PyResult<(Self, Mount)> {
         let (words, connection, ledger) = kept;
-        let kept = Kept {
+        let kept = KeptMount {
             words,
             connection: owned(connection)?,
             ledger: owned(ledger)?,

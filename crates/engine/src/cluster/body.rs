@@ -15,7 +15,7 @@ use crate::origin::ByteStream;
 pub(super) type Helper<From> = BoxFuture<'static, Option<Body<From>>>;
 
 /// What came back for a request for `range` made at `started`; it lags when it takes longer than `lag`.
-pub(super) struct Answer {
+pub(super) struct MemberAnswer {
     pub stream: ByteStream,
     pub range: ByteRange,
     pub lag: Duration,
@@ -53,8 +53,8 @@ pub(super) enum Step<From> {
 }
 
 impl<From> Body<From> {
-    pub(super) fn new(from: From, answer: Answer) -> Self {
-        let Answer { stream, range, lag, started } = answer;
+    pub(super) fn new(from: From, answer: MemberAnswer) -> Self {
+        let MemberAnswer { stream, range, lag, started } = answer;
         let (asked_bytes, position, waited) = (range.length(), range.start, started.elapsed());
         Body { from, stream, asked_bytes, lag, position, waited, rescue: Rescue::NotYet }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Cluster;
-use super::body::{Answer, Body, Helper};
+use super::body::{Body, Helper, MemberAnswer};
 use super::candidates::{Candidate, candidates};
 use super::verdict::{Verdict, is_damage, is_of_worker, verdict};
 use crate::error::{Error, ErrorKind, Result};
@@ -244,7 +244,10 @@ impl Inquiry {
 
     fn body(&self, ring: &Arc<Ring>, member: usize, stream: ByteStream, started: Instant) -> Body<Member> {
         let lag = self.cluster.hedging.lag(self.rest.length());
-        Body::new(Member { ring: ring.clone(), number: member }, Answer { stream, range: self.rest, lag, started })
+        Body::new(
+            Member { ring: ring.clone(), number: member },
+            MemberAnswer { stream, range: self.rest, lag, started },
+        )
     }
 
     fn candidates(&self, ring: &Ring, everybody: bool, late: Option<usize>) -> Vec<Candidate> {
@@ -264,12 +267,12 @@ impl Inquiry {
         }
     }
 
-    fn start_waiting(&self) -> Waiting {
+    fn start_waiting(&self) -> WaitingGauge {
         let deadline_s = self.cluster.options.read_deadline.as_secs_f64();
         let path = String::from_utf8_lossy(&self.wanted.key.path);
         tracing::warn!(%path, deadline_s, "no worker answers: the read waits for one");
         self.cluster.metrics.cluster_waiting_reads.inc();
-        Waiting(self.cluster.metrics.cluster_waiting_reads.clone())
+        WaitingGauge(self.cluster.metrics.cluster_waiting_reads.clone())
     }
 
     fn nobody_answered(&self, last: Option<Error>) -> Error {
@@ -288,9 +291,9 @@ impl Inquiry {
 }
 
 /// Counts a read that waits, for as long as it lives.
-struct Waiting(UnsignedGauge);
+struct WaitingGauge(UnsignedGauge);
 
-impl Drop for Waiting {
+impl Drop for WaitingGauge {
     fn drop(&mut self) {
         self.0.dec();
     }

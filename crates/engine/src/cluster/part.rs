@@ -9,7 +9,7 @@ use futures::StreamExt;
 use tokio::time::Instant;
 
 use super::Cluster;
-use super::body::{Answer, Body, Helper, Step as Event};
+use super::body::{Body, Helper, MemberAnswer, Step as Event};
 use super::inquiry::Wanted;
 use super::verdict::{is_damage, is_of_worker};
 use crate::checksum::Checksum;
@@ -145,7 +145,7 @@ impl Places {
         if *step != Step::Origin {
             self.cluster.hedging.note(started.elapsed());
         }
-        Ok(stream.map(|stream| Body::new(step.clone(), Answer { stream, range: rest, lag, started })))
+        Ok(stream.map(|stream| Body::new(step.clone(), MemberAnswer { stream, range: rest, lag, started })))
     }
 
     fn rescuer(&self, late: &Step, rest: ByteRange) -> Helper<Step> {
@@ -165,7 +165,7 @@ impl Places {
             Some(_) => futures::stream::empty().boxed(),
         };
         let lag = cluster.hedging.lag(rest.length());
-        Some(Body::new(Step::Origin, Answer { stream, range: rest, lag, started }))
+        Some(Body::new(Step::Origin, MemberAnswer { stream, range: rest, lag, started }))
     }
 
     async fn start(&self, step: &Step, rest: ByteRange) -> Result<Option<ByteStream>> {

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use super::layout::{parts, range};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::ByteRange;
-use crate::origin::{ByteStream, Held, Layout, Mark, ObjectVersion, Origin, Target};
+use crate::origin::{ByteStream, Layout, Mark, ObjectVersion, Origin, Target, TargetEntry};
 
 /// One file of a source.
 #[derive(Clone)]
@@ -37,7 +37,13 @@ impl SourceFile {
 }
 
 /// Whether what the target holds is, part by part, of these contents. Reads all of it, or up to the first difference.
-pub async fn holds(target: &dyn Target, key: &[u8], held: &Held, layout: Layout, contents: &[Mark]) -> Result<bool> {
+pub async fn holds(
+    target: &dyn Target,
+    key: &[u8],
+    held: &TargetEntry,
+    layout: Layout,
+    contents: &[Mark],
+) -> Result<bool> {
     if held.size != layout.size || contents.len() != parts(layout) {
         return Ok(false);
     }

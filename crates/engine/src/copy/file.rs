@@ -13,7 +13,7 @@ use super::record::Record;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{FileId, Version};
-use crate::origin::{Begun, Held, Layout, Mark, Notes, Survey, Target};
+use crate::origin::{Begun, Layout, Mark, Notes, Survey, Target, TargetEntry};
 use crate::sync::Mutex;
 
 /// Writes of one file before it is given up: what was read back was not what was written.
@@ -127,7 +127,7 @@ impl Copying {
     }
 
     /// Writes and compares; `None` when the target does not hold what was written.
-    async fn write_once(&self, file: &File, before: Option<Underway>) -> Result<Option<Held>> {
+    async fn write_once(&self, file: &File, before: Option<Underway>) -> Result<Option<TargetEntry>> {
         let layout = match &before {
             Some(underway) => Layout { size: file.size(), part_bytes: underway.part_bytes },
             None => layout_of(file.size(), self.part_bytes),
@@ -142,7 +142,13 @@ impl Copying {
         Ok(holds(&*self.target, &file.key, &held, layout, &contents).await?.then_some(held))
     }
 
-    async fn send(&self, file: &File, layout: Layout, begun: Option<Begun>, notes: Arc<FileNotes>) -> Result<Held> {
+    async fn send(
+        &self,
+        file: &File,
+        layout: Layout,
+        begun: Option<Begun>,
+        notes: Arc<FileNotes>,
+    ) -> Result<TargetEntry> {
         // One part on its way out, the next one on its way in.
         let _memory = self.memory.acquire(layout.part_bytes.min(layout.size).saturating_mul(2)).await;
         let mut writing = self.target.write(&file.key, layout, begun, notes.clone()).await?;
@@ -161,7 +167,7 @@ impl Copying {
         writing.finish().await
     }
 
-    fn note_done(&self, file: &File, held: &Held) {
+    fn note_done(&self, file: &File, held: &TargetEntry) {
         if file.may_change_unseen() {
             self.ledger.note(Record::Ended { path: file.path() });
             return;

@@ -10,7 +10,7 @@ use super::owner::Owner;
 use super::verb::Verb;
 use crate::config::EngineConfig;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fuse::{Kept, MountHandle, MountOptions};
+use crate::fuse::{KeptMount, MountHandle, MountOptions};
 use crate::snapshot::Snapshot;
 use crate::vfs::{FileSystem, ReadReply};
 
@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Takes the place of a process that died or stepped back, and goes on with its mount.
-    pub fn resume(config: EngineConfig, kept: Kept, options: MountOptions) -> Result<(Self, Arc<MountHandle>)> {
+    pub fn resume(config: EngineConfig, kept: KeptMount, options: MountOptions) -> Result<(Self, Arc<MountHandle>)> {
         Owner::resume(config, kept, options).map(|(owner, mount)| (Engine::Owner(owner), mount))
     }
 

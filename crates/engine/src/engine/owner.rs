@@ -72,7 +72,7 @@ impl Owner {
     /// on. Starts with the newest snapshot that is here, whatever the policy, since programs have files of it open.
     pub fn resume(
         config: EngineConfig,
-        kept: fuse::Kept,
+        kept: fuse::KeptMount,
         options: MountOptions,
     ) -> Result<(Arc<Self>, Arc<MountHandle>)> {
         let owner = Self::assemble(EngineConfig { snapshot: SnapshotPolicy::Keep, ..config })?;
@@ -269,7 +269,7 @@ impl Owner {
         Ok(mounted)
     }
 
-    fn resume_mount(&self, kept: fuse::Kept, options: MountOptions) -> Result<Arc<MountHandle>> {
+    fn resume_mount(&self, kept: fuse::KeptMount, options: MountOptions) -> Result<Arc<MountHandle>> {
         let tree: Arc<dyn FileSystem> = self.tree.clone();
         let (handle, metrics, budgets) = (self.handle.clone(), self.metrics.clone(), self.budgets.clone());
         let mounted = Arc::new(fuse::resume(tree, kept, options, handle, metrics, budgets)?);

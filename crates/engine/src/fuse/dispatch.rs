@@ -22,7 +22,7 @@ use crate::vfs::{FileSystem, Inode};
 const MOST_BYTES: u32 = 16 << 20;
 
 /// What all threads of a session share.
-pub struct Shared {
+pub struct SessionState {
     pub device: Arc<Device>,
     pub filesystem: Arc<dyn FileSystem>,
     pub negotiated: Negotiated,
@@ -50,7 +50,7 @@ impl Scratch {
     }
 }
 
-impl Shared {
+impl SessionState {
     /// Answers the request in `bytes`.
     pub fn handle(self: &Arc<Self>, bytes: &[u8], scratch: &mut Scratch) {
         match Request::parse(bytes) {

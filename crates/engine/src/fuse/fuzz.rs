@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::abi::IN_HEADER_BYTES;
 use super::counts::{Counts, Lookups};
 use super::device::Device;
-use super::dispatch::{Scratch, Shared};
+use super::dispatch::{Scratch, SessionState};
 use super::ledger::Ledger;
 use super::negotiate::Negotiated;
 use super::open_modes::OpenModes;
@@ -88,13 +88,13 @@ impl FileSystem for Endless {
 }
 
 /// A session whose "kernel" is the other end of a socket.
-fn session(runtime: tokio::runtime::Handle, mode: Mode) -> (Arc<Shared>, UnixDatagram) {
+fn session(runtime: tokio::runtime::Handle, mode: Mode) -> (Arc<SessionState>, UnixDatagram) {
     let (ours, kernel) = UnixDatagram::pair().expect("a socket pair");
     kernel.set_read_timeout(Some(Duration::from_secs(5))).expect("set");
     let device = Arc::new(Device::new(OwnedFd::from(ours)));
     let ledger = Arc::new(Ledger::create().expect("made"));
     let lifetime = Lifetime::from_seconds(1.0);
-    let shared = Shared {
+    let shared = SessionState {
         opens: OpenModes::new(device.clone(), ledger.clone(), mode == Mode::Passthrough, 2),
         unanswered: Unanswered::new(ledger.clone()),
         device,

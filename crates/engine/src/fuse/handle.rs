@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::kept::{self, Kept};
+use super::kept::{self, KeptMount};
 use super::ledger::Ledger;
 use super::mount::{self, Mounted};
 use super::negotiate::Negotiated;
@@ -66,7 +66,7 @@ pub fn mount(
 /// inodes. Programs notice nothing but the wait. On an error the mount is as it was, and may be tried again.
 pub fn resume(
     filesystem: Arc<dyn FileSystem>,
-    kept: Kept,
+    kept: KeptMount,
     options: MountOptions,
     runtime: tokio::runtime::Handle,
     metrics: Metrics,
@@ -178,9 +178,9 @@ impl MountHandle {
     }
 
     /// What another process needs to `resume` this mount once this one has handed it over or is dead.
-    pub fn keep(&self) -> Result<Kept> {
+    pub fn keep(&self) -> Result<KeptMount> {
         let cannot = |error| Error::from_io("keep the connection of", self.mountpoint(), error);
-        Ok(Kept {
+        Ok(KeptMount {
             words: kept::describe(self.negotiated, &self.mounted)?,
             connection: self.session.device().duplicate().map_err(cannot)?,
             ledger: self.ledger.duplicate().map_err(cannot)?,

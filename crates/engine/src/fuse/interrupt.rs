@@ -33,7 +33,7 @@ struct Table {
 
 /// One read that waits; dropping it ends the waiting.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct WaitingRead {
     in_flight: Arc<InFlight>,
     unique: u64,
     thread: u32,
@@ -42,7 +42,7 @@ pub struct Waiting {
 
 impl InFlight {
     /// Starts to wait for request `unique` of `thread`.
-    pub fn enter(self: &Arc<Self>, unique: u64, thread: u32) -> Waiting {
+    pub fn enter(self: &Arc<Self>, unique: u64, thread: u32) -> WaitingRead {
         let interrupted = Arc::new(Notify::new());
         let mut table = self.table.lock();
         if let Some(place) = table.early.iter().position(|early| *early == unique) {
@@ -50,7 +50,7 @@ impl InFlight {
             interrupted.notify_one();
         }
         table.waiting.insert(unique, interrupted.clone());
-        Waiting { in_flight: self.clone(), unique, thread, interrupted }
+        WaitingRead { in_flight: self.clone(), unique, thread, interrupted }
     }
 
     /// The kernel says that a signal came for the thread that waits for `unique`.
@@ -67,7 +67,7 @@ impl InFlight {
     }
 }
 
-impl Waiting {
+impl WaitingRead {
     /// Returns when the thread that waits is being killed; otherwise never.
     pub async fn abandoned(&self) {
         self.interrupted.notified().await;
@@ -77,7 +77,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingRead {
     fn drop(&mut self) {
         self.in_flight.table.lock().waiting.remove(&self.unique);
     }

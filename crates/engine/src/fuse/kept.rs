@@ -17,7 +17,7 @@ const MOST_BYTES: usize = 64 << 10;
 
 /// Holds no credentials.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptMount {
     /// JSON; for the next daemon, and nobody else, to understand.
     pub words: String,
     /// The `/dev/fuse` of the connection.

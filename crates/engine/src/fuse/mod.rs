@@ -33,7 +33,7 @@ mod tickets;
 mod unanswered;
 
 pub use handle::{MountHandle, mount, resume};
-pub use kept::Kept;
+pub use kept::KeptMount;
 pub use mount::unmount_path;
 pub use mountpoint::MOUNT_KIND;
 pub use negotiate::Negotiated;

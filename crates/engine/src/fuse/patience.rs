@@ -24,7 +24,7 @@ struct State {
 
 /// A place that is taken, until it is dropped.
 #[derive(Debug)]
-pub struct Place<'a>(&'a Places);
+pub struct PatienceSlot<'a>(&'a Places);
 
 impl Places {
     /// For a session with `threads`.
@@ -33,18 +33,18 @@ impl Places {
     }
 
     /// A place, waited for but a moment; `None` when those who have them wait for long.
-    pub fn take(&self) -> Option<Place<'_>> {
+    pub fn take(&self) -> Option<PatienceSlot<'_>> {
         let mut state = self.state.lock();
         if !state.stuck {
             self.freed.wait_while_for(&mut state, |state| state.free == 0 && !state.stuck, LONGEST_WAIT);
             state.stuck = state.free == 0;
         }
         state.free = state.free.checked_sub(1)?;
-        Some(Place(self))
+        Some(PatienceSlot(self))
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for PatienceSlot<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.free += 1;

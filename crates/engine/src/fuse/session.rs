@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::abi::init;
 use super::counts::{Counts, Lookups};
 use super::device::{Device, Received};
-use super::dispatch::{Scratch, Shared};
+use super::dispatch::{Scratch, SessionState};
 use super::ledger::{Ledger, RequestBuffer};
 use super::negotiate::{self, Negotiated};
 use super::notify;
@@ -42,7 +42,7 @@ pub struct Surroundings {
 
 /// A served connection.
 pub struct Session {
-    shared: Arc<Shared>,
+    shared: Arc<SessionState>,
     ledger: Arc<Ledger>,
     control: Arc<Control>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -87,7 +87,7 @@ impl Session {
         Self::serve(shared, ledger, options)
     }
 
-    fn serve(shared: Arc<Shared>, ledger: Arc<Ledger>, options: &MountOptions) -> Result<Session> {
+    fn serve(shared: Arc<SessionState>, ledger: Arc<Ledger>, options: &MountOptions) -> Result<Session> {
         let mut session = Session { shared, ledger, control: Arc::default(), threads: Mutex::default() };
         for number in 0..options.thread_count() {
             session.start_thread(number)?;
@@ -168,7 +168,7 @@ impl Session {
 }
 
 /// Takes care of what the daemon before had read and not answered. Before any thread reads: so nothing is done twice.
-fn begin_again(shared: &Arc<Shared>, ledger: &Ledger) -> Result<()> {
+fn begin_again(shared: &Arc<SessionState>, ledger: &Ledger) -> Result<()> {
     let noted = shared.unanswered.inherit(&shared.device);
     if shared.negotiated.has(init::HAS_RESEND) {
         // The kernel knows best what was not answered, and sends it again.
@@ -189,7 +189,7 @@ fn begin_again(shared: &Arc<Shared>, ledger: &Ledger) -> Result<()> {
 }
 
 /// Handles the request at the start of a buffer, if it is one that waits for an answer.
-fn handle_again(shared: &Arc<Shared>, buffer: &[u8]) {
+fn handle_again(shared: &Arc<SessionState>, buffer: &[u8]) {
     let length = buffer.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes)) as usize;
     let Some(bytes) = buffer.get(..length).filter(|bytes| !bytes.is_empty()) else { return };
     let wants_no_answer =
@@ -205,10 +205,10 @@ fn share(
     negotiated: Negotiated,
     options: &MountOptions,
     with: Surroundings,
-) -> Shared {
+) -> SessionState {
     let passthrough = negotiated.mode == Mode::Passthrough;
     let lookups = Lookups::new(ledger.clone(), with.budgets.inodes.limit());
-    Shared {
+    SessionState {
         opens: OpenModes::new(device.clone(), ledger.clone(), passthrough, options.thread_count()),
         unanswered: Unanswered::new(ledger),
         device,
@@ -234,7 +234,7 @@ fn can_pass_through(device: &Device) -> bool {
     registered.is_ok_and(|id| device.close_backing(id).is_ok())
 }
 
-fn serve_requests(shared: &Arc<Shared>, control: &Control, mut buffer: RequestBuffer) {
+fn serve_requests(shared: &Arc<SessionState>, control: &Control, mut buffer: RequestBuffer) {
     let buffer = buffer.bytes();
     let mut scratch = Scratch::default();
     let mut failures = 0;
@@ -258,7 +258,7 @@ fn serve_requests(shared: &Arc<Shared>, control: &Control, mut buffer: RequestBu
 }
 
 /// A fault in one request is answered with EIO and must not end the thread: every other reader needs it.
-fn serve_one(shared: &Arc<Shared>, request: &[u8], scratch: &mut Scratch) {
+fn serve_one(shared: &Arc<SessionState>, request: &[u8], scratch: &mut Scratch) {
     if catch_unwind(AssertUnwindSafe(|| shared.handle(request, scratch))).is_err() {
         tracing::error!("fuse: a request failed by a fault of Headrace");
         *scratch = Scratch::default();

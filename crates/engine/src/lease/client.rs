@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::lanes::{Answer, Lanes, Place, Ticket};
+use super::lanes::{Lanes, LeaseAnswer, LeaseSocket, Ticket};
 use super::table::{Lease, Left, Table};
 use crate::budget::{Budget, Permit};
 use crate::error::{Error, ErrorKind, Result};
@@ -49,12 +49,12 @@ impl Default for LeaseOptions {
 /// The blocks of this machine's worker. Safe to share between threads; its methods never wait for anything but the
 /// worker, and for that at most `LeaseOptions::patience`.
 pub struct LeasedBlocks {
-    shared: Arc<Shared>,
+    shared: Arc<LeaseClientState>,
     /// Dropping it ends the thread that gives idle leases back.
     _ending: SyncSender<()>,
 }
 
-struct Shared {
+struct LeaseClientState {
     lanes: Lanes,
     table: Table,
     block_size: BlockSize,
@@ -69,11 +69,16 @@ const KEPT_BY_WORKER: &str = "kept-by-worker";
 
 impl LeasedBlocks {
     /// Blocks of the worker that listens at `place`, now or later; it may come to be known later, and move. Each file on lease takes one of `descriptors`.
-    pub fn new(place: Place, block_size: BlockSize, descriptors: Budget, options: LeaseOptions) -> Result<Arc<Self>> {
+    pub fn new(
+        place: LeaseSocket,
+        block_size: BlockSize,
+        descriptors: Budget,
+        options: LeaseOptions,
+    ) -> Result<Arc<Self>> {
         let lanes = Lanes::new(place, block_size, options.patience);
         let (table, idle) = (Table::new(options.files), options.idle);
         let watch = DiskWatch::new(Path::new("of the worker"));
-        let shared = Arc::new(Shared { lanes, table, block_size, descriptors, options, watch });
+        let shared = Arc::new(LeaseClientState { lanes, table, block_size, descriptors, options, watch });
         let (ending, ended) = sync_channel(0);
         let tidied = Arc::downgrade(&shared);
         std::thread::Builder::new()
@@ -96,13 +101,13 @@ impl LeasedBlocks {
     }
 }
 
-fn tidy(shared: &Weak<Shared>) -> bool {
+fn tidy(shared: &Weak<LeaseClientState>) -> bool {
     let Some(shared) = shared.upgrade() else { return false };
     shared.give_back(shared.table.grow_older());
     true
 }
 
-impl Shared {
+impl LeaseClientState {
     /// The lease that holds the block.
     fn holding(&self, file: &FileId, index: u32, size: u64) -> Option<Arc<Lease>> {
         if self.watch.hangs() {
@@ -147,11 +152,11 @@ impl Shared {
         let permit = self.descriptor(file)?;
         let asked = Instant::now();
         match self.lanes.ask(file, size, wanted)? {
-            Answer::Absent => {
+            LeaseAnswer::Absent => {
                 self.table.note_absent(file, asked);
                 None
             }
-            Answer::Lent { file: descriptor, whole, unverified, blocks, ticket } => {
+            LeaseAnswer::Lent { file: descriptor, whole, unverified, blocks, ticket } => {
                 let terms = Terms { whole, unverified, blocks, ticket, asked };
                 let lease = Arc::new(lease(descriptor, size, terms, permit)?);
                 let limit = self.options.files.min(self.lanes.most_leases());

@@ -33,17 +33,17 @@ pub struct Ticket {
 
 /// What the worker said.
 #[derive(Debug)]
-pub enum Answer {
+pub enum LeaseAnswer {
     Lent { file: File, whole: bool, unverified: bool, blocks: BlockMap, ticket: Ticket },
     Absent,
 }
 
 /// Where the worker of this machine listens, as far as is known now.
-pub type Place = Arc<dyn Fn() -> Option<PathBuf> + Send + Sync>;
+pub type LeaseSocket = Arc<dyn Fn() -> Option<PathBuf> + Send + Sync>;
 
 /// All connections of one mount to one worker.
 pub struct Lanes {
-    place: Place,
+    place: LeaseSocket,
     block_size: BlockSize,
     patience: Duration,
     lanes: [Mutex<Option<Connection>>; LANES],
@@ -68,7 +68,7 @@ struct Connection {
 }
 
 impl Lanes {
-    pub fn new(place: Place, block_size: BlockSize, patience: Duration) -> Self {
+    pub fn new(place: LeaseSocket, block_size: BlockSize, patience: Duration) -> Self {
         Lanes {
             place,
             block_size,
@@ -88,7 +88,7 @@ impl Lanes {
 
     /// Asks for a file; waits for the answer at most as long as the worker may be silent. `None` when there is no worker,
     /// at once while asking is left alone.
-    pub fn ask(&self, id: &FileId, size: u64, wanted: Option<u32>) -> Option<Answer> {
+    pub fn ask(&self, id: &FileId, size: u64, wanted: Option<u32>) -> Option<LeaseAnswer> {
         if self.is_paused() {
             return None;
         }
@@ -173,7 +173,7 @@ impl Lanes {
     }
 
     /// Begins, lengthens or ends the pause.
-    fn note(&self, answer: &Result<Answer>) {
+    fn note(&self, answer: &Result<LeaseAnswer>) {
         let mut pause = self.pause.lock();
         match answer {
             Ok(_) => *pause = Pause::default(),
@@ -206,12 +206,12 @@ impl Connection {
     }
 }
 
-fn understand(message: Message, descriptor: Option<OwnedFd>, ticket: Ticket) -> Result<Answer> {
+fn understand(message: Message, descriptor: Option<OwnedFd>, ticket: Ticket) -> Result<LeaseAnswer> {
     match (message, descriptor) {
         (Message::Lent { whole, unverified, blocks }, Some(file)) => {
-            Ok(Answer::Lent { file: file.into(), whole, unverified, blocks, ticket })
+            Ok(LeaseAnswer::Lent { file: file.into(), whole, unverified, blocks, ticket })
         }
-        (Message::Absent, _) => Ok(Answer::Absent),
+        (Message::Absent, _) => Ok(LeaseAnswer::Absent),
         (other, _) => Err(unfit(other)),
     }
 }

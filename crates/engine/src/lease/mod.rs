@@ -13,5 +13,5 @@ mod socket;
 mod table;
 
 pub use client::{IsLocal, LeaseOptions, LeasedBlocks};
-pub use lanes::Place;
+pub use lanes::LeaseSocket;
 pub use server::{LeaseLimits, LeaseServer};

@@ -14,7 +14,7 @@ use super::message::Message;
 use super::socket::{Inbox, accept_from, end, listen_at, receive, send};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, FileId};
-use crate::store::{BlockMap, Hold, Store};
+use crate::store::{BlockMap, LoanHold, Store};
 use crate::sync::Mutex;
 
 /// What clients may have at most.
@@ -35,12 +35,12 @@ impl Default for LeaseLimits {
 #[derive(Debug)]
 pub struct LeaseServer {
     path: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<LeaseServerState>,
     acceptor: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct LeaseServerState {
     listener: OwnedFd,
     store: Arc<Store>,
     block_size: BlockSize,
@@ -61,7 +61,7 @@ impl LeaseServer {
             Error::from_io("listen on", socket, error).with_hint("choose a state directory that this user may write to")
         })?;
         let block_size = store.block_size();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LeaseServerState {
             listener,
             store,
             block_size,
@@ -96,7 +96,7 @@ impl Drop for LeaseServer {
     }
 }
 
-fn accept_all(shared: &Arc<Shared>) {
+fn accept_all(shared: &Arc<LeaseServerState>) {
     for number in 0.. {
         let accepted = accept_from(&shared.listener);
         if shared.stopping.load(Ordering::SeqCst) {
@@ -114,7 +114,7 @@ fn accept_all(shared: &Arc<Shared>) {
     }
 }
 
-fn start(shared: &Arc<Shared>, number: u64, socket: OwnedFd) {
+fn start(shared: &Arc<LeaseServerState>, number: u64, socket: OwnedFd) {
     let socket = Arc::new(socket);
     let mut connections = shared.connections.lock();
     if connections.len() >= shared.limits.connections {
@@ -141,9 +141,9 @@ fn start(shared: &Arc<Shared>, number: u64, socket: OwnedFd) {
 }
 
 struct Connection<'a> {
-    shared: &'a Shared,
+    shared: &'a LeaseServerState,
     socket: &'a OwnedFd,
-    leases: HashMap<FileId, Hold>,
+    leases: HashMap<FileId, LoanHold>,
 }
 
 impl Connection<'_> {

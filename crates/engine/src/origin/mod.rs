@@ -33,7 +33,7 @@ use crate::ids::{ByteRange, Version};
 
 pub use open::open;
 use open::{both_keys, build_error, deadline, deliver};
-pub use target::{Begun, Held, Layout, Mark, Notes, Survey, Target, Writing, open_target};
+pub use target::{Begun, Layout, Mark, Notes, Survey, Target, TargetEntry, Writing, open_target};
 
 /// What an origin can do; callers and contract tests choose by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::config::{OriginConfig, TransferConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
 use crate::origin::pace::Pace;
-use crate::origin::place::Place;
+use crate::origin::place::OriginNames;
 use crate::origin::{ListedObject, Origin, http, layers, local, nfs, oss, s3, webhdfs};
 use crate::secret::Secret;
 
@@ -54,13 +54,13 @@ pub(super) fn both_keys<'a>(
 }
 
 /// What OpenDAL refuses when a service is built. Its text may repeat options, so it is not passed on.
-pub(super) fn build_error(place: &Place, _error: &opendal::Error) -> Error {
+pub(super) fn build_error(place: &OriginNames, _error: &opendal::Error) -> Error {
     Error::config(format!("the options of {} do not fit together", place.name))
         .with_hint("check bucket, endpoint and region")
 }
 
 /// The outcome of a check, or that there was none in time.
-pub(super) async fn deadline<T>(place: &Place, check: impl Future<Output = Result<T>>) -> Result<T> {
+pub(super) async fn deadline<T>(place: &OriginNames, check: impl Future<Output = Result<T>>) -> Result<T> {
     match tokio::time::timeout(CHECK_TIMEOUT, check).await {
         Ok(outcome) => outcome,
         Err(_) => Err(Error::new(

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::origin::bucket::{Bucket, Told, folder_prefix};
 use crate::origin::endpoint::Endpoint;
 use crate::origin::pace::Pace;
-use crate::origin::place::Place;
+use crate::origin::place::OriginNames;
 use crate::origin::remote::Remote;
 use crate::origin::wire::Wire;
 use crate::origin::{both_keys, build_error};
@@ -40,7 +40,7 @@ pub(super) fn connect(config: &OriginConfig, pace: &Pace) -> Result<(Remote, Str
         .endpoint(endpoint.as_str())
         .addressing_style(if *path_style { "path" } else { "virtual" });
     let builder = if *anonymous { builder.skip_signature() } else { with_credentials(builder, config)? };
-    let place = Place {
+    let place = OriginNames {
         name: format!("oss://{bucket}/{}@{}", folder_prefix(prefix).trim_end_matches('/'), endpoint.host()).into(),
         endpoint: endpoint.as_str().to_owned(),
         bucket: Some(bucket.clone()),

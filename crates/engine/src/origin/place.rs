@@ -9,7 +9,7 @@ use crate::origin::fault::{Cause, Fault, Refusal};
 
 /// The names that messages about an origin need.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct OriginNames {
     /// The canonical name: `s3://bucket/prefix@endpoint`.
     pub name: Arc<str>,
     /// Host and port, or the base URL without credentials.
@@ -19,7 +19,7 @@ pub(super) struct Place {
     pub credential_hint: &'static str,
 }
 
-impl Place {
+impl OriginNames {
     /// The error that an OpenDAL error means when `action` failed here.
     pub fn explain(&self, action: &str, error: &opendal::Error) -> Error {
         if error.message().contains("sign") {

@@ -17,9 +17,9 @@ use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::{ByteRange, Version};
 use crate::origin::checksum_mode::ChecksumMode;
 use crate::origin::fault::{Cause, Fault};
-use crate::origin::place::Place;
+use crate::origin::place::OriginNames;
 use crate::origin::version::{http_seconds, quoted_if_strong, same_tag};
-use crate::origin::wire::{Answer, Keep, Wire};
+use crate::origin::wire::{HttpAnswer, Keep, Wire};
 use crate::origin::{ByteStream, ObjectVersion};
 
 /// No answer to a question is longer.
@@ -30,12 +30,12 @@ const MAX_ANSWER_BYTES: usize = 64 << 10;
 pub(super) struct Remote {
     pub service: Servicer,
     pub wire: Wire,
-    pub place: Place,
+    pub place: OriginNames,
 }
 
 /// An open body and the head of its answer.
 pub(super) struct Body {
-    pub answer: Answer,
+    pub answer: HttpAnswer,
     stream: Box<dyn ReadStreamDyn>,
 }
 
@@ -72,7 +72,7 @@ impl Remote {
     }
 
     /// The whole document at `path`: an index page or a small answer.
-    pub async fn document(&self, action: &str, path: &str) -> Result<Answer> {
+    pub async fn document(&self, action: &str, path: &str) -> Result<HttpAnswer> {
         let (context, slot) = self.wire.context(Keep::Whole, None);
         let (range, arguments, _): (BytesRange, OpRead, OpReader) = ReadOptions::default().into();
         let reader =
@@ -93,7 +93,7 @@ impl Remote {
     }
 
     /// The head of the object at `path`. `mode`: it is asked to tell the checksum.
-    pub async fn head(&self, action: &str, path: &str, mode: Option<ChecksumMode>) -> Result<Answer> {
+    pub async fn head(&self, action: &str, path: &str, mode: Option<ChecksumMode>) -> Result<HttpAnswer> {
         let (context, slot) = self.wire.context(Keep::Whole, mode);
         let outcome = self.service.stat_dyn(&context, path, OpStat::new()).await.map(|_| ());
         self.captured(action, outcome, slot.take())
@@ -106,7 +106,7 @@ impl Remote {
         start_after: Option<String>,
         limit: usize,
         recursive: bool,
-    ) -> Result<Answer> {
+    ) -> Result<HttpAnswer> {
         let action = format!("list {}", self.place.name);
         let (context, slot) = self.wire.context(Keep::Whole, None);
         let arguments = OpList::from(ListOptions { limit: Some(limit), start_after, recursive, ..Default::default() });
@@ -117,7 +117,7 @@ impl Remote {
     }
 
     /// The captured answer, or the error that came in its place.
-    fn captured(&self, action: &str, outcome: opendal::Result<()>, answer: Option<Answer>) -> Result<Answer> {
+    fn captured(&self, action: &str, outcome: opendal::Result<()>, answer: Option<HttpAnswer>) -> Result<HttpAnswer> {
         match (answer, outcome) {
             (Some(answer), _) => Ok(answer),
             (None, Err(error)) => Err(self.place.explain(action, &error)),
@@ -200,7 +200,7 @@ impl Exact {
 }
 
 /// How many bytes of the body come before the range; an error when the answer tells another size or another range.
-fn skipped_bytes(answer: &Answer, path: &str, object: &ObjectVersion, range: ByteRange) -> Result<u64> {
+fn skipped_bytes(answer: &HttpAnswer, path: &str, object: &ObjectVersion, range: ByteRange) -> Result<u64> {
     let size = object.size;
     if answer.status == StatusCode::PARTIAL_CONTENT {
         let Some((start, total)) = answer.header("content-range").and_then(content_range) else {
@@ -227,7 +227,7 @@ fn skipped_bytes(answer: &Answer, path: &str, object: &ObjectVersion, range: Byt
 }
 
 /// True when the answer says itself that it is of that version.
-pub(super) fn is_tagged(answer: &Answer, version: &Version) -> bool {
+pub(super) fn is_tagged(answer: &HttpAnswer, version: &Version) -> bool {
     match (answer.headers.get("etag"), version) {
         (Some(answered), Version::Etag(tag)) => same_tag(answered.as_bytes(), tag),
         _ => false,
@@ -235,7 +235,7 @@ pub(super) fn is_tagged(answer: &Answer, version: &Version) -> bool {
 }
 
 /// An origin that ignores the condition of the request is noticed by what it answers.
-fn check_version(answer: &Answer, path: &str, version: &Version) -> Result<()> {
+fn check_version(answer: &HttpAnswer, path: &str, version: &Version) -> Result<()> {
     let same = match version {
         Version::Etag(tag) => answer.headers.get("etag").is_none_or(|answered| same_tag(answered.as_bytes(), tag)),
         Version::ModifiedNs(ns) => {

@@ -14,7 +14,7 @@ use crate::origin::bucket::{Bucket, Told, folder_prefix};
 use crate::origin::checksum_mode::{ChecksumMode, Keys};
 use crate::origin::endpoint::Endpoint;
 use crate::origin::pace::Pace;
-use crate::origin::place::Place;
+use crate::origin::place::OriginNames;
 use crate::origin::remote::Remote;
 use crate::origin::wire::Wire;
 use crate::origin::{both_keys, build_error};
@@ -69,7 +69,7 @@ pub(super) fn connect(config: &OriginConfig, pace: &Pace, keys: &Keys) -> Result
     } else {
         builder.credential_provider_chain(keys.of(credentials(config)?))
     };
-    let place = Place {
+    let place = OriginNames {
         name: format!("s3://{bucket}/{}@{}", folder_prefix(prefix).trim_end_matches('/'), endpoint.host()).into(),
         endpoint: endpoint.as_str().to_owned(),
         bucket: Some(bucket.clone()),

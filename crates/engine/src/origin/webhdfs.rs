@@ -24,9 +24,9 @@ use crate::ids::{ByteRange, Version};
 use crate::origin::bucket::folder_prefix;
 use crate::origin::endpoint::Endpoint;
 use crate::origin::pace::Pace;
-use crate::origin::place::Place;
+use crate::origin::place::OriginNames;
 use crate::origin::remote::{Remote, key_text, stale};
-use crate::origin::wire::{Answer, Wire};
+use crate::origin::wire::{HttpAnswer, Wire};
 use crate::origin::{
     ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, build_error, deadline, deliver,
 };
@@ -64,7 +64,7 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Hdfs> {
         caller = format!("&delegation={}", encoded(token.expose()));
     }
     let directory = folder_prefix(directory);
-    let place = Place {
+    let place = OriginNames {
         name: format!("webhdfs://{}/{}", endpoint.host(), directory.trim_end_matches('/')).into(),
         endpoint: endpoint.as_str().to_owned(),
         bucket: None,
@@ -172,7 +172,7 @@ impl Hdfs {
         Ok(format!("{}{}", self.directory, key_text(&object.key)?))
     }
 
-    fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a Answer) -> Result<T> {
+    fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a HttpAnswer) -> Result<T> {
         serde_json::from_slice(&answer.body).map_err(|_| {
             let place = &self.remote.place.name;
             Error::new(

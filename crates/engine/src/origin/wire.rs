@@ -30,7 +30,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Status and headers of an answer, and its body where the whole of it was asked for.
 #[derive(Debug, Clone)]
-pub(super) struct Answer {
+pub(super) struct HttpAnswer {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -38,7 +38,7 @@ pub(super) struct Answer {
     pub is_folder: bool,
 }
 
-impl Answer {
+impl HttpAnswer {
     /// The header's text, when it is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
@@ -141,10 +141,10 @@ impl Wire {
 
 /// Where the answer of one operation lies.
 #[derive(Clone, Default)]
-pub(super) struct AnswerSlot(Arc<Mutex<Option<Answer>>>);
+pub(super) struct AnswerSlot(Arc<Mutex<Option<HttpAnswer>>>);
 
 impl AnswerSlot {
-    pub fn take(&self) -> Option<Answer> {
+    pub fn take(&self) -> Option<HttpAnswer> {
         self.0.lock().take()
     }
 }
@@ -181,10 +181,10 @@ impl Transport {
         }
         let (status, headers) = (answer.status(), answer.headers().clone());
         let is_folder = answer.url().path().ends_with('/');
-        let head = Answer { status, headers, body: Bytes::new(), is_folder };
+        let head = HttpAnswer { status, headers, body: Bytes::new(), is_folder };
         if self.keep == Keep::Whole {
             let body = self.wire.whole_body(answer, MAX_PAGE_BYTES).await?;
-            *self.slot.0.lock() = Some(Answer { body, ..head });
+            *self.slot.0.lock() = Some(HttpAnswer { body, ..head });
             return Err(Cause::Captured.into());
         }
         *self.slot.0.lock() = Some(head);

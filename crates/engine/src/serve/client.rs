@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::frame::Kind;
 use super::message::{ReadItem, Welcome, decode_error, encode_inodes, encode_items};
 use super::patience::{Absence, Attempt, Failed, Patience};
-use super::place::Place;
+use super::place::OwnerSocket;
 use super::socket::{Frame, Line, ended};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Mutex, MutexGuard};
@@ -26,7 +26,7 @@ const MAX_LEASED: usize = 256;
 /// An attached process's way to the owner. Safe to share between threads.
 #[derive(Debug)]
 pub struct Client {
-    place: Place,
+    place: OwnerSocket,
     idle: Mutex<Vec<UnixStream>>,
     leases: Mutex<Leases>,
     next_request: AtomicU64,
@@ -74,7 +74,7 @@ impl Client {
     /// is waited for as in every later request.
     pub fn connect(state_directory: &Path, patience: Patience, waits: bool) -> Result<(Client, Welcome)> {
         let client = Client {
-            place: Place::new(state_directory, patience),
+            place: OwnerSocket::new(state_directory, patience),
             idle: Mutex::new(Vec::new()),
             leases: Mutex::new(Leases::default()),
             next_request: AtomicU64::new(1),

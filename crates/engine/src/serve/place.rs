@@ -20,7 +20,7 @@ use crate::sync::{Mutex, MutexGuard};
 
 /// The owner's place, as one client knows it.
 #[derive(Debug)]
-pub struct Place {
+pub struct OwnerSocket {
     state_directory: PathBuf,
     patience: Patience,
     /// The owner's process number; 0 before it is known.
@@ -30,10 +30,10 @@ pub struct Place {
     probed: Mutex<Option<(Instant, bool)>>,
 }
 
-impl Place {
+impl OwnerSocket {
     pub fn new(state_directory: &Path, patience: Patience) -> Self {
         let (owner, attached, probed) = (AtomicU32::new(0), AtomicBool::new(false), Mutex::new(None));
-        Place { state_directory: state_directory.to_owned(), patience, owner, attached, probed }
+        OwnerSocket { state_directory: state_directory.to_owned(), patience, owner, attached, probed }
     }
 
     pub fn note_attached(&self) {

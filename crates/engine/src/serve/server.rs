@@ -76,7 +76,7 @@ pub struct Server {
 /// The connections that there are.
 type Streams = Arc<Mutex<Vec<Weak<UnixStream>>>>;
 
-struct Shared {
+struct OwnerServerState {
     filesystem: Arc<dyn FileSystem>,
     control: Arc<dyn Control>,
     runtime: Handle,
@@ -108,7 +108,7 @@ impl Server {
         let stopping = Arc::new(AtomicBool::new(false));
         let connections = AtomicUsize::new(0);
         let streams = Streams::default();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(OwnerServerState {
             filesystem,
             control,
             runtime,
@@ -163,7 +163,7 @@ impl Drop for Server {
     }
 }
 
-fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
+fn accept(listener: &UnixListener, shared: &Arc<OwnerServerState>) {
     for stream in listener.incoming() {
         if shared.stopping.load(Ordering::SeqCst) {
             return;
@@ -196,7 +196,7 @@ fn friend(stream: &UnixStream) -> Option<u64> {
     is_friend.then_some(peer.pid() as u64)
 }
 
-impl Shared {
+impl OwnerServerState {
     fn note(&self, stream: &Arc<UnixStream>) {
         let mut streams = self.streams.lock();
         streams.retain(|stream| stream.strong_count() > 0);
@@ -215,7 +215,7 @@ impl Shared {
     }
 }
 
-impl Patient for Shared {
+impl Patient for OwnerServerState {
     /// A client neither takes nor sends the rest of what was begun.
     fn endure(&self, silent: Duration) -> Result<()> {
         let is_wanted = self.waiting.load(Ordering::Relaxed) > 0;
@@ -229,7 +229,7 @@ impl Patient for Shared {
 }
 
 struct Connection {
-    shared: Arc<Shared>,
+    shared: Arc<OwnerServerState>,
     stream: Arc<UnixStream>,
     /// The other process's number.
     client: u64,

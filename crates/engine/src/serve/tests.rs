@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 
 use super::frame::Kind;
 use super::message::encode_items;
-use super::place::Place;
+use super::place::OwnerSocket;
 use super::socket::{Line, address};
 use super::*;
 use crate::budget::Budget;
@@ -219,7 +219,7 @@ fn who_attaches_to_an_owner_that_stands_still_is_told_its_process() {
 
 #[test]
 fn nobody_is_told_to_kill_a_process_whose_number_is_not_known() {
-    let error = Place::new(Path::new("/cache"), patience()).standing_still();
+    let error = OwnerSocket::new(Path::new("/cache"), patience()).standing_still();
     assert!(error.message().starts_with("the process that owns the cache at /cache stands still"), "{error}");
     assert!(error.hint().is_some_and(|hint| !hint.contains("kill")), "{error:?}");
 }

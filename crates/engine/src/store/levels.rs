@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::errands::{Afterwards, Errand, Errands};
 use super::eviction::Use;
-use super::folder::{Folder, FolderAnswer, Shared};
+use super::folder::{Folder, FolderAnswer, StoreState};
 use super::loan::Loan;
 use super::{AtOnce, BlockHandle, WholeFile};
 use crate::config::Medium;
@@ -24,7 +24,7 @@ pub struct Level {
 
 #[derive(Debug)]
 pub struct Core {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<StoreState>,
     /// Fastest first.
     pub levels: Vec<Level>,
     pub errands: OnceLock<Errands>,

@@ -71,12 +71,12 @@ pub struct Loan {
     pub unverified: bool,
     /// Counts `file` among the open ones.
     pub(super) descriptor: Descriptor,
-    pub(super) hold: Hold,
+    pub(super) hold: LoanHold,
 }
 
 /// Keeps a data file from being evicted as long as another process has it on loan.
 #[derive(Debug)]
-pub struct Hold {
+pub struct LoanHold {
     pub(super) pin: Pin,
     pub(super) _lent: Permit,
     /// What is to be done when it is given back.
@@ -85,7 +85,7 @@ pub struct Hold {
 
 impl Loan {
     /// What is left to keep once the other process has its copy of the descriptor.
-    pub fn into_hold(self) -> Hold {
+    pub fn into_hold(self) -> LoanHold {
         drop((self.file, self.descriptor));
         self.hold
     }

@@ -51,7 +51,7 @@ mod weights;
 
 pub use blocks::{AtOnce, BlockHandle, Blocks, Proof, Put, WholeFile};
 pub use listing::CachedFile;
-pub use loan::{BlockMap, Hold, Loan};
+pub use loan::{BlockMap, Loan, LoanHold};
 pub use watch::DiskWatch;
 
 use self::folder::{Removal, Verdict};
@@ -135,7 +135,7 @@ impl Store {
     }
 
     /// Ends a loan: the file may be evicted again, once the other process has closed its descriptor.
-    pub fn give_back(&self, hold: Hold) {
+    pub fn give_back(&self, hold: LoanHold) {
         drop(hold.pin);
         if let Some(errand) = hold.afterwards {
             self.core.send(errand);

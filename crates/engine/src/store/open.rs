@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::StoreConfig;
 use super::counters::{Counters, LevelGauges};
-use super::folder::{Folder, Shared, make_directory};
+use super::folder::{Folder, StoreState, make_directory};
 use super::levels::{Core, Level};
 use super::{disk, eviction};
 use crate::budget::{Budget, Budgets};
@@ -39,11 +39,11 @@ pub fn open(config: StoreConfig, budgets: &Budgets, metrics: &Metrics) -> Result
     Ok(core)
 }
 
-fn share(config: &StoreConfig, budgets: &Budgets, metrics: &Metrics) -> Shared {
+fn share(config: &StoreConfig, budgets: &Budgets, metrics: &Metrics) -> StoreState {
     let folders: usize = config.levels.iter().map(|level| level.folders.len()).sum();
     // An eighth stays free, for files that are pinned by long reads while others are opened.
     let descriptors = budgets.descriptors.limit();
-    Shared {
+    StoreState {
         block_size: config.block_size,
         policy: eviction::policy(config.policy),
         clock: AtomicU64::new(0),
@@ -58,7 +58,7 @@ fn share(config: &StoreConfig, budgets: &Budgets, metrics: &Metrics) -> Shared {
     }
 }
 
-fn open_level(number: usize, level: LevelConfig, shared: &Arc<Shared>, metrics: &Metrics) -> Result<Level> {
+fn open_level(number: usize, level: LevelConfig, shared: &Arc<StoreState>, metrics: &Metrics) -> Result<Level> {
     let quota_bytes = level.folders.iter().map(|folder| folder.quota_bytes).sum();
     let gauges = LevelGauges::new(metrics, number, level.medium, quota_bytes);
     let mut folders = Vec::new();

@@ -42,7 +42,7 @@ pub(crate) enum Outcome {
 
 /// What a reader gets from a flight.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum FlightAnswer {
     Ready(Vec<Bytes>),
     /// The flight has ended and no longer holds bytes: look again in the store.
     Gone,
@@ -99,26 +99,26 @@ impl SpanControl {
 }
 
 /// A reader's place in the queue; dropping it takes the reader away.
-pub(crate) struct Waiting {
-    receiver: oneshot::Receiver<Answer>,
+pub(crate) struct FlightWaiter {
+    receiver: oneshot::Receiver<FlightAnswer>,
     control: Arc<SpanControl>,
     answered: bool,
 }
 
-impl Waiting {
-    pub(super) fn new(receiver: oneshot::Receiver<Answer>, control: &Arc<SpanControl>) -> Self {
+impl FlightWaiter {
+    pub(super) fn new(receiver: oneshot::Receiver<FlightAnswer>, control: &Arc<SpanControl>) -> Self {
         control.waiting.fetch_add(1, Ordering::AcqRel);
-        Waiting { receiver, control: control.clone(), answered: false }
+        FlightWaiter { receiver, control: control.clone(), answered: false }
     }
 
-    pub(crate) async fn answer(mut self) -> Answer {
-        let answer = (&mut self.receiver).await.unwrap_or(Answer::Gone);
+    pub(crate) async fn answer(mut self) -> FlightAnswer {
+        let answer = (&mut self.receiver).await.unwrap_or(FlightAnswer::Gone);
         self.answered = true;
         answer
     }
 }
 
-impl Drop for Waiting {
+impl Drop for FlightWaiter {
     fn drop(&mut self) {
         let was_last = self.control.waiting.fetch_sub(1, Ordering::AcqRel) == 1;
         if !self.answered {

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use super::block_memory::BlockMemory;
-use super::control::{Answer, Outcome, SpanControl, Waiting};
+use super::control::{FlightAnswer, FlightWaiter, Outcome, SpanControl};
 use super::pieces::Pieces;
 use super::source::Source;
 use crate::error::Error;
@@ -69,7 +69,7 @@ enum Phase {
 struct Reader {
     from: u32,
     to: u32,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<FlightAnswer>,
 }
 
 /// The part of the block that a piece belongs to.
@@ -81,8 +81,8 @@ pub(crate) enum Stretch {
 
 /// What asking for a range gives at once.
 pub(crate) enum Asked {
-    Now(Answer),
-    Later(Waiting),
+    Now(FlightAnswer),
+    Later(FlightWaiter),
 }
 
 impl Flight {
@@ -150,16 +150,16 @@ impl Flight {
     pub(crate) fn ask(&self, from: u32, to: u32) -> Asked {
         let mut state = self.state.lock();
         match &state.phase {
-            Phase::Gone => return Asked::Now(Answer::Gone),
-            Phase::Failed(error) => return Asked::Now(Answer::Failed(error.clone())),
+            Phase::Gone => return Asked::Now(FlightAnswer::Gone),
+            Phase::Failed(error) => return Asked::Now(FlightAnswer::Failed(error.clone())),
             Phase::Filling | Phase::Complete | Phase::Kept { .. } => {}
         }
         if let Some(bytes) = self.take(&mut state, from, to) {
-            return Asked::Now(Answer::Ready(bytes));
+            return Asked::Now(FlightAnswer::Ready(bytes));
         }
         let (sender, receiver) = oneshot::channel();
         state.readers.push(Reader { from, to, answer: sender });
-        let waiting = Waiting::new(receiver, &self.control);
+        let waiting = FlightWaiter::new(receiver, &self.control);
         drop(state);
         if from < self.tail_start {
             self.head_wanted.notify_one();
@@ -274,7 +274,7 @@ impl Flight {
         };
         state.phase = phase;
         for reader in state.readers.drain(..) {
-            let answer = failure.clone().map_or(Answer::Gone, Answer::Failed);
+            let answer = failure.clone().map_or(FlightAnswer::Gone, FlightAnswer::Failed);
             let _ = reader.answer.send(answer);
         }
         for watcher in state.watchers.drain(..) {
@@ -294,7 +294,7 @@ impl Flight {
             match self.take(state, from, to) {
                 Some(bytes) => {
                     let reader = state.readers.swap_remove(position);
-                    let _ = reader.answer.send(Answer::Ready(bytes));
+                    let _ = reader.answer.send(FlightAnswer::Ready(bytes));
                 }
                 None => position += 1,
             }

@@ -13,7 +13,7 @@ use crate::ids::ByteRange;
 
 /// What became of the blocks that were to be held.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct HoldOutcome {
     /// Bytes that are in the store now, each block read back and verified.
     pub held_bytes: u64,
     /// Those of them that had to be fetched.
@@ -38,7 +38,7 @@ impl Transfer {
 
     /// Brings blocks of a file into the store and looks whether they are there. Waits for memory and requests behind
     /// all readers.
-    pub async fn hold(self: &Arc<Self>, source: &Source, blocks: Range<u32>) -> Held {
+    pub async fn hold(self: &Arc<Self>, source: &Source, blocks: Range<u32>) -> HoldOutcome {
         let mut coming = Vec::new();
         self.fetch_missing(source, blocks.clone(), Purpose::Warm, |found| {
             if let Found::Coming { bytes, outcome, .. } = found {
@@ -47,7 +47,7 @@ impl Transfer {
             true
         })
         .await;
-        let mut held = Held::default();
+        let mut held = HoldOutcome::default();
         for (bytes, outcome) in coming {
             match outcome.await.unwrap_or_else(|_| Outcome::Failed(super::fetch::closing_error())) {
                 Outcome::Stored => held.fetched_bytes += bytes,
@@ -75,7 +75,7 @@ impl Transfer {
     }
 }
 
-impl Held {
+impl HoldOutcome {
     fn fail(&mut self, bytes: u64, error: &Error) {
         self.failed_bytes += bytes;
         self.error = Some(error.to_string());

@@ -8,7 +8,7 @@ use super::flight::Flight;
 
 /// The declined blocks in memory, in order of arrival.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct KeptBlocks {
     /// Not yet read to the end. Entries that were moved to `consumed` since stay behind until `compact`.
     fresh: VecDeque<Arc<Flight>>,
     fresh_bytes: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Kept {
     consumed_bytes: u64,
 }
 
-impl Kept {
+impl KeptBlocks {
     pub(crate) fn bytes(&self) -> u64 {
         self.fresh_bytes + self.consumed_bytes
     }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::block_memory::BlockMemory;
 use super::flight::Flight;
 use super::flights::Flights;
-use super::kept::Kept;
+use super::kept::KeptBlocks;
 use crate::budget::{Budget, Permit};
 use crate::sync::Mutex;
 
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub(crate) struct Memory {
     budget: Budget,
     flights: Arc<Flights>,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptBlocks>,
     waiting_readers: AtomicUsize,
     freed: Arc<Notify>,
 }
@@ -52,7 +52,7 @@ impl Memory {
         if let Some(memory) = self.try_acquire(bytes) {
             return memory;
         }
-        let _waiting = Waiting::enter(&self.waiting_readers);
+        let _waiting = MemoryWaiter::enter(&self.waiting_readers);
         self.make_room(bytes, true);
         self.wrap(self.budget.acquire(bytes).await)
     }
@@ -155,21 +155,21 @@ impl Memory {
     }
 }
 
-fn is_stale(kept: &Kept) -> bool {
+fn is_stale(kept: &KeptBlocks) -> bool {
     kept.oldest_fresh().is_some_and(|flight| flight.kept_for() > STALE_AHEAD)
 }
 
 /// Counts a reader that waits for memory, for as long as it lives.
-struct Waiting<'a>(&'a AtomicUsize);
+struct MemoryWaiter<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> MemoryWaiter<'a> {
     fn enter(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
-        Waiting(count)
+        MemoryWaiter(count)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for MemoryWaiter<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

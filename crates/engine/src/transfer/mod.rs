@@ -50,7 +50,7 @@ use memory::Memory;
 use order::Orders;
 use proof::Doubts;
 
-pub use hold::Held;
+pub use hold::HoldOutcome;
 pub use order::{OrderedFiles, Prefetch};
 pub use progress::{WarmProgress, WarmState};
 pub use reader::ReaderState;

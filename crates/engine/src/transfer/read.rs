@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::Transfer;
 use super::claim::Run;
-use super::control::{Answer, Purpose, Waiting};
+use super::control::{FlightAnswer, FlightWaiter, Purpose};
 use super::disk::Found;
 use super::flight::{Asked, Flight};
 use super::reader::ReaderState;
@@ -35,14 +35,14 @@ pub(crate) struct Within {
 /// Where a block's bytes are.
 enum Located {
     Here(Vec<Piece>),
-    Coming(Waiting, Arc<Flight>),
+    Coming(FlightWaiter, Arc<Flight>),
     Missing,
 }
 
 /// One block's share of a read.
 enum Share {
     Here(Vec<Piece>),
-    Coming(Waiting, Arc<Flight>, Within),
+    Coming(FlightWaiter, Arc<Flight>, Within),
 }
 
 impl Transfer {
@@ -191,18 +191,18 @@ impl Transfer {
         self: &Arc<Self>,
         source: &Source,
         within: Within,
-        waiting: Waiting,
+        waiting: FlightWaiter,
         flight: Arc<Flight>,
     ) -> Result<Vec<Piece>> {
         let (mut waiting, mut flight) = (waiting, flight);
         for _ in 0..ATTEMPTS {
             match waiting.answer().await {
-                Answer::Ready(bytes) => {
+                FlightAnswer::Ready(bytes) => {
                     self.note_end(&flight, within);
                     return Ok(bytes.into_iter().map(Piece::Memory).collect());
                 }
-                Answer::Failed(error) => return Err(error),
-                Answer::Gone => {}
+                FlightAnswer::Failed(error) => return Err(error),
+                FlightAnswer::Gone => {}
             }
             let start = u64::from(within.index) * u64::from(self.block_size.bytes());
             let range = ByteRange { start: start + u64::from(within.from), end: start + u64::from(within.to) };
@@ -224,12 +224,12 @@ impl Transfer {
             }
             let Some(flight) = self.flights.find(&source.block(within.index)) else { return Ok(Located::Missing) };
             match flight.ask(within.from, within.to) {
-                Asked::Now(Answer::Ready(bytes)) => {
+                Asked::Now(FlightAnswer::Ready(bytes)) => {
                     self.note_end(&flight, within);
                     return Ok(Located::Here(bytes.into_iter().map(Piece::Memory).collect()));
                 }
-                Asked::Now(Answer::Failed(error)) => return Err(error),
-                Asked::Now(Answer::Gone) => {}
+                Asked::Now(FlightAnswer::Failed(error)) => return Err(error),
+                Asked::Now(FlightAnswer::Gone) => {}
                 Asked::Later(waiting) => return Ok(Located::Coming(waiting, flight)),
             }
         }

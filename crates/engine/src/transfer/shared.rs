@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 
 use super::Transfer;
-use super::control::{Answer, Way};
+use super::control::{FlightAnswer, Way};
 use super::fetch::Span;
 use super::flight::{Asked, Flight, Stretch};
 use super::read::Within;
@@ -135,24 +135,24 @@ impl Transfer {
             let coming = self.flights.find(&source.block(within.index)).filter(|flight| flight.has_memory());
             let Some(flight) = coming else { continue };
             match self.bytes_of(&flight, within).await {
-                Answer::Ready(bytes) => {
+                FlightAnswer::Ready(bytes) => {
                     self.metrics.read_requests.inc();
                     self.metrics.read_miss_bytes.inc_by(range.length());
                     return Ok(Some(Reply { pieces: bytes.into_iter().map(Piece::Memory).collect() }));
                 }
-                Answer::Failed(error) => return Err(error),
-                Answer::Gone => {}
+                FlightAnswer::Failed(error) => return Err(error),
+                FlightAnswer::Gone => {}
             }
         }
         Ok(None)
     }
 
-    async fn bytes_of(&self, flight: &Arc<Flight>, within: Within) -> Answer {
+    async fn bytes_of(&self, flight: &Arc<Flight>, within: Within) -> FlightAnswer {
         let answer = match flight.ask(within.from, within.to) {
             Asked::Now(answer) => answer,
             Asked::Later(waiting) => waiting.answer().await,
         };
-        if matches!(answer, Answer::Ready(_)) {
+        if matches!(answer, FlightAnswer::Ready(_)) {
             self.note_end(flight, within);
         }
         answer

@@ -25,7 +25,7 @@ pub(super) struct Generation {
 
 /// A node of one generation.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct TreeNode {
     pub(super) generation: Arc<Generation>,
     pub(super) node: Node,
 }
@@ -122,19 +122,19 @@ impl Generations {
     }
 
     /// The newest node with this inode. `Stale` when no snapshot that is kept has it.
-    pub(super) fn find(&self, inode: Inode) -> Result<Place> {
+    pub(super) fn find(&self, inode: Inode) -> Result<TreeNode> {
         let line = self.line.load();
         std::iter::once(&line.current)
             .chain(&line.older)
             .find_map(|generation| {
                 let node = generation.snapshot.node(generation.snapshot.find_inode(inode)?)?;
-                Some(Place { generation: generation.clone(), node })
+                Some(TreeNode { generation: generation.clone(), node })
             })
             .ok_or_else(|| Error::new(ErrorKind::Stale, format!("inode {inode} is of a snapshot that is long gone")))
     }
 
     /// The same for a directory; `NotDirectory` for anything else.
-    pub(super) fn find_directory(&self, inode: Inode) -> Result<Place> {
+    pub(super) fn find_directory(&self, inode: Inode) -> Result<TreeNode> {
         let place = self.find(inode)?;
         if place.node.kind == NodeKind::Directory {
             return Ok(place);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::files::{Files, OpenFile};
-use super::generation::{Generation, Generations, Place};
+use super::generation::{Generation, Generations, TreeNode};
 use super::replies::{reply_from_cache, reply_when_ready};
 use super::selection::Selection;
 use super::siblings::Siblings;
@@ -140,7 +140,7 @@ impl Tree {
 
     /// False when memory or requests are short.
     fn fetch_sibling(&self, generation: &Arc<Generation>, node: Node) -> bool {
-        let place = Place { generation: generation.clone(), node };
+        let place = TreeNode { generation: generation.clone(), node };
         match self.files.find(place.node.inode, 0, || OpenFile::at(place)) {
             Ok(file) => self.transfer.fetch_file_ahead(&file.source),
             // Its own reader will hear of it.
@@ -162,7 +162,7 @@ impl Tree {
 }
 
 impl OpenFile {
-    fn at(place: Place) -> Result<Self> {
+    fn at(place: TreeNode) -> Result<Self> {
         let source = place.generation.source(&place.node)?;
         Ok(OpenFile {
             source,

@@ -12,7 +12,7 @@ use crate::wire::link::{Asked, Link};
 use crate::wire::pending::Event;
 use crate::wire::read::ended;
 
-pub struct Answer {
+pub struct WireAnswer {
     link: Arc<Link>,
     asked: Asked,
     peer: Arc<str>,
@@ -27,11 +27,11 @@ pub struct Answer {
     over: bool,
 }
 
-impl Answer {
+impl WireAnswer {
     /// `expected` is the answer's length, or more if it is not known.
     pub fn new(link: Arc<Link>, asked: Asked, peer: Arc<str>, expected: u64) -> Self {
         let granted = u64::from(asked.window);
-        Answer { link, asked, peer, first: None, granted, expected, received: 0, consumed: 0, over: false }
+        WireAnswer { link, asked, peer, first: None, granted, expected, received: 0, consumed: 0, over: false }
     }
 
     /// Waits for the first bytes; false when the peer does not have what was asked for.
@@ -67,7 +67,7 @@ impl Answer {
     }
 }
 
-impl Stream for Answer {
+impl Stream for WireAnswer {
     type Item = Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
@@ -89,7 +89,7 @@ impl Stream for Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for WireAnswer {
     fn drop(&mut self) {
         self.link.cancel(self.asked.id);
     }

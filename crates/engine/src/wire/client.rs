@@ -10,7 +10,7 @@ use futures::{StreamExt, TryStreamExt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Metrics, PeerMetrics, ReasonLabel};
 use crate::sync::Mutex;
-use crate::wire::answer::Answer;
+use crate::wire::answer::WireAnswer;
 use crate::wire::client_options::ClientOptions;
 use crate::wire::frame::{Kind, damaged};
 use crate::wire::message::{GetRequest, PeerCommand};
@@ -82,13 +82,13 @@ impl PeerClient {
         kind: Kind,
         message: impl Fn(u16) -> Result<Vec<u8>>,
         expected: Option<u64>,
-    ) -> Result<Answer> {
+    ) -> Result<WireAnswer> {
         let asking = async {
             // A connection may end between being chosen and being used; nothing is lost by taking another.
             for _ in 0..3 {
                 let link = self.peer(address).link().await?;
                 if let Some(asked) = link.ask(kind, &message(link.version())?, expected).await {
-                    return Ok(Answer::new(link, asked, address.into(), expected.unwrap_or(u64::MAX)));
+                    return Ok(WireAnswer::new(link, asked, address.into(), expected.unwrap_or(u64::MAX)));
                 }
             }
             Err(ended("each time it was opened", None))

@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::error::Result;
 use crate::ids::{ByteRange, FileKey, Version};
 use crate::metrics::Metrics;
-use crate::wire::answer::Answer;
+use crate::wire::answer::WireAnswer;
 use crate::wire::chunk::Chunk;
 use crate::wire::frame::{Header, Kind, LAST, control_frame};
 use crate::wire::handshake::{admit, greet};
@@ -131,7 +131,7 @@ proptest! {
             let link = Link::start(transport, agreement, Duration::from_secs(5), Metrics::new().peer);
             for _ in 0..3 {
                 let Some(asked) = link.ask(Kind::Get, &request()[4..], Some(LENGTH)).await else { break };
-                let received: Vec<Result<Bytes>> = Answer::new(link.clone(), asked, "peer".into(), LENGTH).collect().await;
+                let received: Vec<Result<Bytes>> = WireAnswer::new(link.clone(), asked, "peer".into(), LENGTH).collect().await;
                 assert!(received.last().is_some_and(|last| last.is_err()), "no answer was complete");
             }
             server.await.expect("a server that does not panic");
@@ -158,7 +158,7 @@ async fn an_answer_that_ends_early_is_an_error_at_the_client() {
     let agreement = greet(&mut transport, &token()).await.expect("admitted");
     let link = Link::start(transport, agreement, Duration::from_secs(5), Metrics::new().peer);
     let asked = link.ask(Kind::Get, &request()[4..], Some(LENGTH)).await.expect("open");
-    let received: Vec<Result<Bytes>> = Answer::new(link, asked, "peer".into(), LENGTH).collect().await;
+    let received: Vec<Result<Bytes>> = WireAnswer::new(link, asked, "peer".into(), LENGTH).collect().await;
     assert!(matches!(&received[..], [Err(error)] if error.is_temporary()));
 }
 

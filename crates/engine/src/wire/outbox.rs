@@ -24,7 +24,7 @@ const MAX_CREDIT_BYTES: i64 = 1 << 30;
 
 /// One frame to send, or the end of an answer.
 pub enum Item {
-    Data { part: Part, last: bool, _place: Place },
+    Data { part: Part, last: bool, _place: FrameSlot },
     Absent,
     Failure(Error),
 }
@@ -36,13 +36,13 @@ impl Item {
 }
 
 /// The right to have one frame waiting; counted as long as it waits.
-pub struct Place {
+pub struct FrameSlot {
     _of_lane: OwnedSemaphorePermit,
     _of_connection: Option<OwnedSemaphorePermit>,
     queued: UnsignedGauge,
 }
 
-impl Drop for Place {
+impl Drop for FrameSlot {
     fn drop(&mut self) {
         self.queued.dec();
     }
@@ -132,14 +132,14 @@ impl Outbox {
     }
 
     /// Waits for room for one more frame of `lane`; `None` when the connection is over.
-    pub async fn place(&self, lane: &Lane) -> Option<Place> {
+    pub async fn place(&self, lane: &Lane) -> Option<FrameSlot> {
         let of_lane = lane.slots.clone().acquire_owned().await.ok()?;
         let of_connection = match lane.priority {
             Priority::Content => Some(self.slots.clone().acquire_owned().await.ok()?),
             Priority::Command => None,
         };
         self.queued.inc();
-        Some(Place { _of_lane: of_lane, _of_connection: of_connection, queued: self.queued.clone() })
+        Some(FrameSlot { _of_lane: of_lane, _of_connection: of_connection, queued: self.queued.clone() })
     }
 
     /// Queues `item`; false when nobody waits for it any more.

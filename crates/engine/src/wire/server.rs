@@ -17,7 +17,7 @@ use crate::wire::limits::ServerLimits;
 use crate::wire::read::ended;
 use crate::wire::security::ServerSecurity;
 use crate::wire::service::PeerService;
-use crate::wire::serving::{Shared, serve};
+use crate::wire::serving::{PeerServerState, serve};
 use crate::wire::transport::{Transport, accept};
 
 /// A running server; dropping it ends all its connections.
@@ -31,7 +31,7 @@ pub struct PeerServer {
 struct Acceptor {
     listener: TcpListener,
     security: ServerSecurity,
-    shared: Shared,
+    shared: PeerServerState,
     connections: Arc<Semaphore>,
     handshakes: Arc<Semaphore>,
 }
@@ -58,8 +58,13 @@ impl PeerServer {
         let listener = TcpListener::bind(listen).await.map_err(|error| cannot_listen(listen, error))?;
         let address = listener.local_addr().map_err(|error| cannot_listen(listen, error))?;
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
-        let shared =
-            Shared { service, limits, metrics: metrics.peer.clone(), tasks: tasks.clone(), closing: closing.clone() };
+        let shared = PeerServerState {
+            service,
+            limits,
+            metrics: metrics.peer.clone(),
+            tasks: tasks.clone(),
+            closing: closing.clone(),
+        };
         let connections = Arc::new(Semaphore::new(limits.connections));
         let handshakes = Arc::new(Semaphore::new(limits.handshakes));
         let acceptor = Acceptor { listener, security, shared, connections, handshakes };
@@ -125,7 +130,7 @@ impl Acceptor {
 async fn handle(
     stream: TcpStream,
     security: ServerSecurity,
-    shared: Shared,
+    shared: PeerServerState,
     handshake: OwnedSemaphorePermit,
 ) -> Result<()> {
     let limits = shared.limits;

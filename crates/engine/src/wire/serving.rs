@@ -31,7 +31,7 @@ use crate::wire::write::FrameWriter;
 
 /// What all connections of a server share.
 #[derive(Clone)]
-pub struct Shared {
+pub struct PeerServerState {
     pub service: Arc<dyn PeerService>,
     pub limits: ServerLimits,
     pub metrics: PeerMetrics,
@@ -41,7 +41,7 @@ pub struct Shared {
 }
 
 struct Connection {
-    shared: Shared,
+    shared: PeerServerState,
     outbox: Arc<Outbox>,
     version: u16,
     rights: Rights,
@@ -54,7 +54,7 @@ struct Connection {
 }
 
 /// Serves until either side ends the connection.
-pub async fn serve(transport: Transport, agreement: Agreement, shared: Shared) -> Result<()> {
+pub async fn serve(transport: Transport, agreement: Agreement, shared: PeerServerState) -> Result<()> {
     let Transport { reader, writer, heard, .. } = transport;
     let over = shared.closing.child_token();
     let _ends_all_answers = over.clone().drop_guard();
@@ -146,11 +146,11 @@ impl Connection {
         Ok(())
     }
 
-    fn answer(&self, lane: &Arc<Lane>) -> Answer {
+    fn answer(&self, lane: &Arc<Lane>) -> AnswerTask {
         let (lane, outbox) = (lane.clone(), self.outbox.clone());
         let (service, metrics) = (self.shared.service.clone(), self.shared.metrics.clone());
         let (version, rights, sends_files) = (self.version, self.rights, self.sends_files);
-        Answer { lane, outbox, service, metrics, version, rights, sends_files }
+        AnswerTask { lane, outbox, service, metrics, version, rights, sends_files }
     }
 
     fn fail(&self, lane: &Arc<Lane>, error: Error) {
@@ -220,7 +220,7 @@ impl Connection {
 }
 
 /// The work for one request.
-struct Answer {
+struct AnswerTask {
     lane: Arc<Lane>,
     outbox: Arc<Outbox>,
     service: Arc<dyn PeerService>,
@@ -230,7 +230,7 @@ struct Answer {
     sends_files: bool,
 }
 
-impl Answer {
+impl AnswerTask {
     async fn get(&self, message: &[u8]) {
         let request = match GetRequest::decode(message, self.version) {
             Ok(request) => request,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::service::BlockService;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockId, FileId, FileKey};
-use crate::transfer::Held;
+use crate::transfer::HoldOutcome;
 use crate::wire::PeerCommand;
 
 /// Blocks of one command at most: longer ones would keep whoever asks waiting without a sign.
@@ -77,7 +77,7 @@ fn stopping() -> Error {
     Error::new(ErrorKind::Cancelled, "the worker is stopping")
 }
 
-fn report(held: &Held) -> Value {
+fn report(held: &HoldOutcome) -> Value {
     json!({
         "held_bytes": held.held_bytes,
         "fetched_bytes": held.fetched_bytes,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::support::{Content, Mount, Tree, budgets, can_mount, eventually, memory, pattern, runtime};
 use headrace_engine::error::{Error, ErrorKind};
-use headrace_engine::fuse::{Kept, Mode, MountHandle, MountOptions, mount, resume, unmount_path};
+use headrace_engine::fuse::{KeptMount, Mode, MountHandle, MountOptions, mount, resume, unmount_path};
 use headrace_engine::metrics::Metrics;
 use headrace_engine::vfs::{Inode, ROOT};
 
@@ -164,8 +164,8 @@ impl Server {
     }
 
     /// What a supervisor would hold.
-    fn kept(&self) -> Kept {
-        Kept {
+    fn kept(&self) -> KeptMount {
+        KeptMount {
             words: self.words.clone(),
             connection: steal(self.child.id(), "/dev/fuse"),
             ledger: steal(self.child.id(), "/memfd:headrace-ledger (deleted)"),
@@ -222,10 +222,10 @@ fn a_mount_whose_process_died_is_named_and_cleared() {
 const RESEND: u64 = 1 << 39;
 
 /// The same as an older kernel would have left it: nothing is sent again.
-fn without_resend(kept: Kept) -> Kept {
+fn without_resend(kept: KeptMount) -> KeptMount {
     let mut words: serde_json::Value = serde_json::from_str(&kept.words).expect("JSON");
     words["flags"] = (words["flags"].as_u64().expect("a number") & !RESEND).into();
-    Kept { words: words.to_string(), ..kept }
+    KeptMount { words: words.to_string(), ..kept }
 }
 
 /// A daemon that goes on in this process.
@@ -238,7 +238,7 @@ struct Successor {
 }
 
 impl Successor {
-    fn start(source: &Path, kept: Kept, prepare: impl FnOnce(&Tree)) -> Successor {
+    fn start(source: &Path, kept: KeptMount, prepare: impl FnOnce(&Tree)) -> Successor {
         let (tree, stuck) = tree_with_stuck(source);
         prepare(&tree);
         let (tree, runtime, metrics) = (Arc::new(tree), runtime(), Metrics::new());

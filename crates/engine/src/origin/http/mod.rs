@@ -16,7 +16,7 @@ use crate::ids::ByteRange;
 use crate::origin::bucket::folder_prefix;
 use crate::origin::endpoint::Endpoint;
 use crate::origin::pace::Pace;
-use crate::origin::place::Place;
+use crate::origin::place::OriginNames;
 use crate::origin::remote::{Remote, condition, key_text};
 use crate::origin::wire::Wire;
 use crate::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectVersion, Origin, build_error, deadline};
@@ -47,7 +47,7 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Web> {
         builder = builder.token(token.expose());
     }
     let folder = folder_prefix(directory);
-    let place = Place {
+    let place = OriginNames {
         name: format!("{}/{}", endpoint.as_str(), folder.trim_end_matches('/')).into(),
         endpoint: endpoint.as_str().to_owned(),
         bucket: None,

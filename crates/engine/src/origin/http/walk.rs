@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::origin::http::Web;
 use crate::origin::http::index::{Name, names};
 use crate::origin::version::{bare_tag, http_seconds};
-use crate::origin::wire::Answer;
+use crate::origin::wire::HttpAnswer;
 use crate::origin::{ListedObject, ObjectKind, deliver};
 
 /// Objects are handed on in batches of this size, so that a large flat folder streams.
@@ -135,7 +135,7 @@ impl Web {
         }
     }
 
-    fn listed(&self, key: String, answer: &Answer) -> Result<ListedObject> {
+    fn listed(&self, key: String, answer: &HttpAnswer) -> Result<ListedObject> {
         let Some(size) = answer.header("content-length").and_then(|text| text.parse().ok()) else {
             return Err(Error::new(
                 ErrorKind::Unsupported,

@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Retry};
 use crate::origin::fault::Cause;
 use crate::origin::nfs::xdr::Garbled;
 use crate::origin::pace::RETRY_AFTER;
-use crate::origin::place::Place;
+use crate::origin::place::OriginNames;
 
 /// How long a server that says "later" (NFS3ERR_JUKEBOX) is left alone.
 const LATER_S: u64 = 1;
@@ -74,7 +74,7 @@ impl Failure {
     }
 
     /// The error for a person; `who` names the user and the group that asked.
-    pub fn explain(&self, place: &Place, who: &str, action: &str) -> Error {
+    pub fn explain(&self, place: &OriginNames, who: &str, action: &str) -> Error {
         let endpoint = &place.endpoint;
         match self {
             Failure::Wire(Cause::Garbled) => Error::new(
@@ -146,7 +146,7 @@ fn explain_status(number: u32, endpoint: &str, who: &str, action: &str) -> Error
     error.with_context("nfs_status", number)
 }
 
-fn explain_mount(number: u32, place: &Place, action: &str) -> Error {
+fn explain_mount(number: u32, place: &OriginNames, action: &str) -> Error {
     let endpoint = &place.endpoint;
     let error = match number {
         status::PERM | status::ACCES => Error::new(

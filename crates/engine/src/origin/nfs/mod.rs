@@ -29,7 +29,7 @@ use crate::origin::nfs::identity::Identity;
 use crate::origin::nfs::read::Opened;
 use crate::origin::nfs::rpc::Dial;
 use crate::origin::pace::Pace;
-use crate::origin::place::Place;
+use crate::origin::place::OriginNames;
 use crate::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectVersion, Origin, deadline};
 
 const USUAL_PORT: u16 = 2049;
@@ -39,7 +39,7 @@ const USUAL_PORT: u16 = 2049;
 pub(super) struct Nfs(Arc<Inner>);
 
 pub(super) struct Inner {
-    place: Place,
+    place: OriginNames,
     dial: Dial,
     ports: Ports,
     /// Absolute, without slashes too many.
@@ -71,7 +71,7 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Nfs> {
     let directory = normal_directory(directory)?;
     let identity = Identity::of(*uid, *gid);
     let shown_port = port.filter(|port| *port != USUAL_PORT).map(|port| format!(":{port}")).unwrap_or_default();
-    let place = Place {
+    let place = OriginNames {
         name: format!("nfs://{server}{shown_port}{directory}").into(),
         endpoint: format!("{server}:{}", port.unwrap_or(USUAL_PORT)),
         bucket: None,

@@ -10,7 +10,7 @@ use opendal::raw::oio::WriteDyn;
 use tokio::sync::mpsc;
 
 use super::upload::Upload;
-use super::{Begun, Held, Layout, Mark, Notes, Survey, Target, Writing};
+use super::{Begun, Layout, Mark, Notes, Survey, Target, TargetEntry, Writing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{ByteRange, Version};
 use crate::origin::bucket::{Bucket, folder_prefix};
@@ -48,7 +48,7 @@ impl BucketTarget {
         opened.map_err(|error| self.remote.place.explain(&action(path), &error))
     }
 
-    async fn head(&self, path: &str) -> Result<Option<Held>> {
+    async fn head(&self, path: &str) -> Result<Option<TargetEntry>> {
         let shown = format!("look at {path:?}");
         match self.pace.patiently(|| self.remote.head(&shown, path, None)).await {
             Ok(answer) => {
@@ -73,8 +73,8 @@ fn is_absent(error: &Error) -> bool {
     error.kind() == ErrorKind::NotFound && !error.context().iter().any(|(_, value)| value == "NoSuchBucket")
 }
 
-fn held(size: u64, tag: &[u8]) -> Held {
-    Held { size, version: Version::Etag(tag.into()), mark: Mark::of(tag) }
+fn held(size: u64, tag: &[u8]) -> TargetEntry {
+    TargetEntry { size, version: Version::Etag(tag.into()), mark: Mark::of(tag) }
 }
 
 fn action(path: &str) -> String {
@@ -129,11 +129,11 @@ impl Target for BucketTarget {
         Ok(())
     }
 
-    async fn look(&self, key: &[u8]) -> Result<Option<Held>> {
+    async fn look(&self, key: &[u8]) -> Result<Option<TargetEntry>> {
         self.head(&self.path(key)?).await
     }
 
-    async fn read(&self, key: &[u8], held: &Held, range: ByteRange) -> Result<ByteStream> {
+    async fn read(&self, key: &[u8], held: &TargetEntry, range: ByteRange) -> Result<ByteStream> {
         let object = ObjectVersion { key: key.into(), size: held.size, version: held.version.clone() };
         self.origin.read(&object, range).await
     }
@@ -247,7 +247,7 @@ impl Writing for Uploading {
         }
     }
 
-    async fn finish(&mut self) -> Result<Held> {
+    async fn finish(&mut self) -> Result<TargetEntry> {
         let mut failures = 0;
         loop {
             let outcome = {
@@ -271,7 +271,7 @@ impl Writing for Uploading {
 
 impl Uploading {
     /// What stands under the name, if it can be what was written.
-    async fn found(&self) -> Result<Held> {
+    async fn found(&self) -> Result<TargetEntry> {
         let found = self.target.head(&self.path).await?.filter(|held| held.size == self.layout.size);
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("cannot {}: it is not there", action(&self.path))))
     }

@@ -17,7 +17,7 @@ use nix::fcntl::{AtFlags, OFlag, openat, readlinkat, renameat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, symlinkat, unlinkat};
 
-use super::{Begun, Held, Layout, Mark, Notes, Survey, Target, Writing};
+use super::{Begun, Layout, Mark, Notes, Survey, Target, TargetEntry, Writing};
 use crate::config::{OriginConfig, TransferConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{ByteRange, Version};
@@ -107,7 +107,7 @@ fn made_folder(directory: &Path, key: &[u8]) -> Result<File> {
     open_folder(&root, key).map_err(|error| fault("make the folder", &path, error))
 }
 
-fn held(metadata: &std::fs::Metadata) -> Held {
+fn held(metadata: &std::fs::Metadata) -> TargetEntry {
     let mtime_ns = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
     let numbers = [
         metadata.dev() as i64,
@@ -118,7 +118,7 @@ fn held(metadata: &std::fs::Metadata) -> Held {
         metadata.ctime_nsec(),
     ];
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-    Held { size: metadata.size(), version: Version::ModifiedNs(mtime_ns), mark: Mark::of(&bytes) }
+    TargetEntry { size: metadata.size(), version: Version::ModifiedNs(mtime_ns), mark: Mark::of(&bytes) }
 }
 
 fn temporary(token: &str) -> String {
@@ -155,7 +155,7 @@ impl Target for Folder {
         Ok(())
     }
 
-    async fn look(&self, key: &[u8]) -> Result<Option<Held>> {
+    async fn look(&self, key: &[u8]) -> Result<Option<TargetEntry>> {
         let key = key.to_vec();
         self.blocking(move |directory| {
             let path = path_of(directory, &key);
@@ -175,7 +175,7 @@ impl Target for Folder {
         .await
     }
 
-    async fn read(&self, key: &[u8], held: &Held, range: ByteRange) -> Result<ByteStream> {
+    async fn read(&self, key: &[u8], held: &TargetEntry, range: ByteRange) -> Result<ByteStream> {
         let object = ObjectVersion { key: key.into(), size: held.size, version: held.version.clone() };
         self.origin.read(&object, range).await
     }
@@ -213,7 +213,7 @@ impl Target for Folder {
             let file = File::from(file);
             let there = file.metadata().map_err(|error| fault("write", &path, error))?.len();
             let before = begun.parts.len().min((there / layout.part_bytes.max(1)) as usize);
-            let place = Place { parent, name: name.to_owned(), token: begun.token, path };
+            let place = TargetPath { parent, name: name.to_owned(), token: begun.token, path };
             let written = Written { file, place, layout, notes };
             Ok(Box::new(WritingFile { written: Some(Arc::new(written)), before, next: before }) as Box<dyn Writing>)
         })
@@ -259,7 +259,7 @@ fn make_link(directory: &Path, key: &[u8], text: &OsStr) -> Result<()> {
 }
 
 /// Where a file is to stand.
-struct Place {
+struct TargetPath {
     parent: File,
     name: std::ffi::OsString,
     token: String,
@@ -268,7 +268,7 @@ struct Place {
 
 struct Written {
     file: File,
-    place: Place,
+    place: TargetPath,
     layout: Layout,
     notes: Arc<dyn Notes>,
 }
@@ -305,15 +305,15 @@ impl Writing for WritingFile {
         Ok(())
     }
 
-    async fn finish(&mut self) -> Result<Held> {
+    async fn finish(&mut self) -> Result<TargetEntry> {
         let written = self.written()?;
         in_background(move || written.finish()).await
     }
 }
 
 impl Written {
-    fn finish(&self) -> Result<Held> {
-        let Place { parent, name, token, path } = &self.place;
+    fn finish(&self) -> Result<TargetEntry> {
+        let TargetPath { parent, name, token, path } = &self.place;
         let failed = |error: io::Error| fault("write", path, error);
         self.file.set_len(self.layout.size).map_err(failed)?;
         self.file.sync_all().map_err(failed)?;

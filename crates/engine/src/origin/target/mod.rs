@@ -23,7 +23,7 @@ use crate::origin::{ByteStream, oss, s3};
 
 /// What stands under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct TargetEntry {
     pub size: u64,
     /// What reads are tied to.
     pub version: Version,
@@ -78,10 +78,10 @@ pub trait Target: Send + Sync + 'static {
     fn refuse_name(&self, key: &[u8]) -> Result<()>;
 
     /// What stands under a name. `IsDirectory` when it is a folder.
-    async fn look(&self, key: &[u8]) -> Result<Option<Held>>;
+    async fn look(&self, key: &[u8]) -> Result<Option<TargetEntry>>;
 
     /// Bytes of what `look` found, or `Stale` once it is something else.
-    async fn read(&self, key: &[u8], held: &Held, range: ByteRange) -> Result<ByteStream>;
+    async fn read(&self, key: &[u8], held: &TargetEntry, range: ByteRange) -> Result<ByteStream>;
 
     /// Makes a folder and those above it; where folders are no things, nothing.
     async fn make_folder(&self, key: &[u8]) -> Result<()>;
@@ -120,7 +120,7 @@ pub trait Writing: Send {
     async fn part(&mut self, bytes: Bytes) -> Result<()>;
 
     /// Puts the file under its name; what stands there then.
-    async fn finish(&mut self) -> Result<Held>;
+    async fn finish(&mut self) -> Result<TargetEntry>;
 }
 
 /// The target that `config` describes. Sends nothing yet. Use it within a tokio runtime.

@@ -11,7 +11,7 @@ use crate::budget::Permit;
 use crate::ids::FileId;
 use crate::store::blocks::WholeFile;
 use crate::store::eviction::Use;
-use crate::store::loan::{BlockMap, Hold, Loan};
+use crate::store::loan::{BlockMap, Loan, LoanHold};
 use crate::store::part::{Descriptor, Lending, OpenFile, Part};
 use crate::store::{disk, layout};
 
@@ -147,7 +147,7 @@ impl Folder {
         // A file that is not whole is only read, through the descriptor that carries the lock.
         let whole = whole && self.note_lent(id).is_some();
         let (file, descriptor) = (locked.file, locked.descriptor);
-        let hold = Hold { pin: locked.open, _lent: locked.lent, afterwards: None };
+        let hold = LoanHold { pin: locked.open, _lent: locked.lent, afterwards: None };
         Some((Loan { file, blocks, whole, unverified, descriptor, hold }, fresh))
     }
 }

@@ -42,7 +42,7 @@ pub const MAX_BLOCKS: u64 = 1 << 24;
 const ASIDE_MS: u64 = 30_000;
 /// What all folders of a store have in common.
 #[derive(Debug)]
-pub struct Shared {
+pub struct StoreState {
     pub block_size: BlockSize,
     pub policy: Box<dyn Eviction>,
     pub clock: AtomicU64,
@@ -57,7 +57,7 @@ pub struct Shared {
     pub proofs: Proofs,
 }
 
-impl Shared {
+impl StoreState {
     pub fn now(&self) -> Tick {
         self.clock.load(Ordering::Relaxed)
     }
@@ -76,7 +76,7 @@ pub struct Folder {
     pub quota_bytes: u64,
     pub level: usize,
     pub watch: Arc<DiskWatch>,
-    shared: Arc<Shared>,
+    shared: Arc<StoreState>,
     gauges: LevelGauges,
     lock: FolderLock,
     log: Log,

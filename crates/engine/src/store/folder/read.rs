@@ -19,7 +19,7 @@ const MAX_VERIFIED_AT_OPEN_BYTES: u64 = 64 << 20;
 /// What a look into the index found.
 enum Look {
     Miss,
-    Ready(Place, Option<Use>),
+    Ready(BlockPlace, Option<Use>),
     /// Here, but the data file is not open.
     Closed,
     /// Here, but its content must be verified first.
@@ -27,7 +27,7 @@ enum Look {
 }
 
 /// Where the bytes of a block are.
-struct Place {
+struct BlockPlace {
     open: Arc<OpenFile>,
     offset: u64,
     length: u32,
@@ -96,7 +96,7 @@ impl Folder {
             return Look::Suspect(Suspect { open, stamp, crc: slot.crc, length });
         }
         let fresh = if use_it { self.note_use(id, index, slot) } else { None };
-        Look::Ready(Place { open, offset: self.offset_of(index), length }, fresh)
+        Look::Ready(BlockPlace { open, offset: self.offset_of(index), length }, fresh)
     }
 
     pub(super) fn note_use(&self, id: &FileId, index: u32, slot: &mut Slot) -> Option<Use> {
@@ -212,7 +212,7 @@ impl Folder {
                 Look::Closed if !self.reopen(id) => return Verdict::Absent,
                 Look::Closed => {}
                 Look::Ready(..) if !again => return Verdict::Good,
-                Look::Ready(Place { open, length, .. }, _) => {
+                Look::Ready(BlockPlace { open, length, .. }, _) => {
                     let Some(crc) = self.crc_of(id, index) else { return Verdict::Absent };
                     let stamp = stamp_of(&open).0;
                     return self.verify_content(id, index, &Suspect { open, stamp, crc, length });
@@ -256,8 +256,8 @@ impl Folder {
     }
 }
 
-impl From<Place> for BlockHandle {
-    fn from(place: Place) -> Self {
+impl From<BlockPlace> for BlockHandle {
+    fn from(place: BlockPlace) -> Self {
         BlockHandle::new(place.open.file.clone(), place.offset, place.length, place.open)
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{Folder, MAX_BLOCKS, Shared, charge};
+use super::{Folder, MAX_BLOCKS, StoreState, charge};
 use crate::error::{Error, Result};
 use crate::ids::FileId;
 use crate::store::counters::LevelGauges;
@@ -23,7 +23,13 @@ const SLACK_BYTES: u64 = 64 << 10;
 
 impl Folder {
     /// Opens the folder at `path` and takes its lock.
-    pub fn open(path: &Path, quota_bytes: u64, level: usize, shared: Arc<Shared>, gauges: LevelGauges) -> Result<Self> {
+    pub fn open(
+        path: &Path,
+        quota_bytes: u64,
+        level: usize,
+        shared: Arc<StoreState>,
+        gauges: LevelGauges,
+    ) -> Result<Self> {
         let lock = FolderLock::take(path)?;
         let index = Index::new(shared.block_size);
         let watch = DiskWatch::new(path);
@@ -146,7 +152,7 @@ impl Folder {
 }
 
 /// Brings one record into the index; false when it cannot be true.
-fn replay(index: &Index, shared: &Shared, offset: u64, record: &Record) -> bool {
+fn replay(index: &Index, shared: &StoreState, offset: u64, record: &Record) -> bool {
     let (block_size, proofs) = (shared.block_size, &shared.proofs);
     if let Record::File { id, .. } | Record::Block { id, .. } | Record::Drop { id, .. } = record {
         proofs.forget(id);

@@ -11,7 +11,7 @@ const BLOCK: u64 = 64 << 10;
 
 fn folder(place: &std::path::Path, quota_bytes: u64) -> Folder {
     let metrics = Metrics::new();
-    let shared = Shared {
+    let shared = StoreState {
         block_size: BlockSize::new(BLOCK as u32).unwrap_or(BlockSize::DEFAULT),
         policy: eviction::policy(EvictionPolicy::Lru),
         clock: AtomicU64::new(0),
