@@ -1,6 +1,6 @@
-"""Checks who uses whom inside crates/engine/src, by the `crate::x` and `super::x` paths in the code.
+"""Checks who uses whom in crates/engine/src and crates/python/src, by the `crate::x` and `super::x` paths of the code.
 
-1. A module of a layer uses only layers below it; modules that share a rank do not know each other.
+1. A module of a layer of the engine uses only layers below it; modules that share a rank do not know each other.
 2. Within one folder, no two modules use each other.
 """
 
@@ -11,7 +11,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-SOURCES = Path(__file__).parent.parent / "crates" / "engine" / "src"
+CRATES = Path(__file__).parent.parent / "crates"
+SOURCES = CRATES / "engine" / "src"
+BINDINGS = CRATES / "python" / "src"
 
 FLOOR = ("error", "ids", "secret", "sync", "budget", "metrics", "config", "checksum", "page_cache")
 RANKS: tuple[tuple[str, ...], ...] = (
@@ -135,7 +137,7 @@ def faults(root: Path) -> list[str]:
 
 
 def main() -> int:
-    found = faults(SOURCES)
+    found = [*faults(SOURCES), *two_way_faults(uses(modules_of(BINDINGS)))]
     for fault in found:
         sys.stderr.write(f"layers: {fault}\n")
     return 1 if found else 0

@@ -1,6 +1,5 @@
 //! The engine and its entries as Python sees them.
 
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use headrace_engine::snapshot::NodeKind;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::descriptors::owned;
 use crate::errors::{bad_configuration, to_python};
 use crate::interrupt::detached_result;
 use crate::job::Job;
@@ -252,15 +252,6 @@ impl Engine {
         let options = serde_json::from_str(options_json).map_err(|error| bad_configuration(&error))?;
         self.call(python, |inner| inner.mount(Path::new(&mountpoint), options)).map(Mount)
     }
-}
-
-/// The descriptor `number`, which the caller gives away.
-pub fn owned(number: i32) -> PyResult<OwnedFd> {
-    if number < 0 {
-        return Err(to_python(Error::config(format!("{number} is no descriptor"))));
-    }
-    // SAFETY: the caller hands in a descriptor that was sent to this process and that nothing else here owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 fn borrowed(paths: &[Vec<u8>]) -> Vec<&[u8]> {

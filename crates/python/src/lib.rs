@@ -4,6 +4,7 @@
 //! behind it do not survive a fork, so a forked child is told instead of hanging.
 
 mod copier;
+mod descriptors;
 mod engine;
 mod errors;
 mod interrupt;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use headrace_engine::fuse::MountHandle;
 use pyo3::prelude::*;
 
-use crate::engine::owned;
+use crate::descriptors::owned;
 use crate::errors::to_python;
 use crate::job::duration;
 
