@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use tokio::sync::mpsc;
 
-use crate::checksum::Checksum;
 use crate::error::Result;
 use crate::ids::ByteRange;
+use crate::origin::layers::Layer;
 use crate::origin::pace::Pace;
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, WholeObject};
+use crate::origin::{ByteStream, ObjectVersion, Origin, WholeObject};
 
 pub(super) struct Limited {
     inner: Arc<dyn Origin>,
@@ -24,37 +23,21 @@ impl Limited {
 }
 
 #[async_trait]
-impl Origin for Limited {
-    fn name(&self) -> &str {
-        self.inner.name()
+impl Layer for Limited {
+    fn inner(&self) -> &dyn Origin {
+        &*self.inner
     }
 
-    fn capability(&self) -> Capability {
-        self.inner.capability()
-    }
-
-    async fn check(&self) -> Result<()> {
-        self.inner.check().await
-    }
-
-    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
-        self.inner.list(sink).await
-    }
-
-    async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
+    async fn read_through(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
         let permit = self.pace.permit().await;
         let body = self.inner.read(object, range).await?;
         Ok(held(body, permit))
     }
 
-    async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
+    async fn read_whole_through(&self, object: &ObjectVersion) -> Result<WholeObject> {
         let permit = self.pace.permit().await;
         let (body, told) = self.inner.read_whole(object).await?;
         Ok((held(body, permit), told))
-    }
-
-    async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
-        self.inner.checksum(object).await
     }
 }
 

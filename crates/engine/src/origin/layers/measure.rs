@@ -5,13 +5,12 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use tokio::sync::mpsc;
 
-use crate::checksum::Checksum;
 use crate::error::Result;
 use crate::ids::ByteRange;
 use crate::metrics::Metrics;
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, WholeObject};
+use crate::origin::layers::Layer;
+use crate::origin::{ByteStream, ObjectVersion, Origin, WholeObject};
 
 pub(super) struct Measured {
     inner: Arc<dyn Origin>,
@@ -25,39 +24,23 @@ impl Measured {
 }
 
 #[async_trait]
-impl Origin for Measured {
-    fn name(&self) -> &str {
-        self.inner.name()
+impl Layer for Measured {
+    fn inner(&self) -> &dyn Origin {
+        &*self.inner
     }
 
-    fn capability(&self) -> Capability {
-        self.inner.capability()
-    }
-
-    async fn check(&self) -> Result<()> {
-        self.inner.check().await
-    }
-
-    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
-        self.inner.list(sink).await
-    }
-
-    async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
+    async fn read_through(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
         let started = Instant::now();
         self.metrics.origin_requests.inc();
         let body = self.inner.read(object, range).await?;
         Ok(self.counted(body, started))
     }
 
-    async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
+    async fn read_whole_through(&self, object: &ObjectVersion) -> Result<WholeObject> {
         let started = Instant::now();
         self.metrics.origin_requests.inc();
         let (body, told) = self.inner.read_whole(object).await?;
         Ok((self.counted(body, started), told))
-    }
-
-    async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
-        self.inner.checksum(object).await
     }
 }
 

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
-use tokio::sync::mpsc;
 
 use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::ByteRange;
+use crate::origin::layers::Layer;
 use crate::origin::pace::Pace;
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, WholeObject};
+use crate::origin::{ByteStream, ObjectVersion, Origin, WholeObject};
 
 /// So much progress makes earlier failures forgotten; less would let a server that sends a byte and hangs up keep us
 /// busy for ever.
@@ -32,24 +32,12 @@ impl Retried {
 }
 
 #[async_trait]
-impl Origin for Retried {
-    fn name(&self) -> &str {
-        self.inner.name()
+impl Layer for Retried {
+    fn inner(&self) -> &dyn Origin {
+        &*self.inner
     }
 
-    fn capability(&self) -> Capability {
-        self.inner.capability()
-    }
-
-    async fn check(&self) -> Result<()> {
-        self.inner.check().await
-    }
-
-    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
-        self.inner.list(sink).await
-    }
-
-    async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
+    async fn read_through(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
         let rest = range.clamp_to(object.size);
         if rest.is_empty() {
             return Ok(futures::stream::empty().boxed());
@@ -60,14 +48,10 @@ impl Origin for Retried {
     }
 
     /// A body that is resumed is still that of the first answer, and of its checksum: the version is the same.
-    async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
+    async fn read_whole_through(&self, object: &ObjectVersion) -> Result<WholeObject> {
         let mut reading = self.reading(object, ByteRange::new(0, object.size));
         let told = reading.open_whole().await?;
         Ok((reading.stream(), told))
-    }
-
-    async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
-        self.inner.checksum(object).await
     }
 }
 

@@ -6,13 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
-use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::ByteRange;
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, WholeObject};
+use crate::origin::layers::Layer;
+use crate::origin::{ByteStream, ObjectVersion, Origin, WholeObject};
 
 pub(super) struct Watched {
     inner: Arc<dyn Origin>,
@@ -26,39 +25,23 @@ impl Watched {
 }
 
 #[async_trait]
-impl Origin for Watched {
-    fn name(&self) -> &str {
-        self.inner.name()
+impl Layer for Watched {
+    fn inner(&self) -> &dyn Origin {
+        &*self.inner
     }
 
-    fn capability(&self) -> Capability {
-        self.inner.capability()
-    }
-
-    async fn check(&self) -> Result<()> {
-        self.inner.check().await
-    }
-
-    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
-        self.inner.list(sink).await
-    }
-
-    async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
+    async fn read_through(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
         match timeout(self.silence, self.inner.read(object, range)).await {
             Ok(body) => Ok(self.watched(body?)),
             Err(_) => Err(silent(self.name(), self.silence)),
         }
     }
 
-    async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
+    async fn read_whole_through(&self, object: &ObjectVersion) -> Result<WholeObject> {
         match timeout(self.silence, self.inner.read_whole(object)).await {
             Ok(whole) => whole.map(|(body, told)| (self.watched(body), told)),
             Err(_) => Err(silent(self.name(), self.silence)),
         }
-    }
-
-    async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
-        self.inner.checksum(object).await
     }
 }
 
