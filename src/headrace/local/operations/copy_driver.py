@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from headrace.api.dataset import Dataset
 from headrace.control.rights import Rights, derive
 from headrace.control.tokens import read_token
-from headrace.errors import BusyError, EngineError
+from headrace.errors import BusyError
 from headrace.local.datasets.dataset_layout import layout_of
 from headrace.local.datasets.desired_state import DesiredState, title_of
 from headrace.local.datasets.masters import Masters
@@ -25,9 +25,9 @@ from headrace.local.datasets.secret_files import secret_content
 from headrace.local.nodes.managed_folders import remove_tree
 from headrace.local.nodes.virtual_nodes import VirtualNode
 from headrace.local.operations.job_driver import Note, Task
-from headrace.local.operations.job_processes import role_of
+from headrace.local.operations.job_processes import role_of, start_job
 from headrace.local.processes.private_files import make_private_folder, write_private
-from headrace.local.processes.role_processes import RoleOrder, RoleRecord
+from headrace.local.processes.role_processes import RoleRecord
 from headrace.netns.loopback import loopback_ports
 from headrace.plan.job_specs import CopyJob, CopyPlace
 from headrace.plan.operation_inputs import JobFacts, JobState
@@ -135,21 +135,8 @@ class CopyDriver:
 
     def _start(self, role: str, task: Task, settings: Path, node: VirtualNode) -> None:
         self._progress(task.record.uid, task.run).unlink(missing_ok=True)
-        namespace, _, name = task.desired.title.partition("/")
-        order = RoleOrder(
-            id=role,
-            namespace=namespace,
-            dataset=name,
-            kind="job",
-            node=node.name,
-            command=(*_PROGRAM, str(settings)),
-            log_file=str(node.folder / "logs" / f"{role}.log"),
-            version=task.run,
-        )
-        try:
-            self.context.roles.start(order, node.prefix)
-        except OSError as error:
-            raise EngineError.of(f"the process of {role} cannot be started: {error.strerror}") from None
+        command = (*_PROGRAM, str(settings))
+        start_job(self.context, role, task.desired.title, node, command=command, run=task.run)
 
 
 def _storage(task: Task, place: CopyPlace, secret_file: Path) -> dict[str, Any]:

@@ -40,6 +40,30 @@ class JobStatus:
     state: RunnerState | None
 
 
+def start_job(
+    context: BackendContext, role: str, dataset: str, node: VirtualNode, *, command: tuple[str, ...], run: str
+) -> None:
+    """Starts the process of the run of an operation of a dataset (`namespace/name`) on a node.
+
+    Raises `EngineError` when it cannot be started.
+    """
+    namespace, _, name = dataset.partition("/")
+    order = RoleOrder(
+        id=role,
+        namespace=namespace,
+        dataset=name,
+        kind="job",
+        node=node.name,
+        command=command,
+        log_file=str(node.folder / "logs" / f"{role}.log"),
+        version=run,
+    )
+    try:
+        context.roles.start(order, node.prefix)
+    except OSError as error:
+        raise EngineError.of(f"the process of {role} cannot be started: {error.strerror}") from None
+
+
 class JobProcesses:
     """Starts and follows processes of operations. Used from one event loop."""
 
@@ -56,7 +80,6 @@ class JobProcesses:
         `dataset` is `namespace/name`. Raises `EngineError` when it cannot be started.
         """
         role = role_of(record)
-        namespace, _, name = dataset.partition("/")
         present = self._context.roles.get(role)
         if present is not None and present.state == "running":
             return role
@@ -64,20 +87,7 @@ class JobProcesses:
         folder = make_private_folder(self.folder(record.uid))
         (folder / "state.json").unlink(missing_ok=True)
         await asyncio.to_thread(write_private, folder / "errand.json", runner_spec.to_json())
-        order = RoleOrder(
-            id=role,
-            namespace=namespace,
-            dataset=name,
-            kind="job",
-            node=node.name,
-            command=(*_PROGRAM, str(folder)),
-            log_file=str(node.folder / "logs" / f"{role}.log"),
-            version=runner_spec.run,
-        )
-        try:
-            self._context.roles.start(order, node.prefix)
-        except OSError as error:
-            raise EngineError.of(f"the process of {role} cannot be started: {error.strerror}") from None
+        start_job(self._context, role, dataset, node, command=(*_PROGRAM, str(folder)), run=runner_spec.run)
         return role
 
     def status(self, uid: str, role: str, run: str) -> JobStatus | None:
