@@ -98,15 +98,21 @@ def test_the_token_is_never_sent(make_cluster, tmp_path: Path) -> None:
 @pytest.mark.parametrize("with_tls", [False, True], ids=["in clear", "with TLS"])
 def test_with_tls_a_listener_learns_nothing(make_cluster, tmp_path: Path, with_tls: bool) -> None:
     marked = {f"marked/{number}": MARK * 20_000 + bytes([number]) for number in range(12)}
-    cluster = make_cluster(2, marked, replace(PATIENT, with_tls=with_tls), start=False)
+    cluster = make_cluster(2, marked, replace(PATIENT, with_tls=with_tls, with_https=with_tls), start=False)
     cluster.bed.need(Capability.LINKS)
     heard = listen_on(cluster.node(0), words.WORKER_PORT, tmp_path / "heard")
+    control = listen_on(cluster.node(0), words.MASTER_PORT, tmp_path / "control")
     cluster.start()
     reading = cluster.reading(cluster.node(0))
     reading.finish()
     assert not cluster.content.wrong(reading.files())
     until_heard(heard, MEBIBYTE, "a file that came from the other node")
     assert (MARK in heard.read_bytes()) is not with_tls
+    # The list of files goes by the master.
+    until_heard(control, 1000, "what the master says")
+    assert (b"marked" in control.read_bytes()) is not with_tls
+    shown = cluster.must([words.headrace_program(), "status", "--cluster", cluster.master_url, "--json"])
+    assert cluster.node(1).name in shown
 
 
 def test_a_worker_with_a_certificate_of_others_is_not_believed(make_cluster, tmp_path: Path) -> None:

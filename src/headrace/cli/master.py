@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from headrace.cli import options, printer, roles
 from headrace.control.rights import Rights, need
 from headrace.control.roster import policy_of
+from headrace.control.tls import server_context
 from headrace.control.tokens import create_token
 from headrace.errors import ConfigError
 from headrace.roles.datasets import resolve_origins
@@ -25,7 +26,7 @@ from headrace.settings.engine import EngineConfig, SnapshotPolicy, TransferConfi
 from headrace.settings.environment import Environment
 from headrace.settings.origins import OriginMount
 from headrace.settings.paths import absolute
-from headrace.settings.roles import MasterSettings
+from headrace.settings.roles import HttpsSettings, MasterSettings
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)=(?P<address>.+)", re.DOTALL)
 
@@ -102,7 +103,16 @@ def _orders(
         snapshot=SnapshotPolicy.REFRESH if settings.snapshot_at_start else SnapshotPolicy.KEEP,
         cluster=ClusterConfig(view=nobody, token=token, node=host_name(), tls=tls),
     )
-    return MasterOrders(settings=settings, config=config, state_directory=state, token=token)
+    return MasterOrders(settings=_checked(settings), config=config, state_directory=state, token=token)
+
+
+def _checked(settings: MasterSettings) -> MasterSettings:
+    """The settings with absolute paths for HTTPS. Raises `ConfigError` for a certificate that cannot be used."""
+    if settings.https is None:
+        return settings
+    https = HttpsSettings(certificate=absolute(settings.https.certificate), key=absolute(settings.https.key))
+    server_context(https.certificate, https.key)
+    return settings.model_copy(update={"https": https})
 
 
 def origins_of(origins: list[str] | None, secret_file: Path | None) -> list[dict[str, object]] | None:

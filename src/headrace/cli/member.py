@@ -36,7 +36,9 @@ def member_orders(settings: MemberSettings, environment: Environment, *, foregro
     node = settings.node or host_name()
     state = absolute(settings.state_directory or _state(environment, master, mountpoint))
     levels = _levels(settings)
-    outlook = asyncio.run(first_outlook(master, token, state, printer.say))
+    tls = roles.tls_of(settings.tls)
+    authority = tls.authority if tls else None
+    outlook = asyncio.run(first_outlook(master, token, state, printer.say, authority=authority))
     return MountOrders(
         config=_config(settings, outlook, token, node, state, levels),
         mountpoint=mountpoint,

@@ -10,6 +10,7 @@ import io
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import aiohttp
@@ -32,6 +33,7 @@ from headrace.control.messages import (
     Refreshed,
 )
 from headrace.control.signing import DIGEST, NONCE, SIGNATURE, SigningKey, body_digest
+from headrace.control.tls import client_context
 from headrace.errors import (
     CLASSES,
     DeadlineError,
@@ -52,16 +54,23 @@ _LONG_S = 24 * 3600.0
 
 
 class ControlClient:
-    """One connection to a master. Without a token only what needs no signature can be asked."""
+    """One connection to a master. Without a token only what needs no signature can be asked.
 
-    def __init__(self, master: str, token: SecretStr | None) -> None:
+    Of a master at an `https://` address it believes the authorities of this machine, and that of the file `authority`.
+    """
+
+    def __init__(self, master: str, token: SecretStr | None, *, authority: Path | None = None) -> None:
         self.master = master
+        self._authority = authority
         self._key = SigningKey.of(token) if token else None
         self._ahead_ms = 0
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(auto_decompress=False, trust_env=False)
+        connector = None
+        if self.master.startswith("https://"):
+            connector = aiohttp.TCPConnector(ssl=client_context(self._authority))
+        self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False, trust_env=False)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -273,12 +282,23 @@ class ControlClient:
     def _unreachable(self, error: BaseException) -> HeadraceError:
         if isinstance(error, TimeoutError):
             return DeadlineError.of(f"the master at {self.master} does not answer in time")
+        if isinstance(error, aiohttp.ClientSSLError):
+            return OriginUnreachableError.of(
+                f"no TLS with the master at {self.master}: {_tls_reason(error)}",
+                hint="set the `tls.authority` of the process, or SSL_CERT_FILE for a command, to the authority that "
+                "signed the master's certificate; a master without `https` is at an http:// address",
+            )
         number = getattr(getattr(error, "os_error", error), "errno", None)
         reason = os.strerror(number) if isinstance(number, int) and number > 0 else type(error).__name__
         return OriginUnreachableError.of(
             f"cannot reach the master at {self.master}: {reason}",
             hint="check that `headrace master` runs there; reads go on without it",
         )
+
+
+def _tls_reason(error: aiohttp.ClientSSLError) -> str:
+    cause = getattr(error, "certificate_error", None) or error.__cause__
+    return getattr(cause, "verify_message", "") or getattr(cause, "reason", None) or type(error).__name__
 
 
 async def _bounded(answer: aiohttp.ClientResponse) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -127,10 +128,12 @@ class Server:
             self._application, access_log=None, handle_signals=False, shutdown_timeout=2.0
         )
 
-    async def start(self, host: str, port: int) -> int:
-        """Listens; the port, also when 0 was asked for. Raises `ConfigError`."""
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Listens, for HTTPS with `tls`; the port, also when 0 was asked for. Raises `ConfigError`."""
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host or None, port, backlog=4096, reuse_address=True)
+        site = web.TCPSite(
+            self._runner, host or None, port, ssl_context=tls, backlog=4096, reuse_address=True
+        )
         try:
             await site.start()
         except OSError as error:

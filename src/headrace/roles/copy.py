@@ -43,6 +43,7 @@ class CopyProcess:
 
     def __init__(self, orders: CopyOrders, progress: ProgressFile) -> None:
         self._orders, self._progress = orders, progress
+        self._authority = orders.tls.authority if orders.tls else None
         self._ended = asyncio.Event()
 
     async def run(self) -> int:
@@ -72,6 +73,7 @@ class CopyProcess:
             orders.token,
             orders.state_directory,
             lambda text: _log.info("copy: %s", text),
+            authority=self._authority,
         )
 
     def _config(self, outlook: Outlook | None) -> CopyConfig:
@@ -109,7 +111,7 @@ class CopyProcess:
         if orders.settings.master is None or orders.token is None:
             return
         epoch, tag = outlook.epoch, outlook.snapshot.tag if outlook.snapshot else ""
-        async with ControlClient(orders.settings.master, orders.token) as client:
+        async with ControlClient(orders.settings.master, orders.token, authority=self._authority) as client:
             while True:
                 try:
                     latest = await client.outlook(after_epoch=epoch, after_snapshot=tag, wait_s=POLL_S)

@@ -17,6 +17,7 @@ from headrace.control.durable import Lock
 from headrace.control.messages import DatasetNote
 from headrace.control.roster import policy_of
 from headrace.control.server import Server
+from headrace.control.tls import server_context
 from headrace.engine.native import set_log
 from headrace.errors import HeadraceError
 from headrace.exits import complaint, exit_code
@@ -47,12 +48,15 @@ class MasterProcess:
             server = Server(api.endpoints(), orders.token)
             api.server = server
             host, port = parse_address(orders.settings.listen)
+            https = orders.settings.https
+            tls = server_context(https.certificate, https.key) if https else None
             await cluster.open()
             try:
-                port = await server.start(host, port)
+                port = await server.start(host, port, tls)
                 self._listen_to_signals(cluster)
                 where = format_address(host or host_name(), port)
-                _log.info("master: cluster %s at http://%s", orders.settings.cluster, where)
+                scheme = "https" if tls else "http"
+                _log.info("master: cluster %s at %s://%s", orders.settings.cluster, scheme, where)
                 await self._ended.wait()
                 await server.close()
             finally:

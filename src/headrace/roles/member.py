@@ -48,12 +48,14 @@ _REPORT_EVERY_S = 10.0
 Tell = Callable[[str], None]
 
 
-async def first_outlook(master: str, token: SecretStr, folder: Path, tell: Tell) -> Outlook:
+async def first_outlook(
+    master: str, token: SecretStr, folder: Path, tell: Tell, *, authority: Path | None = None
+) -> Outlook:
     """What a mount starts by, with its snapshot in the folder: the master's, or the last one known if it is away.
 
     Waits a while for a master that has no snapshot yet; `tell` hears of it.
     """
-    async with ControlClient(master, token) as client:
+    async with ControlClient(master, token, authority=authority) as client:
         try:
             return await _fetched(client, folder, tell)
         except (OriginUnreachableError, DeadlineError) as error:
@@ -116,6 +118,7 @@ class Follower:
         if config.cluster is None:
             raise ValueError("only a member of a cluster follows one")
         self._engine, self._orders, self._token = engine, orders, config.cluster.token
+        self._authority = config.cluster.tls.authority if config.cluster.tls else None
         self._node, self._mountpoint = config.cluster.node, mountpoint
         self._origins = tuple((mount.path, mount.label) for mount in config.origins)
         self._succeed = succeed
@@ -157,7 +160,7 @@ class Follower:
             self._loop.close()
 
     async def _work(self) -> None:
-        async with ControlClient(self._orders.master, self._token) as client:
+        async with ControlClient(self._orders.master, self._token, authority=self._authority) as client:
             await asyncio.gather(self._follow(client), self._report(client))
 
     async def _follow(self, client: ControlClient) -> None:

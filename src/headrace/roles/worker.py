@@ -72,7 +72,9 @@ class WorkerProcess:
         with Lock(self._state, "worker"):
             self._incarnation = next_incarnation(self._state)
             self._listen_to_signals()
-            async with ControlClient(self._orders.master, self._orders.token) as client:
+            tls = self._orders.config.cluster.tls if self._orders.config.cluster else None
+            authority = tls.authority if tls else None
+            async with ControlClient(self._orders.master, self._orders.token, authority=authority) as client:
                 outlook = await self._first_outlook(client)
                 if outlook is None:
                     return 0

@@ -51,6 +51,13 @@ class TlsSettings(Model):
         return self
 
 
+class HttpsSettings(Model):
+    """What a server needs to speak HTTPS. Both are PEM files."""
+
+    certificate: Path = Field(description="Certificate for the master's address, with its chain")
+    key: Path = Field(description="Key of the certificate")
+
+
 class RoleSettings(Model):
     """What every role has."""
 
@@ -90,12 +97,17 @@ class MasterSettings(RoleSettings):
     tls: TlsSettings | None = Field(
         default=None, description="TLS of its loads towards the workers: `authority`"
     )
+    https: HttpsSettings | None = Field(
+        default=None, description="Answer HTTPS at `listen`, in the place of HTTP: `certificate`, `key`"
+    )
 
 
 class WorkerSettings(RoleSettings):
     """A worker: keeps blocks in its cache levels, and serves them to mounts and other workers."""
 
-    master: str | None = Field(default=None, description="URL of the master: `http://HOST:8700`")
+    master: str | None = Field(
+        default=None, description="URL of the master: `http://HOST:8700`, or `https://`"
+    )
     id: str | None = Field(
         default=None,
         pattern=_NAME,
@@ -132,7 +144,10 @@ class WorkerSettings(RoleSettings):
     state_directory: Path | None = Field(
         default=None, description="Where its lock and the last view are kept"
     )
-    tls: TlsSettings | None = Field(default=None, description="TLS: `certificate`, `key`, `authority`")
+    tls: TlsSettings | None = Field(
+        default=None,
+        description="TLS: `certificate`, `key`, `authority`; the authority is believed at an `https://` master, too",
+    )
     metrics_address: str | None = Field(
         default=None, description="`HOST:PORT` where /metrics and /healthz answer"
     )
@@ -149,7 +164,9 @@ class WorkerSettings(RoleSettings):
 class MemberSettings(RoleSettings):
     """A mount that reads through the cluster. It holds no credentials of the origins."""
 
-    master: str | None = Field(default=None, description="URL of the master: `http://HOST:8700`")
+    master: str | None = Field(
+        default=None, description="URL of the master: `http://HOST:8700`, or `https://`"
+    )
     mountpoint: Path | None = Field(default=None, description="An empty folder")
     node: str | None = Field(default=None, description="The machine; workers on it are asked first")
     read_deadline_s: float = Field(
@@ -170,7 +187,10 @@ class MemberSettings(RoleSettings):
     state_directory: Path | None = Field(
         default=None, description="Where the snapshot and the last view are kept"
     )
-    tls: TlsSettings | None = Field(default=None, description="TLS towards the workers: `authority`")
+    tls: TlsSettings | None = Field(
+        default=None,
+        description="TLS towards the workers, and whom to believe at an `https://` master: `authority`",
+    )
     mode: MountMode = Field(default=MountMode.AUTO, description="How the kernel is served")
     allow_other: bool = Field(default=False, description="Let other users read the mount")
     nonempty: bool = Field(default=False, description="Mount over a folder that is not empty")
@@ -187,7 +207,9 @@ class MemberSettings(RoleSettings):
 class LoadSettings(RoleSettings):
     """A distributed warm-up, and what else can be ordered for paths."""
 
-    master: str | None = Field(default=None, description="URL of the master: `http://HOST:8700`")
+    master: str | None = Field(
+        default=None, description="URL of the master: `http://HOST:8700`, or `https://`"
+    )
     paths: tuple[str, ...] = Field(default=(), description="Files or folders; none for the whole dataset")
     replicas: int | None = Field(
         default=None, ge=1, le=16, description="Copies of each block; by default the cluster's"
@@ -245,7 +267,10 @@ class CopySettings(RoleSettings):
         default=None,
         description="File that gets the last state, written in place: the termination message of a container",
     )
-    tls: TlsSettings | None = Field(default=None, description="TLS towards the workers: `authority`")
+    tls: TlsSettings | None = Field(
+        default=None,
+        description="TLS towards the workers, and whom to believe at an `https://` master: `authority`",
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> CopySettings:

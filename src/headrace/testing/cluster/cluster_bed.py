@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -46,6 +47,9 @@ class Rules:
     dead_after_s: float = 3.0
     read_deadline_s: float = 60.0
     with_tls: bool = False
+    """Between readers and workers."""
+    with_https: bool = False
+    """At the master; only together with `with_tls`, whose authority signs for it."""
     counts_objects: bool = True
     """A proxy of Python stands before the bucket and counts: exact, and too slow to be measured."""
     worker: Mapping[str, Any] = field(default_factory=dict)
@@ -98,6 +102,7 @@ class ClusterBed:
             self.certificates = bed.folder / "certificates"
             if self.rules.with_tls:
                 make_authority(self.certificates)
+                make_certificate(self.certificates, self.control.name, self.control.address)
         except BaseException:
             bed.close()
             raise
@@ -137,7 +142,7 @@ class ClusterBed:
 
     @property
     def master_url(self) -> str:
-        return words.master_url(self.control.address)
+        return words.master_url(self.control.address, with_tls=self.rules.with_https)
 
     def origins(self) -> list[words.OriginWords]:
         options = {"endpoint": self.server.endpoint, "path-style": "true", "region": self.server.region}
@@ -153,8 +158,11 @@ class ClusterBed:
             "block_size": self.rules.block_size,
             "heartbeat_interval_s": self.rules.heartbeat_interval_s,
             "dead_after_s": self.rules.dead_after_s,
-            **(words.tls_settings(self.certificates, None) if self.rules.with_tls else {}),
         }
+        if self.rules.with_tls:
+            rules |= words.tls_settings(self.certificates, None)
+        if self.rules.with_https:
+            rules |= words.https_settings(self.certificates, self.control.name)
         self.master = self._run(self.control, "master", {**settings, **rules, **changes})
         self.wait_for("a master with a snapshot", lambda status: status.files > 0 or not self.content.sizes)
         return self.master
@@ -222,7 +230,7 @@ class ClusterBed:
     def status(self) -> words.ClusterStatus:
         """The cluster as its master tells of it; CommandError when there is none."""
         try:
-            return words.parse_status(fetch_text(words.status_url(self.control.address)))
+            return words.parse_status(fetch_text(words.status_url(self.master_url), self._authority))
         except OSError as error:
             raise CommandError(f"the master does not answer: {error}") from error
 
@@ -349,7 +357,15 @@ class ClusterBed:
         """A home of the node's own: nothing of this machine's clouds or caches leaks in."""
         run = node.folder / "run"
         run.mkdir(mode=0o700, exist_ok=True)
-        return {"HOME": str(node.folder), "XDG_RUNTIME_DIR": str(run), **words.PROCESS_ENVIRONMENT}
+        own = {"HOME": str(node.folder), "XDG_RUNTIME_DIR": str(run), **words.PROCESS_ENVIRONMENT}
+        # For commands; the roles have it in their settings.
+        return own | (
+            {"SSL_CERT_FILE": str(self._authority)} if node is self.control and self._authority else {}
+        )
+
+    @property
+    def _authority(self) -> Path | None:
+        return self.certificates / "authority.pem" if self.rules.with_https else None
 
     def _write_config(self, name: str, settings: Mapping[str, Any]) -> Path:
         # JSON is YAML, and needs no library here.
@@ -386,9 +402,12 @@ def wait_until(is_so: Callable[[], bool], what: str, *, timeout_s: float) -> Non
         time.sleep(POLL_INTERVAL_S)
 
 
-def fetch_text(url: str) -> str:
+def fetch_text(url: str, authority: Path | None = None) -> str:
     """A page of a node, straight; OSError when there is none."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    context = ssl.create_default_context(cafile=authority) if authority else None
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+    )
     with opener.open(url, timeout=ANSWER_TIMEOUT_S) as answer:
         return str(answer.read().decode())
 

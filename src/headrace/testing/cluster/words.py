@@ -45,8 +45,8 @@ def secret_text(access_key_id: str, secret_access_key: str) -> str:
     return f"aws.accessKeyId={access_key_id}\naws.secretKey={secret_access_key}\n"
 
 
-def master_url(address: str) -> str:
-    return f"http://{address}:{MASTER_PORT}"
+def master_url(address: str, *, with_tls: bool = False) -> str:
+    return f"{'https' if with_tls else 'http'}://{address}:{MASTER_PORT}"
 
 
 def master_settings(address: str, state: Path, token: Path, origins: Sequence[OriginWords]) -> Settings:
@@ -98,6 +98,11 @@ def tls_settings(folder: Path, name: str | None) -> Settings:
     return {"tls": {"authority": str(folder / "authority.pem"), **own}}
 
 
+def https_settings(folder: Path, name: str) -> Settings:
+    """What a master is told of HTTPS."""
+    return {"https": {"certificate": str(folder / f"{name}.pem"), "key": str(folder / f"{name}.key")}}
+
+
 def role_command(role: str, config: Path) -> list[str]:
     """A master or a worker in the foreground."""
     return [headrace_program(), role, "--config", str(config)]
@@ -127,9 +132,9 @@ def _asking(master: str, token: Path) -> list[str]:
     return ["--cluster", master, "--token-file", str(token)]
 
 
-def status_url(address: str) -> str:
+def status_url(master: str) -> str:
     """Where the master tells of the whole cluster, to anybody."""
-    return f"{master_url(address)}/v1/status"
+    return f"{master}/v1/status"
 
 
 def worker_metrics_url(address: str) -> str:
