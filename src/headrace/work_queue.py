@@ -37,23 +37,25 @@ def families(prefix: str, word: str) -> tuple[Family, ...]:
     """What is counted of passes, for the page of metrics; `word` is what is reconciled."""
     return (
         Family(
-            f"{prefix}_looks",
+            f"{prefix}_reconciles",
             "counter",
             "",
-            f"Looks at {word}s, by how they ended: done, incomplete (some of it is tried again) or failed",
+            f"Reconciliations of {word}s, by how they ended: done, incomplete (some of it is tried again) or failed",
         ),
         Family(
-            f"{prefix}_look_seconds",
+            f"{prefix}_reconcile_seconds",
             "counter",
             "seconds",
-            "Seconds that looks took, all together; several run at a time",
+            "Seconds that reconciliations took, all together; several run at a time",
         ),
-        Family(f"{prefix}_under_way", "gauge", "", f"Looks at {word}s that run or wait for their turn"),
+        Family(
+            f"{prefix}_under_way", "gauge", "", f"Reconciliations of {word}s that run or wait for their turn"
+        ),
         Family(
             f"{prefix}_failing",
             "gauge",
             "",
-            f"{word.capitalize()}s whose last look failed; each is tried again, later each time",
+            f"{word.capitalize()}s whose last reconciliation failed; each is tried again, later each time",
         ),
     )
 
@@ -63,8 +65,8 @@ def samples_of(prefix: str, queue: WorkQueue | None) -> dict[str, Samples]:
     passes = queue.passes if queue else PassCounts()
     ends = {"done": passes.done, "incomplete": passes.incomplete, "failed": passes.failed}
     return {
-        f"{prefix}_looks": [({"result": end}, count) for end, count in ends.items()],
-        f"{prefix}_look_seconds": round(passes.seconds, 6),
+        f"{prefix}_reconciles": [({"result": end}, count) for end, count in ends.items()],
+        f"{prefix}_reconcile_seconds": round(passes.seconds, 6),
         f"{prefix}_under_way": queue.under_way if queue else 0,
         f"{prefix}_failing": queue.failing if queue else 0,
     }
@@ -81,7 +83,7 @@ class PassCounts:
 
 
 class Reconciler(Protocol):
-    """Looks at one dataset, with its runtime and operations, and does what is needed now.
+    """Reconciles one dataset, with its runtime and operations: does what is needed now.
 
     It never waits for the world: what takes time it starts, and comes back. It is called for one dataset at a time
     once, for several datasets at the same time, again after any change, and as often as it wishes. An exception is
@@ -155,7 +157,7 @@ class WorkQueue:
             failures = self._failures[dataset] = self._failures.get(dataset, 0) + 1
             requeue_after_s = back_off_s(failures)
             self._log.exception(
-                "%s/%s: the look failed, the next one is in %g s",
+                "%s/%s: reconciling failed, the next try is in %g s",
                 self._word,
                 "/".join(dataset),
                 requeue_after_s,

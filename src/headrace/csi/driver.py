@@ -1,4 +1,4 @@
-"""The driver as a process: its parts put together, one look after the other, and an end in order."""
+"""The driver as a process: its parts put together, one tick after the other, and an end in order."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Driver:
             stranded_s=settings.stranded_after_s,
         )
         self._folder = folder
-        self._looked_s = 0.0
+        self._ticked_s = 0.0
         self._linger_until_s: float | None = None
 
     async def run(self) -> None:
@@ -69,7 +69,7 @@ class Driver:
                 self._open_endpoint(stack)
                 await stack.enter_async_context(self._services())
                 _log.info("csi: serving node %s at %s", self._settings.node, self._settings.endpoint)
-                await self._look_until(end)
+                await self._tick_until(end)
             _log.info("csi: ended")
 
     def _recall(self) -> None:
@@ -79,9 +79,9 @@ class Driver:
         gone = self._publishing.forget_vanished()
         _log.info("csi: %s target paths are published, %s went away", len(state), len(gone))
 
-    async def _look_until(self, end: asyncio.Event) -> None:
+    async def _tick_until(self, end: asyncio.Event) -> None:
         while not end.is_set():
-            await self._look()
+            await self._tick()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(end.wait(), _POLL_S)
         # With the services, so that the kubelet is answered meanwhile.
@@ -90,7 +90,7 @@ class Driver:
     async def _linger(self) -> None:
         """A mount that nobody looks after now lives by the keeper alone: it gets the time that its pod needs."""
         while self._keeper.left_to_it() and self._may_linger():
-            await self._look()
+            await self._tick()
             await asyncio.sleep(_POLL_S / 4)
 
     def _may_linger(self) -> bool:
@@ -99,14 +99,14 @@ class Driver:
         self._linger_until_s = self._linger_until_s or now_s + self._settings.linger_s
         return now_s < self._linger_until_s
 
-    async def _look(self) -> None:
-        self._keeper.look()
-        await self._rebinding.look()
-        self._looked_s = time.monotonic()
+    async def _tick(self) -> None:
+        self._keeper.expire()
+        await self._rebinding.reconcile()
+        self._ticked_s = time.monotonic()
 
     def is_well(self) -> bool:
         """Whether it looks around as it should."""
-        return time.monotonic() - self._looked_s < _WELL_S
+        return time.monotonic() - self._ticked_s < _WELL_S
 
     @contextlib.asynccontextmanager
     async def _services(self) -> AsyncIterator[None]:

@@ -106,7 +106,7 @@ class Keeper:
             if _has_left(line.end):
                 self._end(line)
 
-    def look(self) -> None:
+    def expire(self) -> None:
         """What time alone brings about: mounts that nobody looks after are taken off once they are overdue."""
         now_s = time.monotonic()
         for line in tuple(self._lines):

@@ -18,8 +18,8 @@ class Rebinding:
         self._troubled: set[str] = set()
         self.count = 0
 
-    async def look(self) -> None:
-        """One look. What fails is said once, and tried again at the next look."""
+    async def reconcile(self) -> None:
+        """One pass. What fails is said once, and tried again at the next one."""
         for publication in self._publishing.state:
             try:
                 done = await self._publishing.rebind(publication)

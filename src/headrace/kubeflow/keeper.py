@@ -36,7 +36,7 @@ class KeeperSettings:
 
 
 class QueuedJobs:
-    """Looks at one job at a time, each as it is now."""
+    """Reconciles one job at a time, each as it is now."""
 
     def __init__(self, cluster: Cluster, informers: Informers, reconciler: JobReconciler) -> None:
         self._cluster, self._following, self._reconciler = cluster, informers, reconciler
@@ -83,7 +83,7 @@ class Keeper:
         return metrics_text(len(informers.keys()), self._queue, is_ready=informers.ready.is_set())
 
     async def act(self) -> None:
-        """Looks at every job, and again at those that change, until it is cancelled."""
+        """Reconciles every job, and again those that change, until it is cancelled."""
         await self.informers.ready.wait()
         reconciler = QueuedJobs(self._cluster, self.informers, self._reconciler)
         queue = WorkQueue(reconciler, _log, "job")

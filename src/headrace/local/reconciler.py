@@ -12,7 +12,7 @@ __all__ = ["Dataset", "IdleReconciler", "MappingReconciler", "ReconcileResult"]
 
 
 class MappingReconciler(Reconciler, Protocol):
-    """Looks at datasets, and knows whom a change matters to."""
+    """Reconciles datasets, and knows whom a change matters to."""
 
     def affected_datasets(self, changed: Reference) -> Iterable[Dataset]:
         """The datasets that a change of an object may matter to."""

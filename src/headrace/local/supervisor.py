@@ -107,7 +107,7 @@ class Supervisor:
             datasets = {each for reference in references for each in queue.affected_datasets(reference)}
             loop.call_soon_threadsafe(queue.enqueue, sorted(datasets))
             if any(reference.kind in VOLUME_KINDS for reference in references):
-                loop.call_soon_threadsafe(binder.look)
+                loop.call_soon_threadsafe(binder.reconcile)
 
         context.store.on_change(changed)
         context.enqueue = queue.enqueue

@@ -16,7 +16,7 @@ from headrace.netns.namespaces import can_make_namespaces
 _LOCK = Path("/run/headrace-network.lock")
 # A change takes a fraction of a second; who holds the lock for longer is stopped, or hangs.
 _PATIENCE_S = 60.0
-_LOOK_S = 0.02
+_POLL_S = 0.02
 
 
 @contextlib.contextmanager
@@ -47,4 +47,4 @@ def _take(descriptor: int, path: Path, patience_s: float) -> None:
             raise CommandError(
                 f"another process changes this machine's network for too long; it holds {path}"
             )
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)

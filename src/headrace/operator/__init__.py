@@ -1,1 +1,1 @@
-"""The backend for Kubernetes: looks at the world, asks the planner, and applies what it says."""
+"""The backend for Kubernetes: observes the cluster, asks the planner, and applies what it says."""

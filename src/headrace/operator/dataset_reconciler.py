@@ -261,7 +261,7 @@ def _noting(faults: list[HeadraceError]) -> Iterator[_Part]:
     try:
         yield part
     except HeadraceError as error:
-        _log.debug("a part of a look failed: %s", error)
+        _log.debug("a part of a pass failed: %s", error)
         part.fault = error
         faults.append(error)
 

@@ -54,7 +54,7 @@ class Operator:
         return metrics_text(self.mirror, self._queue, is_ready=self.informers.ready.is_set())
 
     async def _act(self) -> None:
-        """Looks at every dataset, and again at those that change, until it is cancelled."""
+        """Reconciles every dataset, and again those that change, until it is cancelled."""
         await self.informers.ready.wait()
         queue = WorkQueue(self._reconciler(), _log)
         try:

@@ -22,7 +22,7 @@ class Drain:
         self.done_bytes = 0
         self.total_bytes = 0
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """True when everything is handed over. A try that failed is followed by another, a little later."""
         if self._again_s is not None:
             if time.monotonic() >= self._again_s:

@@ -62,7 +62,7 @@ class KeeperLine:
         _close(descriptors)
         return Claimed()
 
-    def look(self, deposit: Deposit, connection: int, ledger: int) -> str | None:
+    def exchange(self, deposit: Deposit, connection: int, ledger: int) -> str | None:
         """Makes sure that the keeper holds this, as far as it can now; news for the log, if there are any."""
         if self._socket is not None and self._is_gone():
             self._drop()

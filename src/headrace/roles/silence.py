@@ -18,7 +18,7 @@ class Silence:
         self._since_s: float | None = None
         self._tried_s = 0.0
 
-    def look(self, metrics: str, origin_bytes: int, now_s: float) -> float:
+    def observe(self, metrics: str, origin_bytes: int, now_s: float) -> float:
         """Seconds of asking in vain; 0 when the storage answers, or is not asked."""
         found = _RETRIES.search(metrics)
         retries = int(found[1]) if found else 0

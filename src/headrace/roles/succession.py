@@ -17,7 +17,7 @@ from headrace.roles.keeper_messages import Deposit
 from headrace.roles.keeping import Kept
 
 _POLL_S = 1.0
-_SHORT_LOOK_S = 0.5
+_SHORT_POLL_S = 0.5
 # Of a mount that is alive: for its keeper, or whoever serves it, to say something.
 _INHERIT_S = 30.0
 LEAVE_S = 10.0
@@ -52,11 +52,11 @@ class Succession:
         return [] if self._keeper is None else ["keeper", self._keeper.path, self._keeper.lineage]
 
     @property
-    def look_s(self) -> float | None:
+    def poll_s(self) -> float | None:
         """How often there is something to look at; `None`: never."""
         if self._keeper is None:
             return None
-        return _POLL_S if self._leave_by_s is None else _SHORT_LOOK_S
+        return _POLL_S if self._leave_by_s is None else _SHORT_POLL_S
 
     def inherit(self, mountpoint: str, wait: Callable[[float], bool]) -> Found:
         """What there is to go on with. `wait` lets some seconds pass, and is false when the supervisor shall end.
@@ -73,7 +73,7 @@ class Succession:
             if time.monotonic() > until_s:
                 self._say("ERROR", f"cannot mount: {said}")
                 return found
-            if not wait(_SHORT_LOOK_S):
+            if not wait(_SHORT_POLL_S):
                 return found
         if found.kept is not None:
             self._say("INFO", "going on with the mount that the keeper held")
@@ -92,7 +92,7 @@ class Succession:
             log_file=kept.log_file,
             restarts=restarts,
         )
-        if news := self._keeper.look(deposit, kept.connection, kept.ledger):
+        if news := self._keeper.exchange(deposit, kept.connection, kept.ledger):
             self._say("INFO", news)
 
     def begin_to_leave(self) -> bool:

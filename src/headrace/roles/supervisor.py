@@ -72,7 +72,7 @@ class Supervisor:
             self._start()
         while self._exit_code is None:
             self._wait(self._patience_s())
-            self._look()
+            self._poll()
         self._succession.end()
         return self._exit_code
 
@@ -85,9 +85,9 @@ class Supervisor:
     def _patience_s(self) -> float:
         if self._start_at_s is not None:
             return max(self._start_at_s - time.monotonic(), 0)
-        return self._succession.look_s or _POLL_S
+        return self._succession.poll_s or _POLL_S
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """What time alone brings about."""
         if self._start_at_s is not None and time.monotonic() >= self._start_at_s and self._exit_code is None:
             self._start_at_s = None

@@ -189,7 +189,7 @@ class WorkerProcess:
             drained_bytes=drain.done_bytes if drain else 0,
             to_drain_bytes=drain.total_bytes if drain else 0,
             version=version(),
-            origin_silent_s=self._silence.look(metrics, report.origin_bytes, time.monotonic()),
+            origin_silent_s=self._silence.observe(metrics, report.origin_bytes, time.monotonic()),
         )
 
     def _own_row(self) -> dict[str, Any]:
@@ -233,7 +233,7 @@ class WorkerProcess:
         self._pins_version = pins.version
 
     async def _has_drained(self, client: ControlClient) -> bool:
-        if self._drain is None or not await asyncio.to_thread(self._drain.look):
+        if self._drain is None or not await asyncio.to_thread(self._drain.poll):
             return False
         try:
             await client.heartbeat(await self._beat(WorkerState.LEFT))

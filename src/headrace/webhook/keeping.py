@@ -23,7 +23,7 @@ _log = logging.getLogger("headrace.webhook")
 
 SECRET = "headrace-webhook-certificate"  # noqa: S105 - a name
 _CONFIGURATION = "MutatingWebhookConfiguration"
-_LOOK_EVERY_S = 20.0
+_RECONCILE_EVERY_S = 20.0
 _AGAIN_S = 1.0
 
 Content = dict[str, Any]
@@ -72,7 +72,7 @@ class CertificateKeeper:
         self._serving = serving
         self._rules = rules or Rules()
         # Every replica must look several times within the grace, or it serves what nobody believes any more.
-        self._look_every_s = min(_LOOK_EVERY_S, self._rules.grace_s / 4)
+        self._reconcile_every_s = min(_RECONCILE_EVERY_S, self._rules.grace_s / 4)
         self._now = now
         self._monotonic = monotonic
         self._announced: tuple[str, float] | None = None
@@ -81,10 +81,10 @@ class CertificateKeeper:
         self.is_announced = False
         """True once the API servers were told of an authority that we serve with."""
 
-    async def look(self) -> float:
-        """Does what is to be done now; in how many seconds to look again. Raises nothing of Headrace's errors."""
+    async def reconcile(self) -> float:
+        """Does what is to be done now; in how many seconds to do so again. Raises nothing of Headrace's errors."""
         try:
-            seconds = await self._look()
+            seconds = await self._reconcile()
             self._complaint = ""
         except ConflictError:
             return _AGAIN_S  # another replica was faster
@@ -92,10 +92,10 @@ class CertificateKeeper:
             if str(error) != self._complaint:
                 _log.warning("certificate: %s", error)
             self._complaint = str(error)
-            return _AGAIN_S if self._current is None else self._look_every_s
+            return _AGAIN_S if self._current is None else self._reconcile_every_s
         return seconds
 
-    async def _look(self) -> float:
+    async def _reconcile(self) -> float:
         secret = await self._objects.get("Secret", self._place.namespace, SECRET)
         kept = read_kept(secret)
         step = self._step(kept)
@@ -104,7 +104,7 @@ class CertificateKeeper:
             await self._use(kept.current, kept.bundle)
             step = self._step(kept)
         if isinstance(step, Rest):
-            return min(max(step.seconds, _AGAIN_S), self._look_every_s)
+            return min(max(step.seconds, _AGAIN_S), self._reconcile_every_s)
         await self._take(step, kept, secret)
         return 0.0
 

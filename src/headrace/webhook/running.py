@@ -76,7 +76,7 @@ async def serve(settings: WebhookSettings, client: KubeClient, stopping: asyncio
 async def _keep(keeper: CertificateKeeper) -> None:
     while True:
         try:
-            wait_s = await keeper.look()
+            wait_s = await keeper.reconcile()
         except Exception:  # what is served stays as it is, and is good for weeks
             _log.exception("certificate: it cannot be looked after")
             wait_s = _AFTER_FAULT_S

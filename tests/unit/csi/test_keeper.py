@@ -254,7 +254,7 @@ def test_a_mount_is_taken_off_with_the_keeper_also_while_its_supervisor_is_about
     monkeypatch.setattr("headrace.csi.keeper.detach", lambda path, *_, **__: taken_off.append(path) or True)
     with running_keeper(tmp_path / "keeper.sock") as path, fuse_and_ledger() as (device, ledger):
         line = KeeperLine(str(path), DEPOSIT.lineage)
-        line.look(DEPOSIT, device, ledger)
+        line.exchange(DEPOSIT, device, ledger)
         assert line.leave()
         assert not taken_off
     assert taken_off == [DEPOSIT.mountpoint]
@@ -264,10 +264,10 @@ def test_a_mount_is_taken_off_with_the_keeper_also_while_its_supervisor_is_about
 def test_a_keeper_that_is_not_there_is_away(tmp_path: Path) -> None:
     line = KeeperLine(str(tmp_path / "nothing"), "/state")
     assert line.claim("/a").away
-    said = line.look(DEPOSIT, 0, 1)
+    said = line.exchange(DEPOSIT, 0, 1)
     assert said is not None
     assert "is away" in said
-    assert line.look(DEPOSIT, 0, 1) is None, "it is said once"
+    assert line.exchange(DEPOSIT, 0, 1) is None, "it is said once"
     assert not line.holds
     line.withdraw()
 

@@ -13,7 +13,7 @@ from headrace.openmetrics import OPEN_METRICS
 def test_life_readiness_and_numbers_are_told_apart() -> None:
     async def told() -> None:
         ready = False
-        runner = await serve_probes(0, lambda: ready, lambda: "headrace_looks_total 1\n# EOF\n")
+        runner = await serve_probes(0, lambda: ready, lambda: "headrace_reconciles_total 1\n# EOF\n")
         # It listens on each family of addresses, and the kernel chose a port for each.
         port = next(address[1] for address in runner.addresses if len(address) == 2)
 
@@ -25,7 +25,7 @@ def test_life_readiness_and_numbers_are_told_apart() -> None:
         assert (await page("readyz"))[0] == 503
         ready = True
         assert (await page("readyz"))[0] == 200
-        assert await page("metrics") == (200, OPEN_METRICS, "headrace_looks_total 1\n# EOF\n")
+        assert await page("metrics") == (200, OPEN_METRICS, "headrace_reconciles_total 1\n# EOF\n")
         await runner.cleanup()
 
     asyncio.run(told())

@@ -129,9 +129,9 @@ def test_looks_are_counted_by_how_they_ended() -> None:
         queue.enqueue([("default", "d"), ("default", "e")])
         await until(lambda: scripted.running == 2)
         samples = samples_of("x", queue)
-        counts = {labels["result"]: count for labels, count in samples["x_looks"]}
+        counts = {labels["result"]: count for labels, count in samples["x_reconciles"]}
         assert counts == {"done": 1, "incomplete": 1, "failed": 1}
-        assert samples["x_look_seconds"] > 0
+        assert samples["x_reconcile_seconds"] > 0
         assert samples["x_under_way"] == 2
         assert samples["x_failing"] == 1
         await queue.close()

@@ -93,7 +93,7 @@ class Replica:
 def settle(*replicas: Replica) -> None:
     async def looks() -> None:
         for _ in range(8):
-            await asyncio.gather(*(each.keeper.look() for each in replicas))
+            await asyncio.gather(*(each.keeper.reconcile() for each in replicas))
 
     asyncio.run(looks())
 
@@ -221,7 +221,7 @@ def test_a_refusal_is_met_with_patience() -> None:
     memory = Memory()
     memory.refused = {"Secret"}
     replica = Replica(memory)
-    assert asyncio.run(replica.keeper.look()) == 1.0
+    assert asyncio.run(replica.keeper.reconcile()) == 1.0
     assert not replica.keeper.is_announced
 
 

@@ -65,7 +65,7 @@ def top_job(values: Values) -> None:
     backend = opening.backend_of(values)
     everywhere = values["all_namespaces"]
 
-    def look() -> None:
+    def show() -> None:
         now = datetime.now(UTC)
         if values["job"]:
             job = backend.get(namespace_of(backend, values), values["job"], kind)
@@ -80,7 +80,7 @@ def top_job(values: Values) -> None:
         else:
             printer.data(layouts.top_job_text(jobs, now, with_namespace=everywhere))
 
-    _again(look, wanted=values["refresh"])
+    _again(show, wanted=values["refresh"])
 
 
 def top_node(values: Values) -> None:
@@ -88,7 +88,7 @@ def top_node(values: Values) -> None:
     form, wanted = telling.check_form(values["output"]), values["nodes"]
     backend = opening.backend_of(values)
 
-    def look() -> None:
+    def show() -> None:
         nodes = backend.nodes()
         missing = set(wanted) - {node.name for node in nodes}
         if missing:
@@ -99,7 +99,7 @@ def top_node(values: Values) -> None:
         else:
             printer.data(layouts.top_node_text(nodes))
 
-    _again(look, wanted=values["refresh"])
+    _again(show, wanted=values["refresh"])
 
 
 def data_list(values: Values) -> None:
@@ -115,10 +115,10 @@ def data_list(values: Values) -> None:
         printer.data(layouts.data_list_text(claims, now, with_namespace=everywhere))
 
 
-def _again(look: Callable[[], None], *, wanted: bool) -> None:
-    look()
+def _again(show: Callable[[], None], *, wanted: bool) -> None:
+    show()
     while wanted:
         printer.flush()
         time.sleep(_REFRESH_S)
         printer.data("")
-        look()
+        show()

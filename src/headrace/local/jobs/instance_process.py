@@ -39,7 +39,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PIECE_BYTES = 1 << 16
 _GRACE_S = 5.0
 _POLL_S = 0.05
-_LOOK_AT_MEMORY_S = 0.5
+_MEMORY_POLL_S = 0.5
 _KILLED = 128 + signal.SIGKILL
 _DRAIN_S = 2.0
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the place of POSIX shared memory
@@ -118,7 +118,7 @@ class InstanceProcess:
     def _serve(self, wake: socket.socket) -> None:
         self._selector.register(wake, selectors.EVENT_READ, "signal")
         while not self._is_told and self._code is None:
-            for key, _ in self._selector.select(_LOOK_AT_MEMORY_S if self._group else None):
+            for key, _ in self._selector.select(_MEMORY_POLL_S if self._group else None):
                 if key.data == "output":
                     self._copy_output()
                 elif key.data == "guest":

@@ -70,7 +70,7 @@ class Binder:
         self._changed = asyncio.Event()
         self._changed.set()
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """Something has changed."""
         self._changed.set()
 

@@ -284,7 +284,7 @@ class ClusterBed:
         """The first status that satisfies; TimeoutError with the last one when none came in time."""
         seen: list[words.ClusterStatus | CommandError] = []
 
-        def look() -> bool:
+        def is_reached() -> bool:
             self._check_running()
             try:
                 status = self.status()
@@ -295,7 +295,7 @@ class ClusterBed:
             return is_so(status)
 
         try:
-            wait_until(look, what, timeout_s=timeout_s)
+            wait_until(is_reached, what, timeout_s=timeout_s)
         except TimeoutError as error:
             raise TimeoutError(f"{error}; last: {seen[-1]}") from None
         last = seen[-1]

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.testing.kubernetes.programs import program
 
 # Each look is a process, and many tests look at the same time.
-_LOOK_S = 0.8
+_POLL_S = 0.8
 
 
 class KubectlError(RuntimeError):
@@ -62,4 +62,4 @@ class Kubectl:
                 said = f": {error}"
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{what} did not happen within {timeout_s:g} s{said}")
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)

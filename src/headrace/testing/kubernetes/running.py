@@ -18,7 +18,7 @@ from headrace.settings.environment import ROLE_MARK
 from headrace.testing.kubernetes.programs import SEARCH_PATH
 
 _WAIT_S = 120.0
-_LOOK_S = 0.05
+_POLL_S = 0.05
 
 
 def start(
@@ -78,7 +78,7 @@ def kill_all(instance: str, roles_prefix: str = "") -> None:
             raise TimeoutError(
                 f"cannot be killed: {', '.join(f'{each.role} ({each.pid})' for each in alive)}"
             )
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
 def resolved_name(program: str) -> str:
@@ -111,4 +111,4 @@ def _wait(is_so: Callable[[], bool], complaint: str) -> None:
     while not is_so():
         if time.monotonic() > deadline:
             raise TimeoutError(complaint)
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
