@@ -13,6 +13,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 pub struct Places {
     state: Mutex<State>,
     freed: Condvar,
+    longest_wait: Duration,
 }
 
 #[derive(Debug)]
@@ -29,14 +30,19 @@ pub struct PatienceSlot<'a>(&'a Places);
 impl Places {
     /// For a session with `threads`.
     pub fn of(threads: usize) -> Self {
-        Places { state: Mutex::new(State { free: (threads / 2).max(1), stuck: false }), freed: Condvar::new() }
+        Self::waiting(threads, LONGEST_WAIT)
+    }
+
+    fn waiting(threads: usize, longest_wait: Duration) -> Self {
+        let state = Mutex::new(State { free: (threads / 2).max(1), stuck: false });
+        Places { state, freed: Condvar::new(), longest_wait }
     }
 
     /// A place, waited for but a moment; `None` when those who have them wait for long.
     pub fn take(&self) -> Option<PatienceSlot<'_>> {
         let mut state = self.state.lock();
         if !state.stuck {
-            self.freed.wait_while_for(&mut state, |state| state.free == 0 && !state.stuck, LONGEST_WAIT);
+            self.freed.wait_while_for(&mut state, |state| state.free == 0 && !state.stuck, self.longest_wait);
             state.stuck = state.free == 0;
         }
         state.free = state.free.checked_sub(1)?;
@@ -59,7 +65,7 @@ mod tests {
 
     #[test]
     fn half_of_the_threads_may_wait_and_a_place_that_is_given_back_is_free() {
-        let places = Places::of(5);
+        let places = Places::waiting(5, Duration::from_millis(1));
         let (first, second) = (places.take(), places.take());
         assert!(first.is_some() && second.is_some() && places.take().is_none() && places.take().is_none());
         drop(first);
@@ -68,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_place_that_comes_free_soon_is_waited_for() {
-        let places = Places::of(2);
+        let places = Places::waiting(2, Duration::from_secs(600));
         let held = places.take();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| places.take().is_some());
