@@ -1,4 +1,7 @@
-"""Every command line of Arena in the documents that Headrace exists for, word for word."""
+"""Every command line of Arena in the documents that Headrace exists for, word for word.
+
+What follows a document's number tells its lines apart.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,19 @@ arena submit mpi \
         --image={_IMAGE} \
         ./launch-example.sh 4 8
 """,
+    "002": rf"""
+arena submit mpi \
+    --name horovod-resnet50-v2-4x8-fluid \
+    --gpus=8 \
+    --workers=4 \
+    --working-dir=/horovod-demo/tensorflow-demo/ \
+    --data imagenet:/data \
+    -e DATA_DIR=/data/imagenet \
+    -e num_batch=1000 \
+    -e datasets_num_private_threads=8 \
+    --image={_IMAGE} \
+    ./launch-example.sh 4 8
+""",
     "003-1x8-nfs": rf"""
 arena submit mpi \
 --name horovod-resnet50-v2-1x8-nfs \
@@ -44,6 +60,32 @@ arena submit mpi \
 --working-dir=/horovod-demo/tensorflow-demo/ \
 --data nfs-imagenet:/data \
 -e DATA_DIR=/data/imagenet \
+-e num_batch=1000 \
+-e datasets_num_private_threads=8 \
+--image={_IMAGE} \
+./launch-example.sh 1 8
+""",
+    "003-4x8-nfs": rf"""
+arena submit mpi \
+--name horovod-resnet50-v2-4x8-nfs \
+--gpus=8 \
+--workers=4 \
+--working-dir=/horovod-demo/tensorflow-demo/ \
+--data nfs-imagenet:/data \
+-e DATA_DIR=/data/imagenet \
+-e num_batch=1000 \
+-e datasets_num_private_threads=8 \
+--image={_IMAGE} \
+./launch-example.sh 4 8
+""",
+    "003-1x8-fluid": rf"""
+arena submit mpi \
+--name horovod-resnet50-v2-1x8-fluid \
+--gpus=8 \
+--workers=1 \
+--working-dir=/horovod-demo/tensorflow-demo/ \
+--data fluid-imagenet:/data \
+-e DATA_DIR=/data/nfs-imagenet/imagenet \
 -e num_batch=1000 \
 -e datasets_num_private_threads=8 \
 --image={_IMAGE} \
@@ -75,10 +117,18 @@ arena submit mpi \
  ./launch-example.sh 4 8
 """,  # noqa: E501
 }
-GET_000 = "arena get horovod-resnet50            "
-GET_001 = "arena get horovod-resnet50-v2-4x8-fluid -e"
-LOGS_000 = "arena logs --tail 100 -f horovod-resnet50"
-DELETE_001 = "arena delete horovod-resnet50-v2-4x8-fluid"
+GETS = {
+    "000": "arena get horovod-resnet50            ",
+    "001": "arena get horovod-resnet50-v2-4x8-fluid -e",
+    "002": "arena get horovod-resnet50-v2-4x8-fluid -e",
+}
+LOGS = {
+    "000": "arena logs --tail 100 -f horovod-resnet50",
+    "001": "arena logs --tail 100 -f horovod-resnet50-v2-4x8-fluid",
+    "002": "arena logs --tail 100 -f horovod-resnet50-v2-4x8-fluid",
+}
+DELETES = {"001": "arena delete horovod-resnet50-v2-4x8-fluid"}
+"""By the document, without the prompt that 002 prints before each of its lines."""
 
 
 def words_of(line: str) -> list[str]:

@@ -22,7 +22,7 @@ from headrace.cli.arena import opening, waiting
 from headrace.cli.arena.main import main
 from headrace.jobs.objects import job_object
 from headrace.jobs.spec import CleanPolicy, HostFolder, JobKind, RoleName
-from headrace.jobs.views import ClaimView, JobPhase, NodeRoom
+from headrace.jobs.views import ClaimView, JobEvent, JobPhase, NodeRoom
 
 
 def long_ago() -> datetime:
@@ -83,7 +83,7 @@ def test_each_submission_of_the_seeds_is_taken_as_it_is(
 
 def test_get_prints_what_seed_000_shows(jobs: MemoryJobBackend, capsys: pytest.CaptureFixture[str]) -> None:
     jobs.views.append(seed_view(created=(then := long_ago()), started=then))
-    assert main(words_of(arena_seeds.GET_000)) == 0
+    assert main(words_of(arena_seeds.GETS["000"])) == 0
     assert capsys.readouterr().out == (
         "STATUS: RUNNING\nNAMESPACE: default\nPRIORITY: N/A\nTRAINING DURATION: 56m\n\n"
         "NAME              STATUS   TRAINER  AGE  INSTANCE                         NODE\n"
@@ -95,21 +95,30 @@ def test_get_prints_what_seed_000_shows(jobs: MemoryJobBackend, capsys: pytest.C
     )
 
 
-def test_e_of_get_asks_for_events(jobs: MemoryJobBackend, capsys: pytest.CaptureFixture[str]) -> None:
-    jobs.views.append(seed_view("horovod-resnet50-v2-4x8-fluid"))
-    assert main(words_of(arena_seeds.GET_001)) == 0
-    assert capsys.readouterr().out.startswith("STATUS: RUNNING\n")
-
-
-def test_logs_are_those_of_the_launcher(
-    jobs: MemoryJobBackend, capfdbinary: pytest.CaptureFixture[bytes]
+@pytest.mark.parametrize("seed", ["001", "002"])
+def test_e_of_get_asks_for_events(
+    seed: str, jobs: MemoryJobBackend, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    jobs.views.append(seed_view())
-    jobs.lines["horovod-resnet50-launcher-xs7h4"] = [b"step 1\n", b"\xff\n"]
-    assert main(words_of(arena_seeds.LOGS_000)) == 0
+    happened = JobEvent("pod/launcher", "Normal", long_ago(), "Pulled", "image is there")
+    jobs.views.append(seed_view("horovod-resnet50-v2-4x8-fluid", events=(happened,)))
+    assert main(words_of(arena_seeds.GETS[seed])) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("STATUS: RUNNING\n")
+    assert "[Pulled] image is there" in out
+
+
+@pytest.mark.parametrize("seed", arena_seeds.LOGS)
+def test_logs_are_those_of_the_launcher(
+    seed: str, jobs: MemoryJobBackend, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    line = words_of(arena_seeds.LOGS[seed])
+    launcher = f"{line[-1]}-launcher-xs7h4"
+    jobs.views.append(seed_view(line[-1]))
+    jobs.lines[launcher] = [b"step 1\n", b"\xff\n"]
+    assert main(line) == 0
     assert capfdbinary.readouterr().out == b"step 1\n\xff\n"
     (wish,) = jobs.wishes
-    assert (wish.tail, wish.follow, wish.instance) == (100, True, "horovod-resnet50-launcher-xs7h4")
+    assert (wish.tail, wish.follow, wish.instance) == (100, True, launcher)
 
 
 def test_logs_of_one_and_of_all_instances(jobs: MemoryJobBackend) -> None:
@@ -134,7 +143,7 @@ def test_delete_prints_what_seed_001_shows(
     jobs: MemoryJobBackend, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jobs.views.append(seed_view("horovod-resnet50-v2-4x8-fluid"))
-    assert main(words_of(arena_seeds.DELETE_001)) == 0
+    assert main(words_of(arena_seeds.DELETES["001"])) == 0
     out, err = capsys.readouterr()
     assert out == (
         'mpijob.kubeflow.org "horovod-resnet50-v2-4x8-fluid" deleted\n'
