@@ -64,12 +64,12 @@ $(STAMPS)/engine: $(STAMPS)/python $(ENGINE_SOURCES)
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . 2> $(CACHE)/engine.log || { cat $(CACHE)/engine.log >&2; exit 1; }
 	@touch $@
 
-# TensorFlow for Horovod is another one than the environment's.
+# TensorFlow for Horovod is another one than the environment's, and may have another Python.
 $(STAMPS)/horovod: $(STAMPS)/system tools/setup_horovod.sh requirements-horovod.lock
 	@tools/setup_horovod.sh $(PYTHON)
 	@touch $@
 
-# Without it three tests are skipped and say so: TensorFlow 2.13 is not for every Python.
+# Without it three tests are skipped and say so: TensorFlow 2.13 is for Python 3.11 alone here.
 .PHONY: horovod-where-possible
 horovod-where-possible: $(STAMPS)/system
 	@if fault=$$(tools/setup_horovod.sh --check $(PYTHON) 2>&1); then $(MAKE) --no-print-directory $(STAMPS)/horovod; \

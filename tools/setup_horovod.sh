@@ -1,6 +1,7 @@
 #!/bin/bash
 # Makes the environment of the training example: Horovod on TensorFlow and Debian's Open MPI, in .cache/horovod.
 # Horovod is built from its source once, in about two minutes on two cores; the wheel is kept for all checkouts.
+# TensorFlow is the one for processors alone (tensorflow-cpu): with a GPU, HOROVOD_PYTHON names another environment.
 # Usage: tools/setup_horovod.sh [--check] [PYTHON]; with --check it only says whether that is possible here.
 set -euo pipefail
 
@@ -23,9 +24,20 @@ stop() {
 command -v mpicxx >/dev/null && command -v mpirun >/dev/null ||
     stop "Open MPI is missing; as root: apt-get install --no-install-recommends openmpi-bin libopenmpi-dev"
 command -v cmake >/dev/null || stop "cmake is missing; as root: apt-get install --no-install-recommends cmake"
-# TensorFlow 2.13 has wheels for these alone.
-"$python" -c 'import sys; sys.exit(not (3, 8) <= sys.version_info[:2] <= (3, 11))' ||
-    stop "TensorFlow 2.13 needs Python 3.8 to 3.11, and $python is $("$python" --version); name another: make PYTHON=python3.11"
+
+# TensorFlow 2.13 has no wheels for a newer Python, and some locked packages have none for an older one.
+fits() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' >/dev/null 2>&1; }
+of_uv() { command -v uv >/dev/null && UV_PYTHON_DOWNLOADS=never uv python find 3.11 2>/dev/null || true; }
+
+# The one that was named, or another one that is at hand; nothing is downloaded.
+named=$python
+for python in "$named" python3.11 "$(of_uv)" ''; do
+    [[ -n $python ]] || stop "TensorFlow 2.13 needs Python 3.11 with its module venv; $named is $("$named" --version 2>&1)," \
+        "and there is no python3.11 beside it; install one (Debian 12: apt-get install python3.11-venv; elsewhere:" \
+        "uv python install 3.11), or name it: make PYTHON=/path/to/python3.11 demo"
+    ! fits "$python" || break
+done
+[[ $python == "$named" ]] || echo "setup: $python has the TensorFlow of Horovod, which is not for $named" >&2
 
 [[ -z $only_check ]] || exit 0
 
