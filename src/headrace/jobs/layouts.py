@@ -11,15 +11,20 @@ from headrace.jobs.tables import COST_TITLES, NOTHING, age, align, cost_cells, c
 from headrace.jobs.views import ClaimView, InstanceView, JobEvent, JobPhase, JobView, NodeRoom
 
 _INSTANCES = ("NAME", "STATUS", "TRAINER", "AGE", "INSTANCE", "NODE")
+_GPUS = ("INSTANCE", "NODE(IP)", "GPU(Requested)")
 _EVENTS = ("SOURCE", "TYPE", "AGE", "MESSAGE")
 _HOLDS_GPUS = (JobPhase.PENDING, JobPhase.RUNNING)
 
 
-def get_text(job: JobView, now: datetime, *, wide: bool = False, events: bool = False) -> str:
-    """`arena get`. `wide`: what reading cost; `events`: what happened, if anything did."""
+def get_text(
+    job: JobView, now: datetime, *, wide: bool = False, gpus: bool = False, events: bool = False
+) -> str:
+    """`arena get`. `wide`: what reading cost; `gpus`: who has how many; `events`: what happened, if anything did."""
     parts = ["\n".join(_facts(job, now, wide=wide)), align([_INSTANCES, *_instance_rows(job, now)])]
     if job.tensorboard:
         parts.append(f"Your tensorboard will be available on:\n{job.tensorboard}")
+    if gpus:
+        parts.append(f"GPUs:\n{gpus_text(job)}")
     if events and job.events:
         parts.append(f"Events:\n{events_text(job.events, now)}")
     return "\n\n".join(parts)
@@ -71,7 +76,13 @@ def top_instances_text(job: JobView, now: datetime) -> str:
         (each.name, each.status, age(each.created, now), str(each.gpus), each.node_address or NOTHING)
         for each in job.instances
     ]
-    return f"{align([head, *rows])}\n\n\nAllocated/Requested GPUs of Job: {allocated_gpus(job)}/{job.requested_gpus}"
+    return f"{align([head, *rows])}\n\n\n{_gpu_total(job)}"
+
+
+def gpus_text(job: JobView) -> str:
+    """The GPUs of each instance of a job. How busy they are is not known."""
+    rows = [(each.name, each.node_address or NOTHING, str(each.gpus)) for each in job.instances]
+    return f"{align([_GPUS, *rows])}\n\n{_gpu_total(job)}"
 
 
 def top_node_text(nodes: Sequence[NodeRoom]) -> str:
@@ -148,6 +159,10 @@ def trainer(kind: JobKind) -> str:
 def allocated_gpus(job: JobView) -> int:
     """Those that its running instances have."""
     return sum(each.gpus for each in job.instances if each.status.upper() == JobPhase.RUNNING.value)
+
+
+def _gpu_total(job: JobView) -> str:
+    return f"Allocated/Requested GPUs of Job: {allocated_gpus(job)}/{job.requested_gpus}"
 
 
 def _facts(job: JobView, now: datetime, *, wide: bool) -> list[str]:

@@ -583,6 +583,29 @@ def test_top_and_data(jobs: MemoryJobBackend, capsys: pytest.CaptureFixture[str]
     assert main(["top", "node", "none"]) == 1
 
 
+def test_top_shows_one_instance_of_a_job(jobs: MemoryJobBackend, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs.views.append(seed_view("a"))
+    assert main(["top", "job", "a", "-i", "worker-1"]) == 0
+    head, row, *_, total = capsys.readouterr().out.splitlines()
+    assert head.startswith("INSTANCE")
+    assert row.startswith("a-worker-1  RUNNING")
+    assert total == "Allocated/Requested GPUs of Job: 8/8"
+    assert main(["top", "job", "a", "--instance", "a-worker-1", "-o", "json"]) == 0
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)["instances"]] == ["a-worker-1"]
+    assert main(["top", "job", "-i", "worker-1"]) == 1
+    assert main(["top", "job", "a", "-i", "worker-9"]) == 1
+
+
+def test_get_has_gpus_where_that_is_asked_for(
+    jobs: MemoryJobBackend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs.views.append(seed_view("a"))
+    assert main(["get", "a", "-g"]) == 0
+    out, err = capsys.readouterr()
+    assert "\n\nGPUs:\nINSTANCE" in out
+    assert err == ""
+
+
 def test_wrong_words_are_told_apart_from_faults(
     jobs: MemoryJobBackend, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -153,6 +153,21 @@ def test_the_last_cell_of_a_line_is_not_padded() -> None:
     assert align([]) == ""
 
 
+def test_get_shows_the_gpus_of_each_instance_if_that_is_asked_for() -> None:
+    text = layouts.get_text(seed_view(), NOW, gpus=True)
+    assert text.startswith("STATUS: RUNNING\n")
+    assert text.endswith(
+        "\n\nGPUs:\n"
+        "INSTANCE                         NODE(IP)      GPU(Requested)\n"
+        "horovod-resnet50-launcher-xs7h4  192.168.0.15  0\n"
+        "horovod-resnet50-worker-0        192.168.0.15  8\n"
+        "horovod-resnet50-worker-1        192.168.0.14  8\n"
+        "horovod-resnet50-worker-2        192.168.0.12  8\n"
+        "horovod-resnet50-worker-3        192.168.0.13  8\n"
+        "\nAllocated/Requested GPUs of Job: 32/32"
+    )
+
+
 def test_top_counts_gpus() -> None:
     text = layouts.top_job_text([seed_view(), replace(seed_view("b"), phase=JobPhase.SUCCEEDED)], NOW)
     assert text.splitlines()[1].split() == [

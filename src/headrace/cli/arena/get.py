@@ -21,7 +21,7 @@ JOB = Words("job", "JOB", "The job's name.")
 GET_FLAGS = (
     TYPE,
     flag("--events -e", bool, "What happened to the job and its instances."),
-    flag("--gpus -g", bool, "Has no meaning here: how busy GPUs are is not measured."),
+    flag("--gpus -g", bool, "The GPUs of each instance; how busy they are is not measured."),
     OUTPUT,
     *WHERE,
 )
@@ -45,12 +45,11 @@ def get(values: Values) -> None:
     backend = opening.backend_of(values)
     job = backend.get(namespace_of(backend, values), values["job"], kind, events=values["events"])
     now = datetime.now(UTC)
-    if values["gpus"]:
-        telling.notice(["--gpus has no meaning here: how busy GPUs are is not measured"])
     if form in ("json", "yaml"):
         telling.document(job_document(job, now), form)
     else:
-        printer.data(get_text(job, now, wide=form == "wide", events=values["events"]))
+        asked = {"gpus": values["gpus"], "events": values["events"]}
+        printer.data(get_text(job, now, wide=form == "wide", **asked))
 
 
 def list_jobs(values: Values) -> None:

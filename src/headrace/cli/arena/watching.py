@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import typer
@@ -13,7 +14,7 @@ from headrace.cli.arena import opening, telling, waiting
 from headrace.cli.arena.flags import Values, Words, flag
 from headrace.cli.arena.get import kind_of, namespace_of
 from headrace.cli.arena.shared import ALL_NAMESPACES, OUTPUT, TYPE, WHERE
-from headrace.errors import MissingFileError
+from headrace.errors import ConfigError, MissingFileError
 from headrace.jobs import layouts
 from headrace.jobs.documents import claim_document, job_document, node_document
 from headrace.jobs.flag_values import parse_seconds
@@ -31,7 +32,14 @@ ATTACH_FLAGS = (
     *WHERE,
 )
 _REFRESH = flag("--refresh -r", bool, "Again every two seconds, until Ctrl-C.")
-TOP_JOB_FLAGS = (TYPE, ALL_NAMESPACES, OUTPUT, _REFRESH, *WHERE)
+TOP_JOB_FLAGS = (
+    TYPE,
+    flag("--instance -i", str, "Only this instance of the job.", metavar="NAME"),
+    ALL_NAMESPACES,
+    OUTPUT,
+    _REFRESH,
+    *WHERE,
+)
 TOP_NODE_FLAGS = (OUTPUT, _REFRESH, *WHERE)
 DATA_FLAGS = (ALL_NAMESPACES, OUTPUT, *WHERE)
 SHELL = Words("command", "[COMMAND [WORD]...]", "Behind --; without it `sh`.", several=True, optional=True)
@@ -62,6 +70,8 @@ def attach(values: Values) -> None:
 def top_job(values: Values) -> None:
     """Show the GPUs that jobs asked for and have."""
     form, kind = telling.check_form(values["output"]), kind_of(values)
+    if values["instance"] and not values["job"]:
+        raise ConfigError.of("--instance needs the job that it is of", hint="arena top job JOB -i worker-0")
     backend = opening.backend_of(values)
     everywhere = values["all_namespaces"]
 
@@ -69,6 +79,8 @@ def top_job(values: Values) -> None:
         now = datetime.now(UTC)
         if values["job"]:
             job = backend.get(namespace_of(backend, values), values["job"], kind)
+            if values["instance"]:
+                job = replace(job, instances=(the_instance(job, values["instance"]),))
             if form in ("json", "yaml"):
                 telling.document(job_document(job, now), form)
             else:
