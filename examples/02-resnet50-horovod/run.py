@@ -100,7 +100,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=float(os.environ.get("HEADRACE_DEMO_SCALE", "1")),
                         help="how long the trainings are; 0.2 for a try (HEADRACE_DEMO_SCALE)")  # fmt: skip
-    parser.add_argument("--long", action="store_true", help="three times the data, half an hour")
+    parser.add_argument("--long", action="store_true", help="four times the data, half an hour")
     parser.add_argument("--shape", choices=("1x8", "4x8"), help="one of the two tables alone")
     parser.add_argument("--report", type=Path, help="where the report goes (HEADRACE_DEMO_REPORT)",
                         default=Path(os.environ.get("HEADRACE_DEMO_REPORT", CHECKOUT / "demo-report")))  # fmt: skip

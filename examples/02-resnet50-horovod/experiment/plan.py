@@ -133,7 +133,7 @@ def demo_plan(scale: float = 1.0) -> Plan:
 
 
 def bench_plan() -> Plan:
-    """Three times the data, and half an hour."""
+    """Four times the data, and half an hour."""
     return Plan(
         DataPlan(images=9600, shards=768), link_bits_per_s=LINK_BITS_PER_S, epochs=7, slowdown=SLOWDOWN
     )
