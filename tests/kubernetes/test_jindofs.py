@@ -7,14 +7,21 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from arena_on_kubernetes import Arena, JobOperator, operator_on
+from arena_seeds import SUBMITS, words_of
 from charts import NAMESPACE, Content, Release
 from installing import wait_until_ready
 
+from headrace.testing.kubernetes.build_images import TAG
 from headrace.testing.kubernetes.cluster import Cluster
+from headrace.testing.kubernetes.images import image_tar
 from headrace.testing.kubernetes.kubectl import Kubectl
+from headrace.testing.kubernetes.kubeflow_programs import MPI_OPERATOR, operator_image
 from headrace.testing.kubernetes.node import Node
+from headrace.testing.kubernetes.training import install_operator, job_root, uninstall_operator
 from headrace.testing.oss_objects import OssBucket
 from headrace.testing.oss_server import OssServer
 
@@ -31,6 +38,12 @@ jfs.namespaces.{name}.oss.uri :  oss://bucket/k8s_c1
 jfs.namespaces.{name}.oss.endpoint :  {endpoint}
 jfs.namespaces.{name}.oss.access.key :  {id}
 jfs.namespaces.{name}.oss.access.secret :  {secret}
+"""
+# In the place of the document's image: what its launcher tells of itself and of its ranks.
+SEED_IMAGE = "headrace/test-seed-004"
+LAUNCHER = """#!/bin/sh
+mpirun sh -c 'echo rank $OMPI_COMM_WORLD_RANK of $num_batch read $(sha256sum < "$DATA_DIR/part.bin")'
+echo "$num_batch $datasets_num_private_threads $*"
 """
 
 
@@ -166,6 +179,61 @@ def test_readers_go_on_while_driver_and_mounts_are_replaced_at_once(
         kubernetes.wait(lambda node=node, before=before: len(lines(node)) > before + 5, f"more on {node}")
         assert set(lines(node)) == {f"{_digest(oss)}  /mnt/jfs/train/part.bin"}
     kubernetes("-n", namespace, "delete", "pods", "--all", "--grace-period=1")
+
+
+@pytest.fixture
+def gpus(kubernetes: Kubectl) -> Iterator[None]:
+    """Each node has as many GPUs as the documents' nodes, for all that Kubernetes knows."""
+    nodes = [each["metadata"]["name"] for each in kubernetes.get("nodes")["items"]]
+
+    def change(verb: str, **value: str) -> None:
+        paths = [f"/status/{what}/nvidia.com~1gpu" for what in ("capacity", "allocatable")]
+        patch = json.dumps([{"op": verb, "path": path, **value} for path in paths])
+        for node in nodes:
+            kubernetes("patch", "node", node, "--subresource=status", "--type=json", "-p", patch)
+
+    change("add", value="8")
+    yield
+    change("remove")
+
+
+@pytest.fixture
+def image(cluster: Cluster, tmp_path: Path) -> Iterator[str]:
+    """The document's image on all nodes, as far as its line of `arena submit` knows it; and the MPI operator."""
+    launcher = tmp_path / "layer" / "perseus-demo" / "tensorflow-demo" / "launch-example.sh"
+    launcher.parent.mkdir(parents=True)
+    launcher.write_text(LAUNCHER)
+    launcher.chmod(0o755)
+    layers = [job_root(), tmp_path / "layer"]
+    cluster.load_image(image_tar(SEED_IMAGE, TAG, layers, to=tmp_path / "image.tar"))
+    operator = JobOperator(
+        lambda folder: (operator_image(MPI_OPERATOR, folder),), install_operator, uninstall_operator
+    )
+    with operator_on(cluster, operator):
+        yield f"{SEED_IMAGE}:{TAG}"
+
+
+def test_the_job_of_seed_004_reads_its_folder_of_the_nodes(
+    kubernetes: Kubectl, way: Release, oss: OssServer, gpus: None, image: str
+) -> None:
+    """Word for word, but for the image: four nodes with eight GPUs each, and /mnt/jfs/test on all of them."""
+    cache = [{"path": CACHE, "quota": "100Mi", "medium": "SSD"}]
+    jindofs = {"enabled": True, "worker": {"cache": cache}, "properties": _properties(oss, "test")}
+    way.install({"jindofs": jindofs})
+    wait_until_ready(kubernetes, "daemonset/headrace-csi", *ROLES)
+    arena = Arena(kubernetes, "default")
+    mapped = {"--image": (f"--image={image}", "--image-pull-policy=Never")}
+    line = words_of(SUBMITS["004"])
+    done = arena.run(*(word for each in line for word in mapped.get(each.partition("=")[0], (each,))))
+    assert done.returncode == 0, done.stderr
+    assert "mpijob.kubeflow.org/job-jindofs created" in done.stdout
+    code = arena.wait_for_end("job-jindofs", "600s")
+    log = arena("logs", "job-jindofs")
+    assert code == 0, log
+    *ranks, last = log.splitlines()
+    assert sorted(ranks) == sorted(f"rank {rank} of 1000 read {_digest(oss)} -" for rank in range(32))
+    assert last == "1000 8 4 8"
+    arena.delete("job-jindofs")
 
 
 def _kill_mounts_and_read_on(

@@ -16,7 +16,7 @@ from arena_on_kubernetes import (
     operator_on,
 )
 from charts import Release
-from datasets_on_kubernetes import Bucket
+from datasets_on_kubernetes import Bucket, parts_of
 
 from headrace.testing.kubernetes.cluster import Cluster
 from headrace.testing.kubernetes.kubectl import Kubectl
@@ -67,6 +67,7 @@ def test_a_job_from_its_first_word_to_its_last(arena: Arena, bucket: Bucket) -> 
     assert "starts once 100 % of its data is cached" in held["reason"]
     assert arena.pods() == []
     assert "life" in arena("list")
+    _check_that_a_taken_name_is_refused(arena, "life")
 
     arena.kubectl.apply(WARM, namespace=arena.namespace)
     running = arena.until("life", "RUNNING")
@@ -75,7 +76,9 @@ def test_a_job_from_its_first_word_to_its_last(arena: Arena, bucket: Bucket) -> 
     assert lines[0] == "STATUS: RUNNING"
     table = [line.split() for line in lines if line.startswith("life ")]
     assert [row[1:3] for row in table] == [["RUNNING", "MPIJOB"]] * 3
-    assert len({row[-1] for row in table[1:]}) == 2, "workers are on the nodes that hold the data"
+    holding = {pod["spec"]["nodeName"] for pod in parts_of(arena.kubectl, arena.namespace, "worker")}
+    assert len(holding) == 2, "the dataset has two of the nodes"
+    assert {each["node"] for each in running["instances"] if not each["chief"]} == holding
 
     arena.kubectl.wait(lambda: "all have read" in arena("logs", "life"), "the ranks to read")
     log = arena("logs", "life")
@@ -100,6 +103,26 @@ def test_a_job_from_its_first_word_to_its_last(arena: Arena, bucket: Bucket) -> 
     deleted = arena.delete("life")
     assert 'mpijob.kubeflow.org "life" deleted' in deleted
     assert 'configmap "life-mpijob" deleted' in deleted
+
+
+def _check_that_a_taken_name_is_refused(arena: Arena, name: str) -> None:
+    """By a clear message, and without touching the job that has it."""
+    before = arena.kubectl.get("-n", arena.namespace, "mpijob,configmap", "-l", f"release={name}")
+    words = ("--name", name, "--image", JOB_IMAGE, "--workers=1", "true")
+    done = arena.run("submit", "mpi", "-n", arena.namespace, *words)
+    assert done.returncode == 1
+    assert f"there is a mpijob {name} in {arena.namespace} already: choose another name" in done.stderr
+    assert f"arena delete {name} --type mpijob" in done.stderr
+    after = arena.kubectl.get("-n", arena.namespace, "mpijob,configmap", "-l", f"release={name}")
+    identities = [
+        [
+            (each["kind"], each["metadata"]["uid"], each.get("spec"), each.get("data"))
+            for each in seen["items"]
+        ]
+        for seen in (before, after)
+    ]
+    assert len(identities[0]) == 2
+    assert identities[0] == identities[1]
 
 
 def test_a_job_whose_worker_is_killed_fails_and_says_so(arena: Arena, cluster: Cluster) -> None:
