@@ -2,11 +2,15 @@
 
 import copy
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
+from arena_on_kubernetes import Arena
+from old_mpijobs import arena_crd
 
-from headrace.testing.kubernetes.kubectl import KubectlError
+from headrace.testing.kubernetes.kubectl import Kubectl, KubectlError
 
 from .conftest import CRDS
 
@@ -208,3 +212,27 @@ def test_kubectl_scale_changes_a_runtime(crds, namespace, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_kubectl_explains_every_kind(crds, kind):
     assert "FIELDS:" in crds("explain", f"{kind}.spec", f"--api-version={VERSION}")
+
+
+@pytest.fixture
+def old_mpijobs(kubernetes: Kubectl) -> Iterator[None]:
+    """The cluster serves MPIJobs as Arena's own operator has them, and no others."""
+    file = f"--filename={arena_crd()}"
+    kubernetes("apply", "--server-side", file)
+    kubernetes("wait", "--for=condition=Established", file, "--timeout=300s")
+    yield
+    kubernetes("delete", file, timeout_s=330)
+
+
+def test_the_api_server_takes_every_word_of_an_mpijob_of_v1alpha1(
+    kubernetes: Kubectl, old_mpijobs: None, namespace: str, tmp_path: Path
+) -> None:
+    """Strictly: no field that the kind does not know."""
+    arena = Arena(kubernetes, namespace)
+    words = ("--gpus=1", "--gang", "--rdma", "--hostNetwork", "--priority=system-node-critical")
+    kubernetes.wait(lambda: "mpijobs" in kubernetes("api-resources", "--api-group=kubeflow.org"), "the kind")
+    assert "seen-mpi created" in arena.created_strictly("mpi", tmp_path, *words, "--mounts-on-launcher")
+    shown = arena.run(
+        *("submit", "mpi", "--name=a", "--image=i", "--dry-run", "-n", namespace, "true")
+    ).stdout
+    assert shown.startswith("apiVersion: kubeflow.org/v1alpha1\nkind: MPIJob\n")
