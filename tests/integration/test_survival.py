@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -249,6 +250,41 @@ def test_a_process_that_cannot_start_again_ends_the_mount_in_words(
     assert not os.path.ismount(mountpoint)
     assert list(mountpoint.iterdir()) == []
     assert json.loads(shell.must("status", "--json").stdout) == []
+
+
+def test_kills_from_outside_never_end_a_mount_however_quickly_they_come(
+    shell: Shell, source: Path, tmp_path: Path
+) -> None:
+    """Ten processes in a row are killed as soon as they exist: none has served for as much as a second."""
+    with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        entry = registered(shell, mountpoint)
+        killed = {kill_process(shell, mountpoint): entry.pid}
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(tree_of, mountpoint)
+            for number in range(1, 10):
+                killed[number] = kill_next(entry.supervisor_pid, set(killed.values()))
+            assert reading.result(DEADLINE_S) == tree_of(source)
+        wait_until_restarted(shell, mountpoint, beyond=len(killed) - 1)
+        assert registered(shell, mountpoint).restarts == len(killed) == 10
+        assert registered(shell, mountpoint).supervisor_pid == entry.supervisor_pid
+
+
+def kill_next(supervisor: int, before: set[int]) -> int:
+    """Kills the next mount process of a supervisor as soon as it exists."""
+    children = Path(f"/proc/{supervisor}/task/{supervisor}/children")
+    found: list[int] = []
+
+    def has_begun() -> bool:
+        found[:] = [child for child in map(int, children.read_text().split()) if child not in before]
+        return bool(found)
+
+    wait_until(has_begun, lambda: log_of_children(children))
+    os.kill(found[0], signal.SIGKILL)
+    return found[0]
+
+
+def log_of_children(children: Path) -> str:
+    return f"{children}: {children.read_text() if children.exists() else 'gone'}"
 
 
 def test_the_program_is_replaced_while_programs_read(shell: Shell, source: Path, tmp_path: Path) -> None:

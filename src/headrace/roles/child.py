@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from headrace.roles.blame import oom_kills, was_killed
 from headrace.roles.lifeline import Lifeline, Message
 from headrace.roles.relay import Relay
 
@@ -33,6 +34,7 @@ class Child:
     dying_since_s: float | None = None
     ended: bool = False
     handed_over: bool = False
+    oom_kills_before: int = field(default_factory=oom_kills)
 
     @classmethod
     def start(cls, mountpoint: str, orders: int, answer: int | None, begin: Message) -> Child:
@@ -56,6 +58,14 @@ class Child:
     def pid(self) -> int:
         """The number of the process."""
         return self.process.pid
+
+    def served_s(self) -> float | None:
+        """How long it has served; `None` when it never did."""
+        return None if self.serving_since_s is None else time.monotonic() - self.serving_since_s
+
+    def was_killed(self, code: int) -> bool:
+        """True when it was somebody else who ended it, with this code."""
+        return was_killed(code, self.oom_kills_before)
 
     def forget(self) -> None:
         """Gives back what was needed to watch it."""

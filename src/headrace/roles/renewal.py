@@ -39,7 +39,9 @@ def become(
 
 def state_of(kept: Kept, restarts: Restarts, reason: str | None) -> dict[str, Any]:
     """What the next program must know."""
-    return {"kept": asdict(kept), "restarts": asdict(restarts), "reason": reason}
+    # A program that was installed earlier knows no other words; that the counts in a row begin anew was wished for.
+    counts = {"count": restarts.count, "quick_in_a_row": restarts.quick_in_a_row}
+    return {"kept": asdict(kept), "restarts": counts, "reason": reason}
 
 
 def adopted(state: dict[str, Any], orders: int) -> tuple[Kept, Restarts, str | None]:

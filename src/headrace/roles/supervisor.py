@@ -182,8 +182,7 @@ class Supervisor:
 
     def _replace(self, child: Child, code: int) -> None:
         self._reason = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        served_s = None if child.serving_since_s is None else time.monotonic() - child.serving_since_s
-        pause_s = self._restarts.note_end(served_s)
+        pause_s = self._restarts.note_end(child.served_s(), killed=child.was_killed(code))
         if pause_s is None:
             self._say("ERROR", f"process {child.pid} {self._reason}, as others before it: giving up")
             self._let_go()

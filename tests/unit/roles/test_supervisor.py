@@ -101,7 +101,7 @@ def test_processes_that_die_one_after_another_are_given_up_and_the_starter_hears
 ) -> None:
     body = """
         keep() if kept is None else None
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGABRT)
     """
     answer, code, said = supervise(tmp_path, body)
     assert answer is None
