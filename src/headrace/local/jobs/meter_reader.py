@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from headrace.engine.handles import Engine
-from headrace.engine.registry import Entry, Registry
+from headrace.engine.registry import Registry
 from headrace.errors import HeadraceError
 from headrace.local.context import BackendContext
 from headrace.local.datasets.dataset_layout import layout_of
 from headrace.local.datasets.masters import Masters
 from headrace.local.jobs.cost_accounting import Counters, Meter, advanced
+from headrace.local.jobs.mount_counters import counters_of_mount
 from headrace.local.nodes.virtual_nodes import VirtualNode
 from headrace.local.reconciler import Dataset as Key
 
 _log = logging.getLogger("headrace.local")
 
 _ANSWER_S = 3.0
-_STALLED = re.compile(r"^headrace_read_seconds_sum (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,31 +63,12 @@ class MeterReader:
 
     async def _mount(self, key: Key, node: VirtualNode, since: datetime) -> tuple[Counters, bool] | None:
         mountpoint = str(layout_of(self.context.layout, "/".join(key)).mountpoint(node))
+        registry = Registry(self.context.environment.runtime_directory)
         try:
-            async with asyncio.timeout(_ANSWER_S):
-                return await asyncio.to_thread(self._read_mount, mountpoint, since)
+            return await counters_of_mount(registry, mountpoint, since)
         except (HeadraceError, TimeoutError, OSError) as error:
             _log.debug("mount/%s: its counters cannot be read: %s", mountpoint, error)
             return None
-
-    def _read_mount(self, mountpoint: str, since: datetime) -> tuple[Counters, bool] | None:
-        registry = Registry(self.context.environment.runtime_directory)
-        entry = next((each for each in registry.entries() if each.mountpoint == mountpoint), None)
-        if entry is None:
-            return None
-        with Engine.attach(_state_folder(entry)) as engine:
-            report, metrics = engine.status(), engine.metrics()
-        stalled = _STALLED.search(metrics)
-        return (
-            Counters(
-                instance=f"{entry.pid}-{entry.started_ticks}",
-                is_new=entry.started_at_s >= since.timestamp(),
-                read_bytes=report.reads.read_bytes,
-                remote_bytes=report.reads.cluster_bytes,
-                stalled_s=float(stalled[1]) if stalled else 0.0,
-            ),
-            report.reads.passthrough_opens > 0,
-        )
 
 
 def _of_cluster(title: str, status: Mapping[str, Any], since: datetime) -> dict[str, Counters]:
@@ -121,7 +99,3 @@ def _of_loads(title: str, status: Mapping[str, Any], since: datetime) -> Iterato
                 loaded_bytes=int(row.get("origin_bytes", 0)),
             ),
         )
-
-
-def _state_folder(entry: Entry) -> Path:
-    return Path(entry.state_directory)
