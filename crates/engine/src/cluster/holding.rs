@@ -54,6 +54,7 @@ pub struct HoldProgress {
 
 /// All that is to be held, in order; may be gone through twice.
 pub trait Orders: Send + Sync + 'static {
+    /// Known beforehand, as are the bytes: whoever follows the job asks several times a second.
     fn total_files(&self) -> u64;
 
     fn total_bytes(&self) -> u64;

@@ -24,7 +24,7 @@ impl SnapshotOrders {
 impl Orders for SnapshotOrders {
     /// Files without content need nothing, but count.
     fn total_files(&self) -> u64 {
-        self.files.sources().filter(|source| source.size() > 0).count() as u64
+        self.files.files_with_content()
     }
 
     fn total_bytes(&self) -> u64 {

@@ -22,7 +22,8 @@ pub struct Verification {
     faults: Mutex<Vec<String>>,
     differing_files: AtomicU64,
     total_files: u64,
-    total_bytes: u64,
+    /// What is cached of them; 0 until that was counted.
+    total_bytes: AtomicU64,
     cancelled: AtomicBool,
     ended: Mutex<bool>,
     end: Condvar,
@@ -40,8 +41,6 @@ pub struct Tools {
 
 /// Starts checking `files` on a thread of its own.
 pub fn start(tools: Tools, files: Arc<dyn OrderedFiles>) -> std::io::Result<Arc<Verification>> {
-    let sources = || (0..files.count()).filter_map(|position| files.get(position));
-    let cached = |source: Source| tools.store.cached_bytes(&source.id()).min(source.size());
     let verification = Arc::new(Verification {
         done_files: AtomicU64::new(0),
         done_bytes: AtomicU64::new(0),
@@ -49,7 +48,7 @@ pub fn start(tools: Tools, files: Arc<dyn OrderedFiles>) -> std::io::Result<Arc<
         faults: Mutex::default(),
         differing_files: AtomicU64::new(0),
         total_files: files.count() as u64,
-        total_bytes: sources().map(cached).sum(),
+        total_bytes: AtomicU64::new(0),
         cancelled: AtomicBool::new(false),
         ended: Mutex::new(false),
         end: Condvar::new(),
@@ -61,6 +60,7 @@ pub fn start(tools: Tools, files: Arc<dyn OrderedFiles>) -> std::io::Result<Arc<
 
 impl Verification {
     fn run(&self, tools: &Tools, files: &dyn OrderedFiles) {
+        self.count(tools, files);
         for position in 0..files.count() {
             if self.cancelled.load(Ordering::Relaxed) {
                 break;
@@ -72,6 +72,14 @@ impl Verification {
         }
         *self.ended.lock() = true;
         self.end.notify_all();
+    }
+
+    /// A look-up in the store for each file: nobody waits for that before the job has a number.
+    fn count(&self, tools: &Tools, files: &dyn OrderedFiles) {
+        let positions = (0..files.count()).take_while(|_| !self.cancelled.load(Ordering::Relaxed));
+        let sources = positions.filter_map(|position| files.get(position));
+        let cached = sources.map(|source| tools.store.cached_bytes(&source.id()).min(source.size()));
+        self.total_bytes.store(cached.sum(), Ordering::Relaxed);
     }
 
     fn verify(&self, tools: &Tools, source: &Source) {
@@ -131,7 +139,7 @@ impl Job for Verification {
         Progress {
             state: self.state(),
             done_bytes: self.done_bytes.load(Ordering::Relaxed),
-            total_bytes: self.total_bytes,
+            total_bytes: self.total_bytes.load(Ordering::Relaxed),
             done_files: self.done_files.load(Ordering::Relaxed),
             total_files: self.total_files,
             origin_bytes: 0,

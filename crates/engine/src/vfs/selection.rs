@@ -12,6 +12,7 @@ use crate::transfer::{OrderedFiles, Source};
 pub struct Selection {
     generation: Arc<Generation>,
     files: Vec<NodeIndex>,
+    files_with_content: u64,
     bytes: u64,
 }
 
@@ -34,9 +35,17 @@ impl Selection {
             })?;
             generation.add_files(index, &mut files);
         }
-        let sizes = files.iter().filter_map(|index| generation.snapshot.node(*index)).map(|node| node.size);
-        let bytes = sizes.sum();
-        Ok(Selection { generation, files, bytes })
+        let (mut files_with_content, mut bytes) = (0, 0);
+        for node in files.iter().filter_map(|index| generation.snapshot.node(*index)) {
+            files_with_content += u64::from(node.size > 0);
+            bytes += node.size;
+        }
+        Ok(Selection { generation, files, files_with_content, bytes })
+    }
+
+    /// How many of them are not empty.
+    pub fn files_with_content(&self) -> u64 {
+        self.files_with_content
     }
 
     /// All files in order.

@@ -1,20 +1,29 @@
-//! Evicting everything from a worker of a cluster.
+//! Loading everything into a worker of a cluster, and evicting it.
 
 use std::path::Path;
 
+use headrace_engine::cluster::HoldWish;
 use headrace_engine::config::EngineConfig;
 use headrace_engine::engine::{Lister, Worker};
 use serde_json::{Value, json};
 
-use crate::counting::ALONE;
+use crate::counting::{ALONE, asked_bytes};
 use crate::names::{FILES, freeze};
 
 /// A request for each 4096 files, and what it takes to connect. One for each file, and another for its pin, were 200,000.
 const MOST_REQUESTS: u64 = FILES / 4096 + 10;
 
-#[test]
-fn evicting_everything_takes_a_worker_few_requests() {
-    let _alone = ALONE.lock();
+/// The words of the errors that are kept, and nothing for each file.
+const MOST_TOLD_BYTES: u64 = 256 << 10;
+
+/// A worker that keeps blocks, and the list of many files that are in no origin.
+struct Scene {
+    worker: Worker,
+    lister: Lister,
+    _folder: tempfile::TempDir,
+}
+
+fn scene() -> Scene {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| {
         let path = folder.path().join(name);
@@ -34,11 +43,30 @@ fn evicting_everything_takes_a_worker_few_requests() {
     let view = json!({"epoch": 1, "replicas": 1, "members": [member]});
     let lister = Lister::open(config(&state, &origin, json!([]), &view, None)).unwrap();
     assert_eq!(lister.current().version, 1);
+    Scene { worker, lister, _folder: folder }
+}
 
+#[test]
+fn evicting_everything_takes_a_worker_few_requests() {
+    let _alone = ALONE.lock();
+    let Scene { worker, lister, _folder } = scene();
     let before = requests(&worker);
     assert_eq!(lister.evict(&[b""]).unwrap(), 0, "nothing is there");
     let took = requests(&worker) - before;
     assert!((1..=MOST_REQUESTS).contains(&took), "{took} requests for {FILES} files");
+    lister.close();
+    worker.close().unwrap();
+}
+
+#[test]
+fn how_far_a_load_is_takes_no_look_at_its_files() {
+    let _alone = ALONE.lock();
+    let Scene { worker, lister, _folder } = scene();
+    let job = lister.load(&[b""], HoldWish::default()).unwrap();
+    let (asked, progress) = asked_bytes(|| job.progress());
+    assert_eq!(progress.total_files, FILES);
+    assert!(asked < MOST_TOLD_BYTES, "{asked} bytes for {FILES} files");
+    job.cancel();
     lister.close();
     worker.close().unwrap();
 }
