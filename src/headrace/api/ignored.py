@@ -108,8 +108,21 @@ _FOR_PODS = {
 IGNORED_WITHOUT_PODS: Mapping[str, Mapping[str, str]] = {
     "AlluxioRuntime": _FOR_PODS,
     "JindoRuntime": _FOR_PODS,
+    "DataMigrate": dict.fromkeys(_POD_FIELDS, "here copying is done by a process, not by a pod"),
 }
 """The same for a backend that makes no pods."""
+
+_CLEAN_POLICY = {
+    "spec.fuse.cleanPolicy": (
+        "OnFuseChanged",
+        "OnFuseChanged does what OnRuntimeDeleted does: a changed mount process takes over, and programs go on reading",
+    )
+}
+IGNORED_VALUES: Mapping[str, Mapping[str, tuple[Any, str]]] = {
+    "AlluxioRuntime": _CLEAN_POLICY,
+    "JindoRuntime": _CLEAN_POLICY,
+}
+"""By kind: the path of a field that has an effect, the one value that has none, and why."""
 
 _NOTHING: tuple[Any, ...] = (None, False, "", {}, [])
 
@@ -136,6 +149,9 @@ def ignored_fields(thing: Object, *, has_pods: bool = True) -> list[IgnoredField
         found += [
             IgnoredField(path, why) for path, value in places if value not in _NOTHING and value != wanted
         ]
+    for pattern, (ignored, why) in IGNORED_VALUES.get(kind, {}).items():
+        places = _places(content, pattern.split("."), "")
+        found += [IgnoredField(path, why) for path, value in places if value == ignored]
     return found
 
 

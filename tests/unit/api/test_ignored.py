@@ -108,8 +108,42 @@ def test_what_only_pods_have_is_named_where_roles_are_processes(has_pods: bool) 
     assert named == (always if has_pods else always + of_pods)
 
 
-# What the planner, the local backend or the operator reads of a runtime (plan/runtimes.py, operator/rendering).
-USED = {
+@pytest.mark.parametrize("kind", ["AlluxioRuntime", "JindoRuntime"])
+@pytest.mark.parametrize(
+    ("policy", "named"),
+    [("OnFuseChanged", ["spec.fuse.cleanPolicy"]), ("OnRuntimeDeleted", []), ("OnDemand", []), ("", [])],
+)
+def test_a_clean_policy_that_is_another_one_is_named(kind: str, policy: str, named: list[str]) -> None:
+    text = f"""
+apiVersion: data.fluid.io/v1alpha1
+kind: {kind}
+metadata: {{name: d}}
+spec: {{fuse: {{cleanPolicy: "{policy}"}}}}
+"""
+    (runtime,) = read_objects(text, "d")
+    assert [field.path for field in ignored_fields(runtime)] == named
+
+
+MIGRATE = """
+apiVersion: data.fluid.io/v1alpha1
+kind: DataMigrate
+metadata: {name: m}
+spec:
+  from: {dataset: {name: d, namespace: default}}
+  to: {externalStorage: {uri: "s3://b/c"}}
+  nodeSelector: {disk: ssd}
+  resources: {requests: {cpu: "1"}}
+"""
+
+
+@pytest.mark.parametrize("has_pods", [True, False])
+def test_where_a_pod_of_a_copy_runs_is_named_where_there_is_none(has_pods: bool) -> None:
+    (migrate,) = read_objects(MIGRATE, "d")
+    named = [field.path for field in ignored_fields(migrate, has_pods=has_pods)]
+    assert named == ([] if has_pods else ["spec.nodeSelector", "spec.resources"])
+
+
+_RUNTIME = {
     "spec.replicas",
     "spec.tieredstore",
     "spec.data",
@@ -121,11 +155,55 @@ USED = {
     *(f"spec.{role}.disabled" for role in ("worker", "fuse")),
     "spec.fuse.cleanPolicy",
 }
+_AFTER = {f"spec.runAfter.{field}" for field in ("apiVersion", "kind", "name", "namespace")}
+_WHEN = {*_AFTER, "spec.policy", "spec.schedule", "spec.ttlSecondsAfterFinished"}
+_SIDES = {f"spec.{side}.{place}" for side in ("from", "to") for place in ("dataset", "externalStorage")}
+# What is read of each kind: of runtimes in plan/runtimes.py and operator/rendering, of datasets in
+# plan/origin_options.py, plan/placement.py and plan/volume.py, of operations in plan/operations.py, plan/job_specs.py
+# and operator/rendering.
+USED = {
+    "AlluxioRuntime": _RUNTIME,
+    "JindoRuntime": _RUNTIME,
+    "Dataset": {
+        *(f"spec.mounts.{field}" for field in ("mountPoint", "name", "path", "options", "encryptOptions")),
+        # Mounts are for reading, always.
+        "spec.mounts.readOnly",
+        "spec.sharedOptions",
+        "spec.sharedEncryptOptions",
+        "spec.nodeAffinity.required",
+        "spec.tolerations",
+        "spec.accessModes",
+        "spec.placement",
+        "spec.dataRestoreLocation.path",
+        "spec.dataRestoreLocation.nodeName",
+    },
+    "DataLoad": {*_WHEN, "spec.dataset", "spec.loadMetadata", "spec.target.path", "spec.target.replicas"},
+    "DataMigrate": {
+        *_WHEN,
+        *_SIDES,
+        "spec.parallelism",
+        # Of its pod, where there is one.
+        *(f"spec.{name}" for name in ("podMetadata", "affinity", "tolerations", "nodeSelector")),
+        *(f"spec.{name}" for name in ("schedulerName", "resources")),
+    },
+    "DataProcess": {
+        *_WHEN,
+        "spec.dataset",
+        "spec.processor.serviceAccountName",
+        "spec.processor.podMetadata",
+        "spec.processor.job.podSpec",
+        *(f"spec.processor.script.{field}" for field in ("image", "imageTag", "imagePullPolicy")),
+        *(f"spec.processor.script.{field}" for field in ("restartPolicy", "command", "source", "env")),
+        *(f"spec.processor.script.{field}" for field in ("volumes", "volumeMounts", "resources")),
+    },
+    "DataBackup": {*_AFTER, "spec.ttlSecondsAfterFinished", "spec.dataset", "spec.backupPath", "spec.runAs"},
+}
 
 
-@pytest.mark.parametrize("kind", ["AlluxioRuntime", "JindoRuntime"])
-def test_every_field_of_a_runtime_is_used_or_named(kind: str) -> None:
-    known = {*USED, *IGNORED[kind], *IGNORED_WITHOUT_PODS[kind]}
+@pytest.mark.parametrize("kind", list(USED))
+def test_every_field_of_a_kind_is_used_or_named(kind: str) -> None:
+    named = (*IGNORED.get(kind, {}), *IGNORED_WITHOUT_PODS.get(kind, {}))
+    known = {*USED[kind], *(path.replace("[]", "") for path in named)}
     paths = [path.replace("[]", "") for path, _, _ in fields_below(KINDS[kind].model)]
     fields = [path for path in paths if path.startswith("spec.")]
     forgotten = [
@@ -135,3 +213,4 @@ def test_every_field_of_a_runtime_is_used_or_named(kind: str) -> None:
         and not any(each.startswith(f"{path}.") for each in known)
     ]
     assert forgotten == []
+    assert USED[kind] <= {*fields, *_RUNTIME}, "what is used exists"

@@ -9,7 +9,7 @@ from typing import cast
 
 from headrace.api.dataprocess import DataProcess
 from headrace.api.dataset import Dataset
-from headrace.api.ignored import IgnoredField
+from headrace.api.ignored import IgnoredField, ignored_fields
 from headrace.api.kinds import Operation, Runtime
 from headrace.local.datasets.desired_state import DesiredState, title_of
 from headrace.local.datasets.reference_index import RUNTIMES
@@ -70,7 +70,9 @@ async def execute(planned: PlannedOperation, desired: DesiredState, jobs: JobDri
 
 def _ignored(operation: Operation) -> tuple[IgnoredField, ...]:
     """What this backend cannot follow, beside what no backend does."""
-    return ignored_here(operation) if isinstance(operation, DataProcess) else ()
+    everywhere = ignored_fields(operation)
+    without_pods = [each for each in ignored_fields(operation, has_pods=False) if each not in everywhere]
+    return (*without_pods, *(ignored_here(operation) if isinstance(operation, DataProcess) else ()))
 
 
 def _operation_context(desired: DesiredState, observed: Observed) -> OperationContext:
