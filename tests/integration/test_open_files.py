@@ -1,4 +1,7 @@
-"""More files open at once than a mount may have open itself: what is cached is still read from the cache."""
+"""More files open at once than a mount may have open itself: what is cached is still read from the cache.
+
+There are ten thousand of them in tests/soak.
+"""
 
 from __future__ import annotations
 
