@@ -31,8 +31,8 @@ setup: $(STAMPS)/system $(STAMPS)/python $(STAMPS)/torch $(STAMPS)/engine $(VERS
 	@:
 
 # Two at a time: one core would wait for the other's downloads and its linker.
-setup-tests: ## Install what `make test` needs as well: Kubernetes, helm, and Horovod where it can be built
-	@$(MAKE) --no-print-directory --jobs=2 setup kubernetes helm horovod-where-possible
+setup-tests: ## Install what `make test` needs as well: Kubernetes, helm, csi-sanity, and Horovod where it can be built
+	@$(MAKE) --no-print-directory --jobs=2 setup kubernetes helm csi-sanity horovod-where-possible
 
 build: $(STAMPS)/engine ## Build the engine (release) into the environment
 
@@ -105,7 +105,7 @@ test: setup-tests test-rust test-python ## Show every capability once, with real
 test-unit: $(STAMPS)/engine ## Run the Python unit tests
 	$(BIN)/python -m pytest tests/unit
 
-test-integration: setup ## Run the tests with real servers and mounts
+test-integration: setup csi-sanity ## Run the tests with real servers and mounts
 	$(BIN)/python -m pytest tests/integration
 
 test-kubernetes: setup kubernetes helm kubeflow ## Run the tests on a real Kubernetes: one of their own, or that of HEADRACE_KUBECONFIG
@@ -131,9 +131,12 @@ test-python: setup-tests
 
 NODES ?= 2
 
-.PHONY: helm
+.PHONY: helm csi-sanity
 helm:
 	@tools/install_helm.sh >/dev/null
+
+csi-sanity: $(STAMPS)/system
+	@tools/install_csi_sanity.sh >/dev/null
 
 # Built only where a cluster can run: as root.
 .PHONY: kubernetes kubeflow
