@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from charts import CHART, EVERY_OPTION, NAMESPACE, TEST_VALUES, Release, run_helm, template
+from charts import CHART, EVERY_OPTION, NAMESPACE, TEST_VALUES, Content, Release, run_helm, template
 from datasets_on_kubernetes import metrics_of, parts_of
 from prometheus_kinds import kind_file
 
@@ -53,6 +53,77 @@ def test_a_second_installation_is_refused_and_told_of_the_first(release: Release
     done = run_helm(*words, "--kubeconfig", str(release.kubeconfig), values=TEST_VALUES)
     assert done.returncode != 0
     assert f"already, as the release {NAMESPACE}/headrace" in done.stderr
+
+
+def _upgrade_refused(release: Release, values: Content | None = None) -> str:
+    """What helm says to an upgrade that it only looks at; nothing when it would do it."""
+    words = (
+        "upgrade",
+        "headrace",
+        str(CHART),
+        "--namespace",
+        NAMESPACE,
+        "--dry-run=server",
+        "--take-ownership",
+    )
+    done = run_helm(*words, "--kubeconfig", str(release.kubeconfig), values=TEST_VALUES | (values or {}))
+    return done.stderr if done.returncode else ""
+
+
+def _controller(name: str) -> Content:
+    """A Deployment as Fluid's chart has it, without pods."""
+    labels = {"control-plane": name}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "manager", "image": "none:1"}]},
+    }
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+    }
+
+
+@pytest.mark.parametrize("name", ["dataset-controller", "alluxioruntime-controller", "fluid-webhook"])
+def test_it_is_refused_beside_controllers_of_fluid_unless_somebody_knows_better(
+    kubernetes: Kubectl, release: Release, namespace: str, name: str
+) -> None:
+    assert _upgrade_refused(release) == ""
+    kubernetes.apply(_controller(name), namespace=namespace)
+    said = _upgrade_refused(release)
+    assert f"Fluid is on this cluster (Deployment {namespace}/{name})" in said
+    assert "uninstall it first" in said
+    assert _upgrade_refused(release, {"besideFluid": True}) == ""
+    kubernetes("-n", namespace, "delete", "deployment", name)
+    assert _upgrade_refused(release) == ""
+
+
+def test_what_fluid_has_left_is_told_apart_from_another_headrace(
+    kubernetes: Kubectl, release: Release
+) -> None:
+    word, mark = "app.kubernetes.io/name", "controller-gen.kubebuilder.io/version"
+    kind, driver = ("crd", "datasets.data.fluid.io"), ("csidriver", DRIVER)
+    try:
+        kubernetes("label", *driver, f"{word}=fluid", "--overwrite")
+        assert f"The CSI driver {DRIVER} is on this cluster already, and not Headrace's" in _upgrade_refused(
+            release
+        )
+        assert _upgrade_refused(release, {"besideFluid": True}) == ""
+        kubernetes("label", *driver, f"{word}=headrace", "--overwrite")
+        kubernetes("annotate", *kind, f"{mark}=v0.8.0")
+        assert _upgrade_refused(release) == "", "kinds of Fluid that Headrace has taken over are its own"
+        kubernetes("label", *kind, f"{word}-")
+        assert "Fluid has left its kinds on this cluster (datasets.data.fluid.io)" in _upgrade_refused(
+            release
+        )
+        assert _upgrade_refused(release, {"besideFluid": True}) == ""
+        assert _upgrade_refused(release, {"crds": {"install": False}}) == ""
+    finally:
+        kubernetes("label", *driver, f"{word}=headrace", "--overwrite")
+        kubernetes("label", *kind, f"{word}=headrace", "--overwrite")
+        kubernetes("annotate", *kind, f"{mark}-")
 
 
 def test_the_driver_is_registered_on_every_node(kubernetes: Kubectl, release: Release) -> None:
