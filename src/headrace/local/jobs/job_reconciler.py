@@ -112,6 +112,8 @@ class JobReconciler:
             each for each in self.job_store.all() if each.uid != record.uid and not each.stage.has_ended
         ]
         observed = await self._observer.observe(record, self._faults.pop(record.uid, ""), others)
+        if observed.cold and record.spec.wait_warm_percent:
+            await self._freshen(record, now)
         decision = next_step(record, observed, now)
         metered = await self._metered(record, decision.record, now)
         decision = Decision(metered, decision.steps, decision.requeue_after_s)
@@ -124,6 +126,12 @@ class JobReconciler:
             self._faults[record.uid] = error.message
             return ReconcileResult(0.0)
         return ReconcileResult(self._next_s(decision))
+
+    async def _freshen(self, record: JobRecord, now: datetime) -> None:
+        """Has said anew how much is cached of what a job waits for: of a dataset that is quiet, that is seldom said."""
+        if self._is_due(record.uid, now):
+            self._read_at[record.uid] = now
+            self._context.enqueue(datasets_of(await self.data.volumes(record.spec)))
 
     def _next_s(self, decision: Decision) -> float | None:
         record = decision.record
