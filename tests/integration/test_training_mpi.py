@@ -6,29 +6,28 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import pytest
+from arena_seeds import DELETES, GETS, LOGS, SUBMITS, words_of
 from pydantic import SecretStr
 
+from headrace.cli.arena.main import main as arena
 from headrace.errors import BusyError, ConfigError, MissingJobError, TakenJobError
-from headrace.jobs.backend import LogWish
 from headrace.jobs.spec import (
     CleanPolicy,
     ConfigFile,
     DataVolume,
     HostFolder,
     JobKind,
-    JobSpec,
     Resources,
     Role,
     RoleName,
@@ -37,38 +36,21 @@ from headrace.jobs.views import JobPhase, JobView
 from headrace.local.jobs.client import LocalJobBackend
 from headrace.local.layout import BackendLayout
 from headrace.local.processes.cgroups import Limits, why_not
-from headrace.local.processes.process_tags import tagged_processes
 from headrace.local.protocol.client import LocalClient
-from headrace.netns.namespaces import can_make_namespaces
+from headrace.netns.namespaces import can_make_namespaces, remove_namespace
 
-from .harness import HEADRACE, Shell, bytes_of, eventually, files_below
+from .harness import DEADLINE_S, Shell, bytes_of, eventually, files_below
 from .mpi_logs import without_warnings
+from .training_machine import Machine
 
 pytestmark = [
     pytest.mark.skipif(not can_make_namespaces(), reason="needs root and network namespaces"),
     pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs Open MPI (openmpi-bin)"),
 ]
 
-DEADLINE_S = 120.0
 LIMITS = Limits(1 << 28, 1.5)
-ARENA = [sys.executable, "-c", "import sys; from headrace.cli.arena.main import main; sys.exit(main())"]
 FILE_BYTES = 1 << 20
 SECRET = "VALUE-THAT-NOBODY-SHALL-SEE"
-DATASET = """apiVersion: data.fluid.io/v1alpha1
-kind: Dataset
-metadata: {{name: {name}}}
-spec:
-  placement: Shared
-  mounts: [{{mountPoint: "local://{folder}/data", name: {name}}}]
----
-apiVersion: data.fluid.io/v1alpha1
-kind: AlluxioRuntime
-metadata: {{name: {name}}}
-spec:
-  replicas: 2
-  tieredstore:
-    levels: [{{mediumtype: SSD, path: "{folder}/cache-{name}", quota: 64Mi}}]
-"""
 # All ranks add up their numbers, over the network between nodes; and each says where it is.
 ALLREDUCE = """
 import ctypes, os, socket
@@ -93,83 +75,6 @@ dist.all_reduce(value)
 print("TORCH", dist.get_rank(), dist.get_world_size(), value.item(), os.environ["HEADRACE_NODE"], flush=True)
 """
 ODD = "a,b=c 'd' \"e\" $(f) `g` # : ü\n  second line\\"
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A backend that is up, and a folder of its tests."""
-
-    shell: Shell
-    folder: Path
-    jobs: LocalJobBackend
-
-    @property
-    def places(self) -> BackendLayout:
-        return BackendLayout(self.folder / "state" / "local")
-
-    def spec(self, name: str, *command: str, kind: JobKind = JobKind.MPI, **fields: Any) -> JobSpec:
-        workers, slots = fields.pop("workers", 2), fields.pop("slots", 2)
-        own = {
-            "roles": (
-                Role(name=RoleName.LAUNCHER, replicas=1),
-                Role(name=RoleName.WORKER, replicas=workers, resources=Resources(gpus=slots)),
-            ),
-            "working_dir": str(self.folder),
-        }
-        return JobSpec(name=name, namespace="default", kind=kind, command=command, **{**own, **fields})
-
-    def submit(self, spec: JobSpec) -> None:
-        assert list(self.jobs.problems(spec)) == []
-        self.jobs.submit(spec)
-
-    def view(self, name: str) -> JobView:
-        return self.jobs.get("default", name, None, events=True)
-
-    def wait(self, name: str, phase: JobPhase) -> JobView:
-        eventually(lambda: self.view(name).phase is phase, lambda: (self.view(name), self.log(name)))
-        return self.view(name)
-
-    def log(self, name: str, **wish: Any) -> str:
-        return without_warnings(b"".join(self.jobs.logs(self.view(name), LogWish(**wish))).decode())
-
-    def said(self, name: str, word: str) -> None:
-        """Waits until the program has said a word."""
-        eventually(lambda: word in self.log(name), lambda: (self.view(name), self.log(name)))
-
-    def delete(self, name: str) -> None:
-        assert self.jobs.delete(self.view(name))
-
-    def arena(self, *words: str) -> str:
-        """What a command told on standard output; it must succeed."""
-        done = subprocess.run(
-            words,
-            env=self.shell.full_environment(),
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    def processes(self, instance: str = "") -> dict[str, list[int]]:
-        """Those of jobs, by instance."""
-        found: dict[str, list[int]] = {}
-        for each in tagged_processes(LocalClient(self.places).hello().instance):
-            if each.role.startswith("training:") and each.role.endswith(instance):
-                found.setdefault(each.role.rpartition(":")[2], []).append(each.pid)
-        return found
-
-    def first(self, instance: str) -> int:
-        """The process of an instance itself."""
-        roles = LocalClient(self.places).status().roles
-        return next(line.pid or 0 for line in roles if line.id.endswith(f":{instance}"))
-
-    def dataset(self, name: str) -> None:
-        file = self.folder / "objects.yaml"
-        file.write_text(DATASET.format(name=name, folder=self.folder))
-        self.shell.must("apply", "-f", file)
-        self.shell.must("wait", f"dataset/{name}", "--for=jsonpath={.status.phase}=Bound", "--timeout", "2m")
 
 
 @pytest.fixture(scope="module")
@@ -246,40 +151,183 @@ def test_a_job_waits_for_warm_data_and_its_dataset_can_be_deleted_right_after_it
     machine.dataset("brief")
     data = (DataVolume(claim="brief", path=f"{machine.folder}/brief", sub_path="brief"),)
     line = f"mpirun cat {machine.folder}/brief/c | wc -c"
-    for name in ("brief", "late"):
-        machine.submit(machine.spec(name, line, data=data, wait_warm_percent=100))
-        eventually(lambda name=name: "waits for 100 %" in machine.view(name).reason)
+    # Four files of one size: the last of these waits for all, which never come.
+    for name, percent in (("brief", 100), ("warmed", 75), ("late", 100)):
+        machine.submit(machine.spec(name, line, data=data, wait_warm_percent=percent))
+        eventually(lambda name=name: "waits for" in machine.view(name).reason)
         assert machine.view(name).phase is JobPhase.SUSPENDED
-    machine.delete("late")
     assert len(machine.jobs.release(machine.view("brief"))) == 1
     machine.wait("brief", JobPhase.SUCCEEDED)
     assert machine.log("brief").split() == [str(4 * FILE_BYTES)]
+    assert machine.view("warmed").phase is JobPhase.SUSPENDED
+    # With the one that was read, three of four files.
+    machine.load("brief", "brief/a", "brief/b")
+    machine.wait("warmed", JobPhase.SUCCEEDED)
+    assert machine.log("warmed").split() == [str(4 * FILE_BYTES)]
+    late = machine.view("late")
+    assert (late.phase, late.started) == (JobPhase.SUSPENDED, None)
+    assert "cached to 75 %, and the job waits for 100 %" in late.reason
+    machine.delete("late")
     machine.shell.must("delete", "dataset", "brief", "--timeout", "80s", deadline_s=90)
     assert machine.view("brief").phase is JobPhase.SUCCEEDED
     machine.delete("brief")
+    machine.delete("warmed")
 
 
-def test_the_command_of_the_seeds_runs_here_as_it_is_written_there(machine: Machine) -> None:
-    folder = machine.folder / "horovod-demo"
-    folder.mkdir()
-    script = folder / "launch-example.sh"
-    script.write_text('#!/bin/sh\nmpirun sh -c "ls $DATA_DIR | wc -l"; echo "$num_batch $*"\n')
-    script.chmod(0o755)
-    arena = [str(Path(HEADRACE).with_name("arena"))] if Path(HEADRACE).with_name("arena").exists() else ARENA
-    line = (
-        f"submit mpi --name horovod-resnet50 --gpus=8 --workers=4 --working-dir={folder} --data imagenet:/data "
-        "-e DATA_DIR=/data/imagenet -e num_batch=1000 -e datasets_num_private_threads=8 "
-        "--image=registry.cn-hangzhou.aliyuncs.com/tensorflow-samples/horovod-benchmark:0.18.1 ./launch-example.sh 4 8"
+@pytest.fixture
+def image_folder(machine: Machine) -> Iterator[Path]:
+    """Where the seeds' image has its programs."""
+    place, folder = Path("/horovod-demo"), machine.folder / "horovod-demo" / "tensorflow-demo"
+    if place.is_symlink() and not place.exists():
+        place.unlink()  # of a test that was killed
+    if place.exists():
+        pytest.skip(f"this machine has a folder {place} of its own")
+    folder.mkdir(parents=True)
+    place.symlink_to(folder.parent)
+    yield folder
+    place.unlink()
+
+
+@pytest.fixture
+def look(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """What `arena` shows, without the half second in which a process of its own begins."""
+    for name, value in machine.shell.environment.items():
+        monkeypatch.setenv(name, value)
+
+    def shown(*words: str) -> str:
+        assert arena(list(words)) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return shown
+
+
+def test_the_commands_of_seed_001_run_here_as_they_are_written_there(
+    machine: Machine, image_folder: Path, look: Callable[..., str]
+) -> None:
+    script = image_folder / "launch-example.sh"
+    script.write_text(
+        '#!/bin/sh\nmpirun sh -c "ls $DATA_DIR | wc -l"\n'
+        'until [ -e go ]; do sleep 0.1; done\necho "$num_batch $datasets_num_private_threads $*"\n'
     )
-    machine.arena(*arena, *line.split())
-    machine.wait("horovod-resnet50", JobPhase.SUCCEEDED)
-    told = without_warnings(machine.arena(*arena, "logs", "--tail", "100", "horovod-resnet50")).split("\n")
-    assert told == ["4"] * 32 + ["1000 4 8", ""]
-    shown = machine.arena(*arena, "get", "-e", "horovod-resnet50")
-    assert shown.startswith("STATUS: SUCCEEDED\nNAMESPACE: default\n")
-    assert shown.count("MPIJOB") == 5
-    machine.arena(*arena, "delete", "horovod-resnet50")
+    script.chmod(0o755)
+    machine.arena(*words_of(SUBMITS["001"]))
+    job = machine.wait("horovod-resnet50-v2-4x8-fluid", JobPhase.RUNNING)
+    shown = machine.arena(*words_of(GETS["001"]))
+    assert shown.startswith("STATUS: RUNNING\nNAMESPACE: default\nPRIORITY: N/A\nTRAINING DURATION: ")
+    rows = [line.split() for line in shown.splitlines() if line.startswith(f"{job.name} ")]
+    assert [row[1:3] for row in rows] == [["RUNNING", "MPIJOB"]] * 5
+    assert "[Running] all its processes run" in shown
+    with machine.beginning(*words_of(LOGS["001"])) as reader:
+        _check_what_else_shows_a_job(look, job)
+        (image_folder / "go").touch()
+        told, _ = reader.communicate(timeout=DEADLINE_S)
+    assert reader.returncode == 0
+    assert without_warnings(told).split("\n") == ["4"] * 32 + ["1000 8 4 8", ""]
+    assert machine.wait(job.name, JobPhase.SUCCEEDED).exit_code == 0
+    assert machine.arena(*words_of(DELETES["001"])) == f'mpijob.kubeflow.org "{job.name}" deleted\n'
     assert not Path("/data").exists()
+
+
+def _check_what_else_shows_a_job(look: Callable[..., str], job: JobView) -> None:
+    """Commands that no seed has, on a job that has 32 slots and reads the only dataset."""
+    chief = job.chief
+    assert chief is not None
+    head, row, *_ = look("list", "-o", "wide").splitlines()
+    titles = ["HIT", "RATIO", "FROM", "ORIGIN", "FROM", "PEERS", "LOCAL", "STALLED"]
+    assert head.split() == ["NAME", "STATUS", "TRAINER", "AGE", "NODE", "TRAINING", "DURATION", *titles]
+    assert row.split()[:3] == [job.name, "RUNNING", "MPIJOB"]
+    shown = look("get", job.name, "-o", "wide")
+    assert "\nHIT RATIO: " in shown
+    assert "\nSTALLED: " in shown
+    shown = look("top", "job")
+    assert shown.splitlines()[1].split()[-3:] == ["32", "32", chief.node_address]
+    assert shown.endswith("Total Allocated/Requested GPUs of Training Jobs: 32/32\n")
+    assert len(look("top", "job", job.name).splitlines()) == 1 + 5 + 3
+    shown = look("top", "job", job.name, "-i", "worker-1")
+    assert shown.splitlines()[1].split()[:2] == [f"{job.name}-worker-1", "RUNNING"]
+    assert shown.endswith("Allocated/Requested GPUs of Job: 8/8\n")
+    head, row = look("data", "list").splitlines()
+    assert head.split() == ["NAME", "ACCESSMODE", "DESCRIPTION", "OWNER", "AGE", "CACHED"]
+    assert row.startswith("imagenet ")
+    assert row.endswith("%")
+
+
+def test_a_job_goes_on_without_the_commands_that_follow_it_and_tells_its_end_later(machine: Machine) -> None:
+    gate = machine.folder / "later"
+    line = f"echo began; until [ -e {gate} ]; do sleep 0.1; done; exit"
+    common = ("--workers=1", "--working-dir", str(machine.folder), "--wait")
+    with (
+        machine.beginning("submit", "mpi", "--name", "left", *common, f"{line} 3") as left,
+        machine.beginning("submit", "mpi", "--name", "killed", *common, f"{line} 0") as killed,
+    ):
+        _read_until(left.stderr, "left: RUNNING")
+        _read_until(killed.stderr, "killed: RUNNING")
+        with machine.beginning("logs", "-f", "left") as reader:
+            _read_until(reader.stdout, "began")
+            reader.kill()
+        killed.kill()
+        # As a terminal does it: to all that the command has started.
+        os.killpg(left.pid, signal.SIGINT)
+        _, complaints = left.communicate(timeout=DEADLINE_S)
+    assert left.returncode == 130
+    assert "job left goes on; arena wait left waits for it again" in complaints
+    with machine.beginning("wait", "left", "killed") as waiter:
+        _read_until(waiter.stderr, "left: RUNNING")
+        waiter.kill()
+    assert [machine.view(name).phase for name in ("left", "killed")] == [JobPhase.RUNNING] * 2
+    gate.touch()
+    machine.arena("wait", "left", code=1)
+    machine.arena("wait", "killed")
+    assert machine.view("left").exit_code == 3
+    told = machine.arena("prune", "--since", "0s")
+    assert sorted(told.splitlines()) == [
+        f'mpijob.kubeflow.org "{name}" deleted' for name in ("killed", "left")
+    ]
+    assert machine.jobs.jobs(None) == ()
+
+
+def _read_until(lines: IO[str] | None, beginning: str) -> None:
+    assert lines is not None
+    seen = []
+    for line in lines:
+        if line.startswith(beginning):
+            return
+        seen.append(line)
+    raise AssertionError(f"it ended without {beginning!r}: {seen}")
+
+
+def test_a_job_that_loses_a_node_fails_or_begins_anew_on_others_as_it_was_told(machine: Machine) -> None:
+    gate = machine.folder / "found"
+    line = f"mpirun sh -c 'echo up; until [ -e {gate} ]; do sleep 0.1; done'"
+    machine.submit(machine.spec("bereft", line, workers=1, selector={"disk": "none"}))
+    machine.submit(machine.spec("moves", line, workers=3, slots=1, retries=1))
+    for name in ("bereft", "moves"):
+        machine.wait(name, JobPhase.RUNNING)
+        machine.said(name, "up")
+    assert {each.node for each in machine.view("moves").instances} == {"node-1", "node-2", "node-3"}
+    remove_namespace(machine.namespace("node-3"))
+    view = machine.wait("bereft", JobPhase.FAILED)
+    # By whichever was seen first: the node, or what ran there.
+    assert re.fullmatch(r"bereft-\S+( on|:) node-3 is gone (with its node|or not ready)", view.reason)
+    assert [event.reason for event in view.events].count("Retrying") == 0
+
+    def runs_elsewhere() -> bool:
+        view = machine.view("moves")
+        nodes = {each.node for each in view.instances}
+        return view.phase is JobPhase.RUNNING and nodes == {"node-1", "node-2"}
+
+    eventually(runs_elsewhere, lambda: (machine.view("moves"), machine.log("moves")))
+    assert not machine.processes("bereft-worker-0")
+    gate.touch()
+    view = machine.wait("moves", JobPhase.SUCCEEDED)
+    assert [event.reason for event in view.events if event.type == "Warning"] == ["Failed"]
+    assert not machine.processes()
+    machine.shell.must("up", "--nodes", "3")
+    assert all(node.ready for node in machine.jobs.nodes())
+    machine.delete("bereft")
+    machine.delete("moves")
 
 
 def test_what_speaks_against_a_job_is_said_before_anything_is_made(machine: Machine) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from headrace.api.dataset import Dataset
@@ -15,7 +15,7 @@ from headrace.local.datasets.candidates import Candidates, NodeWish
 from headrace.local.datasets.mount_probe import is_mounted
 from headrace.local.jobs.job_volumes import Volume, datasets_of, volumes_of
 from headrace.local.jobs.scheduler import CandidateNode
-from headrace.local.nodes.node_capacity import node_facts
+from headrace.local.nodes.node_capacity import is_ready, node_facts
 from headrace.local.nodes.virtual_nodes import VirtualNode
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.store.object_store import Store
@@ -48,15 +48,17 @@ class JobData:
         """The nodes as the job sees them; uses with the ids of `own` are not counted as those of others."""
         keys = datasets_of(await self.volumes(spec))
         found = {each.name: each for each in await self.candidates.all(keys, _ANYWHERE)}
+        nodes = self.context.nodes.all()
+        ready = {node.name for node in nodes if is_ready(node)}
         users = [consumer.node for consumer in self.context.consumers.all() if consumer.id not in own]
         return [
             CandidateNode(
-                node=fact,
+                node=replace(fact, is_ready=fact.name in ready),
                 may_mount=found[fact.name].is_allowed,
                 cached_share=found[fact.name].cached_share,
                 users=users.count(fact.name),
             )
-            for fact in node_facts(self.context.nodes.all(), {})
+            for fact in node_facts(nodes, {})
             if fact.name in found
         ]
 

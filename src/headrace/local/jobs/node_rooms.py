@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headrace.jobs.views import NodeRoom
 from headrace.local.jobs.job_records import InstanceState, JobRecord
-from headrace.local.jobs.observer import is_ready
+from headrace.local.nodes.node_capacity import is_ready
 from headrace.local.nodes.virtual_nodes import VirtualNode
 
 _DEVICES = Path("/dev")

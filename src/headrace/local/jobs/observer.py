@@ -6,7 +6,6 @@ import asyncio
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from headrace.jobs.ranks import MASTER_PORT
 from headrace.jobs.spec import JobKind, JobSpec
@@ -18,12 +17,12 @@ from headrace.local.jobs.job_records import JobRecord, Stage, role_id, role_pref
 from headrace.local.jobs.observed_state import InstanceObservation, ObservedState, ProcessState
 from headrace.local.jobs.replicas import Replica, replicas_of
 from headrace.local.jobs.scheduler import Placement, schedule
+from headrace.local.nodes.node_capacity import is_ready
 from headrace.local.nodes.virtual_nodes import VirtualNode
 from headrace.local.processes.process_tags import tagged_processes
 from headrace.local.processes.role_processes import RoleRecord
 
 _LAST_PORT = 32_000
-_NAMESPACES = Path("/run/netns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +116,6 @@ def observe_instance(
             is_out_of_memory=said.is_out_of_memory,
         )
     return InstanceObservation(ProcessState.LOST, has_leftovers=is_left)
-
-
-def is_ready(node: VirtualNode) -> bool:
-    """Whether programs can run on a node."""
-    return node.is_made and (node.namespace is None or (_NAMESPACES / node.namespace).exists())
 
 
 def ports_of(

@@ -14,6 +14,8 @@ from headrace.plan.reasons import Wait
 from headrace.plan.runtimes import wanted_of
 from headrace.plan.tiers import cache_folders
 
+_NAMESPACES = Path("/run/netns")
+
 
 def node_facts(nodes: Iterable[VirtualNode], rooms: Mapping[str, Room]) -> tuple[Node, ...]:
     """The virtual nodes. They share the disks (`rooms`) and the memory of this machine."""
@@ -29,6 +31,11 @@ def node_facts(nodes: Iterable[VirtualNode], rooms: Mapping[str, Room]) -> tuple
         )
         for node in nodes
     )
+
+
+def is_ready(node: VirtualNode) -> bool:
+    """Whether programs can begin on a node: it is made, and its namespace has not been taken away since."""
+    return node.is_made and (node.namespace is None or (_NAMESPACES / node.namespace).exists())
 
 
 def rooms_of(runtime: Runtime | None, key: str, status: Mapping[str, Any] | None) -> dict[str, Room]:
