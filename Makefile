@@ -112,9 +112,10 @@ test-kubernetes: setup kubernetes helm kubeflow ## Run the tests on a real Kuber
 	$(BIN)/python -m pytest tests/kubernetes
 
 SOAK_MINUTES ?= 30
+SOAK_TIMES ?= 1
 
 soak: setup kubernetes helm ## Repeat and randomise: kills, walks, scale, for SOAK_MINUTES=30; says its seed, and takes one as SOAK_SEED
-	SOAK_MINUTES=$(SOAK_MINUTES) SOAK_SEED=$(SOAK_SEED) $(BIN)/python -m pytest tests/soak
+	SOAK_MINUTES=$(SOAK_MINUTES) SOAK_TIMES=$(SOAK_TIMES) SOAK_SEED=$(SOAK_SEED) $(BIN)/python -m pytest tests/soak
 	SOAK_MINUTES=$(SOAK_MINUTES) $(BIN)/python -m pytest tests/unit -m hypothesis $(if $(SOAK_SEED),--hypothesis-seed=$(SOAK_SEED))
 
 test-rust: $(STAMPS)/python ## Run the Rust tests

@@ -37,14 +37,18 @@ def holding(
         bucket.fill()
         with (
             namespace_of(kubernetes, "held") as namespace,
-            holding_of(kubernetes, namespace, bucket, NODES, (TAG, "next")) as made,
+            holding_of(kubernetes, release, namespace, bucket, NODES, (TAG, "next")) as made,
         ):
             yield made
     release.install()
 
 
 @pytest.mark.parametrize(
-    "way", ["out of memory", "killed", "deleted", "evicted", "driver upgraded", "driver killed"]
+    "way",
+    [
+        *("out of memory", "killed", "deleted", "evicted", "driver upgraded", "driver killed"),
+        *("engine upgraded", "secret rotated", "node drained", "scaled in"),
+    ],
 )
 def test_open_files_and_maps_stay_right(holding: Holding, way: str) -> None:
     holding.ways()[way]()

@@ -1,7 +1,7 @@
 """`make soak`: what `make test` shows once, again and again and at random, for as long as it is told to.
 
-SOAK_MINUTES says how long all of it takes, about; SOAK_SEED does the same things again in the same order. What is told
-of a failure begins with the seed.
+SOAK_MINUTES says how long all of it takes, about; SOAK_TIMES, how many rounds there are at least, whatever that takes;
+SOAK_SEED does the same things again in the same order. What is told of a failure begins with the seed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,28 @@ from tests.integration.conftest import bucket, server, shell
 __all__ = ["bucket", "make_cluster", "pytest_runtest_call", "server", "shell"]
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "5"))
+TIMES = int(os.environ.get("SOAK_TIMES") or 1)
 SEED = int(os.environ.get("SOAK_SEED") or random.SystemRandom().randrange(10**6))
+
+
+_ROUND_S = 6000
+"""Far more than the longest round takes on a busy machine."""
+_TOLD = pytest.StashKey[list[str]]()
 
 
 def pytest_report_header() -> str:
     return again()
+
+
+@pytest.fixture
+def told(request: pytest.FixtureRequest) -> list[str]:
+    """Lines that are printed when all is over."""
+    return request.config.stash.setdefault(_TOLD, [])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for line in config.stash.get(_TOLD, []):
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -36,13 +53,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
 
 
 def again() -> str:
-    return f"SOAK_SEED={SEED} SOAK_MINUTES={MINUTES:g}"
+    return f"SOAK_SEED={SEED} SOAK_MINUTES={MINUTES:g} SOAK_TIMES={TIMES}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # The time of a test is for it to spend; it is as long as it was told to be. The rest is for its cluster.
     for item in (each for each in items if each.path.is_relative_to(Path(__file__).parent)):
-        item.add_marker(pytest.mark.timeout(1800 + 60 * MINUTES))
+        item.add_marker(pytest.mark.timeout(1800 + 60 * MINUTES + _ROUND_S * TIMES))
 
 
 @pytest.fixture
@@ -60,11 +77,11 @@ def soak_seconds(request: pytest.FixtureRequest) -> float:
 
 @pytest.fixture
 def rounds(soak_seconds: float) -> Iterator[int]:
-    """Numbers from 0, until the time is over; one at least."""
+    """Numbers from 0, until the time is over; as many as SOAK_TIMES says at least, one without it."""
 
     def count() -> Iterator[int]:
         end, number = time.monotonic() + soak_seconds, 0
-        while number == 0 or time.monotonic() < end:
+        while number < TIMES or time.monotonic() < end:
             yield number
             number += 1
 

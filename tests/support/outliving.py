@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from charts import NAMESPACE
+from charts import NAMESPACE, TEST_VALUES, Release
 from datasets_on_kubernetes import (
     Bucket,
     Reading,
@@ -23,9 +24,12 @@ from datasets_on_kubernetes import (
 from installing import wait_until_ready
 
 from headrace.testing.kubernetes.kubectl import Kubectl, KubectlError
+from headrace.testing.s3_server import Credentials
 
 DRIVER = "daemonset/headrace-csi"
 MEMORY = "320Mi"
+_OUT_OF_MEMORY = "out of memory"
+_REPLACING = frozenset(("killed", "deleted", "evicted"))
 WAYS = 4
 """How each file is read in a pass: see `_HOLD`."""
 
@@ -103,24 +107,38 @@ class Holding:
     """A dataset whose files programs on some nodes hold, and the ways in which it loses what serves it."""
 
     kubectl: Kubectl
+    release: Release
+    bucket: Bucket
     reading: Reading
     tags: tuple[str, str]
-    """Of the driver's image, and of another version of it that the nodes have."""
+    """Of the engine's image, and of another version of it that the nodes have."""
 
     def ways(self) -> dict[str, Callable[[], None]]:
         """All of them, by name. Each returns once what it took away is there again."""
         return {
-            "out of memory": self.run_out_of_memory,
+            _OUT_OF_MEMORY: self.run_out_of_memory,
             "killed": lambda: self._replace_mounts("--grace-period=0", "--force"),
             "deleted": self._replace_mounts,
             "evicted": self.evict_mounts,
             "driver upgraded": self.upgrade_driver,
             "driver killed": self.kill_driver,
+            "engine upgraded": self.upgrade_engine,
+            "secret rotated": self.rotate_secret,
+            "node drained": self.drain_node,
+            "scaled in": self.scale_in,
         }
 
     def shuffled_ways(self, seed: int) -> list[str]:
-        """The names of all of them in an order of chance."""
-        return random.Random(seed).sample(sorted(self.ways()), len(self.ways()))
+        """The names of all of them in an order of chance.
+
+        Kubelet waits longer before each start of a pod that runs out of memory again and again. So another pod takes
+        its place before the next time: one of the ways that replace it comes later in the same round.
+        """
+        names = random.Random(seed).sample(sorted(self.ways()), len(self.ways()))
+        if not {*names[names.index(_OUT_OF_MEMORY) :]} & _REPLACING:
+            names.remove(_OUT_OF_MEMORY)
+            names.insert(0, _OUT_OF_MEMORY)
+        return names
 
     def read_on(self) -> None:
         """Returns when each program has read everything in each way once more, at least."""
@@ -157,18 +175,67 @@ class Holding:
         self.kubectl("-n", NAMESPACE, "delete", "pods", *selector, "--grace-period=0", "--force")
         await_ready(self.kubectl, NAMESPACE, "csi")
 
+    def upgrade_engine(self) -> None:
+        """To the other image: driver, master, workers and mounts, in the operator's order."""
+        (other,) = {*self.tags} - {_tag(self._mounts()[0])}
+        engine = {"engine": {"tag": other, "pullPolicy": "Never"}}
+        self.release.install({"image": TEST_VALUES["image"] | engine})
+        wait_until_ready(self.kubectl, DRIVER)
+        for component in ("master", "worker", "mount"):
+            self.kubectl.wait(
+                lambda: {_tag(pod) for pod in self._pods(component)} == {other},  # noqa: B023
+                f"each {component} of the image {other}",
+            )
+            await_ready(self.kubectl, self.reading.namespace, component)
+
+    def rotate_secret(self) -> None:
+        """Other keys of the storage: the workers are replaced, as their files with keys are others."""
+        before = self._uids("worker")
+        self.bucket.server.give_keys(Credentials("AKIA" + uuid.uuid4().hex.upper()[:16], uuid.uuid4().hex))
+        self.kubectl.apply(self.bucket.secret(), namespace=self.reading.namespace)
+        self.kubectl.wait(
+            lambda: len(now := self._uids("worker")) == len(before) and not now & before,
+            "workers with the new keys",
+        )
+        await_ready(self.kubectl, self.reading.namespace, "worker")
+
+    def drain_node(self) -> None:
+        """All that serves the dataset on the first node leaves it, but for its mount, which belongs there."""
+        node = self._mounts()[0]["spec"]["nodeName"]
+        what = (
+            "--ignore-daemonsets",
+            "--delete-emptydir-data",
+            "--pod-selector=app.kubernetes.io/name=headrace",
+        )
+        try:
+            self.kubectl("drain", node, *what, "--timeout=300s", timeout_s=330)
+            self.read_on()
+        finally:
+            self.kubectl("uncordon", node)
+        for component in ("master", "worker", "mount"):
+            await_ready(self.kubectl, self.reading.namespace, component)
+
+    def scale_in(self) -> None:
+        """To one worker, and to two again."""
+        for replicas in (1, 2):
+            words = ("scale", "alluxioruntime", "imagenet", f"--replicas={replicas}")
+            self.kubectl("-n", self.reading.namespace, *words)
+            self.kubectl.wait(
+                lambda: len(self._pods("worker")) == replicas,  # noqa: B023
+                f"{replicas} workers",
+            )
+            await_ready(self.kubectl, self.reading.namespace, "worker")
+            self.read_on()
+
     def _replace_mounts(self, *how: str) -> None:
         self._replaced(lambda name: self.kubectl("-n", self.reading.namespace, "delete", "pod", name, *how))
 
     def _replaced(self, take_away: Callable[[str], object]) -> None:
-        before = {pod["metadata"]["uid"] for pod in self._mounts()}
+        before = self._uids("mount")
         for pod in self._mounts():
             take_away(pod["metadata"]["name"])
         self.kubectl.wait(
-            lambda: (
-                len(now := {pod["metadata"]["uid"] for pod in self._mounts()}) == len(before)
-                and not now & before
-            ),
+            lambda: len(now := self._uids("mount")) == len(before) and not now & before,
             "other mounts",
         )
         await_ready(self.kubectl, self.reading.namespace, "mount")
@@ -180,7 +247,13 @@ class Holding:
         self.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
 
     def _mounts(self) -> list[dict[str, Any]]:
-        return parts_of(self.kubectl, self.reading.namespace, "mount")
+        return self._pods("mount")
+
+    def _pods(self, component: str) -> list[dict[str, Any]]:
+        return parts_of(self.kubectl, self.reading.namespace, component)
+
+    def _uids(self, component: str) -> set[str]:
+        return {pod["metadata"]["uid"] for pod in self._pods(component)}
 
     def _was_out_of_memory(self, name: str, before: int) -> bool:
         pod = self.kubectl.get("-n", self.reading.namespace, "pod", name)
@@ -191,13 +264,22 @@ class Holding:
         return True
 
 
+def _tag(pod: dict[str, Any]) -> str:
+    return str(pod["spec"]["containers"][0]["image"]).rpartition(":")[2]
+
+
 def _restarts(pod: dict[str, Any]) -> int:
     return sum(each["restartCount"] for each in pod["status"].get("containerStatuses", []))
 
 
 @contextlib.contextmanager
 def holding_of(
-    kubectl: Kubectl, namespace: str, bucket: Bucket, nodes: tuple[str, ...], tags: tuple[str, str]
+    kubectl: Kubectl,
+    release: Release,
+    namespace: str,
+    bucket: Bucket,
+    nodes: tuple[str, ...],
+    tags: tuple[str, str],
 ) -> Iterator[Holding]:
     """A dataset whose mounts have a limit of memory, and on each node a program that has read all in each way once."""
     # Requests equal to limits (Guaranteed): of other pods the kernel prefers every process as a victim.
@@ -208,6 +290,6 @@ def holding_of(
         kubectl.apply(*(reader(pod, node, program=_HOLD) for pod, node in pods.items()), namespace=namespace)
         reading = Reading(kubectl, namespace, tuple(pods), bucket.digest())
         reading.begin()
-        made = Holding(kubectl, reading, tags)
+        made = Holding(kubectl, release, bucket, reading, tags)
         made.read_on()
         yield made
