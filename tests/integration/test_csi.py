@@ -23,7 +23,7 @@ from headrace.testing.processes import free_port
 
 from .harness import DEADLINE_S, Shell, tree_of
 from .nodes import DATASET, Node, capability, is_mounted, node_at, until
-from .survival import readers
+from .survival import readers, shell_without_server
 
 pytestmark = pytest.mark.root
 
@@ -32,7 +32,10 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    folder = tmp_path / "source"
+    return _made_source(tmp_path / "source")
+
+
+def _made_source(folder: Path) -> Path:
     (folder / "sub" / "deep").mkdir(parents=True)
     for number in range(8):
         content = random.Random(number).randbytes(700_000 + number * 100_000)
@@ -55,15 +58,23 @@ def flat(source: Path) -> Path:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
-    home = tmp_path / "home"
-    (home / "run").mkdir(parents=True, mode=0o700)
-    return Shell(home, {"HEADRACE_RUNTIME_DIR": str(home / "run")})
+    return shell_without_server(tmp_path / "home")
 
 
 @pytest.fixture
 def node(tmp_path: Path, shell: Shell, source: Path, request: pytest.FixtureRequest) -> Iterator[Node]:
     """A node whose driver has the words that the test names."""
     with node_at(tmp_path / "machine", shell, source, *getattr(request, "param", ())) as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """One node for the tests that leave it as they found it: a driver and a mount cost a second."""
+    root = tmp_path_factory.mktemp("shared")
+    shell = shell_without_server(root / "home")
+    with node_at(root / "machine", shell, _made_source(root / "source")) as node:
+        node.start_mount()
         yield node
 
 
@@ -78,8 +89,8 @@ def refused(code: grpc.StatusCode) -> Iterator[None]:
 # Volumes
 
 
-def test_a_volume_shows_the_dataset_read_only_and_goes_without_a_trace(node: Node) -> None:
-    node.start_mount()
+def test_a_volume_shows_the_dataset_read_only_and_goes_without_a_trace(shared_node: Node) -> None:
+    node = shared_node
     target = node.root / "target"
     node.publish(target)
     node.publish(target)
@@ -94,8 +105,8 @@ def test_a_volume_shows_the_dataset_read_only_and_goes_without_a_trace(node: Nod
     assert tree_of(node.mountpoint) == tree_of(node.source), "the mount itself stays"
 
 
-def test_a_volume_may_be_published_many_times_and_each_has_its_own_life(node: Node) -> None:
-    node.start_mount()
+def test_a_volume_may_be_published_many_times_and_each_has_its_own_life(shared_node: Node) -> None:
+    node = shared_node
     targets = [node.root / f"target-{number}" for number in range(5)]
     threads = [threading.Thread(target=node.publish, args=(target,)) for target in targets]
     for thread in threads:
@@ -108,8 +119,8 @@ def test_a_volume_may_be_published_many_times_and_each_has_its_own_life(node: No
         assert not target.exists()
 
 
-def test_a_part_of_the_dataset_can_be_a_volume(node: Node) -> None:
-    node.start_mount()
+def test_a_part_of_the_dataset_can_be_a_volume(shared_node: Node) -> None:
+    node = shared_node
     for number, part in enumerate(("sub", "sub/deep", "in")):
         target = node.root / f"target-{number}"
         node.publish(target, volume_context={"dataset": DATASET, "subPath": part})
@@ -186,21 +197,6 @@ def test_wrong_words_are_refused_by_their_code_and_leave_nothing(
         node.publish(target, timeout_s=3, secrets={"password": "s3cret"}, **changes)
     assert not target.exists()
     assert "s3cret" not in node.talk()
-
-
-@pytest.fixture(scope="module")
-def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """One node for the tests that change nothing: a mount costs a second."""
-    root = tmp_path_factory.mktemp("shared")
-    folder = root / "source"
-    folder.mkdir()
-    (folder / "part-00").write_bytes(b"x" * 1000)
-    (folder / "out").symlink_to("/etc")
-    (root / "home" / "run").mkdir(parents=True, mode=0o700)
-    shell = Shell(root / "home", {"HEADRACE_RUNTIME_DIR": str(root / "home" / "run")})
-    with node_at(root / "machine", shell, folder) as node:
-        node.start_mount()
-        yield node
 
 
 def test_another_volume_at_the_same_place_is_refused(shared_node: Node) -> None:
