@@ -37,7 +37,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     item.add_marker(pytest.mark.timeout(1800))
 
 
-@pytest.fixture(scope="session")
+# Of the package, not of the session: after the last of these tests `make test` goes on, and a cluster that nobody
+# asks for any more would take a tenth of a processor.
+@pytest.fixture(scope="package")
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster of four nodes that can be cut off, rebooted and given images."""
     found = Cluster.open(Path(os.environ[VARIABLE]).parent) if os.environ.get(VARIABLE) else None
@@ -49,22 +51,23 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         tmp_path_factory.mktemp("kubernetes") / "state", nodes=4, lives_with=os.getpid()
     )
     request.session.stash[_CLUSTER] = made
-    made.load_image(tool_image(made.folder / "tools.tar"))
     yield made
+    del request.session.stash[_CLUSTER]
     if found is None:
         made.down()
 
 
-@pytest.fixture(scope="session")
-def kubernetes(request: pytest.FixtureRequest) -> Kubectl:
+@pytest.fixture(scope="package")
+def kubernetes(request: pytest.FixtureRequest) -> Iterator[Kubectl]:
     """The kubectl of an administrator: of the cluster of HEADRACE_KUBECONFIG, else of the tests' own."""
     foreign = os.environ.get(VARIABLE)
     kubectl = Kubectl(Path(foreign)) if foreign else request.getfixturevalue("cluster").kubectl
     request.session.stash[_KUBECTL] = kubectl
-    return kubectl
+    yield kubectl
+    del request.session.stash[_KUBECTL]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def crds(kubernetes: Kubectl) -> Kubectl:
     """The same, once the cluster knows Headrace's kinds."""
     kubernetes("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
@@ -80,7 +83,7 @@ def _served(kubernetes: Kubectl) -> set[str]:
     return {each["name"] for each in shown["resources"]}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def installed(kubernetes: Kubectl) -> Iterator[Release]:
     """The chart, not necessarily installed. A cluster of the tests' own goes with all that is on it."""
     found = Release(kubernetes.kubeconfig)
@@ -114,9 +117,10 @@ def _take_away(release: Release, kubernetes: Kubectl) -> None:
     kubernetes("delete", "namespace", NAMESPACE, "--ignore-not-found")
 
 
-@pytest.fixture
+@pytest.fixture(scope="package")
 def tools(cluster: Cluster) -> str:
     """An image with a shell and Python, on all nodes."""
+    cluster.load_image(tool_image(cluster.folder / "tools.tar"))
     return TOOL_IMAGE
 
 
