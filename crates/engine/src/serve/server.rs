@@ -73,7 +73,7 @@ pub struct Server {
     leaves_socket: bool,
 }
 
-/// The connections that there are.
+/// The connections that there are: each as long as somebody has its stream.
 type Streams = Arc<Mutex<Vec<Weak<UnixStream>>>>;
 
 struct OwnerServerState {
@@ -81,7 +81,6 @@ struct OwnerServerState {
     control: Arc<dyn Control>,
     runtime: Handle,
     stopping: Arc<AtomicBool>,
-    connections: AtomicUsize,
     streams: Streams,
     limits: ServeLimits,
     /// Connections that wait for memory.
@@ -106,14 +105,12 @@ impl Server {
         // clients of that process shall not take the moment between for an end.
         std::fs::rename(&new, &path).map_err(|error| Error::from_io("listen on", &path, error))?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let connections = AtomicUsize::new(0);
         let streams = Streams::default();
         let shared = Arc::new(OwnerServerState {
             filesystem,
             control,
             runtime,
             stopping: stopping.clone(),
-            connections,
             streams: streams.clone(),
             limits,
             waiting: AtomicUsize::new(0),
@@ -168,25 +165,44 @@ fn accept(listener: &UnixListener, shared: &Arc<OwnerServerState>) {
         if shared.stopping.load(Ordering::SeqCst) {
             return;
         }
-        let Ok(stream) = stream else { continue };
-        let Some(client) = friend(&stream) else { continue };
-        if shared.connections.load(Ordering::Relaxed) >= MAX_CONNECTIONS {
-            continue;
-        }
-        let (shared, stream) = (shared.clone(), Arc::new(stream));
-        shared.connections.fetch_add(1, Ordering::Relaxed);
-        shared.note(&stream);
-        let spawned = std::thread::Builder::new().name("headrace-client".into()).spawn(move || {
-            // An error ends this connection only; the client reports it.
-            if let Err(error) = (Connection { shared: shared.clone(), stream, client, leases: HashMap::new() }).run() {
-                tracing::debug!(%error, "a local connection ended");
+        match stream {
+            Ok(stream) => begin(shared, Arc::new(stream)),
+            Err(error) => {
+                tracing::debug!(%error, "a local connection was not accepted");
+                // Out of descriptors, most likely: the next try must not come at once.
+                std::thread::sleep(Duration::from_millis(20));
             }
-            shared.connections.fetch_sub(1, Ordering::Relaxed);
-        });
-        if let Err(error) = spawned {
-            tracing::warn!(%error, "cannot start a thread for a local connection");
         }
     }
+}
+
+/// Answers `stream` on a thread of its own, if there is room for one more.
+fn begin(shared: &Arc<OwnerServerState>, stream: Arc<UnixStream>) {
+    let Some(client) = friend(&stream) else { return };
+    if !note(&shared.streams, &stream, MAX_CONNECTIONS) {
+        return;
+    }
+    let shared = shared.clone();
+    let spawned = std::thread::Builder::new().name("headrace-client".into()).spawn(move || {
+        // An error ends this connection only; the client reports it.
+        if let Err(error) = (Connection { shared, stream, client, leases: HashMap::new() }).run() {
+            tracing::debug!(%error, "a local connection ended");
+        }
+    });
+    if let Err(error) = spawned {
+        tracing::warn!(%error, "cannot start a thread for a local connection");
+    }
+}
+
+/// Notes one more connection; false when there are `most` already.
+fn note(streams: &Mutex<Vec<Weak<UnixStream>>>, stream: &Arc<UnixStream>, most: usize) -> bool {
+    let mut streams = streams.lock();
+    streams.retain(|stream| stream.strong_count() > 0);
+    let has_room = streams.len() < most;
+    if has_room {
+        streams.push(Arc::downgrade(stream));
+    }
+    has_room
 }
 
 /// The process at the other end, if it is of our own user or of root.
@@ -197,12 +213,6 @@ fn friend(stream: &UnixStream) -> Option<u64> {
 }
 
 impl OwnerServerState {
-    fn note(&self, stream: &Arc<UnixStream>) {
-        let mut streams = self.streams.lock();
-        streams.retain(|stream| stream.strong_count() > 0);
-        streams.push(Arc::downgrade(stream));
-    }
-
     /// Memory for an answer; for whom all is free it is never too much.
     fn memory(&self, bytes: u64) -> Permit {
         let bytes = bytes.min(self.limits.memory.limit());
@@ -400,4 +410,21 @@ fn unencodable(error: serde_json::Error) -> Error {
 
 fn closing() -> Error {
     Error::new(ErrorKind::Cancelled, "the engine is closing")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_whose_thread_could_not_be_started_takes_no_room() {
+        let streams = Streams::default();
+        for _ in 0..10 {
+            let stream = Arc::new(UnixStream::pair().expect("a pair").0);
+            assert!(note(&streams, &stream, 2), "what was dropped unheard is counted");
+        }
+        let kept: Vec<_> = (0..3).map(|_| Arc::new(UnixStream::pair().expect("a pair").0)).collect();
+        let noted: Vec<_> = kept.iter().map(|stream| note(&streams, stream, 2)).collect();
+        assert_eq!(noted, [true, true, false]);
+    }
 }
