@@ -3,12 +3,13 @@
 //! Sharded by file version, so that all blocks of one file stand under one lock. About 90 bytes a file of one block and
 //! 12 bytes for each further block.
 
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hashbrown::HashTable;
 
-use super::part::{BlockState, Part};
+use super::part::{BlockState, OpenFile, Part};
 use super::weights::Weights;
 use crate::ids::{BlockSize, FileId};
 use crate::sync::{Mutex, MutexGuard};
@@ -25,11 +26,14 @@ pub struct Shard {
     weights: Weights,
     /// Their number, for those who do not hold the lock.
     total: Arc<AtomicU32>,
-    /// Where the search for a descriptor to close goes on.
-    hand: usize,
+    /// Parts whose data file is open, and some that have gone or were closed meanwhile: those are forgotten when they are
+    /// come across. The one that was longest ago looked at is first.
+    open: VecDeque<u32>,
     block_size: BlockSize,
     /// Content bytes of pinned parts, of all shards.
     pinned_bytes: Arc<AtomicU64>,
+    /// How often a block has come or gone, of all shards.
+    changes: Arc<AtomicU64>,
 }
 
 impl Shard {
@@ -77,6 +81,7 @@ impl Shard {
         let part = self.parts[number as usize].take()?;
         self.weigh(number, -drawn(&part));
         self.pinned_bytes.fetch_sub(kept_bytes(&part, self.block_size), Ordering::Relaxed);
+        self.changes.fetch_add(u64::from(part.present > 0), Ordering::Release);
         self.free.push(number);
         Some(part)
     }
@@ -84,13 +89,16 @@ impl Shard {
     /// Changes the state of a block and keeps the counts right.
     pub fn set_state(&mut self, id: &FileId, index: u32, state: BlockState) {
         let Some(number) = self.number(id) else { return };
+        let mut changed = false;
         self.change(number, |part| {
             let slot = part.slot_mut(index);
             let before = std::mem::replace(&mut slot.state, state) == BlockState::Present;
             let after = state == BlockState::Present;
+            changed = before != after;
             slot.trusted &= after;
             part.present = part.present + u32::from(after) - u32::from(before);
         });
+        self.changes.fetch_add(u64::from(changed), Ordering::Release);
     }
 
     /// Takes the blocks of a part out of those that are drawn, or puts them back.
@@ -129,16 +137,44 @@ impl Shard {
 
     /// Closes one data file that nobody holds and that was not read since the last look; true when it found one.
     pub fn close_one(&mut self) -> bool {
-        for _ in 0..2 * self.parts.len() {
-            self.hand = (self.hand + 1) % self.parts.len();
-            let Some(part) = self.parts[self.hand].as_mut().filter(|part| part.open.is_some()) else { continue };
+        for _ in 0..2 * self.open.len() {
+            let Some(number) = self.open.pop_front() else { return false };
+            let part = self.parts.get_mut(number as usize).and_then(Option::as_mut);
+            let Some(part) = part.filter(|part| part.open.is_some()) else { continue };
             if part.is_pinned() || part.busy > 0 || std::mem::take(&mut part.recent) {
+                self.open.push_back(number);
                 continue;
             }
             part.open = None;
             return true;
         }
         false
+    }
+
+    /// Makes `opened` the data file of a part that has none; another one that it has is the answer.
+    pub fn attach(&mut self, id: &FileId, opened: Arc<OpenFile>) -> Option<Arc<OpenFile>> {
+        let number = self.number(id)?;
+        let part = self.parts[number as usize].as_mut()?;
+        let is_new = part.open.is_none();
+        let open = part.open.get_or_insert(opened).clone();
+        if is_new {
+            self.note_open(number);
+        }
+        Some(open)
+    }
+
+    fn note_open(&mut self, number: u32) {
+        // Those that were closed elsewhere are thrown out now and then, so that they are never more than the open ones.
+        if self.open.len() == self.open.capacity() {
+            let (parts, mut seen) = (&self.parts, HashSet::new());
+            self.open.retain(|other| {
+                let is_open =
+                    parts.get(*other as usize).and_then(Option::as_ref).is_some_and(|part| part.open.is_some());
+                is_open && *other != number && seen.insert(*other)
+            });
+            self.open.reserve(self.open.len().max(4));
+        }
+        self.open.push_back(number);
     }
 
     pub fn parts(&self) -> impl Iterator<Item = &Part> {
@@ -161,18 +197,24 @@ pub struct Index {
     totals: Vec<Arc<AtomicU32>>,
     draws: AtomicU64,
     pinned_bytes: Arc<AtomicU64>,
+    changes: Arc<AtomicU64>,
 }
 
 impl Index {
     pub fn new(block_size: BlockSize) -> Self {
         let totals: Vec<Arc<AtomicU32>> = (0..SHARDS).map(|_| Arc::default()).collect();
-        let pinned_bytes = Arc::<AtomicU64>::default();
+        let (pinned_bytes, changes) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
         let shard = |total: &Arc<AtomicU32>| {
-            let (total, pinned_bytes) = (total.clone(), pinned_bytes.clone());
-            Mutex::new(Shard { total, block_size, pinned_bytes, ..Shard::default() })
+            let (total, pinned_bytes, changes) = (total.clone(), pinned_bytes.clone(), changes.clone());
+            Mutex::new(Shard { total, block_size, pinned_bytes, changes, ..Shard::default() })
         };
         let shards = totals.iter().map(shard).collect();
-        Index { shards, totals, draws: AtomicU64::new(0x2545_f491_4f6c_dd1d), pinned_bytes }
+        Index { shards, totals, draws: AtomicU64::new(0x2545_f491_4f6c_dd1d), pinned_bytes, changes }
+    }
+
+    /// Grows whenever a block comes or goes.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Content bytes of what is pinned by name.
@@ -321,6 +363,71 @@ mod tests {
             expected += block_size().range(index, size).length();
             assert_eq!(part.content_bytes(block_size()), expected);
         }
+    }
+
+    fn opened(open_files: &Arc<AtomicU64>) -> Arc<OpenFile> {
+        let file = Arc::new(std::fs::File::open("/dev/null").expect("there is one"));
+        let permit = crate::budget::Budget::count("descriptors", 1).try_acquire(1).expect("it is free");
+        Arc::new(OpenFile { file, _descriptor: super::super::part::Descriptor::new(permit, open_files) })
+    }
+
+    /// A shard of `count` parts of one block each.
+    fn shard_of(count: u32) -> (Shard, Vec<FileId>) {
+        let mut shard = Shard::default();
+        let ids: Vec<_> = (0..count).map(|number| part(number, 1).id).collect();
+        (0..count).for_each(|number| {
+            shard.find_or_insert(&ids[number as usize], || part(number, 1));
+        });
+        (shard, ids)
+    }
+
+    #[test]
+    fn closing_looks_at_open_files_alone() {
+        let (mut shard, ids) = shard_of(10_000);
+        let open_files = Arc::default();
+        assert!(!shard.close_one());
+        for id in &ids[..3] {
+            shard.attach(id, opened(&open_files));
+        }
+        assert_eq!(shard.open.len(), 3, "the others are not looked at");
+        let held = shard.find(&ids[0]).and_then(|part| part.open.clone());
+        assert!(shard.close_one() && shard.close_one() && !shard.close_one());
+        assert!(held.is_some() && shard.find(&ids[0]).is_some_and(|part| part.open.is_some()), "somebody holds it");
+        drop(held);
+        assert!(shard.close_one());
+        assert_eq!((open_files.load(Ordering::Relaxed), shard.open.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_was_read_since_the_last_look_is_closed_last() {
+        let (mut shard, ids) = shard_of(3);
+        for id in &ids {
+            shard.attach(id, opened(&Arc::default()));
+        }
+        shard.find_mut(&ids[0]).expect("it is there").recent = true;
+        let is_open = |shard: &Shard| {
+            ids.iter().map(|id| shard.find(id).is_some_and(|part| part.open.is_some())).collect::<Vec<_>>()
+        };
+        assert!(shard.close_one());
+        assert_eq!(is_open(&shard), [true, false, true]);
+        assert!(shard.close_one());
+        assert_eq!(is_open(&shard), [true, false, false]);
+        assert!(shard.close_one());
+        assert_eq!(is_open(&shard), [false, false, false]);
+    }
+
+    #[test]
+    fn files_that_are_opened_and_removed_again_and_again_leave_no_list() {
+        let mut shard = Shard::default();
+        for round in 0..10_000 {
+            let made = part(round, 1);
+            let id = made.id;
+            shard.find_or_insert(&id, || made);
+            shard.attach(&id, opened(&Arc::default()));
+            shard.remove(&id);
+        }
+        assert!(shard.open.len() < 64, "{}", shard.open.len());
+        assert!(!shard.close_one());
     }
 
     #[test]

@@ -167,6 +167,12 @@ impl Store {
         self.core.open_folders().map(|folder| folder.cached_bytes(file)).sum()
     }
 
+    /// As long as this is the same, so is what `cached_bytes` and `proof` answer.
+    pub fn changes(&self) -> u64 {
+        let folders = self.core.open_folders().map(|folder| folder.changes());
+        folders.sum::<u64>() + self.core.shared.proofs.changes()
+    }
+
     /// Drops all blocks of this file version that nobody is reading, unless it is pinned; returns the bytes given back.
     pub fn evict(&self, file: &FileId) -> u64 {
         let _open = self.core.gate.read();

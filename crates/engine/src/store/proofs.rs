@@ -2,6 +2,7 @@
 //! a start, they note in their logs.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::blocks::Proof;
 use crate::ids::FileId;
@@ -13,6 +14,7 @@ const SHARDS: usize = 16;
 #[derive(Debug, Default)]
 pub struct Proofs {
     shards: [Mutex<HashMap<FileId, Proof>>; SHARDS],
+    changes: AtomicU64,
 }
 
 impl Proofs {
@@ -22,16 +24,24 @@ impl Proofs {
 
     pub fn note(&self, id: FileId, proof: Proof) {
         self.shard(&id).lock().insert(id, proof);
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// Some of the file is gone, so nothing is known of what will come in its place.
     pub fn forget(&self, id: &FileId) {
         self.shard(id).lock().remove(id);
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// Forgets what `keep` answers false to.
     pub fn retain(&self, mut keep: impl FnMut(&FileId) -> bool) {
         self.shards.iter().for_each(|shard| shard.lock().retain(|id, _| keep(id)));
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Grows whenever something becomes known or is forgotten.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     fn shard(&self, id: &FileId) -> &Mutex<HashMap<FileId, Proof>> {

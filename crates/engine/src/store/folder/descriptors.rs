@@ -31,7 +31,7 @@ impl Folder {
             // Nobody of ours can have written while it was closed.
             part.saw_foreign(stamp_of(&opened).0);
         }
-        part.open.get_or_insert(opened).clone()
+        shard.attach(id, opened.clone()).unwrap_or(opened)
     }
 
     /// The open data file of `id`, if any of its blocks is here: as long as the answer lives, nothing of it is evicted.

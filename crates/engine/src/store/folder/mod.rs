@@ -189,6 +189,11 @@ impl Folder {
         part.content_bytes(self.shared.block_size)
     }
 
+    /// Grows whenever a block comes or goes.
+    pub fn changes(&self) -> u64 {
+        self.index.changes()
+    }
+
     /// Content bytes here of what is pinned by name.
     pub fn pinned_bytes(&self) -> u64 {
         self.index.pinned_bytes()
