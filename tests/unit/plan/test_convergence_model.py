@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from planned import SEED, changed, objects
+from property_examples import examples
 from simulated import Key, SimulatedBackend, SimulatedDataset
 
 from headrace.plan.conditions import condition_of
@@ -303,4 +304,6 @@ def _check_said(there: SimulatedDataset) -> None:
 
 
 TestWorldBesideDeclarations = WorldBesideDeclarations.TestCase
-TestWorldBesideDeclarations.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestWorldBesideDeclarations.settings = settings(
+    max_examples=examples(40, in_a_soak=80), stateful_step_count=30, deadline=None
+)

@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planned import MYSECRET, SEED, World, changed, gpu_nodes, mysecret, objects
+from property_examples import examples
 
 from headrace.plan.conditions import condition_of
 from headrace.plan.observed import ClaimFacts, ClaimState, Node, OtherWorker, RoleState
@@ -65,7 +66,7 @@ def look_often(world: World, times: int = 14) -> Plan:
     return [world.reconcile() for _ in range(times)][-1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20, in_a_soak=60), deadline=None)
 @given(dataset=datasets, runtime=runtimes, later_s=st.integers(0, 86400))
 def test_planning_what_was_applied_changes_nothing(dataset: Any, runtime: Any, later_s: int) -> None:
     world = world_of(dataset, runtime)
@@ -101,7 +102,7 @@ def _happenings(dataset: Any, runtime: Any) -> dict[str, Happening]:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20, in_a_soak=60), deadline=None)
 @given(dataset=datasets, runtime=runtimes, data=st.data())
 def test_any_order_of_events_ends_in_the_same_plan(dataset: Any, runtime: Any, data: st.DataObject) -> None:
     happenings = _happenings(dataset, runtime)
@@ -130,7 +131,7 @@ def _timeless(made: Plan) -> Any:
     return status.phase, status.ufs_total, status.cache_states, status.mounts, status.runtimes, held
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20, in_a_soak=60), deadline=None)
 @given(dataset=datasets, runtime=runtimes, other=runtimes, more=datasets)
 def test_removing_what_was_added_restores(dataset: Any, runtime: Any, other: Any, more: Any) -> None:
     """But for mounts, which stay once they are there unless the clean policy says otherwise."""
@@ -154,7 +155,7 @@ def _without_mounts(made: Plan) -> set[tuple[str, str]]:
     return {(role.id, role.version.partition(".")[0]) for role in made.roles if role.kind != "mount"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20, in_a_soak=60), deadline=None)
 @given(dataset=datasets, runtime=runtimes, order=st.randoms(use_true_random=False))
 def test_order_in_which_facts_are_told_does_not_matter(dataset: Any, runtime: Any, order: Any) -> None:
     world = world_of(dataset, runtime)
@@ -223,7 +224,7 @@ def _set_any(world: World, draw: Any, state: RoleState) -> None:
         world.set_state(draw(st.sampled_from(sorted(facts.id for facts in world.seen.roles))), state)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(25, in_a_soak=80), deadline=None)
 @given(data=st.data())
 def test_whatever_happens_plans_keep_their_promises(data: st.DataObject) -> None:
     world = world_of(changed(DATASET, mounts=[OSS]), RUNTIME)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from property_examples import examples
 from training_contexts import MemoryWorld, job_spec, record_of
 
 from headrace.jobs.spec import CleanPolicy, JobKind, JobSpec, Role, RoleName
@@ -262,4 +263,4 @@ class JobModel(RuleBasedStateMachine):
 
 
 TestJobModel = JobModel.TestCase
-TestJobModel.settings = settings(max_examples=80, stateful_step_count=40)
+TestJobModel.settings = settings(max_examples=examples(40, in_a_soak=80), stateful_step_count=40)
