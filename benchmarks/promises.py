@@ -96,6 +96,8 @@ PROMISES = (
     _at_most("4 nodes join 4: bytes from the storage, MiB", rows.SCALE_BYTES, 0.0),
     _at_most("a worker is killed: failed reads", rows.KILL_ERRORS, 0.0),
     _at_most("a thousand datasets that wait: the supervisor's processor, %", rows.declared_idle(1000), 1.0),
+    _at_most("kubectl create to Bound with two workers, seconds", rows.KUBERNETES_BOUND, 10.0),
+    _at_most("the operator with a thousand datasets, MiB", rows.operator_memory(1000), 200.0),
 )
 
 

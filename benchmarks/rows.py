@@ -269,3 +269,24 @@ def served_rows(count: int) -> tuple[Row, ...]:
     memory = tuple(served_memory(count, role) for role in ("master", "worker", "mount"))
     others = (served_mounted, served_supervisor, served_roles, served_gone)
     return (*memory, *(row(count) for row in others))
+
+
+KUBERNETES_BOUND = _of_backend(
+    "kubernetes-bound", "kubectl create of a dataset with two workers, until it is Bound", "s", "images there"
+)
+
+
+def operator_made(count: int) -> Row:
+    title = f"kubectl create of {count:,} datasets, until each has the pod of its master"
+    return _of_backend(f"operator-made-{count}", title, "s")
+
+
+def operator_memory(count: int) -> Row:
+    return _of_backend(
+        f"operator-memory-{count}", f"the operator's memory with {count:,} datasets", "MiB", IDLE
+    )
+
+
+def operator_rows(count: int) -> tuple[Row, ...]:
+    """All rows about the operator of a cluster with many datasets."""
+    return (operator_memory(0), operator_made(count), operator_memory(count))

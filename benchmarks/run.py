@@ -90,10 +90,12 @@ def _session(scale: Scale, chosen: argparse.Namespace) -> Iterator[Session]:
     session: Session | None = None
     try:
         contenders, _ = choose_contenders(work / "local", peers=chosen.peers, modes=chosen.modes)
-        check_space(work, scale, sum(contender.keeps_disk_cache for contender in contenders))
+        needs_data = not NEED_NO_DATA.issuperset(chosen.only or SUITES)
+        if needs_data:
+            check_space(work, scale, sum(contender.keeps_disk_cache for contender in contenders))
         with storage_link(None) as link, S3Server(work / "root", state=work / "server", link=link) as server:
             session = Session(scale, work, FileLoop(work), contenders, server, link)
-            if not NEED_NO_DATA.issuperset(chosen.only or SUITES):
+            if needs_data:
                 session.make_data()
             yield session
     finally:

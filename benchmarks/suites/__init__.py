@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from benchmarks.session import Session
-from benchmarks.suites import cluster, datasets, directories, epochs, link, listing, sdk, warm
+from benchmarks.suites import cluster, datasets, directories, epochs, kubernetes, link, listing, sdk, warm
 
 Suite = Callable[[Session], None]
 
@@ -18,17 +18,19 @@ SUITES: Mapping[str, Suite] = {
     "sdk": sdk.run,
     "cluster": cluster.run,
     "datasets": datasets.run,
+    "kubernetes": kubernetes.run,
 }
 SHARES: Mapping[str, float] = {
-    "warm": 0.32,
-    "directories": 0.18,
+    "warm": 0.30,
+    "directories": 0.16,
     "listing": 0.03,
     "link": 0.09,
     "epochs": 0.06,
     "sdk": 0.02,
     "cluster": 0.15,
-    "datasets": 0.15,
+    "datasets": 0.12,
+    "kubernetes": 0.07,
 }
 """Of the run's time."""
-NEED_NO_DATA = frozenset({"directories", "cluster", "datasets"})
+NEED_NO_DATA = frozenset({"directories", "cluster", "datasets", "kubernetes"})
 """Suites that bring their own bucket."""

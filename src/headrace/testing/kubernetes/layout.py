@@ -14,7 +14,7 @@ from pathlib import Path
 from headrace.netns.addresses import free_subnet
 
 PREFIX_LENGTH = 20
-"""Of a cluster: one /24 of machines, one of services, and one of pods for each node."""
+"""Of a cluster: one /24 of machines, one /22 of services, room for a thousand, and one /24 of pods for each node."""
 
 MOST_NODES = 8
 API_PORT = 6443
@@ -37,7 +37,7 @@ class Addresses:
 
     @property
     def services(self) -> IPv4Network:
-        return list(self.subnet.subnets(new_prefix=24))[1]
+        return list(self.subnet.subnets(new_prefix=22))[1]
 
     @property
     def pods(self) -> IPv4Network:
