@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from charts import NAMESPACE, Release
+from charts import NAMESPACE, TEST_VALUES, Content, Release
 from datasets_on_kubernetes import namespace_of
 from installing import ROLLED_OUT, wait_until_ready
 
@@ -26,6 +26,9 @@ from headrace.testing.kubernetes.tool_image import TOOL_IMAGE, tool_image
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 VARIABLE = "HEADRACE_KUBECONFIG"
+IMAGES = "HEADRACE_IMAGES"
+"""Where a cluster that is not the tests' own has images of this checkout: `REPOSITORY:TAG`, for
+`REPOSITORY/operator:TAG` and `REPOSITORY/engine:TAG`."""
 _CLUSTER = pytest.StashKey[Cluster]()
 _KUBECTL = pytest.StashKey[Kubectl]()
 
@@ -44,7 +47,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A cluster of four nodes that can be cut off, rebooted and given images."""
     found = Cluster.open(Path(os.environ[VARIABLE]).parent) if os.environ.get(VARIABLE) else None
     if os.environ.get(VARIABLE) and found is None:
-        pytest.skip(f"{VARIABLE} leads to a cluster whose nodes a test must not touch")
+        pytest.skip(
+            f"{VARIABLE} leads to a cluster whose nodes a test must not touch; for the chart alone set {IMAGES}"
+        )
     if found is None and (reason := lacking()):
         pytest.skip(f"no Kubernetes of the tests' own: {reason}")
     made = found or Cluster.up(
@@ -86,17 +91,19 @@ def _served(kubernetes: Kubectl) -> set[str]:
 @pytest.fixture(scope="package")
 def installed(kubernetes: Kubectl) -> Iterator[Release]:
     """The chart, not necessarily installed. A cluster of the tests' own goes with all that is on it."""
-    found = Release(kubernetes.kubeconfig)
+    found = Release(kubernetes.kubeconfig, _values())
     yield found
     if os.environ.get(VARIABLE):
         _take_away(found, kubernetes)
 
 
 @pytest.fixture(scope="module")
-def release(cluster: Cluster, kubernetes: Kubectl, installed: Release) -> Release:
+def release(request: pytest.FixtureRequest, kubernetes: Kubectl, installed: Release) -> Release:
     """The chart with images of this checkout and its own values, installed and ready. It stays for the next module."""
-    for image in build_images():
-        cluster.load_image(image)
+    if not os.environ.get(IMAGES):
+        cluster: Cluster = request.getfixturevalue("cluster")
+        for image in build_images():
+            cluster.load_image(image)
     installed.install()
     wait_until_ready(kubernetes, *ROLLED_OUT)
     return installed
@@ -110,6 +117,14 @@ def nothing_installed_that_is_not_asked_for(request: pytest.FixtureRequest) -> N
     kubectl = request.session.stash.get(_KUBECTL, None)
     if kubectl is not None and not is_asked_for:
         _take_away(request.getfixturevalue("installed"), kubectl)
+
+
+def _values() -> Content:
+    if not (images := os.environ.get(IMAGES)):
+        return TEST_VALUES
+    repository, _, tag = images.rpartition(":")
+    named = {name: {"repository": f"{repository}/{name}", "tag": tag} for name in ("operator", "engine")}
+    return TEST_VALUES | {"image": named}
 
 
 def _take_away(release: Release, kubernetes: Kubectl) -> None:

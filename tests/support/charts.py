@@ -113,13 +113,14 @@ TEST_VALUES: Content = {
 class Release:
     """The chart on a cluster, installed and upgraded by the real helm."""
 
-    def __init__(self, kubeconfig: Path) -> None:
+    def __init__(self, kubeconfig: Path, values: Content = TEST_VALUES) -> None:
         self.kubeconfig = kubeconfig
+        self._values = values
 
     def install(self, values: Content | None = None) -> None:
         """Installs it, or upgrades it; also over kinds that `kubectl apply` brought."""
         words = ("upgrade", "--install", "--create-namespace", "--take-ownership", "--force-conflicts")
-        self._run(*words, "headrace", str(CHART), values=TEST_VALUES | (values or {}))
+        self._run(*words, "headrace", str(CHART), values=self._values | (values or {}))
 
     def roll_back(self) -> None:
         """Takes back the last upgrade."""
