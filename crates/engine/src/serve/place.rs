@@ -28,12 +28,20 @@ pub struct OwnerSocket {
     attached: AtomicBool,
     /// When the owner was last asked whether it is there, and whether it was.
     probed: Mutex<Option<(Instant, bool)>>,
+    /// When somebody last waited in vain for the next owner.
+    given_up: Mutex<Option<Instant>>,
 }
 
 impl OwnerSocket {
     pub fn new(state_directory: &Path, patience: Patience) -> Self {
-        let (owner, attached, probed) = (AtomicU32::new(0), AtomicBool::new(false), Mutex::new(None));
-        OwnerSocket { state_directory: state_directory.to_owned(), patience, owner, attached, probed }
+        OwnerSocket {
+            state_directory: state_directory.to_owned(),
+            patience,
+            owner: AtomicU32::new(0),
+            attached: AtomicBool::new(false),
+            probed: Mutex::new(None),
+            given_up: Mutex::new(None),
+        }
     }
 
     pub fn note_attached(&self) {
@@ -82,16 +90,31 @@ impl OwnerSocket {
         }
         match absence.next_pause(self.patience.successor) {
             Some(pause) => interrupt::pause(pause),
-            None => return Err(self.not_succeeded().with_source(error)),
+            None => {
+                *self.given_up.lock() = Some(Instant::now());
+                return Err(self.not_succeeded().with_source(error));
+            }
         }
         Ok(())
     }
 
-    /// The lock, which somebody else may hold while he waits for the owner. Whoever waits for him looks as he does: all
-    /// of them hear of an owner that stands still when he does, and not one after the other.
+    /// The lock, which somebody else may hold while he waits for the owner. Whoever waits for him looks as he does, and
+    /// gives up when he does: all of them hear of an owner that stands still, or has no successor, together and not one
+    /// after the other.
     pub fn lock<'a, T>(&self, mutex: &'a Mutex<T>) -> Result<MutexGuard<'a, T>> {
         let began = Instant::now();
-        interrupt::lock(mutex, || self.look(began.elapsed()))
+        let guard = interrupt::lock(mutex, || {
+            self.check_given_up(began)?;
+            self.look(began.elapsed())
+        })?;
+        self.check_given_up(began)?;
+        Ok(guard)
+    }
+
+    /// An error when somebody waited in vain for the next owner since then.
+    fn check_given_up(&self, since: Instant) -> Result<()> {
+        let is_given_up = self.given_up.lock().is_some_and(|when| when >= since);
+        if is_given_up { Err(self.not_succeeded()) } else { Ok(()) }
     }
 
     /// Called while the owner is silent, and when a signal came: `Timeout` when it does not even say that it is there.

@@ -260,6 +260,29 @@ fn who_waits_for_a_thread_that_waits_for_an_owner_that_stands_still_hears_of_it_
 }
 
 #[test]
+fn who_waits_for_a_thread_that_waits_in_vain_for_the_next_owner_gives_up_with_it() {
+    let owners = Owners::new();
+    let running = owners.start(1);
+    let short = Patience { successor: Duration::from_millis(50), ..patience() };
+    let client = Arc::new(Client::connect(owners.path(), short, false).expect("an owner").0);
+    drop(running);
+    let mutex = Arc::new(Mutex::new(()));
+    let _held = mutex.lock();
+    let waiting = std::thread::spawn({
+        let (client, mutex) = (client.clone(), mutex.clone());
+        move || client.lock(&mutex).map(drop)
+    });
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // Each time after the last: one of them is after the other thread has begun to wait.
+    while !waiting.is_finished() {
+        assert!(Instant::now() < deadline, "it waits for the lock without end");
+        assert_eq!(read(&client, 1).expect_err("no successor").kind(), ErrorKind::Timeout);
+    }
+    let error = waiting.join().expect("no panic").expect_err("no successor");
+    assert!(error.message().contains("went away"), "{error}");
+}
+
+#[test]
 fn an_owner_that_ended_in_order_is_not_waited_for() {
     let owners = Owners::new();
     let running = owners.start(1);
