@@ -58,7 +58,8 @@ def shell_of(home: Path, server: S3Server | None = None) -> Shell:
     """`headrace` in a home of its own, with the server's keys in its environment if there is one."""
     (home / "run").mkdir(parents=True, mode=0o700)
     keys = {**server.credentials.environment(), "AWS_REGION": server.region} if server else {}
-    return Shell(home, keys)
+    # Else root's mounts of other tests would be listed, too, which may be killed in the moment in which one asks.
+    return Shell(home, {"HEADRACE_RUNTIME_DIR": str(home / "run"), **keys})
 
 
 class RangeHandler(http.server.SimpleHTTPRequestHandler):
