@@ -50,7 +50,6 @@ mod watch;
 mod weights;
 
 pub use blocks::{AtOnce, BlockHandle, Blocks, Proof, Put, WholeFile};
-pub use disk::is_distrusted;
 pub use listing::CachedFile;
 pub use loan::{BlockMap, Loan, LoanHold};
 pub use watch::DiskWatch;

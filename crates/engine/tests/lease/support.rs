@@ -141,12 +141,6 @@ fn obey(store: &Store, server: &LeaseServer, words: &[&str]) -> u64 {
             (number(3)..number(4)).filter(|index| put(store, &file, *index as u32)).count() as u64
         }
         "evict" => store.evict(&file(words[1], number(2)).id()),
-        // What the origin says is wrong.
-        "discard" => {
-            store.discard(&file(words[1], number(2)).id());
-            0
-        }
-        "verify" => store.verify(&file(words[1], number(2)).id()).1,
         "cached" => store.cached_bytes(&file(words[1], number(2)).id()),
         "press" => press(store, words[1]),
         "leases" => server.leases() as u64,
