@@ -169,9 +169,19 @@ class InstanceSetup:
                 agent=str(self.layout.agent),
                 interfaces=networks,
             )
-            return {**_SHARED_MACHINE, **told}
+            return {**_SHARED_MACHINE, **told, **self._session_variables(instance)}
         processes = [self._process(each) for each in self.record.instances]
         return process_environment(self.spec, processes, self._process(instance))
+
+    def _session_variables(self, instance: Instance) -> dict[str, str]:
+        """Where Open MPI's daemon in a worker keeps its session: each by itself.
+
+        Sessions are named after host name and job. Where all workers have the host name of this machine, daemons that
+        begin in the same moment would take files from each other, and one of them would wait for ever.
+        """
+        if self.is_apart or instance.role is not RoleName.WORKER:
+            return {}
+        return {"OMPI_MCA_orte_tmpdir_base": str(self.layout.instance(instance.name))}
 
     def _process(self, instance: Instance) -> Process:
         return Process(instance.role, instance.index, instance.address, instance.port)
