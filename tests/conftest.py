@@ -1,7 +1,7 @@
 """Which tests may run side by side: `make test` runs files of tests beside one another, and some folders in a row.
 
-What is in one lane shares something that is dear, such as a Kubernetes of the tests' own, or would take too much of the
-machine beside its like: clusters, local backends, mounts that are killed. All other files stand alone.
+What is in one lane shares something that is dear or that a machine has once: a Kubernetes of the tests' own, the nodes
+that tests/cluster makes, the local backend's network. All other files stand alone.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ LANES: dict[str, tuple[str, ...]] = {
     "local backend": (
         "tests/integration/test_dataset_changes",
         "tests/integration/test_local_",
+        "tests/integration/test_migrate",
+        "tests/integration/test_run.py",
+        "tests/integration/test_seeds",
+        "tests/integration/test_training_",
         "tests/integration/test_convergence",
         "tests/unit/cli/test_backend_verbs",
         "tests/unit/cli/test_selecting_verbs",
@@ -28,14 +32,6 @@ LANES: dict[str, tuple[str, ...]] = {
         "tests/unit/netns",
     ),
     "cluster": ("tests/cluster",),
-    # Local backends stand beside each other: each has networks and a state of its own. All of them in a row are the
-    # longest lane by far.
-    "programs on the local backend": (
-        "tests/integration/test_migrate",
-        "tests/integration/test_run.py",
-        "tests/integration/test_seeds",
-        "tests/integration/test_training_",
-    ),
     "real mounts": ("tests/integration/test_csi", "tests/integration/test_survival"),
     # On a second Kubernetes, when a runner is free for it: the longest lane would run alone in the end. Not more of it:
     # with test_jindofs here, too, both processors were busy all the time, and it took longer.
