@@ -31,6 +31,8 @@ class Shape:
 
     machines: int
     accelerators: int = 8
+    epochs: int = 1
+    """How often as many images are trained as there are."""
 
     @property
     def name(self) -> str:
@@ -55,8 +57,6 @@ class Plan:
 
     data: DataPlan
     link_bits_per_s: int
-    epochs: int
-    """How often as many images are trained as there are."""
     slowdown: float
     """How many times slower the emulated accelerators are."""
     batch_size: int = 8
@@ -77,8 +77,8 @@ class Plan:
         return shape.machines * shape.accelerators * self.batch_size
 
     def steps(self, shape: Shape) -> int:
-        """As many as train the same images in every shape."""
-        return max(self.data.images * self.epochs // self.images_per_step(shape), 1)
+        """As many as train all images `epochs` times."""
+        return max(self.data.images * shape.epochs // self.images_per_step(shape), 1)
 
     @property
     def step_s(self) -> float:
@@ -127,13 +127,21 @@ def demo_plan(scale: float = 1.0) -> Plan:
     return Plan(
         DataPlan(images=2400, shards=192),
         link_bits_per_s=LINK_BITS_PER_S,
-        epochs=max(math.ceil(12 * scale), 1),
         slowdown=SLOWDOWN,
+        # The link feeds one machine easily: three minutes of that show no more than two.
+        shapes=(Shape(1, epochs=_scaled(8, scale)), Shape(4, epochs=_scaled(14, scale))),
     )
 
 
 def bench_plan() -> Plan:
     """Four times the data, and half an hour."""
     return Plan(
-        DataPlan(images=9600, shards=768), link_bits_per_s=LINK_BITS_PER_S, epochs=7, slowdown=SLOWDOWN
+        DataPlan(images=9600, shards=768),
+        link_bits_per_s=LINK_BITS_PER_S,
+        slowdown=SLOWDOWN,
+        shapes=(Shape(1, epochs=7), Shape(4, epochs=7)),
     )
+
+
+def _scaled(epochs: int, scale: float) -> int:
+    return max(math.ceil(epochs * scale), 1)

@@ -59,7 +59,7 @@ class Report:
             f"Accuracy @ 5 is measured: a small ResNet is trained, by Horovod over all ranks, on {plan.sample_images} "
             "image(s) of each accelerator's batch.",
             f"Data: {plan.data.images:,} photographs in {plan.data.shards} TFRecord files, "
-            f"{self.training_bytes / 1e6:,.0f} MB; as many images as {plan.epochs} times all of them are trained, "
+            f"{self.training_bytes / 1e6:,.0f} MB; {_epochs(plan)}, "
             "each rank reading all files in its own order.",
             f"Storage: an S3 server (versitygw) behind {plan.link_bits_per_s / 1e6:,.0f} Mbit/s: {self.link}. "
             f"Page cache {cache} before each run.",
@@ -68,6 +68,12 @@ class Report:
             "Training time: from the first batch that is asked for to the end of the last step; starting TensorFlow is "
             "in no way's time. The speed at a step is the mean over the twentieth of the training before it.",
         ]
+
+
+def _epochs(plan: Plan) -> str:
+    return " and ".join(
+        f"all of them are trained {shape.epochs} times on {shape.name}" for shape in plan.shapes
+    )
 
 
 def save(report: Report, folder: Path, picture_svg: str) -> None:

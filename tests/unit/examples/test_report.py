@@ -4,12 +4,13 @@ import json
 import re
 
 import pytest
-from experiment.plan import Shape, Way, demo_plan
+from experiment.plan import Way, demo_plan
 from experiment.report import Report, content_of, page_of
 from experiment.runs import Run
 from experiment.tables import table_of
 
-PLAN, SHAPE = demo_plan(), Shape(4)
+PLAN = demo_plan()
+SHAPE = PLAN.shapes[-1]
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 # 32,000 images in 125 steps of 0.288 s on 4x8; the link needs 65 s for them.
-PLAN = Plan(DataPlan(images=3200, shards=64), 430_000_000, epochs=10, slowdown=24)
-SHAPE = Shape(4)
+PLAN = Plan(DataPlan(images=3200, shards=64), 430_000_000, slowdown=24)
+SHAPE = Shape(4, epochs=10)
 SIZE_BYTES = 349_000_000
 
 
