@@ -59,7 +59,7 @@ class Report:
             f"Accuracy @ 5 is measured: a small ResNet is trained, by Horovod over all ranks, on {plan.sample_images} "
             "image(s) of each accelerator's batch.",
             f"Data: {plan.data.images:,} photographs in {plan.data.shards} TFRecord files, "
-            f"{self.training_bytes / 1e6:,.0f} MB; {_epochs(plan)}, "
+            f"{self.training_bytes / 1e6:,.0f} MB; all of them are trained {_epochs(plan)}, "
             "each rank reading all files in its own order.",
             f"Storage: an S3 server (versitygw) behind {plan.link_bits_per_s / 1e6:,.0f} Mbit/s: {self.link}. "
             f"Page cache {cache} before each run.",
