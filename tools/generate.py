@@ -20,9 +20,9 @@ import package_diagram
 import sdk_pages
 from headrace import errors
 from headrace.api.formats import format_duration
+from headrace.cli.application import application
 from headrace.cli.arena.main import VERBS as JOB_VERBS
 from headrace.cli.arena.main import application as jobs_application
-from headrace.cli.main import application
 from headrace.control.metrics import FAMILIES as MASTER
 from headrace.csi.metrics import FAMILIES as CSI
 from headrace.engine import native

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import options, printer, roles
-from headrace.cli.worker import limits_of
+from headrace.cli import options, printer, role_options, roles
+from headrace.cli.worker_orders import limits_of
 from headrace.errors import ConfigError, HeadraceError
 from headrace.roles.datasets import resolve_origins
 from headrace.roles.host_addresses import host_name
@@ -33,8 +33,8 @@ def run(
         str | None,
         typer.Argument(metavar="[TARGET]", help="Where the files are written: a bucket or folder."),
     ] = None,
-    config: roles.Config = None,
-    cluster: roles.Cluster = None,
+    config: role_options.Config = None,
+    cluster: role_options.Cluster = None,
     source: Annotated[
         str | None,
         typer.Option(
@@ -51,8 +51,8 @@ def run(
     progress_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Says how far it is, replaced every second.")
     ] = None,
-    token_file: roles.TokenFile = None,
-    log_format: roles.LogFormatOption = None,
+    token_file: role_options.TokenFile = None,
+    log_format: role_options.LogFormatOption = None,
 ) -> None:
     """Copy files to a bucket or folder, comparing each; the same copy again goes on where it was."""
     environment = Environment.current()

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from headrace.cli import roles
+from headrace.cli import role_options
 from headrace.errors import UnsupportedError
 from headrace.roles.logs import start_python_log
 from headrace.settings.addresses import parse_address
@@ -62,7 +62,7 @@ def run(
     metrics_address: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where /metrics and /healthz answer.")
     ] = None,
-    log_format: roles.LogFormatOption = None,
+    log_format: role_options.LogFormatOption = None,
 ) -> None:
     """Run the CSI driver of a node: it shows datasets to pods, and keeps their mounts over the end of a pod."""
     environment = Environment.current()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli import printer, roles
+from headrace.cli import printer, role_options, roles
 from headrace.cli.master_client import ask_master
 from headrace.errors import HeadraceError
 from headrace.settings.environment import Environment
@@ -25,12 +25,12 @@ _GONE = ("drained", "left", "dead")
 
 def run(
     worker: Annotated[str, typer.Argument(metavar="WORKER", help="The worker's id, as the status shows it.")],
-    cluster: roles.Cluster = None,
+    cluster: role_options.Cluster = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="Let it stay after all.")] = False,
     detach: Annotated[
         bool, typer.Option("--detach", "--no-wait", help="Do not wait until it has left.")
     ] = False,
-    token_file: roles.TokenFile = None,
+    token_file: role_options.TokenFile = None,
 ) -> None:
     """Have a worker hand its blocks over to the others and end."""
     environment = Environment.current()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli import printer, roles
+from headrace.cli import printer, role_options, roles
 from headrace.cli.loading import follow, tell
 from headrace.cli.master_client import ask_master
 from headrace.control.messages import LoadAction, LoadOrder, LoadReport, encode_paths
@@ -27,8 +27,8 @@ def run(
             metavar="[PATH]...", help="Files or folders below the dataset's root; none for all of it."
         ),
     ] = None,
-    cluster: roles.Cluster = None,
-    config: roles.Config = None,
+    cluster: role_options.Cluster = None,
+    config: role_options.Config = None,
     replicas: Annotated[
         int | None, typer.Option(metavar="N", help="Copies of each block; by default the cluster's.")
     ] = None,
@@ -52,7 +52,7 @@ def run(
         bool, typer.Option("--detach", "--no-wait", help="Start it, say its id, and end.")
     ] = False,
     cancel: Annotated[str | None, typer.Option(metavar="ID", help="Stop that load.")] = None,
-    token_file: roles.TokenFile = None,
+    token_file: role_options.TokenFile = None,
     json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
 ) -> None:
     """Bring data into the caches of a cluster; the same load again goes on where it was."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from headrace.cli import printer, roles
-from headrace.cli.worker import limits_of
+from headrace.cli.worker_orders import limits_of
 from headrace.control.messages import Outlook
 from headrace.control.outlooks import origins_of
 from headrace.engine import caches

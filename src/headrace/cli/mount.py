@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import options, printer, roles
+from headrace.cli import options, printer, role_options, roles
 from headrace.cli.prune import forget_old
 from headrace.engine.configure import configure
 from headrace.engine.registry import Registry
@@ -47,8 +47,8 @@ def run(
             metavar="URL", help="Read through the workers of this master's cluster: http://HOST:8700."
         ),
     ] = None,
-    config: roles.Config = None,
-    token_file: roles.TokenFile = None,
+    config: role_options.Config = None,
+    token_file: role_options.TokenFile = None,
     node: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The machine, in a cluster: its workers are asked first."),
@@ -110,7 +110,7 @@ def run(
         Path | None,
         typer.Option(metavar="FOLDER", help="Where the snapshot, the lock and the socket are kept."),
     ] = None,
-    log_format: roles.LogFormatOption = None,
+    log_format: role_options.LogFormatOption = None,
     keeper: Annotated[
         Path | None,
         typer.Option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli import options, printer, roles
+from headrace.cli import options, printer, role_options, roles
 from headrace.cli.master_client import ask_master
 from headrace.cli.targets import reach
 from headrace.errors import ConfigError, UnsupportedError
@@ -28,11 +28,11 @@ def run(
             "--cache; none for a cluster.",
         ),
     ] = None,
-    cluster: roles.Cluster = None,
+    cluster: role_options.Cluster = None,
     cache: options.Cache = None,
     option: options.Option = None,
     secret_file: options.SecretFile = None,
-    token_file: roles.TokenFile = None,
+    token_file: role_options.TokenFile = None,
     json: options.Json = False,
 ) -> None:
     """Take a new snapshot of the origin's names; readers move on between opens."""

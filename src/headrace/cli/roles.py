@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-import typer
 from pydantic import SecretStr, ValidationError
 
 from headrace.cli import printer
@@ -14,7 +13,6 @@ from headrace.engine import caches
 from headrace.errors import ConfigError
 from headrace.settings.addresses import parse_master_url
 from headrace.settings.cluster import TlsConfig
-from headrace.settings.dataset import LogFormat
 from headrace.settings.engine import LevelConfig, TransferConfig
 from headrace.settings.environment import TOKEN_VARIABLE, Environment
 from headrace.settings.files import explain
@@ -24,29 +22,6 @@ from headrace.settings.roles import MemberSettings, RoleSettings, TlsSettings, W
 from headrace.settings.sizes import parse_size
 
 _R = TypeVar("_R", bound=RoleSettings)
-
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        readable=False,
-        help="The role's configuration: YAML, or a .properties file of JindoFS.",
-    ),
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster", metavar="URL", help="The master of the cluster, http://HOST:8700; or HEADRACE_MASTER."
-    ),
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", readable=False, help="The token of the cluster; or HEADRACE_TOKEN_FILE."),
-]
-LogFormatOption = Annotated[
-    LogFormat | None,
-    typer.Option("--log-format", metavar="|".join(LogFormat), help="How the log is written."),
-]
 
 
 def settings_of(role: type[_R], file: Path | None, environment: Environment, **given: object) -> _R:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import printer, roles
+from headrace.cli import printer, role_options, roles
 from headrace.control.rights import Rights, derive
 from headrace.settings.environment import Environment
 from headrace.settings.roles import LoadSettings
@@ -27,7 +27,7 @@ def run(
             "--for", metavar="reader|worker", help="A reader mounts and copies; a worker serves as well."
         ),
     ],
-    token_file: roles.TokenFile = None,
+    token_file: role_options.TokenFile = None,
 ) -> None:
     """Print the token that a mount or a worker needs: it allows less than the one that it is made of."""
     environment = Environment.current()

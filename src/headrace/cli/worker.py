@@ -7,24 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
-from headrace.cli import options, printer, roles
+from headrace.cli import options, role_options, roles
 from headrace.cli.master import origins_of
-from headrace.control.rights import Rights, need
-from headrace.engine import caches
-from headrace.errors import ConfigError
-from headrace.roles.datasets import resolve_origins
-from headrace.roles.host_addresses import host_name
+from headrace.cli.worker_orders import worker_orders
 from headrace.roles.launch import become_role
-from headrace.roles.messages import WorkerOrders
-from headrace.settings.addresses import parse_address
-from headrace.settings.cluster import ClusterConfig
-from headrace.settings.engine import EngineConfig, LevelConfig, Limits, TransferConfig
 from headrace.settings.environment import Environment
-from headrace.settings.paths import absolute
 from headrace.settings.roles import WorkerSettings
-from headrace.settings.sizes import parse_size
 
 
 def run(
@@ -34,8 +23,8 @@ def run(
             metavar="[ORIGIN]...", help="The same origins as the master's; NAME=ORIGIN for several."
         ),
     ] = None,
-    config: roles.Config = None,
-    cluster: roles.Cluster = None,
+    config: role_options.Config = None,
+    cluster: role_options.Cluster = None,
     cache: options.Cache = None,
     worker_id: Annotated[
         str | None,
@@ -60,8 +49,8 @@ def run(
         str | None, typer.Option(metavar="HOST:PORT", help="Where /metrics and /healthz answer.")
     ] = None,
     secret_file: options.SecretFile = None,
-    token_file: roles.TokenFile = None,
-    log_format: roles.LogFormatOption = None,
+    token_file: role_options.TokenFile = None,
+    log_format: role_options.LogFormatOption = None,
 ) -> None:
     """Run a worker of a cluster: its cache folders serve mounts and other workers."""
     environment = Environment.current()
@@ -82,59 +71,5 @@ def run(
         log_format=log_format,
         origins=origins_of(origin, secret_file),
     )
-    orders = worker_orders(settings, environment)
+    orders = worker_orders(settings, environment, options.ask if sys.stdin.isatty() else None)
     become_role("worker", orders.id, orders, environment)
-
-
-def worker_orders(settings: WorkerSettings, environment: Environment) -> WorkerOrders:
-    """What the process is told. Makes the cache folders. Raises `ConfigError` or `RefusedError`."""
-    master = roles.needed_master(settings.master)
-    for address in (settings.listen, settings.metrics_address):
-        if address is not None:
-            parse_address(address)
-    mounts, warnings = resolve_origins(
-        settings.origins, environment, options.ask if sys.stdin.isatty() else None
-    )
-    for warning in warnings:
-        printer.warn(warning)
-    name = settings.id or host_name()
-    state = absolute(settings.state_directory or environment.state_directory / f"worker-{name}")
-    token, tls = roles.needed_token(settings, environment), roles.tls_of(settings.tls)
-    need(token, Rights.WORKER)
-    transfer = TransferConfig(
-        concurrency=settings.concurrency,
-        timeout_s=settings.timeout_s,
-        retries=settings.retries,
-        threads=settings.threads,
-    )
-    config = EngineConfig(
-        name=name,
-        origins=mounts,
-        cache=cache_levels(settings),
-        # Beside our own state, which the engine's lock does not reach.
-        state_directory=state / "engine",
-        limits=limits_of(settings.memory),
-        transfer=transfer,
-        eviction=settings.eviction,
-        cluster=ClusterConfig(view={}, token=token, node=name, tls=tls),
-    )
-    # The settings go on with what was found out: the node's name.
-    told = settings.model_copy(update={"node": settings.node or host_name()})
-    return WorkerOrders(settings=told, config=config, id=name, master=master, token=token)
-
-
-def cache_levels(settings: WorkerSettings) -> tuple[LevelConfig, ...]:
-    """The cache levels with their folders made. Raises `ConfigError` for none: a worker is its cache."""
-    if not settings.cache or tuple(settings.cache) == caches.NO_CACHE:
-        raise ConfigError.of(
-            "a worker needs a cache folder", hint="give --cache PATH:QUOTA, such as /ssd/headrace:80%"
-        )
-    return roles.prepared_levels(settings)
-
-
-def limits_of(memory: str | None) -> Limits:
-    """The limits of a process with so much memory, or with what is usual here. Raises `ConfigError`."""
-    try:
-        return Limits() if memory is None else Limits(memory_bytes=parse_size(memory))
-    except ValidationError:
-        raise ConfigError.of(f"memory '{memory}' is too little", hint="64Mi is the least") from None

@@ -64,6 +64,11 @@ def become_role(role: str, label: str, orders: Orders, environment: Environment)
     _become([sys.executable, "-P", "-m", f"headrace.roles.{role}", label], orders, environment)
 
 
+def holds_credentials(environment: Environment) -> bool:
+    """Whether variables of this process hold credentials: they stay readable in /proc until it is another program."""
+    return any(environment.get(name) for name in _credentials())
+
+
 def raise_file_limit() -> None:
     """Lets this process, and those that it starts, open as many files as it may: usual limits are far below our own."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -88,8 +93,12 @@ def _become(
 
 def _environment(environment: Environment) -> dict[str, str]:
     """The variables for the processes of a mount, less the credentials that its orders hold already."""
-    secrets = {*secret_variables(), TOKEN_VARIABLE}
+    secrets = _credentials()
     return {name: value for name, value in environment.variables.items() if name not in secrets}
+
+
+def _credentials() -> frozenset[str]:
+    return secret_variables() | {TOKEN_VARIABLE}
 
 
 def _ended_in_silence(code: int, log_file: Path | None) -> EngineError:

@@ -115,7 +115,11 @@ def _label(path: str, origin: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """`CLUSTER ORDERS-DESCRIPTOR`: for `headrace master`, not for people."""
-    orders = MasterOrders.from_descriptor(int(arguments[1]))
+    return begin(MasterOrders.from_descriptor(int(arguments[1])))
+
+
+def begin(orders: MasterOrders) -> int:
+    """Sets the logs of this process up, and runs a master to its end; the exit code."""
     start_python_log(orders.settings.log_level, orders.settings.log_format)
     set_log(orders.settings.log_level, orders.settings.log_format)
     return serve(orders)

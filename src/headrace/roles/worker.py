@@ -273,7 +273,11 @@ def _level(level: LevelReport) -> Level:
 
 def main(arguments: list[str]) -> int:
     """`ID ORDERS-DESCRIPTOR`: for `headrace worker`, not for people."""
-    orders = WorkerOrders.from_descriptor(int(arguments[1]))
+    return begin(WorkerOrders.from_descriptor(int(arguments[1])))
+
+
+def begin(orders: WorkerOrders) -> int:
+    """Sets the logs of this process up, and runs a worker to its end; the exit code."""
     start_python_log(orders.settings.log_level, orders.settings.log_format)
     set_log(orders.settings.log_level, orders.settings.log_format)
     return serve(orders)

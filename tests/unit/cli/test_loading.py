@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headrace.api.kinds import KINDS
-from headrace.cli.main import application, overview
+from headrace.cli.application import application, overview
 from headrace.cli.verbs import VERBS
 
 # What takes tens of milliseconds each; not one of them is needed to parse words or to print a line.

@@ -9,7 +9,7 @@ import typer.main
 import yaml
 from charts import CHART, EVERY_OPTION, ROOT, named, refusal, render, run_helm, template
 
-from headrace.cli.main import application
+from headrace.cli.application import application
 from headrace.kubeflow.keeper_probe import LEASE
 from headrace.operator.operator_process import KEY_SECRET
 from headrace.operator.rendering.role_pods import GRACE_S

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import typer
 
 from headrace.cli import printer
+from headrace.cli.application import call
 from headrace.cli.arena import ending, get, logs, submit, watching
 from headrace.cli.arena.arranging import modern, split_globals
 from headrace.cli.arena.flags import Flag, Values, Words, command
@@ -111,8 +111,7 @@ def arranged(words: Sequence[str]) -> list[str]:
 
 def run(words: Sequence[str], program: str) -> int:
     """Runs a command line. Raises what commands raise; the exit code of those that end by themselves."""
-    app: Any = application()
-    result = app(args=arranged(words), prog_name=program, standalone_mode=False)
+    result = call(application(), arranged(words), program)
     sys.stdout.flush()
     return int(result) if isinstance(result, int) else 0
 

@@ -1,0 +1,48 @@
+"""`headrace worker --config FILE` and the same of a master: the role begins in the process that was called.
+
+Where an option or a variable may hold a credential, the command becomes another process, whose words and variables
+hold none (`headrace.roles.launch`). A file gives none away, so nothing has to go; and neither options nor a second
+Python are loaded, which is half of the time that a role needs until it serves.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from headrace.cli import roles
+from headrace.roles.launch import holds_credentials, raise_file_limit
+from headrace.settings.environment import Environment
+from headrace.settings.roles import MasterSettings, RoleSettings, WorkerSettings
+
+_SETTINGS: Mapping[str, type[RoleSettings]] = MappingProxyType(
+    {"master": MasterSettings, "worker": WorkerSettings}
+)
+
+
+def is_without_credentials() -> bool:
+    """Whether this process may go on as it is: none of its variables holds a credential."""
+    return not holds_credentials(Environment.current())
+
+
+def begin_role(role: str, file: Path) -> int:
+    """Serves until the role ends; its exit code. Raises what keeps it from beginning."""
+    environment = Environment.current()
+    settings = roles.settings_of(_SETTINGS[role], file, environment)
+    # Of the roles only the one that was said is loaded.
+    orders_of: Callable[..., Any] = getattr(
+        importlib.import_module(f"headrace.cli.{role}_orders"), f"{role}_orders"
+    )
+    orders = orders_of(settings, environment, _ask if sys.stdin.isatty() else None)
+    raise_file_limit()
+    begin: Callable[[Any], int] = importlib.import_module(f"headrace.roles.{role}").begin
+    return begin(orders)
+
+
+def _ask(name: str) -> str:
+    answer: str = importlib.import_module("headrace.cli.options").ask(name)
+    return answer

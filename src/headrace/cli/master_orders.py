@@ -1,0 +1,87 @@
+"""What a master's process is told, from its settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from headrace.cli import printer, roles
+from headrace.control.rights import Rights, need
+from headrace.control.roster import policy_of
+from headrace.control.tls import server_context
+from headrace.control.tokens import create_token
+from headrace.engine.secrets import Ask
+from headrace.errors import ConfigError
+from headrace.roles.datasets import resolve_origins
+from headrace.roles.host_addresses import host_name
+from headrace.roles.messages import MasterOrders
+from headrace.settings.addresses import parse_address
+from headrace.settings.cluster import ClusterConfig
+from headrace.settings.engine import EngineConfig, SnapshotPolicy, TransferConfig
+from headrace.settings.environment import Environment
+from headrace.settings.paths import absolute
+from headrace.settings.roles import HttpsSettings, MasterSettings
+
+
+def master_orders(settings: MasterSettings, environment: Environment, ask: Ask | None) -> MasterOrders:
+    """What the process is told. Makes the token when there is none. Raises `ConfigError` or `RefusedError`.
+
+    `ask` is asked for a credential that the person at the terminal is to type.
+    """
+    parse_address(settings.listen)
+    mounts, warnings = resolve_origins(settings.origins, environment, ask)
+    for warning in warnings:
+        printer.warn(warning)
+    state = absolute(settings.state_directory or environment.state_directory / f"master-{settings.cluster}")
+    rules = policy_of(
+        replicas=settings.replicas,
+        heartbeat_s=settings.heartbeat_interval_s,
+        dead_after_s=settings.dead_after_s,
+    )
+    block = roles.block_size_bytes(settings.block_size)
+    token, tls = _token(settings, state, environment), roles.tls_of(settings.tls)
+    need(token, Rights.ADMINISTRATOR)
+    nobody = {"epoch": 0, "replicas": rules.replicas, "members": []}
+    config = EngineConfig(
+        name=settings.cluster,
+        origins=mounts,
+        # Beside our own state, which the engine's lock does not reach.
+        state_directory=state / "engine",
+        transfer=TransferConfig(block_size_bytes=block, concurrency=settings.concurrency),
+        snapshot=SnapshotPolicy.REFRESH if settings.snapshot_at_start else SnapshotPolicy.KEEP,
+        cluster=ClusterConfig(view=nobody, token=token, node=host_name(), tls=tls),
+    )
+    return MasterOrders(settings=_checked(settings), config=config, state_directory=state, token=token)
+
+
+def _checked(settings: MasterSettings) -> MasterSettings:
+    """The settings with absolute paths for HTTPS. Raises `ConfigError` for a certificate that cannot be used."""
+    if settings.https is None:
+        return settings
+    https = HttpsSettings(certificate=absolute(settings.https.certificate), key=absolute(settings.https.key))
+    server_context(https.certificate, https.key)
+    return settings.model_copy(update={"https": https})
+
+
+def _token(settings: MasterSettings, state: Path, environment: Environment) -> SecretStr:
+    token = roles.token_of(settings, environment) if settings.token_file is None else None
+    if token is not None:
+        return token
+    path = absolute(settings.token_file) if settings.token_file else state / "token"
+    is_new = not path.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise ConfigError.of(f"cannot use the state folder {path.parent}: {error.strerror}") from None
+    created = (
+        create_token(path)
+        if is_new
+        else roles.needed_token(settings.model_copy(update={"token_file": path}), environment)
+    )
+    if is_new:
+        printer.say(
+            f"the token of cluster {settings.cluster} is in {path}; "
+            "`headrace token` makes those of workers and mounts of it"
+        )
+    return created
