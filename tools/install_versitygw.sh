@@ -3,27 +3,19 @@
 # there. Quiet when there is nothing to do; about two minutes on two cores, once. Why this one: docs/decisions/0007.
 set -euo pipefail
 
+source "$(dirname "$0")/go_programs.sh"
 version=v1.8.0
-checkout=$(cd "$(dirname "$0")/.." && pwd)
-folder=${1:-$checkout/.cache/bin}
+folder=${1:-$(cd "$(dirname "$0")/.." && pwd)/.cache/bin}
 stamp=$folder/versitygw.version
 
-if [[ -x $folder/versitygw && -f $stamp && $(<"$stamp") == "$version" ]]; then
-    exit 0
-fi
-if ! command -v go >/dev/null; then
-    echo "install_versitygw: no Go toolchain on PATH; install Go 1.24 or newer" >&2
-    exit 1
-fi
+is_there() { [[ -x $folder/versitygw && -f $stamp && $(<"$stamp") == "$version" ]]; }
 
+is_there && exit 0
+need_go 1.24
+build_in "$folder"
+is_there && exit 0
 echo "building versitygw $version (about two minutes, once)" >&2
-mkdir -p "$folder"
-log=$folder/versitygw-build.log
-if ! GOBIN=$folder CGO_ENABLED=0 nice go install -ldflags='-s -w' \
-    "github.com/versity/versitygw/cmd/versitygw@$version" >"$log" 2>&1; then
-    tail -20 "$log" >&2
-    echo "install_versitygw: the build failed; the whole log is in $log" >&2
-    exit 1
-fi
-rm -f "$log"
+GOBIN=$building logged "the build of versitygw $version" \
+    go install -ldflags='-s -w' "github.com/versity/versitygw/cmd/versitygw@$version"
+mv "$building/versitygw" "$folder/versitygw"
 echo "$version" >"$stamp"
