@@ -30,7 +30,7 @@ from headrace.exits import ExitCode, known_kinds
 from headrace.kubeflow.metrics import FAMILIES as JOBS
 from headrace.openmetrics import Family
 from headrace.operator.metrics import FAMILIES as OPERATOR
-from headrace.plan import said
+from headrace.plan import condition_meanings
 from headrace.plan.reasons import MEANINGS, Meaning, Reason
 from headrace.settings import origin_options as options
 from headrace.settings.environment import HEADRACE_VARIABLES
@@ -313,7 +313,7 @@ def conditions_page() -> str:
         "was so for the first time; `lastTransitionTime` says since when it is as it is. Reasons of waits: "
         "[reasons.md](reasons.md).",
     ]
-    for kinds, meanings in said.MEANINGS.items():
+    for kinds, meanings in condition_meanings.MEANINGS.items():
         rows = [(f"`{each}`", meaning) for each, meaning in meanings.items()]
         parts += [f"## {kinds}", table(("type", "True says"), rows)]
     return page(parts)

@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.contenders.contract import MountError
-from headrace.testing.processes import ServerProcess, ServerStartError, process_tree
+from headrace.process_stat import process_tree
+from headrace.testing.processes import ServerProcess, ServerStartError
 
 START_TIMEOUT_S = 60.0
 UNMOUNT_TIMEOUT_S = 10.0

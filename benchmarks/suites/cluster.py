@@ -20,9 +20,10 @@ from benchmarks.session import Session
 from benchmarks.workloads import cold, raw_tcp
 from benchmarks.workloads.epochs import LOADERS, Cost, Epoch, finish_epoch, run_epoch, start_epoch
 from headrace.netns.namespaces import can_make_namespaces
+from headrace.process_stat import process_tree
 from headrace.testing.cluster import ClusterBed, CommandError, Node, Rules, open_bed
 from headrace.testing.cluster.cluster_bed import BUCKET
-from headrace.testing.processes import ServerStartError, process_tree
+from headrace.testing.processes import ServerStartError
 
 NODES = 4
 SUBJECT = "headrace"

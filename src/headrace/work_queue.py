@@ -74,7 +74,7 @@ def samples_of(prefix: str, queue: WorkQueue | None) -> dict[str, Samples]:
 
 @dataclass(slots=True)
 class PassCounts:
-    """The looks so far."""
+    """The passes so far, by how they ended."""
 
     done: int = 0
     incomplete: int = 0

@@ -10,11 +10,11 @@ import pytest
 
 from headrace.control.rights import Rights, derive
 from headrace.control.tokens import read_token
+from headrace.process_stat import process_tree
 from headrace.testing.cluster import Capability, Node, words
 from headrace.testing.cluster.cluster_bed import CommandError, wait_until
 from headrace.testing.cluster.content import make_files
 from headrace.testing.cluster.memory import places_that_hold
-from headrace.testing.processes import process_tree
 
 from .conftest import PATIENT
 

@@ -16,6 +16,7 @@ import grpc
 from headrace.csi.specification import csi_pb2, csi_pb2_grpc
 from headrace.engine.handles import Engine
 from headrace.errors import HeadraceError
+from headrace.process_stat import stat_of
 from headrace.roles.mount_table import mount_at, mounts
 
 from .harness import DEADLINE_S, HEADRACE, Shell
@@ -216,7 +217,9 @@ def tree_below(pid: int) -> list[int]:
 
 def is_stopped(pid: int) -> bool:
     """Whether a process stands still, or has ended. Raises when nothing is left of it."""
-    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"T", b"t", b"Z", b"X")
+    if (stat := stat_of(pid)) is None:
+        raise ProcessLookupError(pid)
+    return stat.state in ("T", "t") or stat.has_ended
 
 
 def until(condition: object, talk: object = lambda: "", deadline_s: float = DEADLINE_S) -> None:

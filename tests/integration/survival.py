@@ -18,6 +18,7 @@ import pytest
 from headrace.engine.handles import Engine
 from headrace.engine.registry import Entry
 from headrace.errors import HeadraceError
+from headrace.process_stat import stat_of
 
 from .harness import DEADLINE_S, Shell
 
@@ -184,11 +185,8 @@ def wait_until_restarted(shell: Shell, mountpoint: Path, *, beyond: int) -> dict
 
 def is_running(pid: int) -> bool:
     """True until the process has ended."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in (b"Z", b"X")
+    stat = stat_of(pid)
+    return stat is not None and not stat.has_ended
 
 
 def wait_until_ended(*pids: int) -> None:

@@ -16,6 +16,7 @@ import pytest
 from headrace.errors import HeadraceError
 from headrace.local.datasets.mount_probe import answers
 from headrace.local.jobs.mount_counters import counters_of_mount
+from headrace.process_stat import stat_of
 
 from .harness import Shell, eventually
 
@@ -109,4 +110,5 @@ def waiting(mountpoint: Path) -> int:
 
 
 def stopped(process: int) -> bool:
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    stat = stat_of(process)
+    return stat is not None and stat.state == "T"

@@ -19,6 +19,7 @@ import pytest
 from headrace.local.layout import BackendLayout
 from headrace.local.protocol.client import LocalClient
 from headrace.netns.namespaces import can_make_namespaces
+from headrace.process_stat import stat_of
 
 from .harness import HEADRACE, Shell, command_lines, eventually
 
@@ -165,9 +166,8 @@ def line_of(program: subprocess.Popen[str]) -> str:
 
 
 def lives(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+    stat = stat_of(pid)
+    return stat is not None and not stat.has_ended
 
 
 def test_a_program_gets_its_words_folder_input_and_files_and_its_exit_code_is_told(backend: Backend) -> None:

@@ -33,7 +33,7 @@ from headrace.jobs.spec import (
     RoleName,
 )
 from headrace.jobs.views import JobPhase, JobView
-from headrace.local.jobs.client import LocalJobBackend
+from headrace.local.jobs.job_client import LocalJobBackend
 from headrace.local.layout import BackendLayout
 from headrace.local.processes.cgroups import Limits, why_not
 from headrace.local.protocol.client import LocalClient

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.jobs.backend import LogWish
 from headrace.jobs.spec import JobKind, JobSpec, Resources, Role, RoleName
 from headrace.jobs.views import JobPhase, JobView
-from headrace.local.jobs.client import LocalJobBackend
+from headrace.local.jobs.job_client import LocalJobBackend
 from headrace.local.layout import BackendLayout
 from headrace.local.processes.process_tags import tagged_processes
 from headrace.local.protocol.client import LocalClient

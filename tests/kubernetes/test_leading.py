@@ -12,9 +12,9 @@ import pytest
 
 from headrace.errors import HeadraceError
 from headrace.kube.client import KubeClient
+from headrace.kube.connection import configuration
 from headrace.kube.election import Terms
-from headrace.kube.leading import Leadership, LeadershipLostError, candidate
-from headrace.kube.reaching import configuration
+from headrace.kube.leadership import Leadership, LeadershipLostError, candidate
 
 NAME = "operator"
 TERMS = Terms(duration_s=4.0, renew_deadline_s=2.5, retry_s=0.5)
@@ -22,9 +22,9 @@ TERMS = Terms(duration_s=4.0, renew_deadline_s=2.5, retry_s=0.5)
 PROCESS = """
 import asyncio, sys
 from headrace.kube.client import KubeClient
-from headrace.kube.reaching import configuration
+from headrace.kube.connection import configuration
 from headrace.kube.election import Terms
-from headrace.kube.leading import Leadership
+from headrace.kube.leadership import Leadership
 
 async def work():
     print("leads", flush=True)

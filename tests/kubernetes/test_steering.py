@@ -23,7 +23,7 @@ from headrace.testing.kubernetes.cluster import Cluster
 from headrace.testing.kubernetes.kubectl import Kubectl
 from headrace.testing.s3_server import S3Server
 from headrace.webhook.affinity import PREFERRED, REQUIRED
-from headrace.webhook.deciding import HOST_LABEL, SKIP_LABEL, WEIGHT, scheduling_label
+from headrace.webhook.node_preference import HOST_LABEL, SKIP_LABEL, WEIGHT, scheduling_label
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 

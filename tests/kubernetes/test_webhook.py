@@ -21,11 +21,11 @@ import pytest
 from webhook_process import SERVICE, Replica, configuration, kubeconfig_of, rights, service
 
 from headrace.webhook.affinity import PREFERRED, REQUIRED
+from headrace.webhook.certificate_keeper import SECRET, Place
+from headrace.webhook.certificate_rotation import Kept, data_of, read_kept
 from headrace.webhook.certificates import make_pair
-from headrace.webhook.deciding import HOST_LABEL, WEIGHT, scheduling_label
-from headrace.webhook.homes import MANAGED_LABEL, OPERATOR
-from headrace.webhook.keeping import SECRET, Place
-from headrace.webhook.rotation import Kept, data_of, read_kept
+from headrace.webhook.data_nodes import MANAGED_LABEL, OPERATOR
+from headrace.webhook.node_preference import HOST_LABEL, WEIGHT, scheduling_label
 
 DATASET = "imagenet"
 

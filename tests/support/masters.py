@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import os
@@ -11,11 +12,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aiohttp import web
 from pydantic import SecretStr
 
 from headrace.control.api import Api
@@ -96,6 +98,43 @@ async def running_master(folder: Path, **settings: Any) -> AsyncIterator[Running
     finally:
         await server.close()
         await cluster.close()
+
+
+def with_master(
+    folder: Path, test: Callable[[Running, ControlClient], Awaitable[None]], **settings: object
+) -> None:
+    """Runs a test beside a master of its own, with a client that has the whole token."""
+
+    async def go() -> None:
+        async with running_master(folder, **settings) as master, master.client() as client:
+            await test(master, client)
+
+    asyncio.run(go())
+
+
+async def until(is_so: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> None:
+    """Inside an event loop: returns once it is so."""
+    async with asyncio.timeout(120):
+        while True:
+            answer = is_so()
+            if await answer if asyncio.iscoroutine(answer) else answer:
+                return
+            await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def impostor(answer: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[str]:
+    """Something else than a master that answers in its place; its URL."""
+    application = web.Application()
+    application.router.add_route("*", "/{tail:.*}", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
 
 
 def heartbeat(name: str = "w1", **fields: Any) -> Heartbeat:

@@ -9,14 +9,26 @@ from typing import Any
 
 from headrace.errors import ConfigError, TakenJobError
 from headrace.jobs.backend import LogWish
+from headrace.jobs.job_choice import the_one
 from headrace.jobs.naming import full_name, record_name
 from headrace.jobs.objects import job_objects, shown
 from headrace.jobs.planning import placement_problems
-from headrace.jobs.selecting import the_one
 from headrace.jobs.spec import JobKind, JobSpec, Resources, Role, RoleName
 from headrace.jobs.views import ClaimView, InstanceView, JobPhase, JobView, NodeRoom
 
 BEGIN = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
+
+
+def long_ago() -> datetime:
+    """As long ago as the job of seed 000 when the document shows it."""
+    return datetime.now(UTC) - timedelta(minutes=56, seconds=5)
+
+
+def dataset_claim(name: str) -> ClaimView:
+    """The claim of a dataset that is cached whole."""
+    return ClaimView(
+        name, "default", ("ReadWriteMany",), "Bound", long_ago(), is_dataset=True, cached="100.0%"
+    )
 
 
 def mpi_spec(name: str = "horovod-resnet50", **changed: Any) -> JobSpec:

@@ -15,7 +15,6 @@ from memory_masters import MemoryMasters, WorldMasters
 from planned import GPU, SEED
 
 from headrace.kube.client import KubeClient
-from headrace.operations.loads import Loads
 from headrace.operator import observer
 from headrace.operator.dataset_reconciler import DatasetReconciler
 from headrace.operator.mirror import Mirror
@@ -70,7 +69,7 @@ class OperatorWorld:
             reservations=self.reservations,
             status_writer=StatusWriter(client, self.mirror, "operator-1"),
             operation_reconciler=OperationReconciler(
-                client, self.mirror, drivers_of(client, self.mirror, Loads(masters))
+                client, self.mirror, drivers_of(client, self.mirror, masters)
             ),
             clock=lambda: self.now or datetime.now(UTC),
         )

@@ -84,7 +84,7 @@ def gpu_nodes(count: int) -> tuple[Node, ...]:
 
 
 class World:
-    """One dataset and its runtime, a few nodes, and processes that do what they are told, a look later."""
+    """One dataset and its runtime, a few nodes, and processes that do what they are told, a pass later."""
 
     def __init__(
         self, dataset: Dataset | None, runtime: Runtime | None, nodes: tuple[Node, ...] = ()
@@ -116,11 +116,11 @@ class World:
         self.seen = dataclasses.replace(self.seen, **facts)
 
     def plan(self) -> Plan:
-        """A look, without any consequence."""
+        """A pass, without any consequence."""
         return plan(self.declared, self._observed(), self.now)
 
     def reconcile(self, seconds: float = 1.0) -> Plan:
-        """A look: status is written, steps are taken, and time passes."""
+        """A pass: status is written, steps are taken, and time passes."""
         made = self.plan()
         self.plans.append(made)
         self._write(made)
@@ -130,12 +130,12 @@ class World:
         return made
 
     def settle(self, most: int = 60) -> Plan:
-        """Looks until nothing more is to be done."""
+        """Passes until nothing more is to be done."""
         for _ in range(most):
             made = self.reconcile()
             if not made.steps and not self._moving() and self.plan().dataset_status == made.dataset_status:
                 return made
-        raise AssertionError(f"not settled after {most} looks: {self.plans[-1].steps}")
+        raise AssertionError(f"not settled after {most} passes: {self.plans[-1].steps}")
 
     def use(self, *uses: tuple[str, str]) -> None:
         """Programs use the volume: who, where."""
@@ -211,3 +211,17 @@ class World:
                 for facts in self.seen.roles
             )
         )
+
+
+def bound(text: str = SEED, nodes: int = 4) -> World:
+    """A world in which a dataset is bound and nothing is left to do."""
+    world = World.of(text, gpu_nodes(nodes))
+    world.settle()
+    world.plans.clear()
+    return world
+
+
+def phases(plans: list[Plan]) -> list[str]:
+    """The phases of a dataset in their order, each once."""
+    seen = [str(made.dataset_status.phase) for made in plans if made.dataset_status]
+    return [phase for number, phase in enumerate(seen) if number == 0 or seen[number - 1] != phase]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.testing.processes import free_port
-from headrace.webhook.keeping import SECRET
+from headrace.webhook.certificate_keeper import SECRET
 
 SERVICE = "headrace-webhook"
 

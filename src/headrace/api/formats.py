@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 CALCULATING = "[Calculating]"
-NOT_AVAILABLE = "N/A"
 UNFINISHED = "Unfinished"
 RUN_AGAIN = "-"
 

@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     Operation = DataLoad | DataMigrate | DataProcess | DataBackup
     Object = Dataset | Runtime | Operation | Secret | ConfigMap | PersistentVolume | PersistentVolumeClaim
 
-_UNIONS = {
-    "Runtime": ("AlluxioRuntime", "JindoRuntime"),
-    "Operation": ("DataLoad", "DataMigrate", "DataProcess", "DataBackup"),
-}
+RUNTIMES = ("AlluxioRuntime", "JindoRuntime")
+OPERATIONS = ("DataLoad", "DataMigrate", "DataProcess", "DataBackup")
+_UNIONS = {"Runtime": RUNTIMES, "Operation": OPERATIONS}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,13 +1,11 @@
-"""Objects as plain values and as YAML: what was said of them, in the order of their fields, and nothing else."""
+"""Objects as plain values: what was said of them, in the order of their fields, and nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from headrace.api.base import REVEAL, ApiModel
 from headrace.api.kinds import kind_of
-from headrace.settings.yaml_streams import write_stream
 
 if TYPE_CHECKING:
     from headrace.api.kinds import Object
@@ -23,8 +21,3 @@ def content_of(thing: Object, *, reveal_secrets: bool = False) -> dict[str, Any]
 def part_content(part: ApiModel, *, reveal_secrets: bool = False) -> dict[str, Any]:
     """The same of a part, such as a status: the fields that were set."""
     return part.model_dump(mode="json", by_alias=True, exclude_unset=True, context={REVEAL: reveal_secrets})
-
-
-def write_objects(things: Iterable[Object], *, reveal_secrets: bool = False) -> str:
-    """The objects as one YAML text."""
-    return write_stream(content_of(thing, reveal_secrets=reveal_secrets) for thing in things)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from headrace.api.writing import content_of
 from headrace.cli import backend
-from headrace.cli.making import Contents, Literals, Words, object_of_words
+from headrace.cli.objects_from_words import Contents, Literals, Words, object_of_words
 from headrace.errors import ConfigError
 from headrace.local.protocol.messages import Declaration
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from headrace.api.identities import User
-from headrace.cli.roles import needed_master
+from headrace.cli.resolved_settings import needed_master
 from headrace.control.client import ControlClient
 from headrace.control.messages import SnapshotNote
 from headrace.control.tokens import read_token

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import options, printer, role_options, roles
+from headrace.cli import options, printer, resolved_settings, role_options
 from headrace.cli.worker_orders import limits_of
 from headrace.errors import ConfigError, HeadraceError
 from headrace.roles.datasets import resolve_origins
@@ -56,7 +56,7 @@ def run(
 ) -> None:
     """Copy files to a bucket or folder, comparing each; the same copy again goes on where it was."""
     environment = Environment.current()
-    settings = roles.settings_of(
+    settings = resolved_settings.settings_of(
         CopySettings,
         config,
         environment,
@@ -96,8 +96,8 @@ def copy_orders(settings: CopySettings, environment: Environment) -> CopyOrders:
             settings, _resolved(settings.source, environment), target.origin, state, limits, transfer
         )
     else:
-        roles.needed_master(settings.master)
-        token = roles.needed_token(settings, environment)
+        resolved_settings.needed_master(settings.master)
+        token = resolved_settings.needed_token(settings, environment)
     files = ("progress_file", "last_word_file")
     told = settings.model_copy(
         update={name: absolute(path) for name in files if (path := getattr(settings, name))}
@@ -112,7 +112,7 @@ def copy_orders(settings: CopySettings, environment: Environment) -> CopyOrders:
         part_bytes=part_bytes,
         node=settings.node or host_name(),
         token=token,
-        tls=roles.tls_of(settings.tls),
+        tls=resolved_settings.tls_of(settings.tls),
     )
 
 

@@ -11,9 +11,9 @@ import typer
 
 from headrace.api.go_durations import parse_duration
 from headrace.api.kinds import KINDS, kinds_called
-from headrace.api.selecting import Selector, parse_selector
+from headrace.api.object_selectors import Selector, parse_selector
 from headrace.cli import backend, printer
-from headrace.cli.selecting import Fields, Labels, selected
+from headrace.cli.selector_options import Fields, Labels, selected
 from headrace.cli.wait import Test, wait_for
 from headrace.errors import ConfigError
 from headrace.exits import complaint, exit_code

@@ -8,7 +8,7 @@ from typing import Any
 from headrace.api.describing import EventRow, describe_text
 from headrace.api.times import parse_time
 from headrace.cli import backend, printer, undeclared
-from headrace.cli.selecting import Fields, Labels, names_in, selector_of
+from headrace.cli.selector_options import Fields, Labels, names_in, selector_of
 from headrace.local.protocol.client import LocalClient
 from headrace.local.protocol.messages import EventLine, Named
 

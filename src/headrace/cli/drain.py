@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli import printer, role_options, roles
+from headrace.cli import printer, resolved_settings, role_options
 from headrace.cli.master_client import ask_master
 from headrace.errors import HeadraceError
 from headrace.settings.environment import Environment
@@ -34,9 +34,11 @@ def run(
 ) -> None:
     """Have a worker hand its blocks over to the others and end."""
     environment = Environment.current()
-    settings = roles.settings_of(LoadSettings, None, environment, master=cluster, token_file=token_file)
-    master = roles.needed_master(settings.master)
-    token = roles.needed_token(settings, environment)
+    settings = resolved_settings.settings_of(
+        LoadSettings, None, environment, master=cluster, token_file=token_file
+    )
+    master = resolved_settings.needed_master(settings.master)
+    token = resolved_settings.needed_token(settings, environment)
 
     async def order(client: ControlClient) -> None:
         await client.drain(worker, cancel=cancel)

@@ -9,11 +9,11 @@ import typer
 
 from headrace.api.formats import format_age
 from headrace.api.kinds import KINDS
+from headrace.api.object_selectors import Selector
 from headrace.api.printing import align
-from headrace.api.selecting import Selector
 from headrace.api.times import parse_time
 from headrace.cli import backend, printer
-from headrace.cli.selecting import Fields, Labels, selector_of
+from headrace.cli.selector_options import Fields, Labels, selector_of
 from headrace.errors import ConfigError
 from headrace.local.protocol.client import LocalClient
 from headrace.local.protocol.messages import EventLine, Named

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from headrace.cli import roles
+from headrace.cli import resolved_settings
 from headrace.roles.launch import holds_credentials, raise_file_limit
 from headrace.settings.environment import Environment
 from headrace.settings.roles import MasterSettings, RoleSettings, WorkerSettings
@@ -32,7 +32,7 @@ def is_without_credentials() -> bool:
 def begin_role(role: str, file: Path) -> int:
     """Serves until the role ends; its exit code. Raises what keeps it from beginning."""
     environment = Environment.current()
-    settings = roles.settings_of(_SETTINGS[role], file, environment)
+    settings = resolved_settings.settings_of(_SETTINGS[role], file, environment)
     # Of the roles only the one that was said is loaded.
     orders_of: Callable[..., Any] = getattr(
         importlib.import_module(f"headrace.cli.{role}_orders"), f"{role}_orders"

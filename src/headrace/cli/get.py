@@ -10,10 +10,10 @@ import typer
 
 from headrace.api import printing
 from headrace.api.kinds import kind_of
-from headrace.api.selecting import Selector
+from headrace.api.object_selectors import Selector
 from headrace.cli import backend, events, printer, undeclared
 from headrace.cli.backend import Asked
-from headrace.cli.selecting import Fields, Labels, names_in, selector_of
+from headrace.cli.selector_options import Fields, Labels, names_in, selector_of
 from headrace.cli.undeclared import Showing
 from headrace.cli.views import Output, View, document_view, is_table
 from headrace.errors import ConfigError

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.kube.leading import candidate
+from headrace.kube.leadership import candidate
 from headrace.kubeflow.keeper import KeeperSettings, run_keeper
 from headrace.roles.host_addresses import host_name
 from headrace.roles.logs import start_python_log

@@ -12,7 +12,7 @@ import typer
 from headrace.api.kinds import KINDS, Kind
 from headrace.cli import backend, printer, undeclared
 from headrace.cli.node_labels import parse_taint_changes
-from headrace.cli.selecting import Labels, selected, selector_of
+from headrace.cli.selector_options import Labels, selected, selector_of
 from headrace.errors import ConfigError, HeadraceError, MissingFileError
 from headrace.exits import complaint, exit_code
 from headrace.local.protocol.client import LocalClient

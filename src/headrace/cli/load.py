@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli import printer, role_options, roles
-from headrace.cli.loading import follow, tell
+from headrace.cli import printer, resolved_settings, role_options
+from headrace.cli.load_progress import follow, tell
 from headrace.cli.master_client import ask_master
 from headrace.control.messages import LoadAction, LoadOrder, LoadReport, encode_paths
 from headrace.exits import ExitCode
@@ -57,7 +57,7 @@ def run(
 ) -> None:
     """Bring data into the caches of a cluster; the same load again goes on where it was."""
     environment = Environment.current()
-    settings = roles.settings_of(
+    settings = resolved_settings.settings_of(
         LoadSettings,
         config,
         environment,
@@ -72,7 +72,10 @@ def run(
         token_file=token_file,
     )
     order = order_of(settings)
-    master, token = roles.needed_master(settings.master), roles.needed_token(settings, environment)
+    master, token = (
+        resolved_settings.needed_master(settings.master),
+        resolved_settings.needed_token(settings, environment),
+    )
     if cancel is not None:
         tell(ask_master(master, token, lambda client: client.cancel_load(cancel)), json=json)
         return

@@ -10,7 +10,7 @@ from typing import Annotated, get_args
 import typer
 
 from headrace.api.kinds import Operation, kinds_called
-from headrace.api.selecting import parse_selector
+from headrace.api.object_selectors import parse_selector
 from headrace.cli import backend, printer
 from headrace.cli.undeclared import process_labels, process_name
 from headrace.errors import ConfigError, MissingFileError

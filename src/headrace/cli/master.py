@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import options, role_options, roles
+from headrace.cli import options, resolved_settings, role_options
 from headrace.cli.master_orders import master_orders
 from headrace.errors import ConfigError
 from headrace.roles.launch import become_role
@@ -45,7 +45,7 @@ def run(
 ) -> None:
     """Run the master of a cluster: members, snapshots, loads, status page."""
     environment = Environment.current()
-    settings = roles.settings_of(
+    settings = resolved_settings.settings_of(
         MasterSettings,
         config,
         environment,

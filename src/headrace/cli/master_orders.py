@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from headrace.cli import printer, roles
+from headrace.cli import printer, resolved_settings
 from headrace.control.rights import Rights, need
 from headrace.control.roster import policy_of
 from headrace.control.tls import server_context
@@ -39,8 +39,8 @@ def master_orders(settings: MasterSettings, environment: Environment, ask: Ask |
         heartbeat_s=settings.heartbeat_interval_s,
         dead_after_s=settings.dead_after_s,
     )
-    block = roles.block_size_bytes(settings.block_size)
-    token, tls = _token(settings, state, environment), roles.tls_of(settings.tls)
+    block = resolved_settings.block_size_bytes(settings.block_size)
+    token, tls = _token(settings, state, environment), resolved_settings.tls_of(settings.tls)
     need(token, Rights.ADMINISTRATOR)
     nobody = {"epoch": 0, "replicas": rules.replicas, "members": []}
     config = EngineConfig(
@@ -65,7 +65,7 @@ def _checked(settings: MasterSettings) -> MasterSettings:
 
 
 def _token(settings: MasterSettings, state: Path, environment: Environment) -> SecretStr:
-    token = roles.token_of(settings, environment) if settings.token_file is None else None
+    token = resolved_settings.token_of(settings, environment) if settings.token_file is None else None
     if token is not None:
         return token
     path = absolute(settings.token_file) if settings.token_file else state / "token"
@@ -77,7 +77,7 @@ def _token(settings: MasterSettings, state: Path, environment: Environment) -> S
     created = (
         create_token(path)
         if is_new
-        else roles.needed_token(settings.model_copy(update={"token_file": path}), environment)
+        else resolved_settings.needed_token(settings.model_copy(update={"token_file": path}), environment)
     )
     if is_new:
         printer.say(

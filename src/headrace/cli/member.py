@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from headrace.cli import printer, roles
+from headrace.cli import printer, resolved_settings
 from headrace.cli.worker_orders import limits_of
 from headrace.control.messages import Outlook
 from headrace.control.outlooks import origins_of
@@ -29,14 +29,17 @@ from headrace.settings.sizes import parse_size
 
 def member_orders(settings: MemberSettings, environment: Environment, *, foreground: bool) -> MountOrders:
     """The orders of the mount process, once view and snapshot are here. Raises what kept them from coming."""
-    master, token = roles.needed_master(settings.master), roles.needed_token(settings, environment)
+    master, token = (
+        resolved_settings.needed_master(settings.master),
+        resolved_settings.needed_token(settings, environment),
+    )
     mountpoint = _mountpoint(settings)
     if settings.metrics_address:
         parse_address(settings.metrics_address)
     node = settings.node or host_name()
     state = absolute(settings.state_directory or _state(environment, master, mountpoint))
     levels = _levels(settings)
-    tls = roles.tls_of(settings.tls)
+    tls = resolved_settings.tls_of(settings.tls)
     authority = tls.authority if tls else None
     outlook = asyncio.run(first_outlook(master, token, state, printer.say, authority=authority))
     return MountOrders(
@@ -76,7 +79,7 @@ def _config(
             node=node,
             read_deadline_s=settings.read_deadline_s,
             hedge=settings.hedge,
-            tls=roles.tls_of(settings.tls),
+            tls=resolved_settings.tls_of(settings.tls),
         ),
     )
 
@@ -84,7 +87,7 @@ def _config(
 def _levels(settings: MemberSettings) -> tuple[LevelConfig, ...]:
     if not settings.cache or tuple(settings.cache) == caches.NO_CACHE:
         return ()
-    return roles.prepared_levels(settings)
+    return resolved_settings.prepared_levels(settings)
 
 
 def _mount_settings(settings: MemberSettings) -> MountSettings:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import options, printer, role_options, roles
+from headrace.cli import options, printer, resolved_settings, role_options
 from headrace.cli.prune import forget_old
 from headrace.engine.configure import configure
 from headrace.engine.registry import Registry
@@ -133,7 +133,7 @@ def run(
             snapshot=snapshot,
             concurrency=concurrency,
         )
-        member = roles.settings_of(
+        member = resolved_settings.settings_of(
             MemberSettings,
             config,
             environment,

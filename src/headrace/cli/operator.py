@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.kube.leading import candidate
+from headrace.kube.leadership import candidate
 from headrace.operator.operator_process import run_operator
 from headrace.operator.settings import Image, OperatorSettings
 from headrace.roles.host_addresses import host_name

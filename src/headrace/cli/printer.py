@@ -63,9 +63,9 @@ def as_json(value: Any) -> None:
     data(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def table(rows: Iterable[tuple[str, str]], *, indent: str = "  ") -> None:
+def table(rows: Iterable[tuple[str, str]]) -> None:
     """Writes pairs of a word and its value, the values in one column; an empty word continues the one above."""
     pairs = list(rows)
     width = max((len(word) for word, _ in pairs), default=0)
     for word, value in pairs:
-        data(f"{indent}{word.ljust(width)}  {value}".rstrip())
+        data(f"  {word.ljust(width)}  {value}".rstrip())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 
 from rich.progress import (
     BarColumn,
@@ -63,12 +62,12 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02}m"
 
 
-def _follow_with_lines(job: Job, verb: str, now: Callable[[], float] = time.monotonic) -> None:
-    begun = told = now()
+def _follow_with_lines(job: Job, verb: str) -> None:
+    begun = told = time.monotonic()
     # In short waits: Ctrl-C is heard between two of them.
     while not job.wait(_BAR_EVERY_S):
-        if now() - told >= _LINE_EVERY_S:
-            told = now()
+        if time.monotonic() - told >= _LINE_EVERY_S:
+            told = time.monotonic()
             printer.say(line(job.progress(), told - begun, verb))
 
 

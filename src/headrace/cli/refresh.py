@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli import options, printer, role_options, roles
+from headrace.cli import options, printer, resolved_settings, role_options
 from headrace.cli.master_client import ask_master
 from headrace.cli.targets import reach
 from headrace.errors import ConfigError, UnsupportedError
@@ -38,7 +38,9 @@ def run(
     """Take a new snapshot of the origin's names; readers move on between opens."""
     environment = Environment.current()
     if target is None:
-        settings = roles.settings_of(LoadSettings, None, environment, master=cluster, token_file=token_file)
+        settings = resolved_settings.settings_of(
+            LoadSettings, None, environment, master=cluster, token_file=token_file
+        )
         _refresh_cluster(settings, environment, json=json)
         return
     if cluster is not None:
@@ -59,7 +61,10 @@ def run(
 def _refresh_cluster(settings: LoadSettings, environment: Environment, *, json: bool) -> None:
     if settings.master is None:
         raise options.MissingWords("missing argument 'TARGET'; or give a --cluster", "headrace refresh")
-    master, token = roles.needed_master(settings.master), roles.needed_token(settings, environment)
+    master, token = (
+        resolved_settings.needed_master(settings.master),
+        resolved_settings.needed_token(settings, environment),
+    )
     report = ask_master(master, token, lambda client: client.refresh())
     if json:
         printer.as_json(report.model_dump(mode="json"))

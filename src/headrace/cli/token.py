@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import printer, role_options, roles
+from headrace.cli import printer, resolved_settings, role_options
 from headrace.control.rights import Rights, derive
 from headrace.settings.environment import Environment
 from headrace.settings.roles import LoadSettings
@@ -31,6 +31,6 @@ def run(
 ) -> None:
     """Print the token that a mount or a worker needs: it allows less than the one that it is made of."""
     environment = Environment.current()
-    settings = roles.settings_of(LoadSettings, None, environment, token_file=token_file)
-    token = derive(roles.needed_token(settings, environment), Rights[holder.name])
+    settings = resolved_settings.settings_of(LoadSettings, None, environment, token_file=token_file)
+    token = derive(resolved_settings.needed_token(settings, environment), Rights[holder.name])
     printer.data(token.get_secret_value())

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headrace.api.formats import format_age
+from headrace.api.object_selectors import Selector
 from headrace.api.printing import align, labels_text
-from headrace.api.selecting import Selector
 from headrace.api.times import parse_time
 from headrace.cli.views import document_view, is_table
 from headrace.errors import ConfigError, MissingFileError

@@ -33,8 +33,8 @@ VERBS: dict[str, Verb] = {
         "Take a new snapshot of the origin's names; readers move on between opens.",
     ),
     "verify": Verb(
+        "warm",
         "verify",
-        "run",
         "Compare what the cache holds with its checksums; what does not match is dropped.",
     ),
     "prune": Verb(

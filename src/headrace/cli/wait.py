@@ -11,9 +11,9 @@ import typer
 from headrace.api.go_durations import parse_duration
 from headrace.api.json_paths import parse_json_path, text_of, value_of
 from headrace.api.kinds import KINDS
-from headrace.api.selecting import Selector, parse_selector
+from headrace.api.object_selectors import Selector, parse_selector
 from headrace.cli import backend, printer
-from headrace.cli.selecting import Fields, Labels, selected
+from headrace.cli.selector_options import Fields, Labels, selected
 from headrace.errors import ConfigError, DeadlineError, MissingFileError
 from headrace.local.protocol.client import LocalClient
 from headrace.local.protocol.messages import Named

@@ -13,9 +13,9 @@ from headrace.errors import ConfigError
 from headrace.roles.logs import start_python_log
 from headrace.settings.addresses import parse_address
 from headrace.settings.dataset import LogFormat
-from headrace.webhook.keeping import Place
-from headrace.webhook.rotation import Rules
-from headrace.webhook.running import WebhookSettings, run_webhook
+from headrace.webhook.certificate_keeper import Place
+from headrace.webhook.certificate_rotation import Rules
+from headrace.webhook.webhook_process import WebhookSettings, run_webhook
 
 _SHORTEST_LIFE_S = 3600.0
 _LONGEST_LIFE_S = 10 * 365 * 86400.0

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import options, role_options, roles
+from headrace.cli import options, resolved_settings, role_options
 from headrace.cli.master import origins_of
 from headrace.cli.worker_orders import worker_orders
 from headrace.roles.launch import become_role
@@ -54,7 +54,7 @@ def run(
 ) -> None:
     """Run a worker of a cluster: its cache folders serve mounts and other workers."""
     environment = Environment.current()
-    settings = roles.settings_of(
+    settings = resolved_settings.settings_of(
         WorkerSettings,
         config,
         environment,

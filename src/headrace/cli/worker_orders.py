@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from headrace.cli import printer, roles
+from headrace.cli import printer, resolved_settings
 from headrace.control.rights import Rights, need
 from headrace.engine import caches
 from headrace.engine.secrets import Ask
@@ -26,7 +26,7 @@ def worker_orders(settings: WorkerSettings, environment: Environment, ask: Ask |
 
     `ask` is asked for a credential that the person at the terminal is to type.
     """
-    master = roles.needed_master(settings.master)
+    master = resolved_settings.needed_master(settings.master)
     for address in (settings.listen, settings.metrics_address):
         if address is not None:
             parse_address(address)
@@ -35,7 +35,7 @@ def worker_orders(settings: WorkerSettings, environment: Environment, ask: Ask |
         printer.warn(warning)
     name = settings.id or host_name()
     state = absolute(settings.state_directory or environment.state_directory / f"worker-{name}")
-    token, tls = roles.needed_token(settings, environment), roles.tls_of(settings.tls)
+    token, tls = resolved_settings.needed_token(settings, environment), resolved_settings.tls_of(settings.tls)
     need(token, Rights.WORKER)
     transfer = TransferConfig(
         concurrency=settings.concurrency,
@@ -65,7 +65,7 @@ def cache_levels(settings: WorkerSettings) -> tuple[LevelConfig, ...]:
         raise ConfigError.of(
             "a worker needs a cache folder", hint="give --cache PATH:QUOTA, such as /ssd/headrace:80%"
         )
-    return roles.prepared_levels(settings)
+    return resolved_settings.prepared_levels(settings)
 
 
 def limits_of(memory: str | None) -> Limits:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pydantic import BaseModel
 
 from headrace.control.cluster import Cluster
+from headrace.control.http_call import Call
 from headrace.control.messages import (
     DrainOrder,
     Heartbeat,
@@ -20,7 +21,7 @@ from headrace.control.messages import (
 from headrace.control.metrics import metrics_text
 from headrace.control.page import PAGE_HEADERS, page_bytes
 from headrace.control.rights import Rights
-from headrace.control.server import Call, Endpoint, FileReply, Reply, Server
+from headrace.control.server import Endpoint, FileReply, Reply, Server
 from headrace.control.status import cluster_status
 from headrace.openmetrics import OPEN_METRICS
 

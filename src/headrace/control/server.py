@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from aiohttp import web
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, SecretStr
 
+from headrace.control.http_call import Call
 from headrace.control.messages import Fault
 from headrace.control.rights import Rights, too_little
 from headrace.control.signing import (
@@ -37,7 +37,6 @@ _log = logging.getLogger("headrace.master")
 
 LARGEST_BODY_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 20
-_M = TypeVar("_M", bound=BaseModel)
 _JSON = "application/json"
 _STATUS_OF_KIND = {
     "Config": 400,
@@ -50,30 +49,6 @@ _STATUS_OF_KIND = {
     "Timeout": 504,
     "NoSpace": 507,
 }
-
-
-@dataclass(frozen=True)
-class Call:
-    """A request that was let in: its parameters and its body."""
-
-    parameters: dict[str, str]
-    query: dict[str, str]
-    body: bytes
-
-    def number(self, name: str) -> int:
-        """A number of the query, 0 without one. Raises `ConfigError`."""
-        text = self.query.get(name, "0")
-        if not text.isascii() or not text.isdigit() or len(text) > 18:
-            raise ConfigError.of(f"'{name}' is not a number")
-        return int(text)
-
-    def parse(self, model: type[_M]) -> _M:
-        """The body as a message. Raises `ConfigError` that names the first wrong field."""
-        try:
-            return model.model_validate_json(self.body)
-        except ValidationError as error:
-            first = error.errors(include_input=False, include_context=False, include_url=False)[0]
-            raise ConfigError.of(f"request: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 @dataclass(frozen=True)
@@ -250,7 +225,7 @@ def _fault(error: HeadraceError) -> Reply:
 
 
 def _call(request: web.Request, body: bytes) -> Call:
-    return Call(dict(request.match_info), dict(request.query), body)
+    return Call(dict(request.query), body, dict(request.match_info))
 
 
 def _response(reply: Reply) -> web.Response:

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from headrace.csi import attaching
+from headrace.csi import bind_program
 from headrace.csi.volumes import Publication
 from headrace.errors import (
     BusyError,
@@ -26,7 +26,7 @@ _DEADLINE_S = 10.0
 _POLITE_S = 2.0
 """For unmounting in the plain way: umount(8) asks the mount first, which may be silent."""
 _MOST_LAYERS = 64
-_PROGRAM = (sys.executable, "-I", "-S", str(Path(attaching.__file__)))
+_PROGRAM = (sys.executable, "-I", "-S", str(Path(bind_program.__file__)))
 
 
 def is_there(target: str) -> bool:

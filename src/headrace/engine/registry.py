@@ -16,6 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from headrace.errors import MissingFileError
+from headrace.process_stat import stat_of
 from headrace.settings.model import Model
 
 
@@ -140,13 +141,10 @@ class Registry:
 
 def started_ticks(pid: int) -> int | None:
     """When process `pid` started, in clock ticks since the machine did; `None` when there is no such process."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    # The second field is the program's name in parentheses and may hold anything, so count from its end.
-    state, *fields = text.rpartition(b")")[2].split()
-    return None if state in (b"Z", b"X") else int(fields[18])
+    with contextlib.suppress(PermissionError):
+        if (stat := stat_of(pid)) and not stat.has_ended:
+            return stat.started_ticks
+    return None
 
 
 def own_entry(*, supervisor_pid: int | None = None, **fields: object) -> Entry:

@@ -59,7 +59,7 @@ def is_numeric_or_local(endpoint: str) -> bool:
     return True
 
 
-def normal_endpoint(text: str, *, option: str = "endpoint") -> str:
+def normal_endpoint(text: str) -> str:
     """`https://host[:port]` of an endpoint with or without its scheme. Raises `ConfigError`."""
     stripped = text.strip()
     url = stripped if "://" in stripped else f"https://{stripped}"
@@ -80,7 +80,7 @@ def normal_endpoint(text: str, *, option: str = "endpoint") -> str:
         or parts.fragment
     ):
         raise ConfigError.of(
-            f"{option} '{text}' is not the address of a server", hint="write https://host[:port]"
+            f"endpoint '{text}' is not the address of a server", hint="write https://host[:port]"
         )
     return f"{scheme}://{parts.netloc}"
 

@@ -25,7 +25,6 @@ TTL = "headrace.io/ttl-seconds-after-finished"
 """How long after its end a job is deleted."""
 
 GROUP = "kubeflow.org"
-PLURALS = {JobKind.MPI: "mpijobs", JobKind.PYTORCH: "pytorchjobs", JobKind.TF: "tfjobs"}
 KINDS = {JobKind.MPI: "MPIJob", JobKind.PYTORCH: "PyTorchJob", JobKind.TF: "TFJob"}
 
 

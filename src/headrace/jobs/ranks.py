@@ -27,15 +27,6 @@ class Process:
     port: int = 0
 
 
-def chief_role(spec: JobSpec) -> RoleName:
-    """The role whose first process ends the job."""
-    if spec.kind is JobKind.MPI:
-        return RoleName.LAUNCHER
-    if spec.kind is JobKind.PYTORCH:
-        return RoleName.MASTER
-    return RoleName.CHIEF if spec.role(RoleName.CHIEF) else RoleName.WORKER
-
-
 def hostfile(hosts: Sequence[str], slots: int) -> str:
     """Open MPI's list of hosts, so many ranks on each."""
     return "".join(f"{host} slots={slots}\n" for host in hosts)
@@ -104,15 +95,6 @@ def process_environment(spec: JobSpec, processes: Sequence[Process], process: Pr
         master = next((each for each in processes if each.role is RoleName.MASTER), process)
         return pytorch_environment(spec, process, master)
     return {}
-
-
-def instance_name(spec: JobSpec, role: RoleName, index: int, *, ending: str = "") -> str:
-    """`N-worker-0`; of a launcher `N-launcher-xs7h4`, with the ending of its try."""
-    return (
-        f"{spec.name}-{role.value}-{ending or index}"
-        if role is RoleName.LAUNCHER
-        else f"{spec.name}-{role.value}-{index}"
-    )
 
 
 def _processes_number(spec: JobSpec) -> int:

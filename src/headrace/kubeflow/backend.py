@@ -12,14 +12,14 @@ from headrace.jobs.backend import LogWish
 from headrace.jobs.objects import job_objects, shown, warm_percent
 from headrace.jobs.spec import JobKind, JobSpec
 from headrace.jobs.views import ClaimView, JobView, NodeRoom
+from headrace.kube.connection import configuration, default_namespace
 from headrace.kube.pod_metrics import ProxiedScraper
-from headrace.kube.reaching import configuration, default_namespace
 from headrace.kubeflow import submitting
-from headrace.kubeflow.attaching import Place, attach
-from headrace.kubeflow.cluster import KubeCluster
+from headrace.kubeflow.cluster_api import KubeCluster
 from headrace.kubeflow.job_reader import Jobs
 from headrace.kubeflow.job_reconciler import JobReconciler
 from headrace.kubeflow.keeper_probe import keeper_runs
+from headrace.kubeflow.kubectl_exec import Place, attach
 from headrace.kubeflow.log_reading import Logs
 from headrace.kubeflow.names import WORDS, Content
 from headrace.kubeflow.nodes import claim_of, room_of, with_allocated

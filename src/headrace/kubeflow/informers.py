@@ -10,7 +10,7 @@ from typing import Protocol
 from headrace.errors import HeadraceError
 from headrace.jobs.naming import JOB_LABEL, KINDS, MANAGED_BY
 from headrace.jobs.spec import JobKind
-from headrace.kubeflow.cluster import Labels
+from headrace.kubeflow.cluster_api import Labels
 from headrace.kubeflow.job_reader import Jobs, Served
 from headrace.kubeflow.names import Content, job_name_of, kind_word_of
 from headrace.work_queue import back_off_s

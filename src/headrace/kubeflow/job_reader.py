@@ -14,7 +14,7 @@ from headrace.jobs.tensorboard import PORT
 from headrace.jobs.views import JobEvent, JobPhase, JobView
 from headrace.kube.discovery import Reader, at_version, served_versions
 from headrace.kube.resources import Resource
-from headrace.kubeflow.cluster import Cluster
+from headrace.kubeflow.cluster_api import Cluster
 from headrace.kubeflow.job_views import Known, pods_of, view_of
 from headrace.kubeflow.names import WORDS, Content, time_of
 from headrace.kubeflow.phases import is_suspended

@@ -14,7 +14,7 @@ from headrace.errors import HeadraceError, MissingFileError
 from headrace.jobs.objects import start_patch, warm_percent
 from headrace.kube.faults import ConflictError
 from headrace.kube.pod_metrics import Scraper
-from headrace.kubeflow.cluster import Cluster
+from headrace.kubeflow.cluster_api import Cluster
 from headrace.kubeflow.keeper_plan import (
     DeleteJob,
     DeletePod,

@@ -35,23 +35,23 @@ def view_of(job: Content, pods: Iterable[Content], known: Known | None = None) -
     note = note_of(job)
     instances = instances_of(kind, pods, note)
     failed_ones = (*instances, *(each.view for each in note.instances))
-    standing = status_of(kind, job, failed_ones if not _was_suspended(job) else instances)
+    status = status_of(kind, job, failed_ones if not _was_suspended(job) else instances)
     chief = next((each for each in instances if each.is_chief), None)
     metadata = job["metadata"]
     return JobView(
         name=metadata["name"],
         namespace=metadata.get("namespace") or "default",
         kind=kind,
-        phase=standing.phase,
+        phase=status.phase,
         uid=metadata.get("uid") or "",
         created=time_of(metadata["creationTimestamp"]) or datetime.min,
-        started=note.started or standing.started or all_started(job, instances),
-        ended=standing.ended,
-        reason=_reason(job, standing, more),
+        started=note.started or status.started or all_started(job, instances),
+        ended=status.ended,
+        reason=_reason(job, status, more),
         priority=priority_of(job),
         instances=instances,
         data_cost=metering_of(job).cost,
-        exit_code=_exit_code(standing, chief, instances),
+        exit_code=_exit_code(status, chief, instances),
         spec=more.spec,
         events=more.events,
         tensorboard=more.tensorboard,
@@ -127,14 +127,14 @@ def all_started(job: Content, instances: Sequence[InstanceView]) -> datetime | N
     return max(each.started for each in instances if each.started)
 
 
-def _reason(job: Content, standing: JobStatus, known: Known) -> str:
+def _reason(job: Content, status: JobStatus, known: Known) -> str:
     if job["metadata"].get("deletionTimestamp"):
         return "it is being deleted"
-    if standing.phase is JobPhase.SUSPENDED and known.cold:
+    if status.phase is JobPhase.SUSPENDED and known.cold:
         return known.cold
-    if standing.phase is JobPhase.PENDING and (warned := _last_warning(known.events)):
-        return f"{standing.reason}; {warned}" if standing.reason else warned
-    return standing.reason
+    if status.phase is JobPhase.PENDING and (warned := _last_warning(known.events)):
+        return f"{status.reason}; {warned}" if status.reason else warned
+    return status.reason
 
 
 def _last_warning(events: Sequence[JobEvent]) -> str:
@@ -144,12 +144,12 @@ def _last_warning(events: Sequence[JobEvent]) -> str:
 
 
 def _exit_code(
-    standing: JobStatus, chief: InstanceView | None, instances: Iterable[InstanceView]
+    status: JobStatus, chief: InstanceView | None, instances: Iterable[InstanceView]
 ) -> int | None:
     """The chief's if it has ended by itself, else that of the instance that failed."""
-    if not standing.phase.has_ended:
+    if not status.phase.has_ended:
         return None
-    if standing.phase is JobPhase.SUCCEEDED:
+    if status.phase is JobPhase.SUCCEEDED:
         return 0
     if chief is not None and chief.status == "FAILED" and chief.exit_code is not None:
         return chief.exit_code

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from headrace.jobs.naming import KINDS, MANAGED_BY
 from headrace.jobs.spec import JobKind
-from headrace.kube.leading import Leadership, until_one_ends
+from headrace.kube.connection import configuration
+from headrace.kube.leadership import Leadership, until_one_ends
 from headrace.kube.pod_metrics import DirectScraper
 from headrace.kube.probes import serve_probes
-from headrace.kube.reaching import configuration
-from headrace.kubeflow.cluster import Cluster, KubeCluster
+from headrace.kubeflow.cluster_api import Cluster, KubeCluster
 from headrace.kubeflow.informers import Informers, Key, Watched
 from headrace.kubeflow.job_reconciler import JobReconciler
 from headrace.kubeflow.job_views import pods_of

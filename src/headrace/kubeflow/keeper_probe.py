@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from headrace.errors import HeadraceError
-from headrace.kubeflow.cluster import Cluster
+from headrace.kubeflow.cluster_api import Cluster
 from headrace.kubeflow.names import Content, time_of
 
 LEASE = "headrace-jobs"

@@ -9,7 +9,7 @@ import logging
 from headrace.errors import ConfigError, HeadraceError, MissingFileError
 from headrace.kube.faults import ConflictError
 from headrace.kube.pod_logs import LogQuery
-from headrace.kubeflow.cluster import Cluster
+from headrace.kubeflow.cluster_api import Cluster
 from headrace.kubeflow.kept_logs import LogWindow, config_maps
 from headrace.kubeflow.names import Content
 from headrace.kubeflow.pods import containers_of, has_ended, is_leaving

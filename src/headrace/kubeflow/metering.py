@@ -11,7 +11,7 @@ from typing import Any
 from headrace.jobs.data_cost import mount_counters, values_of, worker_counters
 from headrace.jobs.views import JobPhase
 from headrace.kube.pod_metrics import Scraper
-from headrace.kubeflow.cluster import Cluster
+from headrace.kubeflow.cluster_api import Cluster
 from headrace.kubeflow.meters import Metering, Reading, metering_of, text_of
 from headrace.kubeflow.names import DATA_COST_ANNOTATION, Content
 from headrace.kubeflow.phases import phase_of

@@ -11,7 +11,7 @@ from headrace.jobs.objects import job_objects, owned
 from headrace.jobs.spec import JobSpec
 from headrace.jobs.views import JobView
 from headrace.kube.faults import ConflictError
-from headrace.kubeflow.cluster import Cluster
+from headrace.kubeflow.cluster_api import Cluster
 from headrace.kubeflow.names import Content
 from headrace.kubeflow.problems import is_foreign
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from headrace.membership.addresses import check_address, check_name
+from headrace.membership.view_names import check_address, check_name
 from headrace.settings.model import Model
 
 MOST_BYTES = (1 << 63) - 1

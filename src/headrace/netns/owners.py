@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from pathlib import Path
+
+from headrace.process_stat import stat_of
 
 OWNED_NAME = re.compile(r"headrace-(?P<pid>\d+)-(?P<start>\d+)-(?P<number>\d+)(?:-(?P<label>[a-z0-9-]+))?")
 
@@ -30,8 +31,5 @@ def is_stale(name: str) -> bool:
 
 def start_time(pid: int) -> int:
     """A process's start in clock ticks since boot, 0 when it is gone; tells a reused pid apart."""
-    try:
-        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return int(after_name.split()[19])
+    stat = stat_of(pid)
+    return stat.started_ticks if stat else 0

@@ -8,7 +8,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headrace.api.times import format_time, parse_time
+from headrace.plan.job_specs import BackupJob, CopyJob, Job, LoadJob, ProcessJob
 from headrace.plan.operation_inputs import JobFacts, JobState
+
+WORK: Mapping[type[Job], str] = {
+    LoadJob: "load",
+    BackupJob: "backup",
+    CopyJob: "copy",
+    ProcessJob: "process",
+}
+"""How each kind of work is called in a note."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from headrace.api.kinds import kind_of
+from headrace.api.kinds import RUNTIMES, kind_of
 from headrace.api.names import FINALIZERS
 from headrace.errors import ConfigError, HeadraceError
 from headrace.kube.client import KubeClient
@@ -27,8 +27,8 @@ from headrace.operator.role_states import AllRoleStates
 from headrace.operator.settings import OperatorSettings
 from headrace.operator.status_writer import StatusWriter
 from headrace.operator.volume_controller import VolumeMaker
+from headrace.plan.dataset_events import Event, EventType
 from headrace.plan.declared import Declared
-from headrace.plan.events import Event, EventType
 from headrace.plan.observed import Observed, RoleState
 from headrace.plan.outcome import Finalizers, Plan
 from headrace.plan.plan import plan, plan_spare
@@ -239,7 +239,7 @@ class DatasetReconciler:
             await self.status_writer.remove_finalizer(kind, content)
 
     async def _record_event(self, desired: DesiredState, reason: str, error: HeadraceError) -> None:
-        for kind in ("Dataset", "AlluxioRuntime", "JindoRuntime"):
+        for kind in ("Dataset", *RUNTIMES):
             content = self.mirror.get(kind, *desired.key)
             if content is not None:
                 await self.status_writer.record_event(

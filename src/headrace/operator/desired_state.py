@@ -9,21 +9,19 @@ from typing import Any, cast
 
 from headrace.api.core import PersistentVolume, PersistentVolumeClaim
 from headrace.api.dataset import Dataset, Placement
-from headrace.api.kinds import Operation, Runtime
-from headrace.api.mounts import scheme_of
+from headrace.api.kinds import RUNTIMES, Operation, Runtime
 from headrace.api.reading import object_of
 from headrace.errors import ConfigError
 from headrace.operator.leaving import dataset_that_leaves, is_leaving
 from headrace.operator.mirror import Content, Mirror
-from headrace.operator.reference_index import RUNTIMES, operations_of, pods_of, referrers_of
+from headrace.operator.reference_index import operations_of, pods_of, referrers_of
 from headrace.operator.rendering.naming import (
     COMPONENT_LABEL,
     PLACES_ANNOTATION,
     SWEEPER,
     Names,
 )
-from headrace.plan import addresses
-from headrace.plan.declared import Declared, chosen_runtime
+from headrace.plan.declared import Declared, chosen_runtime, referred_datasets
 from headrace.plan.roles import RoleKind
 from headrace.work_queue import Dataset as Key
 
@@ -215,19 +213,20 @@ def _with_kind(content: Content, kind: str) -> Content:
 def _references(mirror: Mirror, dataset: Dataset | None, *, lenient: bool) -> dict[str, Dataset]:
     """The datasets that it refers to, and those that these refer to, as far as they exist. No chain is longer."""
     found: dict[str, Dataset] = {}
-    wanted = _referred(dataset) if dataset else []
+    wanted = referred_datasets(dataset) if dataset else []
     for _ in range(_CHAIN):
         fresh = {title: DesiredState(mirror, _key(title), lenient=lenient).dataset for title in wanted}
         found |= {title: other for title, other in fresh.items() if other is not None}
-        wanted = [each for other in fresh.values() if other for each in _referred(other) if each not in found]
+        wanted = [
+            each
+            for other in fresh.values()
+            if other
+            for each in referred_datasets(other)
+            if each not in found
+        ]
     return found
 
 
 def _key(title: str) -> Key:
     namespace, _, name = title.partition("/")
     return namespace, name
-
-
-def _referred(dataset: Dataset) -> list[str]:
-    points = [mount.mount_point for mount in dataset.spec.mounts or ()]
-    return [addresses.dataset_of(point)[0] for point in points if scheme_of(point) == addresses.DATASET]

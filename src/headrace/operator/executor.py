@@ -18,7 +18,7 @@ from headrace.operator.rendering.naming import MASTER_PORT
 from headrace.operator.rendering.secret_volumes import plain_options
 from headrace.operator.role_states import waits_elsewhere
 from headrace.operator.tokens import TokenKeeper
-from headrace.plan.events import Event
+from headrace.plan.dataset_events import Event
 from headrace.plan.mounting import used_nodes
 from headrace.plan.outcome import Plan
 from headrace.plan.roles import MASTER_ID, MOUNT_PREFIX, Role, RoleKind, worker_index

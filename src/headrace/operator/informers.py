@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 
+from headrace.api.kinds import OPERATIONS, RUNTIMES
 from headrace.errors import HeadraceError
 from headrace.kube.client import Content, KubeClient
 from headrace.operator.mirror import Mirror, Name, name_of
@@ -28,8 +29,7 @@ class Followed:
 
 
 FOLLOWED = (
-    *(Followed(kind) for kind in ("Dataset", "AlluxioRuntime", "JindoRuntime")),
-    *(Followed(kind) for kind in ("DataLoad", "DataMigrate", "DataProcess", "DataBackup")),
+    *(Followed(kind) for kind in ("Dataset", *RUNTIMES, *OPERATIONS)),
     *(Followed(kind) for kind in ("Node", "Pod", "Secret", "PersistentVolume", "PersistentVolumeClaim")),
     *(Followed(kind, OURS) for kind in ("StatefulSet", "DaemonSet", "Service", "ConfigMap", "Job")),
 )

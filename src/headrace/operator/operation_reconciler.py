@@ -19,8 +19,8 @@ from headrace.api.reading import object_of
 from headrace.errors import BusyError, HeadraceError, MissingFileError, OriginUnreachableError
 from headrace.kube.client import KubeClient
 from headrace.kube.faults import ConflictError
-from headrace.operations.loads import Loads
-from headrace.operations.run_notes import Note, moment
+from headrace.operations.load_driver import LoadDriver, Masters
+from headrace.operations.run_notes import WORK, Note, moment
 from headrace.operator.desired_state import DesiredState
 from headrace.operator.mirror import Mirror
 from headrace.operator.observer import Observation
@@ -28,18 +28,9 @@ from headrace.operator.operations.backup_driver import BackupDriver
 from headrace.operator.operations.copy_driver import CopyDriver
 from headrace.operator.operations.job_driver import JobDriver, Task
 from headrace.operator.operations.kubernetes_jobs import KubernetesJobs
-from headrace.operator.operations.load_driver import LoadDriver
 from headrace.operator.operations.process_driver import ProcessDriver
 from headrace.operator.status_writer import StatusWriter
-from headrace.plan.job_specs import (
-    BackupJob,
-    CopyJob,
-    Job,
-    LoadJob,
-    OperationContext,
-    ProcessJob,
-    dataset_keys,
-)
+from headrace.plan.job_specs import Job, OperationContext, dataset_keys
 from headrace.plan.operation_inputs import JobFacts, JobState, OperationInputs
 from headrace.plan.operations import OperationPlan, plan_operation
 
@@ -51,19 +42,12 @@ _AFTER_FAULT_S = 5.0
 
 JobDrivers = Mapping[str, JobDriver[Any]]
 
-_KINDS: Mapping[type[Job], str] = {
-    LoadJob: "load",
-    BackupJob: "backup",
-    CopyJob: "copy",
-    ProcessJob: "process",
-}
 
-
-def drivers_of(client: KubeClient, mirror: Mirror, loads: Loads) -> JobDrivers:
+def drivers_of(client: KubeClient, mirror: Mirror, masters: Masters) -> JobDrivers:
     """How each kind of work is done."""
     kubernetes_jobs = KubernetesJobs(client, mirror)
     return {
-        "load": LoadDriver(loads),
+        "load": LoadDriver(masters),
         "backup": BackupDriver(kubernetes_jobs),
         "copy": CopyDriver(kubernetes_jobs),
         "process": ProcessDriver(kubernetes_jobs),
@@ -153,7 +137,7 @@ class OperationReconciler:
             started.add_done_callback(lambda _: self._starting.pop(uid, None))
 
     async def _begin(self, task: Task, job: Job, before: Note | None) -> None:
-        kind = _KINDS[type(job)]
+        kind = WORK[type(job)]
         kept = before.details if before is not None and before.kind == kind == "copy" else {}
         again = before is not None and (before.kind, before.run) == (kind, task.run)
         note = Note(kind, task.run, before.started if before and again else moment(), details=kept)

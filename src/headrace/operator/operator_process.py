@@ -10,11 +10,10 @@ import secrets
 import signal
 
 from headrace.kube.client import Content, KubeClient
+from headrace.kube.connection import configuration
 from headrace.kube.faults import ConflictError
-from headrace.kube.leading import Leadership, until_one_ends
+from headrace.kube.leadership import Leadership, until_one_ends
 from headrace.kube.probes import serve_probes
-from headrace.kube.reaching import configuration
-from headrace.operations.loads import Loads
 from headrace.operator.dataset_reconciler import DatasetReconciler
 from headrace.operator.informers import Informers
 from headrace.operator.masters import Masters
@@ -86,7 +85,7 @@ class Operator:
             reservations=Reservations(self.mirror),
             status_writer=StatusWriter(self._client, self.mirror, self._settings.identity),
             operation_reconciler=OperationReconciler(
-                self._client, self.mirror, drivers_of(self._client, self.mirror, Loads(masters))
+                self._client, self.mirror, drivers_of(self._client, self.mirror, masters)
             ),
         )
 
@@ -96,7 +95,7 @@ class Operator:
         try:
             self._queue.enqueue(affected_datasets(self.mirror, kind, before, now))
         except Exception:
-            # Whatever an object holds: the watches go on, and looks come by themselves.
+            # Whatever an object holds: the watches go on, and passes come by themselves.
             _log.exception("operator/%s: a change of a %s is not understood", self._settings.identity, kind)
 
 

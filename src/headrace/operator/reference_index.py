@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from headrace.api.kinds import OPERATIONS, RUNTIMES
 from headrace.operator.mirror import Content, Index, Mirror, name_of
 from headrace.operator.rendering.naming import HOME_LABEL, dataset_name_of
 from headrace.work_queue import Dataset as Key
-
-RUNTIMES = ("AlluxioRuntime", "JindoRuntime")
-OPERATIONS = ("DataLoad", "DataMigrate", "DataProcess", "DataBackup")
 
 
 def affected_datasets(mirror: Mirror, kind: str, before: Content | None, now: Content | None) -> set[Key]:

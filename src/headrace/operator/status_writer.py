@@ -19,7 +19,7 @@ from headrace.kube.client import Content, KubeClient
 from headrace.operator.event_correlator import EventCorrelator, EventSeries
 from headrace.operator.merge_patch import merge_patch
 from headrace.operator.mirror import Mirror
-from headrace.plan.events import Event
+from headrace.plan.dataset_events import Event
 
 _log = logging.getLogger("headrace.operator")
 

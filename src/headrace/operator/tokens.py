@@ -26,7 +26,7 @@ from headrace.operator.token_digests import (
     token_digests,
     token_note,
 )
-from headrace.plan.events import Event, EventType
+from headrace.plan.dataset_events import Event, EventType
 from headrace.plan.referring import referred
 
 _RESTORED = "TokenRestored"

@@ -1,6 +1,6 @@
 """What is to run for a dataset, where, with which settings, and what is to be said of it: decided, not done.
 
 `plan(declared, observed, now)` is a pure function: objects that people declared and facts that a backend saw go in;
-roles, steps, volume, status and events come out. A backend takes the steps and looks again. Operations (DataLoad and
+roles, steps, volume, status and events come out. A backend takes the steps and observes again. Operations (DataLoad and
 its like) are planned by `plan_operation`. Nothing here does I/O, reads a clock, holds a secret, or knows a backend.
 """

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from headrace.api.dataset import Dataset, DatasetStatus
 from headrace.api.kinds import Runtime
 from headrace.api.metadata import ObjectMeta
+from headrace.api.mounts import scheme_of
 from headrace.api.runtime_parts import RuntimeStatus
+from headrace.plan import mount_addresses
 from headrace.plan.runtimes import KINDS
 
 
@@ -50,6 +52,16 @@ class Declared:
     def runtime_status(self) -> RuntimeStatus:
         """What was said of the runtime last."""
         return (self.runtime.status if self.runtime else None) or RuntimeStatus()
+
+
+def referred_datasets(dataset: Dataset) -> list[str]:
+    """The datasets that its mounts refer to, as `namespace/name`."""
+    points = (mount.mount_point for mount in dataset.spec.mounts or ())
+    return [
+        mount_addresses.dataset_of(point)[0]
+        for point in points
+        if scheme_of(point) == mount_addresses.DATASET
+    ]
 
 
 def chosen_runtime(dataset: Dataset | None, runtimes: Iterable[Runtime]) -> Runtime | None:

@@ -15,7 +15,7 @@ from headrace.api.identities import User
 from headrace.api.kinds import Operation, Runtime
 from headrace.api.metadata import ObjectMeta
 from headrace.api.mounts import Mount, scheme_of
-from headrace.plan import addresses
+from headrace.plan import mount_addresses
 from headrace.plan.declared import Declared
 from headrace.plan.observed import ClaimFacts, Observed
 from headrace.plan.reasons import Reason, Wait, wait
@@ -169,14 +169,14 @@ def _backup(operation: DataBackup, context: OperationContext) -> BackupJob | Wai
     if place is None:
         return wait(Reason.TARGET_NOT_SUPPORTED, f"backup {operation.name} says no backupPath")
     address, nodes = place, tuple[str, ...]()
-    if scheme_of(place) == addresses.CLAIM:
-        name, folder = addresses.claim_of(place)
+    if scheme_of(place) == mount_addresses.CLAIM:
+        name, folder = mount_addresses.claim_of(place)
         claim: ClaimFacts | None = context.observed.claims.get(name)
         if claim is None or not claim.address:
             return wait(
                 Reason.CLAIM_MISSING, f"backup {operation.name} names claim {name}, which has no volume"
             )
-        address, nodes = addresses.below(claim.address, folder), claim.nodes
+        address, nodes = mount_addresses.below(claim.address, folder), claim.nodes
     return BackupJob(key, address, nodes, operation.spec.run_as)
 
 
@@ -222,7 +222,7 @@ def _target(place: DataPlace, namespace: str, context: OperationContext) -> Copy
         found = _origin(dataset, path, context)
     if isinstance(found, CopyPlace) and found.origin is not None:
         scheme = scheme_of(found.origin.origin)
-        kind = addresses.KIND_OF_SCHEME.get(scheme)
+        kind = mount_addresses.KIND_OF_SCHEME.get(scheme)
         if kind not in _WRITABLE:
             why = _NOT_WRITTEN.get(kind or "", "only buckets and folders are written")
             return wait(Reason.TARGET_NOT_SUPPORTED, f"nothing can be written to {scheme}://: {why}")
@@ -251,7 +251,7 @@ def _origin(dataset: Dataset, path: str, context: OperationContext) -> CopyPlace
     for origin in sorted(tree.origins, key=lambda origin: -len(origin.path)):
         if not origin.path or f"{path}/".startswith(f"{origin.path}/"):
             below = path.removeprefix(origin.path).strip("/")
-            address = addresses.below(origin.origin, below)
+            address = mount_addresses.below(origin.origin, below)
             secrets = tuple(file for file in tree.secrets if file.origin_path == origin.path)
             return CopyPlace(origin=origin.model_copy(update={"origin": address}), secrets=secrets)
     return wait(Reason.TARGET_NOT_SUPPORTED, f"/{path} of dataset {key} is no folder of a mount")

@@ -19,7 +19,7 @@ from headrace.api.operations import OperationPhase, OperationStatus, Policy
 from headrace.api.schedules import parse_schedule
 from headrace.plan.conditions import condition_of
 from headrace.plan.cron import last_due, next_due
-from headrace.plan.events import Event
+from headrace.plan.dataset_events import Event
 from headrace.plan.job_specs import Job, dataset_keys, job_of
 from headrace.plan.operation_inputs import ENDED, JobFacts, JobState, OperationInputs, RunStatus
 from headrace.plan.operation_status import operation_events, operation_status

@@ -9,9 +9,9 @@ from headrace.api.dataset import DatasetStatus
 from headrace.api.kinds import kind_of
 from headrace.api.names import FINALIZERS
 from headrace.api.runtime_parts import RuntimeStatus
+from headrace.plan.dataset_events import Event, dataset_events, runtime_events
 from headrace.plan.dataset_status import Findings, dataset_status, waited_s
 from headrace.plan.declared import Declared
-from headrace.plan.events import Event, dataset_events, runtime_events
 from headrace.plan.observed import DataFacts
 from headrace.plan.reasons import Reason, deadline_s
 from headrace.plan.roles import Role
@@ -147,7 +147,7 @@ def _patience_s(findings: Findings) -> float:
 
 
 def _requeue_after_s(decision: Decision, now: datetime) -> float:
-    """When to look again if nobody reports a change before."""
+    """When to reconcile again if nobody reports a change before."""
     if decision.steps:
         return _AT_ONCE_S
     findings = decision.findings

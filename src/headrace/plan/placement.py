@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from headrace.api.dataset import Dataset, Placement
 from headrace.api.scheduling import Toleration
 from headrace.plan.observed import Node, Observed, RoleState
+from headrace.plan.quota_room import lacking_room
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import CacheFolder, worker_index
-from headrace.plan.room import lacking_room
 from headrace.plan.runtimes import Place
 from headrace.plan.selectors import fits_labels, fits_selector, is_tolerated, is_unwelcome
 

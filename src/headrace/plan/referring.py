@@ -9,8 +9,7 @@ from headrace.api.conditions import DatasetConditionType
 from headrace.api.dataset import Dataset, DatasetStatus
 from headrace.api.ignored import ignored_fields
 from headrace.api.mounts import scheme_of
-from headrace.plan import addresses
-from headrace.plan.building import mounts_on
+from headrace.plan import mount_addresses
 from headrace.plan.conditions import condition_of
 from headrace.plan.dataset_status import Findings, dataset_status
 from headrace.plan.declared import Declared
@@ -18,6 +17,7 @@ from headrace.plan.mounting import place_users_mounts, volume_in_the_way
 from headrace.plan.observed import Observed
 from headrace.plan.outcome import Decision, Plan, outcome
 from headrace.plan.reasons import Reason, Wait, wait
+from headrace.plan.role_settings import mounts_on
 from headrace.plan.steps import Progress, next_steps
 from headrace.plan.trees import mounted_of
 from headrace.plan.volume import ignored_capacity, volume_of
@@ -33,7 +33,7 @@ def referred(declared: Declared) -> str | None:
     if declared.dataset is None or not refers_only(declared):
         return None
     (mount,) = declared.dataset.spec.mounts or ()
-    return addresses.dataset_of(mount.mount_point)[0]
+    return mount_addresses.dataset_of(mount.mount_point)[0]
 
 
 def plan_reference(
@@ -41,7 +41,7 @@ def plan_reference(
 ) -> Plan:
     """Mounts where the dataset is used, of the other one's cluster; and the other one's numbers."""
     (mount,) = dataset.spec.mounts or ()
-    key, folder = addresses.dataset_of(mount.mount_point)
+    key, folder = mount_addresses.dataset_of(mount.mount_point)
     other = declared.references.get(key)
     waiting = _waiting(declared.key, key, other)
     roles = mounts_on(place_users_mounts(observed).nodes, key)
@@ -62,7 +62,7 @@ def plan_reference(
 
 def _is_reference(dataset: Dataset) -> bool:
     mounts = dataset.spec.mounts or ()
-    return len(mounts) == 1 and scheme_of(mounts[0].mount_point) == addresses.DATASET
+    return len(mounts) == 1 and scheme_of(mounts[0].mount_point) == mount_addresses.DATASET
 
 
 def _waiting(own: str, key: str, other: Dataset | None) -> Wait | None:

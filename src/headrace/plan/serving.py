@@ -8,18 +8,18 @@ from datetime import datetime
 from headrace.api.dataset import Dataset, DatasetSpec
 from headrace.api.ignored import IgnoredField, ignored_fields
 from headrace.api.kinds import Runtime
-from headrace.plan.building import Blueprint, mounts_on
+from headrace.plan.cache_numbers import cache_states
 from headrace.plan.dataset_status import Findings, was_bound, was_listed
 from headrace.plan.declared import Declared, is_leaving
 from headrace.plan.health import Health, Situation, degraded_of, health_of
 from headrace.plan.mounting import Mounted, place_mounts, volume_in_the_way
-from headrace.plan.numbers import cache_states
 from headrace.plan.observed import Node, Observed, RoleState
 from headrace.plan.outcome import Decision, Plan, outcome
 from headrace.plan.placement import Placed, WorkerRules, natural_order, place_workers
+from headrace.plan.quota_room import overcommitted, said_before
 from headrace.plan.reasons import Reason, Wait, wait
+from headrace.plan.role_settings import Blueprint, mounts_on
 from headrace.plan.roles import MASTER_ID, CacheFolder, Role, RoleKind, tree_version
-from headrace.plan.room import overcommitted, said_before
 from headrace.plan.runtime_status import Workforce
 from headrace.plan.runtimes import Wanted, wanted_of
 from headrace.plan.selectors import fits_labels, is_tolerated

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from headrace.api.dataset import Dataset
 from headrace.api.ignored import IgnoredField
 from headrace.api.mounts import Mount, scheme_of
-from headrace.plan import addresses
+from headrace.plan import mount_addresses
 from headrace.plan.declared import Declared
 from headrace.plan.observed import ClaimFacts, ClaimState, Observed
 from headrace.plan.origin_options import OriginOptions, options_of, shown_mount, unknown_options
@@ -100,10 +100,10 @@ def _branches(dataset: Dataset | None, key: str) -> Iterator[_Branch]:
 
 def _followed(branch: _Branch, declared: Declared, observed: Observed) -> Iterator[_Branch]:
     """The branch itself, or those of the dataset that it refers to."""
-    if scheme_of(branch.mount.mount_point) != addresses.DATASET:
+    if scheme_of(branch.mount.mount_point) != mount_addresses.DATASET:
         yield branch
         return
-    key, folder = addresses.dataset_of(branch.mount.mount_point)
+    key, folder = mount_addresses.dataset_of(branch.mount.mount_point)
     other = declared.references.get(key)
     if other is None:
         raise _blocked(
@@ -135,23 +135,23 @@ def _moved(inner: _Branch, outer: _Branch, folder: str) -> _Branch | None:
 def _leaf(branch: _Branch, secret: str | None, observed: Observed) -> _Leaf:
     written = branch.mount.mount_point
     nodes: tuple[str, ...] = ()
-    if scheme_of(written) == addresses.CLAIM:
-        name, folder = addresses.claim_of(written)
+    if scheme_of(written) == mount_addresses.CLAIM:
+        name, folder = mount_addresses.claim_of(written)
         claim = _claim(name, branch, observed)
-        written, nodes = addresses.below(claim.address, folder), claim.nodes
-    kind = addresses.KIND_OF_SCHEME.get(scheme_of(written))
+        written, nodes = mount_addresses.below(claim.address, folder), claim.nodes
+    kind = mount_addresses.KIND_OF_SCHEME.get(scheme_of(written))
     if kind is None:
         raise _blocked(Reason.SCHEME_NOT_SUPPORTED, f"{branch.title} has the scheme {scheme_of(written)}://")
-    if addresses.carries_credentials(written):
+    if mount_addresses.carries_credentials(written):
         raise _blocked(Reason.ADDRESS_REFUSED, f"the address of {branch.title} carries credentials")
     facts = observed.secrets.get(secret) if secret else None
     options = options_of(
         kind, branch.dataset, branch.key, branch.number, (secret, facts.keys) if secret and facts else None
     )
-    lacking = options.lacking(endpoint_given=addresses.names_endpoint(written))
+    lacking = options.lacking(endpoint_given=mount_addresses.names_endpoint(written))
     if lacking:
         raise _blocked(Reason.OPTION_MISSING, f"{branch.title} lacks the option {lacking}")
-    return _Leaf(branch, kind, addresses.below(written, branch.folder), options, nodes)
+    return _Leaf(branch, kind, mount_addresses.below(written, branch.folder), options, nodes)
 
 
 def _claim(name: str, branch: _Branch, observed: Observed) -> ClaimFacts:
@@ -211,7 +211,9 @@ def _tree(dataset: Dataset, leaves: list[_Leaf]) -> Tree:
 def mounted_of(dataset: Dataset) -> tuple[Mount, ...]:
     """The mounts of a dataset as its status shows them."""
     mounts = dataset.spec.mounts or ()
-    return tuple(shown_mount(mount, addresses.without_credentials(mount.mount_point)) for mount in mounts)
+    return tuple(
+        shown_mount(mount, mount_addresses.without_credentials(mount.mount_point)) for mount in mounts
+    )
 
 
 def _path(leaf: _Leaf) -> str:

@@ -15,7 +15,8 @@ from headrace.settings.environment import Environment
 from headrace.settings.jindofs import is_properties, read_properties
 from headrace.settings.model import Model, fault_text
 from headrace.settings.roles import ROLES, OriginSettings, RoleSettings
-from headrace.settings.yaml_files import Document, Place, read_document
+from headrace.settings.yaml_files import Document, read_document
+from headrace.settings.yaml_streams import Place
 
 _R = TypeVar("_R", bound=RoleSettings)
 

@@ -1,6 +1,7 @@
-"""YAML as configuration: plain values, and the line on which each of them stands. The only module that imports yaml.
+"""YAML as configuration: the one mapping of a file, and the line on which each of its values stands.
 
-Stricter than YAML itself: a key that stands twice, an alias and a tag are refused, since none of them is a setting.
+Stricter than the streams of `yaml_streams`, by which it is read: the first fault is the error, and an alias is refused,
+since none is a setting.
 """
 
 from __future__ import annotations
@@ -10,15 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from headrace.errors import ConfigError
+from headrace.settings.yaml_streams import Place, StreamDocument, nearest_line, read_stream
 
 LARGEST_BYTES = 1 << 20
 _DEEPEST = 8
-
-Place = tuple[str | int, ...]
-"""Where a value stands: keys and positions from the top."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +28,8 @@ class Document:
 
     def where(self, place: Place) -> str:
         """`worker.yaml line 3`: the line of the nearest place around that has one."""
-        for length in range(len(place), -1, -1):
-            line = self.lines.get(place[:length])
-            if line is not None:
-                return f"{self.path} line {line}"
-        return str(self.path)
+        line = nearest_line(self.lines, place)
+        return str(self.path) if line is None else f"{self.path} line {line}"
 
 
 def read_document(path: Path) -> Document:
@@ -55,90 +49,14 @@ def read_document(path: Path) -> Document:
 
 def parse_document(path: Path, text: str) -> Document:
     """The same for a text that was read already."""
-    loader = _Loader(path, text)
-    node = loader.document()
-    lines: dict[Place, int] = {}
-    content = {} if node is None else _Values(loader, lines).mapping_of(node, ())
-    return Document(path, content, lines)
-
-
-class _Loader:
-    """Nodes of one document, with every fault of the parser as one line."""
-
-    def __init__(self, path: Path, text: str) -> None:
-        self.path = path
-        self._text = text
-
-    def document(self) -> yaml.Node | None:
-        try:
-            self._refuse_aliases()
-            node: yaml.Node | None = yaml.compose(self._text, Loader=yaml.SafeLoader)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            line = mark.line + 1 if mark else 1
-            raise self.fault(line, error.problem or "not valid YAML") from None
-        except yaml.YAMLError:
-            raise ConfigError.of(
-                f"{self.path} is not valid YAML: a character that no text file holds"
-            ) from None
-        except RecursionError:
-            raise ConfigError.of(f"{self.path} is nested too deeply") from None
-        return node
-
-    def _refuse_aliases(self) -> None:
-        depth = 0
-        for event in yaml.parse(self._text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                raise self.fault(_line(event), "an alias (*name) is not a setting")
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > _DEEPEST:
-                raise self.fault(_line(event), "nested too deeply")
-
-    def fault(self, line: int, problem: str) -> ConfigError:
-        return ConfigError.of(f"{self.path} line {line}: {problem}")
-
-
-class _Values:
-    """Plain values of nodes, and their lines."""
-
-    def __init__(self, loader: _Loader, lines: dict[Place, int]) -> None:
-        self._loader = loader
-        self._lines = lines
-        self._scalars = yaml.SafeLoader("")
-
-    def mapping_of(self, node: yaml.Node, place: Place) -> dict[str, Any]:
-        if not isinstance(node, yaml.MappingNode):
-            raise self._loader.fault(_line(node), "KEY: VALUE is expected here")
-        values: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key = key_node.value
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise self._loader.fault(_line(key_node), "a key must be a word")
-            if key in values:
-                raise self._loader.fault(_line(key_node), f"'{key}' is set a second time")
-            self._lines[(*place, key)] = _line(key_node)
-            values[key] = self._value_of(value_node, (*place, key))
-        return values
-
-    def _value_of(self, node: yaml.Node, place: Place) -> Any:
-        if isinstance(node, yaml.MappingNode):
-            return self.mapping_of(node, place)
-        if isinstance(node, yaml.SequenceNode):
-            return [self._item_of(item, (*place, number)) for number, item in enumerate(node.value)]
-        return self._scalar_of(node)
-
-    def _item_of(self, node: yaml.Node, place: Place) -> Any:
-        self._lines[place] = _line(node)
-        return self._value_of(node, place)
-
-    def _scalar_of(self, node: yaml.Node) -> Any:
-        if node.tag == "tag:yaml.org,2002:timestamp":
-            return node.value
-        try:
-            return self._scalars.construct_object(node)
-        except (yaml.YAMLError, ValueError):
-            raise self._loader.fault(_line(node), "this value cannot be read; write it in quotes") from None
-
-
-def _line(place: yaml.Node | yaml.Event) -> int:
-    return int(place.start_mark.line) + 1 if place.start_mark else 1
+    documents = read_stream(text, str(path), deepest=_DEEPEST, aliases=False)
+    document = documents[0] if documents else StreamDocument({}, 1)
+    faults = list(document.faults)
+    if not isinstance(document.content, dict):
+        faults.append((document.first_line, "KEY: VALUE is expected here"))
+    if len(documents) > 1:
+        faults.append((documents[1].first_line, "a second document begins here, and only one is read"))
+    if faults:
+        line, problem = faults[0]
+        raise ConfigError.of(f"{path} line {line}: {problem}")
+    return Document(path, document.content, document.lines)

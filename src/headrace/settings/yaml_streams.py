@@ -1,7 +1,8 @@
-"""Several YAML documents in one text, read and written: plain values, and the line on which each of them stands.
+"""Several YAML documents in one text, read and written: plain values, and the line on which each of them stands. The
+only module that imports yaml.
 
-For texts of strangers: size, depth, and what aliases may grow to are bounded. All faults of a document are told, not
-only the first. Configuration of one process is read by `yaml_files`, which is stricter.
+For texts of strangers: size, depth, and what aliases may grow to are bounded, and a key that stands twice is a fault.
+All faults of a document are told, not only the first. Configuration of one process is read by `yaml_files`.
 """
 
 from __future__ import annotations
@@ -48,11 +49,7 @@ class StreamDocument:
 
     def line(self, place: Place) -> int:
         """The line of a place, or of the nearest one around it."""
-        for length in range(len(place), 0, -1):
-            line = self.lines.get(place[:length])
-            if line is not None:
-                return line
-        return self.first_line
+        return nearest_line(self.lines, place) or self.first_line
 
     def parts(self, key: str) -> list[StreamDocument]:
         """The items of a list at the top of this document, as documents of their own; faults stay with the first."""
@@ -70,14 +67,23 @@ class StreamDocument:
         return found
 
 
-def read_stream(text: str, source: str) -> list[StreamDocument]:
+def nearest_line(lines: Mapping[Place, int], place: Place) -> int | None:
+    """The line of a place, or of the nearest one around it that has a line."""
+    return next(
+        (lines[place[:length]] for length in range(len(place), 0, -1) if place[:length] in lines), None
+    )
+
+
+def read_stream(
+    text: str, source: str, *, deepest: int = _DEEPEST, aliases: bool = True
+) -> list[StreamDocument]:
     """The documents that are not empty. Raises `ConfigError` for what is no YAML at all, or too large."""
     if len(text) > LARGEST_BYTES or len(text.encode("utf-8", "surrogatepass")) > LARGEST_BYTES:
         raise ConfigError.of(
             f"{source} is larger than {LARGEST_BYTES >> 20} MiB", hint="split it into several files"
         )
     try:
-        _check_depth(text, source)
+        _check_events(text, source, deepest, aliases=aliases)
         nodes = [node for node in yaml.compose_all(text, Loader=_Loader) if node is not None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -117,11 +123,13 @@ class _Budget:
         return self.left < 0
 
 
-def _check_depth(text: str, source: str) -> None:
+def _check_events(text: str, source: str, deepest: int, *, aliases: bool) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.AliasEvent) and not aliases:
+            raise ConfigError.of(f"{source} line {_line(event)}: an alias (*name) is not a setting")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
+        if depth > deepest:
             raise ConfigError.of(f"{source} line {_line(event)}: nested too deeply")
 
 

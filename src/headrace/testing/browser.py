@@ -182,12 +182,12 @@ class Tab:
         """What a reader sees of an element."""
         return str(self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText"))
 
-    def wait_for(self, expression: str, *, timeout_s: float = PATIENCE_S) -> None:
+    def wait_for(self, expression: str) -> None:
         """Until an expression is true; TimeoutError with the page's text when it does not become so."""
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + PATIENCE_S
         while not self.evaluate(expression):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"waited {timeout_s:g} s for {expression} in: {self.text()}")
+                raise TimeoutError(f"waited {PATIENCE_S:g} s for {expression} in: {self.text()}")
             time.sleep(POLL_INTERVAL_S)
 
     def accessible(self) -> list[tuple[str, str]]:

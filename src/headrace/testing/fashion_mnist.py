@@ -25,7 +25,6 @@ from headrace.testing.tfrecords import encode_records
 
 PACKAGE = "dataset-fashion-mnist"
 DATA_FOLDER = "usr/share/datasets/fashion-mnist"
-SIDE_PX = 28
 SPLITS = {"train": "train", "test": "t10k"}
 # A mark that changes when the files would differ.
 FOLDER_NAME = "fashion-mnist-1"

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from headrace.netns.addresses import free_subnet
 from headrace.netns.commands import run_command
 from headrace.netns.lock import network_lock
 from headrace.netns.namespaces import (
@@ -26,6 +25,7 @@ from headrace.netns.namespaces import (
 )
 from headrace.netns.owners import numbers, owned_name
 from headrace.netns.rates import limit_rate
+from headrace.netns.subnets import free_subnet
 from headrace.testing.rate_proxy import RateProxy
 
 

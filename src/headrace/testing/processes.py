@@ -21,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from headrace.process_stat import process_tree, stat_of
+
 POLL_INTERVAL_S = 0.02
 LOG_TAIL_BYTES = 2000
 # Between those that training jobs use and those that Kubernetes gives to services.
@@ -138,22 +140,6 @@ class ServerProcess:
         self.stop()
 
 
-def process_tree(root: int) -> list[int]:
-    """The pids of a process and of all that descend from it, the root first."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with contextlib.suppress(OSError):
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(folder.name))
-    tree, pending = [], [root]
-    while pending:
-        pid = pending.pop()
-        tree.append(pid)
-        pending.extend(children.get(pid, ()))
-    return tree
-
-
 def signal_tree(root: int, signal_number: int) -> set[int]:
     """Sends a signal to a process and all that descend from it; those that are gone need none. Whom it was sent to.
 
@@ -172,9 +158,8 @@ def processor_seconds(pids: Iterable[int]) -> float:
     """What the processes that still live have used of the processors so far, in user and kernel mode."""
     ticks = 0
     for pid in pids:
-        with contextlib.suppress(OSError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
+        if stat := stat_of(pid):
+            ticks += stat.processor_ticks
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from headrace.webhook.deciding import Decision, Homes, claims_of, decide
 from headrace.webhook.metrics import Result, Tally
+from headrace.webhook.node_preference import Decision, Homes, claims_of, decide
 from headrace.webhook.reviews import Question, allowed
 
 _log = logging.getLogger("headrace.webhook")

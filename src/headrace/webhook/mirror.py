@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from headrace.api.kinds import KINDS
 from headrace.errors import HeadraceError, MissingFileError
 from headrace.webhook.affinity import Alternatives
-from headrace.webhook.homes import MANAGED_LABEL, OPERATOR, homes_of
+from headrace.webhook.data_nodes import MANAGED_LABEL, OPERATOR, homes_of
 
 _log = logging.getLogger("headrace.webhook")
 

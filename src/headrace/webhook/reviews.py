@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.errors import ConfigError
-from headrace.webhook.deciding import Decision
+from headrace.webhook.node_preference import Decision
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"

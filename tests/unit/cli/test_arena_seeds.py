@@ -14,13 +14,13 @@ import pytest
 from arena_seeds import SUBMITS, words_of
 from job_cluster import JobCluster
 
-from headrace.cli.arena import opening
+from headrace.cli.arena import backend_choice
 from headrace.cli.arena.main import main
 from headrace.jobs.objects import recorded_spec
 from headrace.jobs.spec import DataVolume, JobKind, JobSpec, RoleName
 from headrace.jobs.views import NodeRoom
-from headrace.kubeflow.attaching import Place
 from headrace.kubeflow.backend import KubeflowBackend
+from headrace.kubeflow.kubectl_exec import Place
 from headrace.local.jobs.job_admission import AdmissionContext, problems
 from headrace.local.jobs.job_volumes import Volume
 from headrace.local.jobs.replicas import replicas_of
@@ -60,7 +60,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[JobCluster]:
     known.objects["Namespace", "", "default"] = thing("Namespace", "default")
     loop = asyncio.new_event_loop()
     backend = KubeflowBackend(known, loop, Place("default", "", "", "", ""))  # type: ignore[arg-type]
-    monkeypatch.setitem(opening.OPENERS, "kubernetes", lambda _environment, _kubeconfig: backend)
+    monkeypatch.setitem(backend_choice.OPENERS, "kubernetes", lambda _environment, _kubeconfig: backend)
     monkeypatch.setenv("HEADRACE_JOBS_BACKEND", "kubernetes")
     yield known
     backend.close()

@@ -47,18 +47,6 @@ def namespace(folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.
     return f"n{abs(hash(request.node.name)) % 10**8}"
 
 
-@pytest.fixture
-def headrace(namespace: str, capsys: pytest.CaptureFixture[str]):
-    """Runs a command; its code, output and talk."""
-
-    def run(*words: str, inside: bool = True) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main([*words, *(["-n", namespace] if inside else [])])
-        return code, *capsys.readouterr()
-
-    return run
-
-
 def write(tmp_path: Path, text: str, name: str = "file.yaml") -> str:
     (tmp_path / name).write_text(text)
     return str(tmp_path / name)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from masters import TOKEN, fetch, master_orders, role_process, wait_for
 
-from headrace.cli.loading import tell
+from headrace.cli.load_progress import tell
 from headrace.cli.main import main
 from headrace.control.messages import LoadFault, LoadOrder, LoadReport, LoadState
 from headrace.exits import ExitCode

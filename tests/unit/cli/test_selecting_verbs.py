@@ -12,7 +12,6 @@ import backends
 import pytest
 
 from headrace.api.reading import read_objects
-from headrace.cli.main import main
 from headrace.exits import ExitCode
 from headrace.local.layout import BackendLayout
 from headrace.local.protocol.client import LocalClient
@@ -48,18 +47,6 @@ def namespace(folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.
     assert all(outcome.fault is None for outcome in outcomes)
     yield namespace
     client.delete([Named(kind="Dataset", namespace=namespace, name=name) for name in labels])
-
-
-@pytest.fixture
-def headrace(namespace: str, capsys: pytest.CaptureFixture[str]):
-    """Runs a command; its code, output and talk."""
-
-    def run(*words: str, inside: bool = True) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main([*words, *(["-n", namespace] if inside else [])])
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def names(out: str) -> list[str]:

@@ -11,9 +11,10 @@ import pytest
 from pydantic import SecretStr
 
 from headrace.control.client import ControlClient
+from headrace.control.http_call import Call
 from headrace.control.messages import Message
 from headrace.control.rights import Rights
-from headrace.control.server import Call, Endpoint, Reply, Server
+from headrace.control.server import Endpoint, Reply, Server
 from headrace.control.tls import client_context, server_context
 from headrace.errors import ConfigError, HeadraceError, OriginUnreachableError
 from headrace.testing.cluster.certificates import make_authority, make_certificate

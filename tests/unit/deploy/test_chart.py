@@ -18,7 +18,7 @@ from headrace.plan.volume import DRIVER
 from headrace.roles.succession import LEAVE_S
 from headrace.settings.reading import settable_by_variable, variable_of
 from headrace.settings.roles import ROLES
-from headrace.webhook.keeping import SECRET
+from headrace.webhook.certificate_keeper import SECRET
 
 pytestmark = [
     pytest.mark.slow,  # the first run on a machine builds helm

@@ -7,9 +7,7 @@ from memory_jobs import mpi_spec
 from headrace.jobs.environments import is_secret, role_environment, without_secrets
 from headrace.jobs.ranks import (
     Process,
-    chief_role,
     hostfile,
-    instance_name,
     mpi_environment,
     process_environment,
 )
@@ -76,15 +74,6 @@ def test_every_process_of_tensorflow_knows_the_others_and_itself() -> None:
 def test_a_process_that_is_alone_has_no_cluster() -> None:
     chief = Process(RoleName.CHIEF, 0, "c")
     assert process_environment(mpi_spec(kind=JobKind.TF), [chief], chief) == {}
-
-
-def test_names_and_chiefs_are_those_of_kubernetes() -> None:
-    spec = mpi_spec("job")
-    assert instance_name(spec, RoleName.WORKER, 2) == "job-worker-2"
-    assert instance_name(spec, RoleName.LAUNCHER, 0, ending="xs7h4") == "job-launcher-xs7h4"
-    assert chief_role(spec) is RoleName.LAUNCHER
-    assert chief_role(pytorch()) is RoleName.MASTER
-    assert chief_role(mpi_spec(kind=JobKind.TF)) is RoleName.WORKER
 
 
 def test_arenas_variables_stand_below_those_that_were_asked_for() -> None:

@@ -15,10 +15,10 @@ from kubernetes_asyncio.client.configuration import Configuration
 
 from headrace.errors import ConfigError, MissingFileError, OriginUnreachableError
 from headrace.kube.client import KubeClient
+from headrace.kube.connection import configuration, default_namespace
 from headrace.kube.discovery import at_version, served_versions
 from headrace.kube.pod_logs import LogQuery, log_lines
 from headrace.kube.pod_metrics import DirectScraper, ProxiedScraper
-from headrace.kube.reaching import configuration, default_namespace
 
 POD = "/api/v1/namespaces/ml/pods/p"
 

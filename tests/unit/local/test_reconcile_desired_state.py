@@ -23,7 +23,7 @@ from headrace.local.store.object_store import Store
 from headrace.local.store.records import Reference
 from headrace.local.store.secret_values import digest_key
 from headrace.local.store.volume_binder import bind
-from headrace.plan.events import Event, EventType
+from headrace.plan.dataset_events import Event, EventType
 from headrace.plan.observed import ClaimState
 from headrace.plan.roles import SecretFile, SecretKey
 from headrace.plan.volume import volume_of

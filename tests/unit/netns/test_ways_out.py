@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from headrace.netns import gateway
-from headrace.netns.addresses import free_subnet
 from headrace.netns.gateway import (
     TABLE_PREFIX,
     Gateway,
@@ -33,6 +32,7 @@ from headrace.netns.namespaces import (
     make_namespace,
     remove_namespace,
 )
+from headrace.netns.subnets import free_subnet
 from headrace.netns.switch import make_switch, plug_host, plug_node, unplug_host
 
 CLONE_NEWNET = 0x40000000

@@ -17,12 +17,12 @@ from charts import named, render
 from operator_context import SETTINGS, OperatorWorld
 from planned import SEED
 
+from headrace.api.kinds import OPERATIONS, RUNTIMES
 from headrace.kube.client import KubeClient
-from headrace.kube.leading import Leadership
+from headrace.kube.leadership import Leadership
 from headrace.kube.resources import RESOURCES
 from headrace.operator.informers import FOLLOWED
 from headrace.operator.operator_process import digest_key
-from headrace.operator.reference_index import OPERATIONS, RUNTIMES
 
 Right = tuple[str, str, str]
 """API group, resource (with its part), verb."""

@@ -13,7 +13,7 @@ from headrace.api.reading import read_objects
 from headrace.api.writing import part_content
 from headrace.plan.observed import Node, Observed, RoleFacts, RoleState
 from headrace.plan.runtime_status import Workforce, runtime_status
-from headrace.webhook.homes import terms_of
+from headrace.webhook.data_nodes import terms_of
 
 HOST = "kubernetes.io/hostname"
 (RUNTIME,) = (each for each in read_objects(SEED, "seed") if isinstance(each, JindoRuntime))

@@ -1,29 +1,15 @@
-"""A dataset that lives: scaled, changed, given other secrets, taken down; a few steps at a time."""
+"""A dataset that lives: scaled, changed, moved, taken down; a few steps at a time."""
 
 from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
 
-from planned import GPU, MYSECRET, SEED, World, changed, gpu_nodes, leaving, mysecret, objects
+from planned import GPU, SEED, World, bound, changed, gpu_nodes, leaving, phases
 
 from headrace.api.dataset import DatasetPhase
 from headrace.plan.conditions import condition_of
-from headrace.plan.observed import Node, OtherWorker, RoleState, Room, SecretFacts
-from headrace.plan.outcome import Plan
-
-
-def phases(plans: list[Plan]) -> list[str]:
-    """The phases in their order, each once."""
-    seen = [str(made.dataset_status.phase) for made in plans if made.dataset_status]
-    return [phase for number, phase in enumerate(seen) if number == 0 or seen[number - 1] != phase]
-
-
-def bound(text: str = SEED, nodes: int = 4) -> World:
-    world = World.of(text, gpu_nodes(nodes))
-    world.settle()
-    world.plans.clear()
-    return world
+from headrace.plan.observed import Node, OtherWorker, RoleState, Room
 
 
 def test_scale_out_adds_workers_and_leaves_the_others_alone() -> None:
@@ -94,29 +80,6 @@ def test_last_worker_has_nobody_to_hand_over_to() -> None:
     made = world.reconcile()
     assert made.steps.stop == ("worker-0",)
     assert not made.steps.drain
-
-
-def test_changed_secret_replaces_one_worker_after_the_other() -> None:
-    world = bound()
-    world.see(secrets={"mysecret": mysecret(secret="s2")})
-    world.settle()
-    replaced = [plan.steps.replace for plan in world.plans if plan.steps.replace]
-    assert replaced == [("master",), *((f"worker-{index}",) for index in range(4))]
-    assert phases(world.plans) == ["Bound"]
-    ready = [
-        condition_of(plan.dataset_status.conditions, "Ready") for plan in world.plans if plan.dataset_status
-    ]
-    assert {condition.status for condition in ready if condition} == {"True"}
-
-
-def test_worker_that_does_not_come_back_stops_the_replacing() -> None:
-    world = bound()
-    world.broken["worker-0"] = ("PermissionDenied", "refused")
-    world.see(secrets={"mysecret": mysecret(secret="s2")})
-    for _ in range(10):
-        world.reconcile()
-    replaced = [each for plan in world.plans for each in plan.steps.replace]
-    assert replaced == ["master", "worker-0"]
 
 
 def test_another_quota_replaces_workers_and_no_master() -> None:
@@ -276,27 +239,6 @@ def test_reads_go_on_and_the_dataset_stays_ready_without_its_master() -> None:
     assert made.dataset_status.ufs_total == numbers
 
 
-def test_mount_starts_where_somebody_uses_the_dataset_and_stays() -> None:
-    world = bound(SEED.replace("replicas: 4", "replicas: 1"))
-    world.use(("process 1 (sh)", "node-4"))
-    assert world.reconcile().steps.start == ("mount-node-4",)
-    world.use()
-    made = world.settle()
-    assert "mount-node-4" in {role.id for role in made.roles}
-
-
-def test_mount_on_demand_goes_with_its_last_user() -> None:
-    text = SEED.replace("  replicas: 4", "  replicas: 4\n  fuse: {cleanPolicy: OnDemand}")
-    world = bound(text)
-    assert not [facts for facts in world.seen.roles if facts.role == "mount"]
-    world.use(("process 1 (sh)", "node-4"))
-    world.settle()
-    assert world.facts("mount-node-4").state is RoleState.READY
-    world.use()
-    world.settle()
-    assert not [facts for facts in world.seen.roles if facts.role == "mount"]
-
-
 def test_several_namespaces_have_volumes_of_their_own() -> None:
     volumes = set()
     for namespace, name in (("default", "a-b"), ("a", "b"), ("team", "a-b"), ("team-a", "b")):
@@ -307,120 +249,6 @@ def test_several_namespaces_have_volumes_of_their_own() -> None:
         assert made.volume is not None
         volumes.add(made.volume.name)
     assert volumes == {"a-b", "b.a", "a-b.team", "b.team-a"}
-
-
-REFERENCE = """
-apiVersion: data.fluid.io/v1alpha1
-kind: Dataset
-metadata: {name: mirror, namespace: team}
-spec:
-  mounts: [{mountPoint: "dataset://default/imagenet/train", name: mirror}]
-"""
-
-
-def test_keys_that_the_storage_refuses_stay_with_the_master() -> None:
-    world = bound()
-    before = dict(world.workers())
-    world.see(secrets={"mysecret": SecretFacts(dict.fromkeys(MYSECRET.digests, "wrong"))})
-    data = world.data
-    world.data = dataclasses.replace(data, is_listing=True)
-    world.settle()
-    assert {each for made in world.plans for each in made.steps.replace} == {"master"}
-    world.data = dataclasses.replace(data, fault_kind="PermissionDenied", fault_message="403")
-    made = world.settle()
-    assert world.workers() == before
-    assert made.dataset_status is not None
-    degraded = condition_of(made.dataset_status.conditions, "Degraded")
-    assert degraded is not None
-    assert (degraded.status, degraded.reason) == ("True", "AccessDenied")
-
-    world.plans.clear()
-    world.data = data
-    world.see(secrets={"mysecret": SecretFacts(dict.fromkeys(MYSECRET.digests, "right"))})
-    world.settle()
-    replaced = [each for made in world.plans for each in made.steps.replace]
-    assert replaced == ["master", "worker-0", "worker-1", "worker-2", "worker-3"]
-
-
-def test_dataset_that_refers_to_another_is_read_through_its_cluster() -> None:
-    other = bound()
-    world = World.of(REFERENCE)
-    world.see(secrets={})
-    world.references["default/imagenet"] = other.dataset
-    world.use(("pod team/train", "node-2"))
-    made = world.settle()
-    (mount,) = made.roles
-    assert (mount.id, mount.cluster, mount.secrets) == ("mount-node-2", "default/imagenet", ())
-    assert made.volume is not None
-    assert (made.volume.cluster, made.volume.sub_path) == ("default/imagenet", "train")
-    assert made.dataset_status is not None
-    assert made.dataset_status.phase is DatasetPhase.BOUND
-    assert made.dataset_status.ufs_total == "143.67GiB"
-
-
-def test_dataset_that_refers_waits_for_the_other() -> None:
-    world = World.of(REFERENCE)
-    world.references["default/imagenet"] = objects(SEED)[0]
-    made = world.reconcile()
-    assert made.dataset_status is not None
-    ready = condition_of(made.dataset_status.conditions, "Ready")
-    assert ready is not None
-    assert ready.reason == "DatasetReferenceNotReady"
-
-
-def test_reference_beside_a_runtime_is_followed_to_the_origin() -> None:
-    text = SEED.replace("metadata: {name: imagenet,", "metadata: {name: copy,").replace(
-        "    - mountPoint: oss://bucket/imagenet\n      name: imagenet",
-        "    - mountPoint: dataset://default/source/imagenet/train\n      name: copy",
-    )
-    world = World.of(text)
-    world.references["default/source"] = objects(SEED.replace("{name: imagenet,", "{name: source,"))[0]
-    made = world.settle()
-    (origin,) = made.roles[0].settings.origins
-    assert (origin.path, origin.origin) == ("copy", "oss://bucket/imagenet/train")
-
-
-def test_keys_in_clear_are_kept_out_of_settings_status_and_every_text() -> None:
-    text = SEED.replace(
-        "options: {fs.oss.endpoint: oss-cn-shanghai.aliyuncs.com}",
-        "options: {fs.oss.endpoint: oss.example, fs.oss.securityToken: hunter2, fs.oss.accessKeyId: '@/etc/shadow'}",
-    )
-    world = World.of(text)
-    made = world.settle()
-    shown = list(world.plans)
-    assert "hunter2" not in repr(shown)
-    assert "hunter2" not in str([plan.dataset_status for plan in shown])
-    assert "/etc/shadow" not in repr([role.settings.model_dump() for role in made.roles])
-    before = {role.id: role.version for role in made.roles}
-    world.dataset = changed(world.dataset, accessModes=["ReadOnlyMany"])
-    after = {role.id: role.version for role in world.plan().roles}
-    assert before["master"] != after["master"], (
-        "a Dataset with keys in clear may have another key in any generation"
-    )
-
-
-def test_keys_of_a_secret_that_nobody_uses_change_nothing() -> None:
-    world = bound()
-    for facts in (
-        mysecret(other="x"),
-        mysecret(other="y"),
-        SecretFacts(dict(reversed(MYSECRET.digests.items()))),
-    ):
-        world.see(secrets={"mysecret": facts})
-        assert not world.reconcile().steps
-
-
-def test_either_key_of_a_secret_that_is_used_replaces_roles() -> None:
-    for change in ({"id": "i2"}, {"secret": "s2"}):
-        world = bound()
-        world.see(secrets={"mysecret": mysecret(**change)})
-        assert world.reconcile().steps.replace == ("master",)
-
-
-def test_secret_that_is_not_named_changes_nothing() -> None:
-    world = bound()
-    world.see(secrets={**world.seen.secrets, "other": SecretFacts({"a": "x"})})
-    assert not world.reconcile().steps
 
 
 def test_fields_without_effect_are_named() -> None:
@@ -451,42 +279,6 @@ def test_master_goes_where_its_selector_says_and_waits_for_such_a_node() -> None
     assert world.facts("master").node == "node-9"
 
 
-def test_worker_on_a_machine_that_is_away_does_not_keep_others_from_new_secrets() -> None:
-    world = bound()
-    world.broken["worker-1"] = ("", "no route to host")
-    world.set_state("worker-1", RoleState.FAILED)
-    world.see(
-        nodes=tuple(dataclasses.replace(node, is_ready=node.name != "node-2") for node in world.seen.nodes),
-        secrets={"mysecret": mysecret(secret="s2")},
-    )
-    for _ in range(14):
-        world.reconcile()
-    versions = {role.id: role.version for role in world.plans[-1].roles}
-    assert all(facts.version == versions[facts.id] for facts in world.seen.roles)
-
-
-def test_mount_in_use_stays_when_the_runtime_excludes_its_node_until_it_is_left() -> None:
-    world = bound()
-    world.use(("process 1 (sh)", "node-4"))
-    world.runtime = changed(world.runtime, fuse={"nodeSelector": {"none": "such"}})
-    made = world.settle()
-    assert [facts.id for facts in world.seen.roles if facts.role == "mount"] == ["mount-node-4"]
-    assert [role.id for role in made.roles if role.kind == "mount"] == ["mount-node-4"]
-    world.use()
-    world.settle()
-    assert not [facts for facts in world.seen.roles if facts.role == "mount"]
-
-
-def test_mount_of_a_reference_that_somebody_uses_is_not_ended_when_its_node_is_unknown() -> None:
-    world = World.of(REFERENCE)
-    world.references["default/imagenet"] = bound().dataset
-    world.use(("process 1 (sh)", "node-2"))
-    world.settle()
-    world.see(nodes=tuple(node for node in world.seen.nodes if node.name != "node-2"))
-    for _ in range(5):
-        assert "mount-node-2" not in world.reconcile().steps.stop
-
-
 def test_numbers_of_the_cache_are_those_of_all_copies_and_of_all_reads() -> None:
     text = SEED.replace("JindoRuntime", "AlluxioRuntime").replace(
         "  replicas: 4", "  replicas: 4\n  data: {replicas: 2}"
@@ -515,75 +307,6 @@ def test_a_dataset_that_is_read_is_looked_at_more_often() -> None:
     quiet = world.plan().requeue_after_s
     world.data = dataclasses.replace(world.data, peer_bytes=1)
     assert world.plan().requeue_after_s < quiet / 4
-
-
-def old_mounts(*used: str, keepers: tuple[str, ...]) -> World:
-    """A dataset that is used on these nodes, with mounts of an earlier version everywhere."""
-    world = bound()
-    world.use(*((f"pod default/{node}", node) for node in used))
-    world.settle()
-    for facts in [facts for facts in world.seen.roles if facts.role == "mount"]:
-        world._replace(facts.id, version=f"{facts.version}*")
-    world.see(keepers=frozenset(keepers))
-    world.plans.clear()
-    return world
-
-
-def test_mounts_that_outlive_their_process_are_replaced_under_readers_one_after_the_other() -> None:
-    world = old_mounts("node-1", "node-3", keepers=("node-1", "node-2", "node-3", "node-4"))
-    world.settle()
-    replaced = [plan.steps.replace for plan in world.plans if plan.steps.replace]
-    assert replaced == [("mount-node-2", "mount-node-4"), ("mount-node-1",), ("mount-node-3",)]
-    assert not [facts for facts in world.seen.roles if facts.version.endswith("*")]
-
-
-def test_a_used_mount_without_a_keeper_keeps_its_version_until_it_is_left() -> None:
-    world = old_mounts("node-1", "node-3", keepers=("node-3",))
-    world.settle()
-    assert [facts.id for facts in world.seen.roles if facts.version.endswith("*")] == ["mount-node-1"]
-    world.use()
-    world.settle()
-    assert not [facts for facts in world.seen.roles if facts.version.endswith("*")]
-
-
-def test_used_mounts_wait_for_workers_of_the_new_version() -> None:
-    world = old_mounts("node-1", keepers=("node-1",))
-    world.broken["worker-2"] = ("", "does not start")
-    world._replace("worker-2", version="0.0")
-    for _ in range(8):
-        world.reconcile()
-    assert "mount-node-1" not in [each for plan in world.plans for each in plan.steps.replace]
-    del world.broken["worker-2"]
-    world.set_state("worker-2", RoleState.READY)
-    world.settle()
-    assert "mount-node-1" in [each for plan in world.plans for each in plan.steps.replace]
-
-
-def test_a_mount_that_serves_is_not_replaced_before_the_master_of_the_new_version_runs() -> None:
-    """What the master cannot run for, such as an image that is nowhere, would keep the next mount from serving, too."""
-    world = old_mounts(keepers=())
-    world.broken["master"] = ("NoImage", "image typo cannot be had")
-    world._replace("master", version="0.0")
-    world.set_state("mount-node-2", RoleState.FAILED)
-    for _ in range(8):
-        world.reconcile()
-    replaced = {each for plan in world.plans for each in plan.steps.replace}
-    assert replaced == {"master", "mount-node-2"}
-    status = world.reconcile().dataset_status
-    assert status is not None
-    (told,) = (each.message for each in status.conditions if each.reason == "ImageNotPulled")
-    assert "image typo cannot be had" in told
-    del world.broken["master"]
-    world.set_state("master", RoleState.READY)
-    world.settle()
-    assert not [facts for facts in world.seen.roles if facts.version.endswith("*")]
-
-
-def test_a_used_mount_that_does_not_run_is_replaced_at_once() -> None:
-    world = old_mounts("node-1", keepers=())
-    world.set_state("mount-node-1", RoleState.FAILED, "", "its image is gone")
-    world.reconcile()
-    assert "mount-node-1" in world.reconcile().steps.replace
 
 
 def test_a_storage_that_does_not_answer_workers_is_told_while_the_rest_is_read() -> None:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from planned import MYSECRET, SEED, World, changed, gpu_nodes, mysecret, objects
 from property_examples import examples
 
+from headrace.plan.condition_meanings import DATASET as DATASET_CONDITIONS
+from headrace.plan.condition_meanings import RUNTIME as RUNTIME_CONDITIONS
 from headrace.plan.conditions import condition_of
 from headrace.plan.observed import ClaimFacts, ClaimState, Node, OtherWorker, RoleState
 from headrace.plan.outcome import Plan
-from headrace.plan.said import DATASET as DATASET_CONDITIONS
-from headrace.plan.said import RUNTIME as RUNTIME_CONDITIONS
 
 DATASET, RUNTIME = objects(SEED)
 OSS = {

@@ -11,8 +11,8 @@ from planned import GPU, MYSECRET, SEED, START, World, changed, gpu_nodes, leavi
 
 from headrace.api.dataset import Dataset, DatasetPhase, DatasetSpec
 from headrace.plan.conditions import condition_of
+from headrace.plan.dataset_events import EventType
 from headrace.plan.declared import chosen_runtime
-from headrace.plan.events import EventType
 from headrace.plan.observed import (
     ClaimFacts,
     ClaimState,

@@ -28,13 +28,17 @@ def test_values_come_with_their_lines() -> None:
         ("id: a\nid: b\n", "worker.yaml line 2: 'id' is set a second time"),
         ("a: &x [1]\nb: *x\n", "worker.yaml line 2: an alias (*name) is not a setting"),
         ("- a\n", "worker.yaml line 1: KEY: VALUE is expected here"),
-        ("id: w1\ncache: [a\n", "worker.yaml line 3: expected ',' or ']', but got '<stream end>'"),
+        ("id: w1\ncache: [a\n", "worker.yaml line 3: did not find expected ',' or ']'"),
         (
             "id: !!python/object:os.system x\n",
-            "worker.yaml line 1: this value cannot be read; write it in quotes",
+            "worker.yaml line 1: this value cannot be read: write it in quotes, without a tag",
         ),
         ("a: " + "[" * 50 + "]" * 50, "worker.yaml line 1: nested too deeply"),
-        ("id: w1\n---\nid: w2\n", "worker.yaml line 2: but found another document"),
+        (
+            "id: w1\n---\nid: w2\n",
+            "worker.yaml line 3: a second document begins here, and only one is read",
+        ),
+        ("<<: {id: w1}\n", "worker.yaml line 1: a merge key (<<) is not read: write the keys out"),
     ],
 )
 def test_a_fault_is_told_with_its_line(text: str, message: str) -> None:

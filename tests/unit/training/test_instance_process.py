@@ -26,6 +26,7 @@ from headrace.local.jobs.log_reader import LogQuery, lines_of
 from headrace.local.jobs.rank_launcher import SOCKET_FILE, TOKEN_FILE
 from headrace.local.jobs.resource_limits import remove_groups_of_job
 from headrace.local.processes.cgroups import Limits, why_not
+from headrace.process_stat import stat_of
 
 DEADLINE_S = 60.0
 TOKEN = "0123456789abcdef"
@@ -102,9 +103,8 @@ def serving(job: Job) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def lives(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+    stat = stat_of(pid)
+    return stat is not None and not stat.has_ended
 
 
 @pytest.mark.parametrize("word", ["a,b", "c 'd' \"e\"", "$(f) `g` # : x", "ü\nsecond \\n", ""])

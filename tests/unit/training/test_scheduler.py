@@ -56,6 +56,26 @@ def test_the_launcher_is_with_the_first_worker_and_has_a_name_of_its_try() -> No
     assert found[first[0].name] == found["job-worker-0"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "chief"),
+    [
+        (JobKind.MPI, RoleName.LAUNCHER),
+        (JobKind.PYTORCH, RoleName.MASTER),
+        (JobKind.TF, RoleName.CHIEF),
+    ],
+)
+def test_a_job_ends_with_the_chief_of_its_kind_or_else_with_its_first_worker(
+    kind: JobKind, chief: RoleName
+) -> None:
+    first, *others = replicas_of(job_spec(kind=kind), "uid", 1)
+    assert (first.role, first.is_chief) == (chief, True)
+    assert not [replica for replica in others if replica.is_chief]
+    if kind is not JobKind.MPI:
+        alone = job_spec(kind=kind, roles=(Role(name=RoleName.WORKER, replicas=2),))
+        names = [(replica.name, replica.is_chief) for replica in replicas_of(alone, "uid", 1)]
+        assert names == [("job-worker-0", True), ("job-worker-1", False)]
+
+
 def test_an_mpi_job_has_a_launcher_whether_it_says_so_or_not() -> None:
     spec = job_spec(roles=(Role(name=RoleName.WORKER, replicas=1),))
     assert [replica.role for replica in replicas_of(spec, "uid", 1)] == [RoleName.LAUNCHER, RoleName.WORKER]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.webhook.deciding import Decision
+from headrace.webhook.node_preference import Decision
 from headrace.webhook.reviews import allowed, read_question
 
 POD = {"metadata": {"generateName": "train-"}, "spec": {}}

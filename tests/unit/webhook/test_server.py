@@ -21,10 +21,10 @@ from headrace.errors import ConfigError
 from headrace.openmetrics import OPEN_METRICS
 from headrace.webhook.answering import answer
 from headrace.webhook.certificates import Pair, make_pair
-from headrace.webhook.deciding import HOST_LABEL, scheduling_label
 from headrace.webhook.metrics import Result, Tally, metrics_text
+from headrace.webhook.node_preference import HOST_LABEL, scheduling_label
 from headrace.webhook.server import LARGEST_BODY_BYTES, AdmissionServer, ProbeServer
-from headrace.webhook.serving import ServingContext
+from headrace.webhook.serving_certificate import ServingContext
 
 HOST = "localhost"
 LIFE = timedelta(days=90)

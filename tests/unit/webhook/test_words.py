@@ -11,7 +11,7 @@ import pytest
 
 from headrace.cli import main as command
 from headrace.cli import webhook as verb
-from headrace.webhook.running import WebhookSettings
+from headrace.webhook.webhook_process import WebhookSettings
 
 
 @pytest.fixture

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from headrace.cli import printer
-from headrace.cli.arena import opening, telling
+from headrace.cli.arena import backend_choice, output
 from headrace.cli.arena.flags import Values, flag
 from headrace.cli.arena.get import kind_of, namespace_of
-from headrace.cli.arena.shared import ALL_NAMESPACES, TYPE, WHERE
+from headrace.cli.arena.shared_flags import ALL_NAMESPACES, TYPE, WHERE
 from headrace.errors import ConfigError, HeadraceError
 from headrace.exits import complaint, exit_code
 from headrace.jobs.backend import JobBackend
 from headrace.jobs.flag_values import parse_seconds
+from headrace.jobs.job_choice import prunable
 from headrace.jobs.layouts import deleted_line
-from headrace.jobs.selecting import prunable
 from headrace.jobs.views import JobView
 
 DELETE_FLAGS = (TYPE, *WHERE)
@@ -30,7 +30,7 @@ PRUNE_FLAGS = (
 def delete(values: Values) -> None:
     """End jobs and delete them, with all that was made for them. Data is never touched."""
     kind = kind_of(values)
-    backend = opening.backend_of(values)
+    backend = backend_choice.backend_of(values)
     namespace = namespace_of(backend, values)
     failed = 0
     for name in dict.fromkeys(values["jobs"]):
@@ -41,7 +41,7 @@ def delete(values: Values) -> None:
             printer.say(complaint(error))
             failed = failed or int(exit_code(error))
     if failed:
-        raise telling.Told(failed)
+        raise output.Told(failed)
 
 
 def prune(values: Values) -> None:
@@ -49,7 +49,7 @@ def prune(values: Values) -> None:
     if not values["since"]:
         raise ConfigError.of("--since is missing: how long ago must a job have ended?", hint="--since 7d")
     older_than_s = parse_seconds(values["since"], "--since")
-    backend = opening.backend_of(values)
+    backend = backend_choice.backend_of(values)
     found = backend.jobs(None if values["all_namespaces"] else namespace_of(backend, values))
     jobs = prunable(found, older_than_s, datetime.now(UTC))
     if not jobs:
@@ -64,7 +64,7 @@ def prune(values: Values) -> None:
 def release(values: Values) -> None:
     """Start a job that waits for its data or is suspended, or free the volumes that an ended one still holds."""
     kind = kind_of(values)
-    backend = opening.backend_of(values)
+    backend = backend_choice.backend_of(values)
     done = backend.release(backend.get(namespace_of(backend, values), values["job"], kind))
     for sentence in done:
         printer.data(sentence)
@@ -76,7 +76,7 @@ def _delete(backend: JobBackend, job: JobView) -> None:
     for name in backend.delete(job):
         printer.data(deleted_line(name))
     printer.flush()
-    telling.info(f"The training job {job.name} has been deleted successfully")
+    output.info(f"The training job {job.name} has been deleted successfully")
 
 
 def _name(jobs: Iterable[JobView]) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from headrace.cli import printer
-from headrace.cli.arena import opening, telling
+from headrace.cli.arena import backend_choice, output
 from headrace.cli.arena.flags import Values, Words, flag
-from headrace.cli.arena.shared import ALL_NAMESPACES, OUTPUT, TYPE, WHERE
+from headrace.cli.arena.shared_flags import ALL_NAMESPACES, OUTPUT, TYPE, WHERE
 from headrace.errors import ConfigError
 from headrace.jobs.backend import JobBackend
 from headrace.jobs.documents import job_document
 from headrace.jobs.flag_values import parse_kind
+from headrace.jobs.job_choice import matching
 from headrace.jobs.layouts import get_text, list_text
-from headrace.jobs.selecting import matching
 from headrace.jobs.spec import JobKind
 from headrace.jobs.views import JobPhase
 
@@ -41,12 +41,12 @@ LIST_FLAGS = (
 
 def get(values: Values) -> None:
     """Show a job: its state, how long it trains, its instances; with -o wide what reading its data cost."""
-    form, kind = telling.check_form(values["output"]), kind_of(values)
-    backend = opening.backend_of(values)
+    form, kind = output.check_form(values["output"]), kind_of(values)
+    backend = backend_choice.backend_of(values)
     job = backend.get(namespace_of(backend, values), values["job"], kind, events=values["events"])
     now = datetime.now(UTC)
     if form in ("json", "yaml"):
-        telling.document(job_document(job, now), form)
+        output.document(job_document(job, now), form)
     else:
         asked = {"gpus": values["gpus"], "events": values["events"]}
         printer.data(get_text(job, now, wide=form == "wide", **asked))
@@ -54,13 +54,13 @@ def get(values: Values) -> None:
 
 def list_jobs(values: Values) -> None:
     """Show all jobs, the newest first; with -o wide what reading their data cost."""
-    form, kind, statuses = telling.check_form(values["output"]), kind_of(values), _phases(values["status"])
-    backend = opening.backend_of(values)
+    form, kind, statuses = output.check_form(values["output"]), kind_of(values), _phases(values["status"])
+    backend = backend_choice.backend_of(values)
     everywhere = values["all_namespaces"]
     found = backend.jobs(None if everywhere else namespace_of(backend, values), kind)
     jobs, now = matching(found, statuses), datetime.now(UTC)
     if form in ("json", "yaml"):
-        telling.document([job_document(job, now) for job in jobs], form)
+        output.document([job_document(job, now) for job in jobs], form)
     else:
         printer.data(list_text(jobs, now, wide=form == "wide", with_namespace=everywhere))
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.arena import main
-from headrace.cli.arena.telling import Told
+from headrace.cli.arena.output import Told
 
 # All words are the inner command's, --help as well.
 CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": True, "help_option_names": []}

@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 from headrace.api.times import parse_time
 from headrace.cli import printer
-from headrace.cli.arena import opening
+from headrace.cli.arena import backend_choice
 from headrace.cli.arena.flags import Values, flag
 from headrace.cli.arena.get import kind_of, namespace_of
-from headrace.cli.arena.shared import TYPE, WHERE
+from headrace.cli.arena.shared_flags import TYPE, WHERE
 from headrace.errors import ConfigError
 from headrace.jobs.backend import LogWish
 from headrace.jobs.flag_values import parse_seconds
-from headrace.jobs.selecting import the_instance
+from headrace.jobs.job_choice import the_instance
 
 FLAGS = (
     flag("--follow -f", bool, "Go on with what is written, to the job's end."),
@@ -37,7 +37,7 @@ def logs(values: Values) -> None:
         raise ConfigError.of(
             "one instance is named, or all are meant", hint="leave -i or --all-instances out"
         )
-    backend = opening.backend_of(values)
+    backend = backend_choice.backend_of(values)
     job = backend.get(namespace_of(backend, values), values["job"], kind)
     instance = "" if values["all_instances"] else the_instance(job, values["instance"]).name
     wish = LogWish(

@@ -11,10 +11,10 @@ import typer
 from headrace.cli import printer
 from headrace.cli.application import call
 from headrace.cli.arena import ending, get, logs, submit, watching
-from headrace.cli.arena.arranging import modern, split_globals
 from headrace.cli.arena.flags import Flag, Values, Words, command
+from headrace.cli.arena.old_command_lines import modern, split_globals
+from headrace.cli.arena.output import Told
 from headrace.cli.arena.submit_flags import OF_KIND
-from headrace.cli.arena.telling import Told
 from headrace.cli.main import fail
 from headrace.exits import ExitCode
 from headrace.jobs.spec import JobKind

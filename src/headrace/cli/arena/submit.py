@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headrace.cli import printer
-from headrace.cli.arena import opening, telling, waiting
+from headrace.cli.arena import backend_choice, output, waiting
 from headrace.cli.arena.flags import Values, Words, command
-from headrace.cli.arena.requests import Surroundings, ignored, request_of
+from headrace.cli.arena.job_request import RequestContext, ignored, request_of
 from headrace.cli.arena.submit_flags import OF_KIND
 from headrace.errors import ConfigError, MissingFileError
 from headrace.jobs.backend import JobBackend
@@ -32,9 +32,9 @@ def submit(kind: JobKind, values: Values) -> None:
     _check_words(values)
     backend = _backend(values)
     namespace = values["namespace"] or (backend.default_namespace if backend else "default")
-    spec = request_of(kind, values, Surroundings(namespace, read_text))
-    telling.refuse(faults(spec, needs_image=backend.needs_images if backend else True))
-    telling.notice([*ignored(values), *(backend.notices(spec) if backend else ())])
+    spec = request_of(kind, values, RequestContext(namespace, read_text))
+    output.refuse(faults(spec, needs_image=backend.needs_images if backend else True))
+    output.notice([*ignored(values), *(backend.notices(spec) if backend else ())])
     problems = list(backend.problems(spec)) if backend else []
     if values["dry_run"]:
         _show(backend, spec, values)
@@ -45,7 +45,7 @@ def submit(kind: JobKind, values: Values) -> None:
     if values["skip_checks"]:
         _warn(problems)
     else:
-        telling.refuse(problems)
+        output.refuse(problems)
     _create(backend, spec)
     if values["wait"]:
         timeout_s = parse_seconds(values["timeout"], "--timeout") if values["timeout"] else None
@@ -94,7 +94,7 @@ def _check_words(values: Values) -> None:
 def _backend(values: Values) -> JobBackend | None:
     """None: what was asked for can be shown without one, and there is none."""
     try:
-        return opening.backend_of(values)
+        return backend_choice.backend_of(values)
     except ConfigError:
         if values["dry_run"] and not values["backend"] and not values["config"]:
             return None
@@ -108,9 +108,9 @@ def _show(backend: JobBackend | None, spec: JobSpec, values: Values) -> None:
     else:
         things = [shown(thing) for thing in things]
     if values["output"] == "json":
-        telling.document({"apiVersion": "v1", "kind": "List", "items": things}, "json")
+        output.document({"apiVersion": "v1", "kind": "List", "items": things}, "json")
     else:
-        telling.document(things, "yaml-stream")
+        output.document(things, "yaml-stream")
 
 
 def _revealed(thing: dict[str, object], spec: JobSpec) -> dict[str, object]:
@@ -128,7 +128,7 @@ def _create(backend: JobBackend, spec: JobSpec) -> None:
     for name in backend.submit(spec):
         printer.data(f"{name} created")
     printer.flush()
-    telling.info(f"The Job {spec.name} has been submitted successfully")
-    telling.info(
+    output.info(f"The Job {spec.name} has been submitted successfully")
+    output.info(
         f"You can run `arena get {spec.name} --type {spec.kind.value} -n {spec.namespace}` to check the job status"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.cli.arena.flags import Flag, flag
-from headrace.cli.arena.shared import BACKEND, REVEAL
+from headrace.cli.arena.shared_flags import BACKEND, REVEAL
 from headrace.jobs.spec import JobKind
 
 SHARED: tuple[Flag, ...] = (

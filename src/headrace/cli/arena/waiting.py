@@ -11,7 +11,7 @@ import typer
 from headrace.cli import printer
 from headrace.errors import HeadraceError, OriginUnreachableError
 from headrace.exits import ExitCode, complaint, exit_code
-from headrace.jobs import selecting
+from headrace.jobs import job_choice
 from headrace.jobs.backend import JobBackend
 from headrace.jobs.spec import JobKind
 from headrace.jobs.views import JobView
@@ -50,7 +50,7 @@ def wait_for_end(
             printer.say(f"error: timed out waiting for the end of job {name}")
             printer.say(f"hint: it goes on; arena get {name} -e says how it is")
             raise typer.Exit(TIMED_OUT)
-        failed = failed or selecting.exit_code(job) != 0
+        failed = failed or job_choice.exit_code(job) != 0
     if failed:
         raise typer.Exit(1)
 

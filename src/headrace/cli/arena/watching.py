@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 import typer
 
 from headrace.cli import printer
-from headrace.cli.arena import opening, telling, waiting
+from headrace.cli.arena import backend_choice, output, waiting
 from headrace.cli.arena.flags import Values, Words, flag
 from headrace.cli.arena.get import kind_of, namespace_of
-from headrace.cli.arena.shared import ALL_NAMESPACES, OUTPUT, TYPE, WHERE
+from headrace.cli.arena.shared_flags import ALL_NAMESPACES, OUTPUT, TYPE, WHERE
 from headrace.errors import ConfigError, MissingFileError
 from headrace.jobs import layouts
 from headrace.jobs.documents import claim_document, job_document, node_document
 from headrace.jobs.flag_values import parse_seconds
-from headrace.jobs.selecting import matching, the_instance
+from headrace.jobs.job_choice import matching, the_instance
 
 WAIT_FLAGS = (
     flag("--timeout", str, "How long; without it until the end.", metavar="DURATION"),
@@ -51,7 +51,7 @@ def wait(values: Values) -> None:
     """Wait for the end of jobs: 0 when all succeeded, 1 when one failed, 124 when the time is over."""
     timeout_s = parse_seconds(values["timeout"], "--timeout") if values["timeout"] else None
     kind = kind_of(values)
-    backend = opening.backend_of(values)
+    backend = backend_choice.backend_of(values)
     names = list(dict.fromkeys(values["jobs"]))
     waiting.wait_for_end(backend, namespace_of(backend, values), names, kind, timeout_s)
 
@@ -59,7 +59,7 @@ def wait(values: Values) -> None:
 def attach(values: Values) -> None:
     """Run a program in a running instance of a job, with this terminal."""
     kind = kind_of(values)
-    backend = opening.backend_of(values)
+    backend = backend_choice.backend_of(values)
     job = backend.get(namespace_of(backend, values), values["job"], kind)
     instance = the_instance(job, values["instance"]).name
     code = backend.attach(job, instance, values["container"], values["command"] or ["sh"])
@@ -69,10 +69,10 @@ def attach(values: Values) -> None:
 
 def top_job(values: Values) -> None:
     """Show the GPUs that jobs asked for and have."""
-    form, kind = telling.check_form(values["output"]), kind_of(values)
+    form, kind = output.check_form(values["output"]), kind_of(values)
     if values["instance"] and not values["job"]:
         raise ConfigError.of("--instance needs the job that it is of", hint="arena top job JOB -i worker-0")
-    backend = opening.backend_of(values)
+    backend = backend_choice.backend_of(values)
     everywhere = values["all_namespaces"]
 
     def show() -> None:
@@ -82,13 +82,13 @@ def top_job(values: Values) -> None:
             if values["instance"]:
                 job = replace(job, instances=(the_instance(job, values["instance"]),))
             if form in ("json", "yaml"):
-                telling.document(job_document(job, now), form)
+                output.document(job_document(job, now), form)
             else:
                 printer.data(layouts.top_instances_text(job, now))
             return
         jobs = matching(backend.jobs(None if everywhere else namespace_of(backend, values), kind), ())
         if form in ("json", "yaml"):
-            telling.document([job_document(job, now) for job in jobs], form)
+            output.document([job_document(job, now) for job in jobs], form)
         else:
             printer.data(layouts.top_job_text(jobs, now, with_namespace=everywhere))
 
@@ -97,8 +97,8 @@ def top_job(values: Values) -> None:
 
 def top_node(values: Values) -> None:
     """Show the GPUs of nodes, and how many of them are taken."""
-    form, wanted = telling.check_form(values["output"]), values["nodes"]
-    backend = opening.backend_of(values)
+    form, wanted = output.check_form(values["output"]), values["nodes"]
+    backend = backend_choice.backend_of(values)
 
     def show() -> None:
         nodes = backend.nodes()
@@ -107,7 +107,7 @@ def top_node(values: Values) -> None:
             raise MissingFileError.of(f"node {min(missing)} is not there", hint="arena top node")
         nodes = [node for node in nodes if not wanted or node.name in wanted]
         if form in ("json", "yaml"):
-            telling.document([node_document(node) for node in nodes], form)
+            output.document([node_document(node) for node in nodes], form)
         else:
             printer.data(layouts.top_node_text(nodes))
 
@@ -116,13 +116,13 @@ def top_node(values: Values) -> None:
 
 def data_list(values: Values) -> None:
     """Show the volumes that --data may name now, datasets with the part that is cached."""
-    form = telling.check_form(values["output"])
-    backend = opening.backend_of(values)
+    form = output.check_form(values["output"])
+    backend = backend_choice.backend_of(values)
     everywhere = values["all_namespaces"]
     claims = layouts.usable(backend.claims(None if everywhere else namespace_of(backend, values)))
     now = datetime.now(UTC)
     if form in ("json", "yaml"):
-        telling.document([claim_document(claim, now) for claim in claims], form)
+        output.document([claim_document(claim, now) for claim in claims], form)
     else:
         printer.data(layouts.data_list_text(claims, now, with_namespace=everywhere))
 

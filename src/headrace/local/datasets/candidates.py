@@ -7,18 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from headrace.api.kinds import Runtime
+from headrace.api.kinds import RUNTIMES, Runtime
 from headrace.api.scheduling import Toleration
 from headrace.errors import HeadraceError
 from headrace.local.context import BackendContext
 from headrace.local.datasets.masters import Masters
-from headrace.local.datasets.reference_index import RUNTIMES
 from headrace.local.nodes.node_capacity import node_facts
 from headrace.local.reconciler import Dataset
 from headrace.local.store.object_store import Selection
-from headrace.plan.choosing import Candidate
 from headrace.plan.master_status import cached_by_node
 from headrace.plan.mounting import may_mount
+from headrace.plan.node_choice import Candidate
 from headrace.plan.observed import Node
 from headrace.plan.runtimes import Wanted, wanted_of
 from headrace.plan.selectors import fits_labels, is_tolerated

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from headrace.api.dataset import Dataset
-from headrace.api.kinds import Runtime
-from headrace.api.mounts import scheme_of
-from headrace.local.datasets.reference_index import NAMES_SHARED, OPERATIONS, RUNTIMES, ReferenceIndex
+from headrace.api.kinds import OPERATIONS, RUNTIMES, Runtime
+from headrace.local.datasets.reference_index import NAMES_SHARED, ReferenceIndex
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.store.object_store import Selection, Store
 from headrace.local.store.records import Record, Reference
-from headrace.plan import addresses
-from headrace.plan.declared import Declared, chosen_runtime
+from headrace.plan.declared import Declared, chosen_runtime, referred_datasets
 
 SHARED = ("Secret", "PersistentVolumeClaim", "PersistentVolume")
 
@@ -175,25 +173,15 @@ def _key_of(title: str) -> Key:
     return namespace, name
 
 
-def _named(dataset: Dataset) -> frozenset[str]:
-    """The datasets that a dataset refers to."""
-    mounts = dataset.spec.mounts or ()
-    return frozenset(
-        addresses.dataset_of(mount.mount_point)[0]
-        for mount in mounts
-        if scheme_of(mount.mount_point) == addresses.DATASET
-    )
-
-
 def _references(dataset: Dataset | None, known: Mapping[str, Record]) -> dict[str, Dataset]:
     """The datasets that it refers to, and those that these refer to, as far as they exist."""
     found: dict[str, Dataset] = {}
-    wanted: list[str] = sorted(_named(dataset)) if dataset else []
+    wanted: list[str] = sorted(referred_datasets(dataset)) if dataset else []
     while wanted:
         title = wanted.pop()
         if title in known and title not in found:
             found[title] = cast("Dataset", known[title].thing())
-            wanted += sorted(_named(found[title]))
+            wanted += sorted(referred_datasets(found[title]))
     return found
 
 

@@ -13,17 +13,16 @@ from typing import Generic, TypeVar, cast
 
 from headrace.api.core import PersistentVolumeClaim
 from headrace.api.dataset import Dataset, Placement
-from headrace.api.kinds import Operation, Runtime
+from headrace.api.kinds import OPERATIONS, RUNTIMES, Operation, Runtime
 from headrace.api.mounts import scheme_of
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.store.object_store import Selection, Store
 from headrace.local.store.records import Record, Reference
-from headrace.plan import addresses
+from headrace.plan import mount_addresses
+from headrace.plan.declared import referred_datasets
 from headrace.plan.job_specs import dataset_keys
 from headrace.plan.runtimes import wanted_of
 
-RUNTIMES = ("AlluxioRuntime", "JindoRuntime")
-OPERATIONS = ("DataLoad", "DataMigrate", "DataProcess", "DataBackup")
 _LINKED = ("Dataset", *RUNTIMES, *OPERATIONS, "PersistentVolumeClaim")
 NAMES_SHARED = ("DataMigrate", "DataProcess", "DataBackup")
 """Operations that may name Secrets and claims of their own."""
@@ -201,12 +200,11 @@ def _dataset_links(dataset: Dataset) -> Links:
     ]
     layout = [mount.mount_point for mount in spec.mounts or ()]
     restore = [spec.data_restore_location.path] if spec.data_restore_location else []
-    claims = [place for place in (*layout, *restore) if place and scheme_of(place) == addresses.CLAIM]
-    others = [place for place in layout if scheme_of(place) == addresses.DATASET]
+    claims = [place for place in (*layout, *restore) if place and scheme_of(place) == mount_addresses.CLAIM]
     return Links(
-        datasets=frozenset(addresses.dataset_of(place)[0] for place in others),
+        datasets=frozenset(referred_datasets(dataset)),
         secrets=frozenset(option.secret[0] for option in options),
-        claims=frozenset(addresses.claim_of(place)[0] for place in claims),
+        claims=frozenset(mount_addresses.claim_of(place)[0] for place in claims),
         is_exclusive=spec.placement is not Placement.SHARED,
     )
 

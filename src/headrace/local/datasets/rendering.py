@@ -25,7 +25,7 @@ from headrace.local.processes.private_files import make_private_folder, write_pr
 from headrace.local.processes.role_processes import RoleOrder
 from headrace.netns.loopback import loopback_ports
 from headrace.operations.backups import restore
-from headrace.plan import addresses
+from headrace.plan import mount_addresses
 from headrace.plan.roles import MASTER_ID, Role, RoleKind
 from headrace.settings.roles import MemberSettings, OriginSettings
 
@@ -118,12 +118,12 @@ def _words_of(role: Role) -> list[str]:
 def _restore(place: str, render_context: RenderContext) -> None:
     """Gives a master that begins the list of files of a backup."""
     address = place
-    if scheme_of(place) == addresses.CLAIM:
-        name, folder = addresses.claim_of(place)
+    if scheme_of(place) == mount_addresses.CLAIM:
+        name, folder = mount_addresses.claim_of(place)
         claim = claim_facts(render_context.desired).get(name)
         if claim is None or not claim.address:
             raise MissingFileError.of(f"dataRestoreLocation names claim {name}, which has no volume")
-        address = addresses.below(claim.address, folder)
+        address = mount_addresses.below(claim.address, folder)
     restore(render_context.desired.title, address, render_context.layout.state(MASTER_ID) / "engine")
 
 

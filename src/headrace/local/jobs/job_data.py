@@ -44,13 +44,13 @@ class JobData:
         volumes = await self.volumes(spec)
         return await asyncio.to_thread(_coldest, self.context.store, volumes, spec.wait_warm_percent)
 
-    async def sites(self, spec: JobSpec, own: Sequence[str] = ()) -> list[CandidateNode]:
-        """The nodes as the job sees them; uses with the ids of `own` are not counted as those of others."""
+    async def sites(self, spec: JobSpec) -> list[CandidateNode]:
+        """The nodes as the job sees them."""
         keys = datasets_of(await self.volumes(spec))
         found = {each.name: each for each in await self.candidates.all(keys, _ANYWHERE)}
         nodes = self.context.nodes.all()
         ready = {node.name for node in nodes if is_ready(node)}
-        users = [consumer.node for consumer in self.context.consumers.all() if consumer.id not in own]
+        users = [consumer.node for consumer in self.context.consumers.all()]
         return [
             CandidateNode(
                 node=replace(fact, is_ready=fact.name in ready),

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel
 
+from headrace.control.http_call import Call
 from headrace.errors import BusyError, ConfigError, MissingFileError, TakenJobError
 from headrace.jobs.environments import without_secrets
 from headrace.jobs.spec import CleanPolicy, JobKind, JobSpec
@@ -24,7 +25,7 @@ from headrace.local.jobs.job_records import Happening, Instance, InstanceState, 
 from headrace.local.jobs.job_store import spec_from_json
 from headrace.local.jobs.job_views import is_held, view_of
 from headrace.local.jobs.node_rooms import rooms_of
-from headrace.local.server.http_server import Call, Endpoint
+from headrace.local.server.http_server import Endpoint
 
 
 class JobEndpoints:

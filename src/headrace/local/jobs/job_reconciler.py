@@ -1,4 +1,4 @@
-"""Brings jobs a step further, each at a time: reads what is written down, looks, decides, writes that down, does it."""
+"""Brings jobs a step further, one at a time: reads what is written down, observes, decides, notes that, and does it."""
 
 from __future__ import annotations
 

@@ -23,16 +23,16 @@ def why_unlimited(spec: JobSpec) -> str:
     return next((why for role in spec.roles if (why := why_not(limits_of(role.resources)))), "")
 
 
-def make_group(folder: Path, orders: InstanceSpec) -> ControlGroup | None:
+def make_group(folder: Path, spec: InstanceSpec) -> ControlGroup | None:
     """The group of an instance's programs, `None` without limits; `folder` is the instance's.
 
     It is written down first, so that it can be removed whoever dies. Raises `OSError`.
     """
     remove_group(folder)
-    limits = Limits(orders.memory_bytes, orders.cpus)
+    limits = Limits(spec.memory_bytes, spec.cpus)
     if not limits.controllers:
         return None
-    group = ControlGroup.planned(f"headrace-{orders.run}-{orders.name}", limits)
+    group = ControlGroup.planned(f"headrace-{spec.run}-{spec.name}", limits)
     write_private(folder / GROUPS_FILE, "".join(f"{path}\n" for path in group.paths).encode())
     group.make()
     return group

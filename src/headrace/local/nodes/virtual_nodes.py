@@ -18,7 +18,6 @@ from headrace.api.times import format_time
 from headrace.errors import MissingFileError, UnsupportedError
 from headrace.local.protocol.messages import NodeChange, NodesWish, TaintLine
 from headrace.local.store.database import Database
-from headrace.netns.addresses import free_subnet
 from headrace.netns.commands import CommandError
 from headrace.netns.gateway import (
     DEVICE_PREFIX,
@@ -38,6 +37,7 @@ from headrace.netns.namespaces import (
     namespaces,
     remove_namespace,
 )
+from headrace.netns.subnets import free_subnet
 from headrace.netns.switch import limit_link, make_switch, plug_host, plug_node, unplug_host
 from headrace.plan.observed import Taint
 

@@ -36,19 +36,19 @@ class Task:
 class JobDriver(Protocol, Generic[_J_contra]):
     """How one kind of work is done. Used from one event loop; `begin` alone may take its time."""
 
-    async def begin(self, task: Task, job: _J_contra, note: Note) -> Note:
+    async def begin(self, task: Task, job: _J_contra, note: Note, /) -> Note:
         """Orders the work; the note as it is to be kept. Raises `HeadraceError` for a run that has failed.
 
         It is called again for the same run after a supervisor died within it, and when `facts` knew of nothing.
         """
 
-    async def facts(self, uid: str, note: Note) -> JobFacts | None:
+    async def facts(self, uid: str, note: Note, /) -> JobFacts | None:
         """How far the work is; `None` when it is lost and to be ordered again."""
 
-    async def cancel(self, uid: str, note: Note) -> bool:
+    async def cancel(self, uid: str, note: Note, /) -> bool:
         """Stops the work; true when nothing of it is left, so that it may be forgotten."""
 
-    async def forget(self, uid: str, note: Note) -> None:
+    async def forget(self, uid: str, note: Note, /) -> None:
         """The operation is gone: takes away what was kept for it."""
 
 

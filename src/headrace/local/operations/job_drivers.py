@@ -10,30 +10,23 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from headrace.api.kinds import OPERATIONS
 from headrace.errors import HeadraceError
 from headrace.local.context import BackendContext
 from headrace.local.datasets.candidates import Candidates
 from headrace.local.datasets.masters import Masters
-from headrace.local.datasets.reference_index import OPERATIONS
 from headrace.local.operations.backup_driver import BackupDriver
 from headrace.local.operations.copy_driver import CopyDriver
 from headrace.local.operations.job_driver import JobDriver, Note, RunNotes, Task, moment
 from headrace.local.operations.job_processes import JobProcesses
-from headrace.local.operations.load_driver import LoadDriver
 from headrace.local.operations.process_driver import ProcessDriver
 from headrace.local.store.object_store import Selection
-from headrace.operations.loads import Loads
-from headrace.plan.job_specs import BackupJob, CopyJob, Job, LoadJob, ProcessJob
+from headrace.operations.load_driver import LoadDriver
+from headrace.operations.run_notes import WORK
+from headrace.plan.job_specs import Job
 from headrace.plan.operation_inputs import JobFacts, JobState
 
 _log = logging.getLogger("headrace.local")
-
-_KINDS: Mapping[type[Job], str] = {
-    LoadJob: "load",
-    BackupJob: "backup",
-    CopyJob: "copy",
-    ProcessJob: "process",
-}
 
 
 class JobDrivers:
@@ -46,7 +39,7 @@ class JobDrivers:
         operations, _ = context.store.select(Selection(OPERATIONS))
         follower.tidy(operations)
         self._drivers: Mapping[str, JobDriver[Any]] = {
-            "load": LoadDriver(Loads(masters)),
+            "load": LoadDriver(masters),
             "backup": BackupDriver(masters),
             "copy": CopyDriver(context, masters),
             "process": ProcessDriver(context, self._notes, Candidates(context, masters), follower),
@@ -68,7 +61,7 @@ class JobDrivers:
         uid = task.record.uid
         if uid in self._starting:
             return
-        note = Note(_KINDS[type(job)], task.run, moment())
+        note = Note(WORK[type(job)], task.run, moment())
         self._notes.write(uid, note)
         begun = asyncio.create_task(self._begin(task, job, note))
         self._starting[uid] = begun

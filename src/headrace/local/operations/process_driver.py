@@ -20,8 +20,8 @@ from headrace.local.operations.runner_spec import RunnerState
 from headrace.local.operations.volume_setup import VolumeSetup
 from headrace.local.processes.consumers import Consumer
 from headrace.local.reconciler import Dataset
-from headrace.plan.choosing import choose_node
 from headrace.plan.job_specs import ProcessJob
+from headrace.plan.node_choice import choose_node
 from headrace.plan.operation_inputs import JobFacts, JobState
 
 _POLL_S = 0.2

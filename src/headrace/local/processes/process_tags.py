@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.engine.registry import started_ticks
+from headrace.process_stat import process_tree
 from headrace.settings.environment import ROLE_MARK
 
 _POLL_S = 0.05
@@ -49,18 +50,10 @@ def family(pid: int, ticks: int, role: str) -> list[TaggedProcess]:
     """A process, if it is still the same, and what it has started that lives below it, with a tag or without."""
     if started_ticks(pid) != ticks:
         return []
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with contextlib.suppress(OSError):
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(folder.name))
-    found, wanted = [], [pid]
-    while wanted:
-        each = wanted.pop()
-        wanted += children.get(each, [])
-        found.append(TaggedProcess(each, started_ticks(each) or 0, role, is_first=each == pid))
-    return found
+    return [
+        TaggedProcess(each, started_ticks(each) or 0, role, is_first=each == pid)
+        for each in process_tree(pid)
+    ]
 
 
 def end(processes: Iterable[TaggedProcess], signal_number: int) -> None:

@@ -24,7 +24,7 @@ from headrace.roles.detaching import detach, device_at
 _log = logging.getLogger("headrace.local")
 
 STARTING_S = 0.5
-"""When to look again at what was just started."""
+"""When to reconcile again after something was started."""
 _GRACE_S = 10.0
 
 

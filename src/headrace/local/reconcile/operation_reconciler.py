@@ -10,9 +10,8 @@ from typing import cast
 from headrace.api.dataprocess import DataProcess
 from headrace.api.dataset import Dataset
 from headrace.api.ignored import IgnoredField, ignored_fields
-from headrace.api.kinds import Operation, Runtime
+from headrace.api.kinds import RUNTIMES, Operation, Runtime
 from headrace.local.datasets.desired_state import DesiredState, title_of
-from headrace.local.datasets.reference_index import RUNTIMES
 from headrace.local.operations.containers import ignored_here
 from headrace.local.operations.job_driver import Task
 from headrace.local.operations.job_drivers import JobDrivers

@@ -14,7 +14,7 @@ from headrace.api.writing import content_of, part_content
 from headrace.local.datasets.desired_state import DesiredState
 from headrace.local.store.records import Record, Reference
 from headrace.local.store.transaction import Transaction, owners_of
-from headrace.plan.events import Event
+from headrace.plan.dataset_events import Event
 from headrace.plan.volume import DRIVER, Volume, persistent_volume, persistent_volume_claim
 
 Status = DatasetStatus | RuntimeStatus | OperationStatus

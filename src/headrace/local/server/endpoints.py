@@ -13,13 +13,14 @@ from pydantic import BaseModel
 from headrace.api.kinds import KINDS
 from headrace.api.reading import object_of
 from headrace.api.times import format_time
+from headrace.control.http_call import Call
 from headrace.errors import ConfigError, HeadraceError, MissingFileError
 from headrace.local.context import BackendContext
 from headrace.local.processes.consumers import Consumer
 from headrace.local.programs.runs import Runs
 from headrace.local.protocol import messages
 from headrace.local.protocol.messages import Fault, Named, Outcome, Outcomes
-from headrace.local.server.http_server import Call, Endpoint
+from headrace.local.server.http_server import Endpoint
 from headrace.local.server.log_tail import tail
 from headrace.local.server.status_lines import node_line, role_line, trouble_lines, unstarted_line
 from headrace.local.server.watchers import Watchers

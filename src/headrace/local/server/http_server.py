@@ -11,12 +11,12 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from aiohttp import web
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from headrace.errors import ConfigError, HeadraceError
+from headrace.control.http_call import Call
+from headrace.errors import HeadraceError
 from headrace.local.layout import BackendLayout
 from headrace.local.protocol.messages import Fault
 from headrace.local.server.peer_credentials import may_ask, user_of
@@ -27,30 +27,6 @@ LARGEST_BODY_BYTES = 64 << 20
 _JSON = "application/json"
 _LINES = "application/x-ndjson"
 _STATUS_OF_KIND = {"Config": 400, "PermissionDenied": 403, "NotFound": 404, "Busy": 409, "NoSpace": 507}
-_M = TypeVar("_M", bound=BaseModel)
-
-
-@dataclass(frozen=True)
-class Call:
-    """A request that was let in."""
-
-    query: dict[str, str]
-    body: bytes
-
-    def parse(self, model: type[_M]) -> _M:
-        """The body as a message. Raises `ConfigError` that names the first wrong field, never its value."""
-        try:
-            return model.model_validate_json(self.body)
-        except ValidationError as error:
-            first = error.errors(include_input=False, include_context=False, include_url=False)[0]
-            raise ConfigError.of(f"request: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-
-    def number(self, name: str, default: int = 0) -> int:
-        """A number of the query. Raises `ConfigError`."""
-        text = self.query.get(name, str(default))
-        if not text.isascii() or not text.isdigit() or len(text) > 18:
-            raise ConfigError.of(f"'{name}' is not a number")
-        return int(text)
 
 
 Answerer = Callable[[Call], Awaitable[BaseModel]]

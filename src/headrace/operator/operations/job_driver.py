@@ -33,14 +33,14 @@ class Task:
 class JobDriver(Protocol, Generic[_J_contra]):
     """How one kind of work is done. Used from one event loop; `begin` alone may take its time."""
 
-    async def begin(self, task: Task, job: _J_contra, note: Note) -> Note:
+    async def begin(self, task: Task, job: _J_contra, note: Note, /) -> Note:
         """Orders the work; the note as it is to be kept. Raises `HeadraceError` for a run that has failed.
 
         It is called again for the same run after an operator died within it, and when `facts` knew of nothing.
         """
 
-    async def facts(self, operation: Operation, note: Note) -> JobFacts | None:
+    async def facts(self, operation: Operation, note: Note, /) -> JobFacts | None:
         """How far the work is; `None` when it is lost and to be ordered again, or nothing is left of it."""
 
-    async def cancel(self, operation: Operation, note: Note) -> None:
+    async def cancel(self, operation: Operation, note: Note, /) -> object:
         """Stops the work. The facts tell when nothing of it is left."""

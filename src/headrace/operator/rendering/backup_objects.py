@@ -11,7 +11,7 @@ from headrace.operator.rendering.naming import Names
 from headrace.operator.rendering.render_context import RenderContext
 from headrace.operator.rendering.restoring import FOLDER, place_of
 from headrace.operator.rendering.role_pods import on_nodes
-from headrace.plan import addresses
+from headrace.plan import mount_addresses
 
 Content = dict[str, Any]
 
@@ -37,7 +37,7 @@ def backup_objects(
         ],
     }
     spec = job_objects.own_pod(container, render_context, [volume, token])
-    if scheme_of(place) != addresses.CLAIM:
+    if scheme_of(place) != mount_addresses.CLAIM:
         spec |= {"affinity": on_nodes([node]), "tolerations": [{"operator": "Exists"}]}
     return job_objects.job(operation, run, names, job_objects.JobPod(spec, tries=_TRIES))
 

@@ -8,7 +8,7 @@ from headrace.api.mounts import scheme_of
 from headrace.operator.rendering import role_files
 from headrace.operator.rendering.naming import Names
 from headrace.operator.rendering.render_context import RenderContext
-from headrace.plan import addresses
+from headrace.plan import mount_addresses
 from headrace.plan.roles import Role
 
 Content = dict[str, Any]
@@ -20,11 +20,11 @@ FOLDER = "/backup"
 
 def place_of(place: str, *, read_only: bool) -> tuple[Content, str]:
     """The volume of a backup's place, and the folder of the backup in it as the pod sees it."""
-    if scheme_of(place) == addresses.CLAIM:
-        claim, folder = addresses.claim_of(place)
+    if scheme_of(place) == mount_addresses.CLAIM:
+        claim, folder = mount_addresses.claim_of(place)
         source = {"persistentVolumeClaim": {"claimName": claim, "readOnly": read_only}}
         return {"name": "backup", **source}, f"{FOLDER}/{folder}".rstrip("/")
-    path = f"/{addresses.rest_of(place).strip('/')}"
+    path = f"/{mount_addresses.rest_of(place).strip('/')}"
     kind = "Directory" if read_only else "DirectoryOrCreate"
     return {"name": "backup", "hostPath": {"path": path, "type": kind}}, FOLDER
 

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from headrace.engine.registry import Registry
+from headrace.process_stat import process_tree
 from headrace.settings.environment import Environment
 from headrace.testing.cluster import words
 from headrace.testing.cluster.bed import Bed, Capability
@@ -27,7 +28,7 @@ from headrace.testing.cluster.folders import mountpoints_below, unmount
 from headrace.testing.cluster.node import Node, ServerPlace
 from headrace.testing.cluster.reading import Reading
 from headrace.testing.counting_proxy import FetchLog
-from headrace.testing.processes import ServerProcess, process_tree
+from headrace.testing.processes import ServerProcess
 from headrace.testing.s3_server import S3Server
 
 BUCKET = "data"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 
-from headrace.netns.addresses import free_subnet
 from headrace.netns.commands import run_command
 from headrace.netns.lock import network_lock
 from headrace.netns.namespaces import (
@@ -20,6 +19,7 @@ from headrace.netns.namespaces import (
     remove_stale_namespaces,
 )
 from headrace.netns.owners import numbers, owned_name
+from headrace.netns.subnets import free_subnet
 from headrace.netns.switch import limit_link, make_switch, plug_host, plug_node
 from headrace.testing.cluster.bed import Bed, Capability
 from headrace.testing.cluster.node import LinkBytes, Node

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
-from headrace.netns.addresses import free_subnet
+from headrace.netns.subnets import free_subnet
 
 PREFIX_LENGTH = 20
 """Of a cluster: one /24 of machines, one /22 of services, room for a thousand, and one /24 of pods for each node."""

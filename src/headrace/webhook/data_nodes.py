@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from headrace.api.mounts import scheme_of
 from headrace.api.scheduling import NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm
-from headrace.plan.addresses import DATASET, dataset_of
+from headrace.plan.mount_addresses import DATASET, dataset_of
 from headrace.webhook.affinity import Alternatives, Term
 
 Content = Mapping[str, Any]

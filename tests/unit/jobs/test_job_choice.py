@@ -7,43 +7,43 @@ import pytest
 from memory_jobs import BEGIN, seed_view
 
 from headrace.errors import AmbiguousJobError, ConfigError, MissingJobError
-from headrace.jobs import selecting
+from headrace.jobs import job_choice
 from headrace.jobs.spec import JobKind
 from headrace.jobs.views import JobPhase
 
 
 def test_a_job_is_found_by_namespace_name_and_kind() -> None:
     jobs = [seed_view("a"), seed_view("a", kind=JobKind.TF), seed_view("a", namespace="x"), seed_view("b")]
-    assert selecting.the_one(jobs, "x", "a").namespace == "x"
-    assert selecting.the_one(jobs, "default", "a", JobKind.TF).kind is JobKind.TF
+    assert job_choice.the_one(jobs, "x", "a").namespace == "x"
+    assert job_choice.the_one(jobs, "default", "a", JobKind.TF).kind is JobKind.TF
     with pytest.raises(AmbiguousJobError, match="mpijob, tfjob") as caught:
-        selecting.the_one(jobs, "default", "a")
+        job_choice.the_one(jobs, "default", "a")
     assert "--type" in str(caught.value.hint)
     with pytest.raises(
         MissingJobError, match="Not found training job c in namespace default,please use 'arena submit'"
     ):
-        selecting.the_one(jobs, "default", "c")
+        job_choice.the_one(jobs, "default", "c")
 
 
 def test_the_chief_is_meant_when_nobody_is_named() -> None:
     job = seed_view("a")
-    assert selecting.the_instance(job, "").name == "a-launcher-xs7h4"
+    assert job_choice.the_instance(job, "").name == "a-launcher-xs7h4"
     assert (
-        selecting.the_instance(job, "worker-1").name
-        == selecting.the_instance(job, "a-worker-1").name
+        job_choice.the_instance(job, "worker-1").name
+        == job_choice.the_instance(job, "a-worker-1").name
         == "a-worker-1"
     )
     with pytest.raises(ConfigError, match="no instance worker-9"):
-        selecting.the_instance(job, "worker-9")
+        job_choice.the_instance(job, "worker-9")
 
 
 def test_without_a_chief_only_a_single_instance_is_clear() -> None:
     job = replace(seed_view("a"), instances=seed_view("a").instances[1:])
     with pytest.raises(ConfigError, match="none is its chief"):
-        selecting.the_instance(job, "")
-    assert selecting.the_instance(replace(job, instances=job.instances[:1]), "").name == "a-worker-0"
+        job_choice.the_instance(job, "")
+    assert job_choice.the_instance(replace(job, instances=job.instances[:1]), "").name == "a-worker-0"
     with pytest.raises(MissingJobError, match="no instance yet: waits for GPUs"):
-        selecting.the_instance(replace(job, instances=(), reason="waits for GPUs"), "")
+        job_choice.the_instance(replace(job, instances=(), reason="waits for GPUs"), "")
 
 
 def test_only_ended_jobs_are_ever_pruned() -> None:
@@ -52,9 +52,9 @@ def test_only_ended_jobs_are_ever_pruned() -> None:
         ended,
         *(replace(seed_view(phase.value.lower()), phase=phase) for phase in JobPhase if not phase.has_ended),
     ]
-    assert selecting.prunable(jobs, 0, BEGIN + timedelta(days=99)) == [ended]
-    assert selecting.prunable(jobs, 3600, BEGIN + timedelta(hours=2)) == [ended]
-    assert selecting.prunable(jobs, 3601, BEGIN + timedelta(hours=2)) == []
+    assert job_choice.prunable(jobs, 0, BEGIN + timedelta(days=99)) == [ended]
+    assert job_choice.prunable(jobs, 3600, BEGIN + timedelta(hours=2)) == [ended]
+    assert job_choice.prunable(jobs, 3601, BEGIN + timedelta(hours=2)) == []
 
 
 def test_the_newest_jobs_stand_first() -> None:
@@ -63,10 +63,10 @@ def test_the_newest_jobs_stand_first() -> None:
         seed_view("b", created=BEGIN + timedelta(seconds=1)),
         seed_view("c", phase=JobPhase.FAILED),
     ]
-    assert [job.name for job in selecting.matching(jobs, ())] == ["b", "c", "a"]
-    assert [job.name for job in selecting.matching(jobs, [JobPhase.FAILED])] == ["c"]
+    assert [job.name for job in job_choice.matching(jobs, ())] == ["b", "c", "a"]
+    assert [job.name for job in job_choice.matching(jobs, [JobPhase.FAILED])] == ["c"]
 
 
 def test_only_success_is_success() -> None:
-    codes = {phase: selecting.exit_code(seed_view(phase=phase)) for phase in JobPhase}
+    codes = {phase: job_choice.exit_code(seed_view(phase=phase)) for phase in JobPhase}
     assert [phase for phase, code in codes.items() if code == 0] == [JobPhase.SUCCEEDED]

@@ -54,7 +54,7 @@ def _is_local_up(environment: Environment) -> bool:
 
 
 def _open_local(environment: Environment, _kubeconfig: str) -> JobBackend:
-    module = importlib.import_module("headrace.local.jobs.client")
+    module = importlib.import_module("headrace.local.jobs.job_client")
     return cast(JobBackend, module.LocalJobBackend(BackendLayout.of(environment)))
 
 

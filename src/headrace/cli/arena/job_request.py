@@ -11,21 +11,21 @@ from pydantic import SecretStr
 from headrace.cli.arena.flags import Values
 from headrace.errors import ConfigError
 from headrace.jobs import flag_values
-from headrace.jobs.roles import roles_of
+from headrace.jobs.job_roles import roles_of
 from headrace.jobs.spec import CleanPolicy, CodeSync, ConfigFile, JobKind, JobSpec, TensorBoard
 
 _LARGEST_FILES_BYTES = 900 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RequestContext:
     """What a request needs beside its words: how a local file is read."""
 
     namespace: str
     read: Callable[[str], str]
 
 
-def request_of(kind: JobKind, values: Values, surroundings: Surroundings) -> JobSpec:
+def request_of(kind: JobKind, values: Values, context: RequestContext) -> JobSpec:
     """The request. Raises `ConfigError` for values that cannot be understood; what they mean is checked later."""
     clean = (
         flag_values.parse_clean_policy(values["clean_task_policy"]) if values["clean_task_policy"] else None
@@ -33,7 +33,7 @@ def request_of(kind: JobKind, values: Values, surroundings: Surroundings) -> Job
     ttl = values["ttl_after_finished"]
     return JobSpec(
         name=values["name"],
-        namespace=surroundings.namespace,
+        namespace=context.namespace,
         kind=kind,
         roles=roles_of(kind, values),
         image=values["image"],
@@ -43,7 +43,7 @@ def request_of(kind: JobKind, values: Values, surroundings: Surroundings) -> Job
         environment=flag_values.parse_pairs(values["env"], "--env"),
         data=tuple(map(flag_values.parse_data, values["data"])),
         host_folders=tuple(map(flag_values.parse_data_dir, values["data_dir"])),
-        config_files=config_files(values["config_file"], surroundings.read),
+        config_files=config_files(values["config_file"], context.read),
         annotations=flag_values.parse_pairs(values["annotation"], "--annotation"),
         labels=flag_values.parse_pairs(values["label"], "--label"),
         selector=flag_values.parse_pairs(values["selector"], "--selector"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import MissingFileError
-from headrace.kubeflow.attaching import Place, attach, command_line
+from headrace.kubeflow.kubectl_exec import Place, attach, command_line
 
 COMMAND = ["sh", "-c", "echo 'it is'; exit 7", "--flag"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.kube.reaching import configuration, default_namespace
+from headrace.kube.connection import configuration, default_namespace
 
 SECRET = "hunter2-of-the-cluster"
 CONFIG = """

@@ -15,9 +15,19 @@ from typing import Any, Protocol
 
 from headrace.errors import HeadraceError, MissingFileError
 from headrace.kube.faults import ConflictError
+from headrace.webhook.certificate_rotation import (
+    Kept,
+    Rest,
+    Rules,
+    Seen,
+    Step,
+    data_of,
+    next_step,
+    read_kept,
+    taken,
+)
 from headrace.webhook.certificates import Pair, make_pair
-from headrace.webhook.rotation import Kept, Rest, Rules, Seen, Step, data_of, next_step, read_kept, taken
-from headrace.webhook.serving import ServingContext
+from headrace.webhook.serving_certificate import ServingContext
 
 _log = logging.getLogger("headrace.webhook")
 

@@ -13,7 +13,7 @@ import pytest
 from headrace.errors import OriginUnreachableError
 from headrace.kube.election import Terms
 from headrace.kube.faults import ConflictError
-from headrace.kube.leading import Leadership, LeadershipLostError, candidate
+from headrace.kube.leadership import Leadership, LeadershipLostError, candidate
 
 # So long that a machine that stands still for a while loses nothing by it. Tests move the clock themselves.
 TERMS = Terms(duration_s=120.0, renew_deadline_s=100.0, retry_s=0.02)

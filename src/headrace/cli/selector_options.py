@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.api.selecting import Selector, parse_selector
+from headrace.api.object_selectors import Selector, parse_selector
 from headrace.cli.backend import Asked
 from headrace.errors import ConfigError
 from headrace.local.protocol.client import LocalClient

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from headrace.cli.arena.shared import IGNORED
+from headrace.cli.arena.shared_flags import IGNORED
 
 _UPPER = re.compile(r"(?<=[a-z0-9])([A-Z]+)")
 _SPELLINGS = {"--image-pull-secrets": "--image-pull-secret", "--tensor-board": "--tensorboard"}

@@ -8,8 +8,8 @@ import pytest
 
 from headrace.operator import status_writer
 from headrace.operator.rendering import naming
-from headrace.webhook import homes
-from headrace.webhook.homes import homes_of, terms_of
+from headrace.webhook import data_nodes
+from headrace.webhook.data_nodes import homes_of, terms_of
 
 
 def selector(*terms: Any) -> dict[str, Any]:
@@ -113,4 +113,4 @@ def test_each_term_is_an_alternative_with_nothing_empty_in_it() -> None:
 
 def test_the_operator_labels_its_claims_so() -> None:
     """Operator and webhook do not know each other; what they must agree on is said here."""
-    assert (naming.MANAGED_LABEL, status_writer.COMPONENT) == (homes.MANAGED_LABEL, homes.OPERATOR)
+    assert (naming.MANAGED_LABEL, status_writer.COMPONENT) == (data_nodes.MANAGED_LABEL, data_nodes.OPERATOR)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.api.selecting import parse_selector
+from headrace.api.object_selectors import parse_selector
 from headrace.errors import ConfigError
 
 OBJECTS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from headrace.netns.commands import run_command
 
@@ -12,14 +12,12 @@ from headrace.netns.commands import run_command
 NETWORK = ipaddress.ip_network("198.18.0.0/15")
 
 
-def free_subnet(
-    prefix_length: int, *, start: int, taken: Iterable[ipaddress.IPv4Network] = ()
-) -> ipaddress.IPv4Network:
-    """A part of the network that touches nothing in `taken`, no address of this machine, and nothing it has a way to.
+def free_subnet(prefix_length: int, *, start: int) -> ipaddress.IPv4Network:
+    """A part of the network that touches no address of this machine, and nothing it has a way to.
 
     `start` spreads those who ask at the same time.
     """
-    used = [*_networks_here(), *taken]
+    used = list(_networks_here())
     count = 2 ** (prefix_length - NETWORK.prefixlen)
     size = 2 ** (NETWORK.max_prefixlen - prefix_length)
     for offset in range(count):

@@ -10,14 +10,14 @@ from functools import partial
 
 from headrace.errors import ConfigError
 from headrace.kube.client import KubeClient
-from headrace.kube.reaching import configuration
+from headrace.kube.connection import configuration
 from headrace.webhook.answering import answer
-from headrace.webhook.keeping import CertificateKeeper, Place
+from headrace.webhook.certificate_keeper import CertificateKeeper, Place
+from headrace.webhook.certificate_rotation import Rules
 from headrace.webhook.metrics import Tally, metrics_text
 from headrace.webhook.mirror import Mirror
-from headrace.webhook.rotation import Rules
 from headrace.webhook.server import AdmissionServer, Ask, ProbeServer
-from headrace.webhook.serving import ServingContext
+from headrace.webhook.serving_certificate import ServingContext
 
 _log = logging.getLogger("headrace.webhook")
 

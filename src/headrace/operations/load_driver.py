@@ -1,4 +1,4 @@
-"""Loads: ordered from the master of their dataset, and followed by its reports."""
+"""Loads: ordered from the master of their dataset, and followed by its reports. The job driver of both backends."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Masters(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Loads:
-    """The loads of DataLoads."""
+class LoadDriver:
+    """The work of DataLoads. What it needs to know stands in the note, not in the task or the operation."""
 
     masters: Masters
 
-    async def begin(self, job: LoadJob, note: Note) -> Note:
+    async def begin(self, _task: object, job: LoadJob, note: Note) -> Note:
         """Orders a load for each part."""
         loads: list[str] = []
         async with await self.masters.client(job.cluster) as client:
@@ -41,7 +41,7 @@ class Loads:
                 loads.append(report.id)
         return note.with_details(cluster=job.cluster, loads=loads)
 
-    async def facts(self, note: Note) -> JobFacts | None:
+    async def facts(self, _operation: object, note: Note) -> JobFacts | None:
         """What the master reports; `None` when it lost the loads."""
         if not note.details.get("loads"):
             return None
@@ -53,7 +53,7 @@ class Loads:
             # A master that is away comes back, and knows its loads.
             return note.facts(JobState.RUNNING, message=error.message)
 
-    async def cancel(self, note: Note) -> bool:
+    async def cancel(self, _operation: object, note: Note) -> bool:
         """Stops the loads; what is cached stays. True when nothing of them is left."""
         if not note.details.get("loads"):
             return False
@@ -64,6 +64,9 @@ class Loads:
         except MissingFileError:
             return True
         return False
+
+    async def forget(self, _operation: object, _note: Note) -> None:
+        """Nothing is kept."""
 
     async def _reports(self, note: Note) -> list[LoadReport]:
         async with await self.masters.client(note.details["cluster"]) as client:

@@ -17,10 +17,10 @@ from handshakes import handshake
 
 from headrace.errors import RefusedError
 from headrace.kube.faults import ConflictError
+from headrace.webhook.certificate_keeper import SECRET, CertificateKeeper, Place, announced
+from headrace.webhook.certificate_rotation import Kept, Rules, data_of
 from headrace.webhook.certificates import make_pair
-from headrace.webhook.keeping import SECRET, CertificateKeeper, Place, announced
-from headrace.webhook.rotation import Kept, Rules, data_of
-from headrace.webhook.serving import ServingContext
+from headrace.webhook.serving_certificate import ServingContext
 
 PLACE = Place("headrace-webhook", "headrace-system", "headrace-webhook")
 HOST = "headrace-webhook.headrace-system.svc"

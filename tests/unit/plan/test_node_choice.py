@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.plan.choosing import Candidate, choose_node
+from headrace.plan.node_choice import Candidate, choose_node
 
 PLAIN = [Candidate("node-10"), Candidate("node-2")]
 

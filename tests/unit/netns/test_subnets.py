@@ -9,7 +9,7 @@ import pytest
 
 _IN_A_NETWORK_OF_ITS_OWN = ("unshare", "--net", "sh", "-euc")
 _PROGRAM = """
-from headrace.netns.addresses import free_subnet
+from headrace.netns.subnets import free_subnet
 print(free_subnet(24, start=7), free_subnet(20, start=0), free_subnet(24, start=9))
 """
 

@@ -12,9 +12,19 @@ from handshakes import handshake
 from pydantic import SecretStr
 
 from headrace.errors import ConfigError
+from headrace.webhook.certificate_rotation import (
+    Kept,
+    Rest,
+    Rules,
+    Seen,
+    Step,
+    data_of,
+    next_step,
+    read_kept,
+    taken,
+)
 from headrace.webhook.certificates import SKEW, facts_of, make_pair
-from headrace.webhook.rotation import Kept, Rest, Rules, Seen, Step, data_of, next_step, read_kept, taken
-from headrace.webhook.serving import ServingContext
+from headrace.webhook.serving_certificate import ServingContext
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -15,7 +15,14 @@ from headrace.api.scheduling import NodeSelector
 from headrace.plan.observed import Node
 from headrace.plan.selectors import fits_selector
 from headrace.webhook.affinity import PREFERRED, REQUIRED
-from headrace.webhook.deciding import HOST_LABEL, SKIP_LABEL, WEIGHT, claims_of, decide, scheduling_label
+from headrace.webhook.node_preference import (
+    HOST_LABEL,
+    SKIP_LABEL,
+    WEIGHT,
+    claims_of,
+    decide,
+    scheduling_label,
+)
 
 
 def on(*nodes: str) -> dict[str, Any]:
