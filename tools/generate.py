@@ -34,10 +34,10 @@ from headrace.plan import condition_meanings
 from headrace.plan.reasons import MEANINGS, Meaning, Reason
 from headrace.settings import origin_options as options
 from headrace.settings.environment import HEADRACE_VARIABLES
-from headrace.settings.files import TABLES
 from headrace.settings.model import Model
 from headrace.settings.reading import settable_by_variable, variable_of
 from headrace.settings.roles import ROLES, OriginSettings, TlsSettings
+from headrace.settings.toml_files import TABLES
 from headrace.webhook.metrics import FAMILIES as WEBHOOK
 
 ROOT = Path(__file__).parent.parent

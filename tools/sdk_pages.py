@@ -13,11 +13,11 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parent.parent / "src"
 SECTIONS = (
-    ("Datasets and files", ("headrace.client.dataset", "headrace.client.files")),
+    ("Datasets and files", ("headrace.client.dataset", "headrace.client.open_file")),
     ("fsspec", ("headrace.client.filesystem",)),
     ("PyTorch", ("headrace.client.torch",)),
     ("TensorFlow", ("headrace.client.tensorflow",)),
-    ("Orders and records", ("headrace.client.orders", "headrace.client.tfrecords")),
+    ("Orders and records", ("headrace.client.read_order", "headrace.client.tfrecords")),
 )
 REPORTS = (
     "headrace.engine.status",

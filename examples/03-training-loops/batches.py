@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy
 
 import headrace
-from headrace.client.orders import epoch_order
+from headrace.client.read_order import epoch_order
 
 BATCH = 16
 

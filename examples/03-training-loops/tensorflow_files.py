@@ -11,7 +11,7 @@ from pathlib import Path
 import tensorflow as tf
 
 import headrace
-from headrace.client.orders import epoch_order
+from headrace.client.read_order import epoch_order
 from headrace.client.tensorflow import file_source
 
 SEED = 17

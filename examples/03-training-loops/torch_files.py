@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import DataLoader, Sampler
 
 import headrace
-from headrace.client.orders import epoch_order, shard
+from headrace.client.read_order import epoch_order, shard
 from headrace.client.torch import FileDataset, PrefetchSampler
 
 SEED = 17

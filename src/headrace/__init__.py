@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.client.dataset import Dataset, open_dataset
-    from headrace.client.files import DatasetFile
     from headrace.client.filesystem import HeadraceFileSystem
+    from headrace.client.open_file import DatasetFile
     from headrace.errors import ConfigError, HeadraceError, StaleDataError
 
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
 _HOMES = {
     "ConfigError": "headrace.errors",
     "Dataset": "headrace.client.dataset",
-    "DatasetFile": "headrace.client.files",
+    "DatasetFile": "headrace.client.open_file",
     "HeadraceError": "headrace.errors",
     "HeadraceFileSystem": "headrace.client.filesystem",
     "StaleDataError": "headrace.errors",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.control.cluster_token import read_token
 from headrace.control.rights import Rights, derive
-from headrace.control.tokens import read_token
 from headrace.process_stat import process_tree
 from headrace.testing.cluster import Capability, Node, words
 from headrace.testing.cluster.cluster_bed import CommandError, wait_until

@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.api.dataset import Dataset
 from headrace.api.kinds import Runtime
-from headrace.api.reading import read_objects
+from headrace.api.manifests import read_objects
 from headrace.plan.declared import Declared
 from headrace.plan.observed import ConsumerFacts, DataFacts, Node, Observed, RoleFacts, RoleState, SecretFacts
 from headrace.plan.outcome import Plan

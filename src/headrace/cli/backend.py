@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.api.kinds import KINDS, Kind, kind_of, kinds_called
-from headrace.api.reading import InvalidObjectsError, object_of, read_objects
+from headrace.api.manifests import InvalidObjectsError, object_of, read_objects
 from headrace.cli import printer
 from headrace.errors import ConfigError, MissingFileError
 from headrace.exits import ExitCode, complaint, exit_code

@@ -13,8 +13,8 @@ import typer
 from headrace.api.identities import User
 from headrace.cli.resolved_settings import needed_master
 from headrace.control.client import ControlClient
+from headrace.control.cluster_token import read_token
 from headrace.control.messages import SnapshotNote
-from headrace.control.tokens import read_token
 from headrace.errors import ConfigError
 from headrace.operations import backups
 

@@ -15,8 +15,8 @@ from headrace.roles.logs import start_python_log
 from headrace.settings.addresses import parse_address
 from headrace.settings.dataset import LogFormat
 from headrace.settings.environment import Environment
-from headrace.settings.files import explain
 from headrace.settings.paths import absolute
+from headrace.settings.toml_files import explain
 
 
 def run(

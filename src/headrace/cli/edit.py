@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from headrace.api.reading import InvalidObjectsError, read_objects
+from headrace.api.manifests import InvalidObjectsError, read_objects
 from headrace.cli import backend, printer
 from headrace.errors import ConfigError, MissingFileError
 from headrace.exits import ExitCode

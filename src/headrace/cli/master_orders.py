@@ -7,10 +7,10 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from headrace.cli import printer, resolved_settings
+from headrace.control.cluster_token import create_token
 from headrace.control.rights import Rights, need
 from headrace.control.roster import policy_of
 from headrace.control.tls import server_context
-from headrace.control.tokens import create_token
 from headrace.engine.secrets import Ask
 from headrace.errors import ConfigError
 from headrace.roles.datasets import resolve_origins

@@ -20,10 +20,10 @@ from headrace.settings.addresses import parse_address
 from headrace.settings.dataset import MountMode, MountSettings
 from headrace.settings.engine import EvictionPolicy, SnapshotPolicy
 from headrace.settings.environment import Environment
-from headrace.settings.files import mount_settings, read_file
 from headrace.settings.paths import absolute
 from headrace.settings.roles import MemberSettings
 from headrace.settings.sizes import format_size
+from headrace.settings.toml_files import mount_settings, read_file
 
 
 def run(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.api.reading import object_of
+from headrace.api.manifests import object_of
 from headrace.errors import ConfigError, MissingFileError
 
 if TYPE_CHECKING:

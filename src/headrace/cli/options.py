@@ -12,7 +12,7 @@ from headrace.cli import printer
 from headrace.engine.secrets import parse_options, plain_secrets
 from headrace.settings.dataset import DatasetSettings
 from headrace.settings.environment import Environment
-from headrace.settings.files import dataset_settings, read_file
+from headrace.settings.toml_files import dataset_settings, read_file
 
 Target = Annotated[
     str,

@@ -8,18 +8,18 @@ from typing import TypeVar
 from pydantic import SecretStr, ValidationError
 
 from headrace.cli import printer
-from headrace.control.tokens import check_token, read_token
+from headrace.control.cluster_token import check_token, read_token
 from headrace.engine import caches
 from headrace.errors import ConfigError
 from headrace.settings.addresses import parse_master_url
 from headrace.settings.cluster import TlsConfig
 from headrace.settings.engine import LevelConfig, TransferConfig
 from headrace.settings.environment import TOKEN_VARIABLE, Environment
-from headrace.settings.files import explain
 from headrace.settings.paths import absolute
 from headrace.settings.reading import role_settings
 from headrace.settings.roles import MemberSettings, RoleSettings, TlsSettings, WorkerSettings
 from headrace.settings.sizes import parse_size
+from headrace.settings.toml_files import explain
 
 _R = TypeVar("_R", bound=RoleSettings)
 

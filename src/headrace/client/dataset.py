@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from headrace.client import trees
-from headrace.client.files import DatasetFile
+from headrace.client import tree_names
+from headrace.client.open_file import DatasetFile
 from headrace.client.opening import Opened, open_any
 from headrace.engine.status import EngineReport, JobReport, RefreshReport
 from headrace.errors import HeadraceError
@@ -65,7 +65,7 @@ class Dataset:
     def __init__(self, origin: Any, arguments: Mapping[str, Any]) -> None:
         self._arguments = (origin, dict(arguments))
         self._opened: Opened = open_any(origin, **arguments)
-        self._root = trees.encode(self._opened.inside)
+        self._root = tree_names.encode(self._opened.inside)
 
     @property
     def name(self) -> str:
@@ -90,8 +90,8 @@ class Dataset:
         Answered from the snapshot, without a request to the origin.
         """
         skipped = len(self._root) + 1 if self._root else 0
-        found = trees.matching(self._opened.engine, self._root, pattern)
-        return [trees.decode(entry.path[skipped:]) for entry in found]
+        found = tree_names.matching(self._opened.engine, self._root, pattern)
+        return [tree_names.decode(entry.path[skipped:]) for entry in found]
 
     def size(self, path: str) -> int:
         """The size of a file in bytes, as the snapshot has it."""
@@ -182,7 +182,7 @@ class Dataset:
         return f"<headrace.Dataset {self.name}>"
 
     def _full(self, path: str) -> bytes:
-        below = trees.encode(path)
+        below = tree_names.encode(path)
         return b"/".join(part for part in (self._root, below) if part)
 
 

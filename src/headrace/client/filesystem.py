@@ -16,9 +16,9 @@ from urllib.parse import quote, unquote
 
 from fsspec.asyn import AsyncFileSystem, get_loop
 
-from headrace.client import trees
+from headrace.client import tree_names
 from headrace.client.dataset import Dataset
-from headrace.client.files import BufferedDatasetFile, DatasetFile
+from headrace.client.open_file import BufferedDatasetFile, DatasetFile
 from headrace.engine.handles import Engine, TreeEntry
 from headrace.errors import ConfigError, ReadOnlyError
 
@@ -102,8 +102,8 @@ class HeadraceFileSystem(AsyncFileSystem):
         if entry.kind == "directory":
             prefix = f"{stripped}/" if stripped else ""
             found = [
-                _info(prefix + trees.decode(child.path.rpartition(b"/")[2]), child)
-                for child in trees.children(self._engine, self._full(path))
+                _info(prefix + tree_names.decode(child.path.rpartition(b"/")[2]), child)
+                for child in tree_names.children(self._engine, self._full(path))
             ]
         else:
             found = [_info(stripped, entry)]
@@ -293,7 +293,7 @@ def _info(name: str, entry: TreeEntry) -> dict[str, Any]:
         "size": 0 if kind == "directory" else entry.size,
         "type": kind,
         "mtime": entry.mtime_ns / 1e9,
-        "etag": trees.decode(entry.etag) if entry.etag else None,
+        "etag": tree_names.decode(entry.etag) if entry.etag else None,
     }
 
 

@@ -13,7 +13,7 @@ from headrace.engine.handles import Engine
 from headrace.engine.registry import Entry, Registry
 from headrace.errors import ConfigError, MissingFileError
 from headrace.settings.environment import Environment
-from headrace.settings.files import dataset_settings, read_file
+from headrace.settings.toml_files import dataset_settings, read_file
 
 
 @dataclass(frozen=True)

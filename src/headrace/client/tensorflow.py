@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from headrace.client.dataset import Dataset
-from headrace.client.orders import epoch_order
+from headrace.client.read_order import epoch_order
 from headrace.client.tfrecords import records
 
 __all__ = ["file_source", "record_source"]

@@ -9,7 +9,7 @@ from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset, Sampler, get_worker_info
 
 from headrace.client.dataset import Dataset
-from headrace.client.orders import epoch_order, flatten, shard
+from headrace.client.read_order import epoch_order, flatten, shard
 
 __all__ = ["FileDataset", "IterableFileDataset", "PrefetchSampler", "Transform", "raw_sample"]
 

@@ -30,7 +30,7 @@ from headrace.control.messages import (
     Traffic,
     decode_paths,
 )
-from headrace.control.mounts import INTERVAL_S, Mounts
+from headrace.control.mount_reports import INTERVAL_S, Mounts
 from headrace.control.pins import PinBoard
 from headrace.control.roster import Roster
 from headrace.control.saving import Saver, load_state

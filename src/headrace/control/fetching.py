@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headrace.control.client import ControlClient
-from headrace.control.durable import sync_folder
 from headrace.control.messages import SnapshotNote
+from headrace.control.state_file import sync_folder
 from headrace.errors import CorruptDataError
 
 _log = logging.getLogger("headrace.snapshots")

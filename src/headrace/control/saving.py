@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headrace.control import durable
+from headrace.control import state_file
 from headrace.errors import CorruptDataError, NoSpaceError
 
 _log = logging.getLogger("headrace.master")
@@ -34,7 +34,7 @@ class Saver:
                 return
             upto = self._wanted
             try:
-                await asyncio.to_thread(durable.write, self._path, self._state())
+                await asyncio.to_thread(state_file.write, self._path, self._state())
             except OSError as error:
                 raise self._failed(error) from None
             self._written = upto
@@ -58,9 +58,9 @@ class Saver:
 def load_state(path: Path, now_s: float) -> dict[str, Any]:
     """The saved state; an empty one at the first start, and when the file is damaged, which is then set aside."""
     try:
-        return durable.read(path) or {}
+        return state_file.read(path) or {}
     except CorruptDataError as error:
-        aside = durable.set_aside(path, now_s)
+        aside = state_file.set_aside(path, now_s)
         _log.error(
             "master: the state %s is damaged: %s. It is kept as %s; members are learnt from their heartbeats, "
             "pins and loads must be ordered again",

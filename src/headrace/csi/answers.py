@@ -13,7 +13,7 @@ from typing import Any
 
 import grpc
 
-from headrace.csi.volumes import PublishedOtherwiseError
+from headrace.csi.volume_requests import PublishedOtherwiseError
 from headrace.errors import (
     BusyError,
     ConfigError,

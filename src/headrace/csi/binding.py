@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from headrace.csi import bind_program
-from headrace.csi.volumes import Publication
+from headrace.csi.volume_requests import Publication
 from headrace.errors import (
     BusyError,
     ConfigError,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import grpc.aio
 
-from headrace.control.durable import Lock
+from headrace.control.state_file import Lock
 from headrace.csi.identity import Identity
 from headrace.csi.keeper import Keeper
 from headrace.csi.metrics import metrics_text

@@ -9,7 +9,14 @@ from typing import Any
 from headrace.csi.answers import answered
 from headrace.csi.publishing import Publishing
 from headrace.csi.specification import csi_pb2, csi_pb2_grpc
-from headrace.csi.volumes import Publication, check_path, check_volume_id, dataset_of, flags_of, sub_path_of
+from headrace.csi.volume_requests import (
+    Publication,
+    check_path,
+    check_volume_id,
+    dataset_of,
+    flags_of,
+    sub_path_of,
+)
 from headrace.errors import ConfigError, UnsupportedError
 from headrace.roles.apart import Health, Usage
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from headrace.csi import binding
 from headrace.csi.node_folder import NodeFolder
 from headrace.csi.state import State
-from headrace.csi.volumes import Publication, PublishedOtherwiseError
+from headrace.csi.volume_requests import Publication, PublishedOtherwiseError
 from headrace.errors import BusyError, DeadlineError, MissingFileError
 from headrace.roles.apart import Health, Usage, ask, health_of
 from headrace.roles.mount_table import MountEntry, mount_at, place_of

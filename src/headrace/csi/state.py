@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from headrace.control.durable import set_aside, sync_folder
-from headrace.csi.volumes import Publication
+from headrace.control.state_file import set_aside, sync_folder
+from headrace.csi.volume_requests import Publication
 from headrace.errors import CorruptDataError, UnsupportedError
 from headrace.settings.model import Model
 

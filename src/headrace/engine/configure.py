@@ -10,16 +10,16 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from headrace.engine import caches, secrets
-from headrace.engine.origins import parse_origins
+from headrace.engine.origin_parsing import parse_origins
 from headrace.errors import ConfigError
 from headrace.settings.dataset import DatasetSettings
 from headrace.settings.engine import EngineConfig, LevelConfig, Limits, TransferConfig
 from headrace.settings.environment import Environment
-from headrace.settings.files import explain
 from headrace.settings.model import Model
 from headrace.settings.origins import LocalOrigin, OriginMount
 from headrace.settings.paths import absolute
 from headrace.settings.sizes import parse_size
+from headrace.settings.toml_files import explain
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from headrace.api.names import LABEL_PATTERN, SUBDOMAIN_PATTERN
 from headrace.api.quantities import amount_of
 from headrace.jobs.environments import RESERVED
-from headrace.jobs.paths import path_faults
+from headrace.jobs.mount_paths import path_faults
 from headrace.jobs.ranks_asked import ranks_asked
 from headrace.jobs.spec import JobKind, JobSpec, Resources, RoleName
 

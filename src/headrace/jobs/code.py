@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from headrace.jobs.pod_volumes import CODE_FOLDER
 from headrace.jobs.spec import CodeSync, JobSpec
-from headrace.jobs.volumes import CODE_FOLDER
 
 Content = dict[str, Any]
 

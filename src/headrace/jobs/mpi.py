@@ -10,10 +10,10 @@ from typing import Any
 
 from headrace.errors import UnsupportedError
 from headrace.jobs.naming import job_metadata, pod_metadata
-from headrace.jobs.pods import PodParts, command_of, literal, pod_template
+from headrace.jobs.pod_templates import PodParts, command_of, literal, pod_template
+from headrace.jobs.pod_volumes import Volumes
 from headrace.jobs.policies import is_held, restart_policy, run_policy
 from headrace.jobs.spec import JobSpec, Role, RoleName
-from headrace.jobs.volumes import Volumes
 
 Content = dict[str, Any]
 

@@ -8,10 +8,10 @@ from typing import Any
 from headrace.jobs import mpi, pytorch, tf
 from headrace.jobs.environments import secret_environment, without_secrets
 from headrace.jobs.naming import HELD_QUEUE, QUEUE_LABEL, WAIT_WARM, full_name, part_metadata, record_name
-from headrace.jobs.pods import variable_key
+from headrace.jobs.pod_templates import variable_key
+from headrace.jobs.pod_volumes import file_key
 from headrace.jobs.spec import JobKind, JobSpec
 from headrace.jobs.tensorboard import tensorboard_objects
-from headrace.jobs.volumes import file_key
 
 Content = dict[str, Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.jobs.naming import own_labels, part_metadata, tensorboard_name
+from headrace.jobs.pod_volumes import volume_of_folder
 from headrace.jobs.spec import JobSpec
-from headrace.jobs.volumes import volume_of_folder
 
 Content = dict[str, Any]
 

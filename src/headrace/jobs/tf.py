@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.jobs.naming import job_metadata
-from headrace.jobs.pods import PodParts, command_of, pod_template
+from headrace.jobs.pod_templates import PodParts, command_of, pod_template
 from headrace.jobs.policies import restart_policy, run_policy
 from headrace.jobs.ranks import TF_PORT
 from headrace.jobs.spec import JobSpec, Role, RoleName

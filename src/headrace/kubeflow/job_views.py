@@ -12,7 +12,7 @@ from headrace.kubeflow.meters import metering_of
 from headrace.kubeflow.names import KIND_OF, WORDS, Content, job_name_of, kind_word_of, time_of
 from headrace.kubeflow.notes import Note, note_of
 from headrace.kubeflow.phases import JobStatus, status_of
-from headrace.kubeflow.pods import in_order, instance_of
+from headrace.kubeflow.pod_states import in_order, instance_of
 
 _CHIEFS = (RoleName.LAUNCHER, RoleName.MASTER, RoleName.CHIEF)
 

@@ -19,7 +19,7 @@ from headrace.kubeflow.job_views import all_started, instances_of
 from headrace.kubeflow.names import KIND_OF, Content, annotations_of, time_of
 from headrace.kubeflow.notes import KeptInstance, Note, note_of
 from headrace.kubeflow.phases import ended_at, is_over_for_operator, is_suspended, phase_of
-from headrace.kubeflow.pods import (
+from headrace.kubeflow.pod_states import (
     claims_of,
     exit_code_of,
     has_ended,

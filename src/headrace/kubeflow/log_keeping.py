@@ -12,7 +12,7 @@ from headrace.kube.pod_logs import LogQuery
 from headrace.kubeflow.cluster_api import Cluster
 from headrace.kubeflow.kept_logs import LogWindow, config_maps
 from headrace.kubeflow.names import Content
-from headrace.kubeflow.pods import containers_of, has_ended, is_leaving
+from headrace.kubeflow.pod_states import containers_of, has_ended, is_leaving
 
 _log = logging.getLogger("headrace.jobs")
 # A pod that is told to end has 30 s by default.

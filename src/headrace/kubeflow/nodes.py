@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.jobs.views import ClaimView, NodeRoom
 from headrace.kubeflow.names import Content, annotations_of, labels_of, time_of
-from headrace.kubeflow.pods import GPU, gpus_of, has_ended
+from headrace.kubeflow.pod_states import GPU, gpus_of, has_ended
 
 _ROLE = "node-role.kubernetes.io/"
 _MASTERS = ("control-plane", "master")

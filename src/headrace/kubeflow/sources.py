@@ -10,7 +10,7 @@ from typing import Any
 from headrace.jobs.naming import JOB_LABEL, MANAGED_BY
 from headrace.kubeflow.job_views import pod_specs_of
 from headrace.kubeflow.names import Content, annotations_of, job_name_of, labels_of, time_of
-from headrace.kubeflow.pods import claims_of
+from headrace.kubeflow.pod_states import claims_of
 
 METRICS_PORT = 9700
 _DATASET = "headrace.io/dataset"

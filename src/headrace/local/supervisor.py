@@ -17,6 +17,7 @@ from pathlib import Path
 from headrace.api.kinds import KINDS
 from headrace.errors import HeadraceError
 from headrace.local.context import BackendContext
+from headrace.local.dataset_queue import WorkQueue
 from headrace.local.jobs.job_endpoints import JobEndpoints
 from headrace.local.jobs.job_reconciler import JobReconciler
 from headrace.local.layout import BackendLayout
@@ -33,7 +34,6 @@ from headrace.local.store.object_store import Selection
 from headrace.local.store.records import Reference
 from headrace.local.store.volume_binder import KINDS as VOLUME_KINDS
 from headrace.local.store.volume_binder import Binder
-from headrace.local.work_queue import WorkQueue
 from headrace.roles.logs import start_python_log
 from headrace.roles.messages import Answer
 from headrace.settings.environment import Environment

@@ -8,11 +8,11 @@ file or a socket, and nothing knows the engine.
 from __future__ import annotations
 
 from headrace.membership.changes import ViewChange, apply_change, change_between
-from headrace.membership.durable import dump, restore
 from headrace.membership.events import DrainAsked, DrainCancelled, Drained, Event, Heartbeat, Left, Ticked
 from headrace.membership.facts import MemberFacts
 from headrace.membership.machine import step
 from headrace.membership.policy import Policy
+from headrace.membership.serialization import dump, restore
 from headrace.membership.state import Level, Membership, Notice, Order, Outcome, Reply, fresh
 from headrace.membership.view import View, ViewMember
 from headrace.membership.worker import Worker, WorkerState

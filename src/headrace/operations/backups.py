@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from headrace.api.identities import User
 from headrace.control.client import ControlClient
-from headrace.control.durable import sync_folder
 from headrace.control.fetching import fetch_snapshot, snapshot_path
 from headrace.control.messages import SnapshotNote
+from headrace.control.state_file import sync_folder
 from headrace.errors import BusyError, ConfigError, CorruptDataError, MissingFileError, UnsupportedError
 
 _LOCAL = "local:///"

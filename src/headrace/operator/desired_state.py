@@ -10,7 +10,7 @@ from typing import Any, cast
 from headrace.api.core import PersistentVolume, PersistentVolumeClaim
 from headrace.api.dataset import Dataset, Placement
 from headrace.api.kinds import RUNTIMES, Operation, Runtime
-from headrace.api.reading import object_of
+from headrace.api.manifests import object_of
 from headrace.errors import ConfigError
 from headrace.operator.leaving import dataset_that_leaves, is_leaving
 from headrace.operator.mirror import Content, Mirror

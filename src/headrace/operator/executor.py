@@ -17,7 +17,7 @@ from headrace.operator.rendering import workloads
 from headrace.operator.rendering.naming import MASTER_PORT
 from headrace.operator.rendering.secret_volumes import plain_options
 from headrace.operator.role_states import waits_elsewhere
-from headrace.operator.tokens import TokenKeeper
+from headrace.operator.token_secret import TokenKeeper
 from headrace.plan.dataset_events import Event
 from headrace.plan.mounting import used_nodes
 from headrace.plan.outcome import Plan

@@ -25,6 +25,7 @@ from headrace.operator.role_states import ProbeResults, RoleStates, is_ready, ro
 from headrace.operator.settings import OperatorSettings
 from headrace.operator.token_digests import token_note
 from headrace.operator.volume_controller import volume_facts
+from headrace.plan.cache_folders import cache_folders
 from headrace.plan.claims import address_of
 from headrace.plan.master_status import data_facts
 from headrace.plan.observed import (
@@ -41,7 +42,6 @@ from headrace.plan.referring import referred
 from headrace.plan.roles import RoleKind
 from headrace.plan.runtimes import wanted_of
 from headrace.plan.selectors import fits_selector
-from headrace.plan.tiers import cache_folders
 
 _ANSWER_S = 3.0
 _CLAIM_KIND = "PersistentVolumeClaim"

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from headrace.api.dataset import Dataset
 from headrace.api.kinds import Operation, Runtime
-from headrace.api.reading import object_of
+from headrace.api.manifests import object_of
 from headrace.errors import BusyError, HeadraceError, MissingFileError, OriginUnreachableError
 from headrace.kube.client import KubeClient
 from headrace.kube.faults import ConflictError

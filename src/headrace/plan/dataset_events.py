@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from headrace.api.conditions import Condition, DatasetCondition, DatasetConditionType
-from headrace.plan.conditions import condition_of
+from headrace.plan.condition_times import condition_of
 from headrace.plan.reasons import MEANINGS, Reason
 
 

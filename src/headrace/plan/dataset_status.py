@@ -15,7 +15,7 @@ from headrace.api.ignored import IgnoredField
 from headrace.api.kinds import Runtime
 from headrace.api.mounts import Mount
 from headrace.plan.cache_numbers import cache_states
-from headrace.plan.conditions import Fact, condition_of, dataset_conditions
+from headrace.plan.condition_times import Fact, condition_of, dataset_conditions
 from headrace.plan.observed import Observed
 from headrace.plan.reasons import Reason, Wait, deadline_s
 from headrace.plan.runtimes import KINDS

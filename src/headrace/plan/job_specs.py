@@ -16,12 +16,12 @@ from headrace.api.kinds import Operation, Runtime
 from headrace.api.metadata import ObjectMeta
 from headrace.api.mounts import Mount, scheme_of
 from headrace.plan import mount_addresses
+from headrace.plan.dataset_tree import tree_of
 from headrace.plan.declared import Declared
 from headrace.plan.observed import ClaimFacts, Observed
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import SecretFile
 from headrace.plan.runtimes import wanted_of
-from headrace.plan.trees import tree_of
 from headrace.settings.roles import OriginSettings
 
 _WRITABLE = {"oss", "s3", "local"}

@@ -13,7 +13,7 @@ from headrace.api.formats import RUN_AGAIN, UNFINISHED, format_bytes, format_dur
 from headrace.api.ignored import ignored_fields
 from headrace.api.kinds import kind_of
 from headrace.api.operations import OperationPhase, OperationStatus, WaitingFor
-from headrace.plan.conditions import Fact, condition_of, conditions
+from headrace.plan.condition_times import Fact, condition_of, conditions
 from headrace.plan.dataset_events import Event, EventType
 from headrace.plan.dataset_status import ignored_fact
 from headrace.plan.operation_inputs import ENDED, JobFacts, JobState, OperationInputs, RunStatus

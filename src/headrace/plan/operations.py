@@ -17,7 +17,7 @@ from headrace.api.kinds import Operation, kind_of
 from headrace.api.names import FINALIZERS
 from headrace.api.operations import OperationPhase, OperationStatus, Policy
 from headrace.api.schedules import parse_schedule
-from headrace.plan.conditions import condition_of
+from headrace.plan.condition_times import condition_of
 from headrace.plan.cron import last_due, next_due
 from headrace.plan.dataset_events import Event
 from headrace.plan.job_specs import Job, dataset_keys, job_of

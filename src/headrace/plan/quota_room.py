@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from headrace.api.conditions import DatasetCondition, DatasetConditionType
 from headrace.api.formats import format_bytes
-from headrace.plan.conditions import condition_of
+from headrace.plan.condition_times import condition_of
 from headrace.plan.observed import Node, Observed, Room
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import CacheFolder, Role, RoleKind

@@ -10,8 +10,9 @@ from headrace.api.dataset import Dataset, DatasetStatus
 from headrace.api.ignored import ignored_fields
 from headrace.api.mounts import scheme_of
 from headrace.plan import mount_addresses
-from headrace.plan.conditions import condition_of
+from headrace.plan.condition_times import condition_of
 from headrace.plan.dataset_status import Findings, dataset_status
+from headrace.plan.dataset_tree import mounted_of
 from headrace.plan.declared import Declared
 from headrace.plan.mounting import place_users_mounts, volume_in_the_way
 from headrace.plan.observed import Observed
@@ -19,7 +20,6 @@ from headrace.plan.outcome import Decision, Plan, outcome
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.role_settings import mounts_on
 from headrace.plan.steps import Progress, next_steps
-from headrace.plan.trees import mounted_of
 from headrace.plan.volume import ignored_capacity, volume_of
 
 

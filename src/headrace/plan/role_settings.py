@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
+from headrace.plan.dataset_tree import Tree
 from headrace.plan.declared import Declared
 from headrace.plan.observed import Observed
 from headrace.plan.placement import natural_order
@@ -20,7 +21,6 @@ from headrace.plan.roles import (
     worker_id,
 )
 from headrace.plan.runtimes import Wanted
-from headrace.plan.trees import Tree
 from headrace.settings.roles import MasterSettings, MemberSettings, WorkerSettings
 
 _LONGEST_NAME = 63

@@ -14,7 +14,7 @@ from headrace.api.ignored import ignored_fields
 from headrace.api.kinds import Runtime
 from headrace.api.runtime_parts import RuntimePhase, RuntimeStatus
 from headrace.api.scheduling import NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from headrace.plan.conditions import Fact, condition_of, conditions
+from headrace.plan.condition_times import Fact, condition_of, conditions
 from headrace.plan.dataset_status import ignored_fact
 from headrace.plan.observed import Observed, RoleState
 from headrace.plan.reasons import Wait

@@ -8,8 +8,10 @@ from datetime import datetime
 from headrace.api.dataset import Dataset, DatasetSpec
 from headrace.api.ignored import IgnoredField, ignored_fields
 from headrace.api.kinds import Runtime
+from headrace.plan.cache_folders import cache_folders, capacity_bytes
 from headrace.plan.cache_numbers import cache_states
 from headrace.plan.dataset_status import Findings, was_bound, was_listed
+from headrace.plan.dataset_tree import Tree, tree_of
 from headrace.plan.declared import Declared, is_leaving
 from headrace.plan.health import Health, Situation, degraded_of, health_of
 from headrace.plan.mounting import Mounted, place_mounts, volume_in_the_way
@@ -24,8 +26,6 @@ from headrace.plan.runtime_status import Workforce
 from headrace.plan.runtimes import Wanted, wanted_of
 from headrace.plan.selectors import fits_labels, is_tolerated
 from headrace.plan.steps import NO_STEPS, Progress, Steps, next_steps
-from headrace.plan.tiers import cache_folders, capacity_bytes
-from headrace.plan.trees import Tree, tree_of
 from headrace.plan.volume import ignored_capacity, volume_of
 
 

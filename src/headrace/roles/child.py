@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headrace.process_stat import stat_of
 from headrace.roles.blame import oom_kills, was_killed
 from headrace.roles.lifeline import Lifeline, Message
 from headrace.roles.relay import Relay
@@ -91,10 +92,10 @@ def spare_supervisor() -> None:
 def is_dying(pid: int) -> bool:
     """True when the first thread of a process has ended, and it has not been waited for."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
+        stat = stat_of(pid)
     except OSError:
         return False
-    return text.rpartition(b")")[2].split()[:1] == [b"Z"]
+    return stat is not None and stat.state == "Z"
 
 
 def _spare(pid: int, score: int, *, only_from: int) -> None:

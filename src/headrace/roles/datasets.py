@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 
 from headrace.engine import secrets
-from headrace.engine.origins import parse_origins
+from headrace.engine.origin_parsing import parse_origins
 from headrace.errors import ConfigError
 from headrace.settings.environment import Environment
 from headrace.settings.origins import OriginMount

@@ -13,10 +13,10 @@ import sys
 
 from headrace.control.api import Api
 from headrace.control.cluster import Cluster, ClusterRules
-from headrace.control.durable import Lock
 from headrace.control.messages import DatasetNote
 from headrace.control.roster import policy_of
 from headrace.control.server import Server
+from headrace.control.state_file import Lock
 from headrace.control.tls import server_context
 from headrace.engine.native import set_log
 from headrace.errors import HeadraceError

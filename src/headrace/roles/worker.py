@@ -16,7 +16,6 @@ import time
 from typing import Any
 
 from headrace.control.client import ControlClient
-from headrace.control.durable import Lock
 from headrace.control.messages import (
     Heartbeat,
     HeartbeatAnswer,
@@ -27,6 +26,7 @@ from headrace.control.messages import (
     WorkerState,
 )
 from headrace.control.outlooks import last_outlook, save_outlook
+from headrace.control.state_file import Lock
 from headrace.engine.cluster import NativeWorker
 from headrace.engine.native import set_log, version
 from headrace.engine.status import LevelReport
@@ -40,7 +40,7 @@ from headrace.roles.incarnation import next_incarnation
 from headrace.roles.logs import start_python_log
 from headrace.roles.messages import WorkerOrders
 from headrace.roles.reachability import Reachability
-from headrace.roles.silence import Silence
+from headrace.roles.storage_silence import Silence
 from headrace.settings.cluster import ClusterConfig, WorkerConfig
 from headrace.settings.engine import EngineConfig
 

@@ -16,8 +16,8 @@ from headrace.api.dataset import Dataset
 from headrace.api.ignored import ignored_fields
 from headrace.api.jindo import JindoRuntime
 from headrace.api.kinds import Object, kind_of
-from headrace.api.reading import InvalidObjectsError, read_objects
-from headrace.plan.conditions import condition_of
+from headrace.api.manifests import InvalidObjectsError, read_objects
+from headrace.plan.condition_times import condition_of
 from headrace.plan.job_specs import OperationContext
 from headrace.plan.observed import Observed
 from headrace.plan.operation_inputs import OperationInputs

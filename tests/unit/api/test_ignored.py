@@ -6,7 +6,7 @@ import pytest
 
 from headrace.api.ignored import IGNORED, IGNORED_WITHOUT_PODS, ignored_fields
 from headrace.api.kinds import KINDS
-from headrace.api.reading import read_objects
+from headrace.api.manifests import read_objects
 from headrace.api.shapes import fields_below
 
 HERE = Path(__file__).parent
@@ -159,7 +159,7 @@ _AFTER = {f"spec.runAfter.{field}" for field in ("apiVersion", "kind", "name", "
 _WHEN = {*_AFTER, "spec.policy", "spec.schedule", "spec.ttlSecondsAfterFinished"}
 _SIDES = {f"spec.{side}.{place}" for side in ("from", "to") for place in ("dataset", "externalStorage")}
 # What is read of each kind: of runtimes in plan/runtimes.py and operator/rendering, of datasets in
-# plan/origin_options.py, plan/placement.py and plan/volume.py, of operations in plan/operations.py, plan/job_specs.py
+# plan/mount_options.py, plan/placement.py and plan/volume.py, of operations in plan/operations.py, plan/job_specs.py
 # and operator/rendering.
 USED = {
     "AlluxioRuntime": _RUNTIME,

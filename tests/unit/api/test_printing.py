@@ -9,8 +9,8 @@ import pytest
 
 from headrace.api.formats import format_age, format_bytes, format_duration, format_percentage
 from headrace.api.kinds import KINDS, kinds_called
+from headrace.api.manifests import object_of, read_objects
 from headrace.api.printing import get_text, header
-from headrace.api.reading import object_of, read_objects
 from headrace.errors import ConfigError
 
 NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.api.kinds import KINDS
-from headrace.api.reading import object_of, read_objects
+from headrace.api.manifests import object_of, read_objects
 from headrace.api.writing import content_of
 from headrace.settings.yaml_streams import write_stream
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from headrace.api.kinds import KINDS
-from headrace.api.reading import read_objects
+from headrace.api.manifests import read_objects
 from headrace.api.shapes import fields_below
 from headrace.api.writing import content_of
 from headrace.settings.yaml_streams import read_stream, write_stream

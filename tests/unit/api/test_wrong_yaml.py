@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.api.reading import InvalidObjectsError, object_of, read_objects
+from headrace.api.manifests import InvalidObjectsError, object_of, read_objects
 from headrace.errors import ConfigError
 
 HEADS = {

@@ -19,7 +19,7 @@ from headrace.cli.arena.main import main
 from headrace.jobs.objects import recorded_spec
 from headrace.jobs.spec import DataVolume, JobKind, JobSpec, RoleName
 from headrace.jobs.views import NodeRoom
-from headrace.kubeflow.backend import KubeflowBackend
+from headrace.kubeflow.job_backend import KubeflowBackend
 from headrace.kubeflow.kubectl_exec import Place
 from headrace.local.jobs.job_admission import AdmissionContext, problems
 from headrace.local.jobs.job_volumes import Volume

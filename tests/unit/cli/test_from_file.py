@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.control.tokens import create_token
+from headrace.control.cluster_token import create_token
 from headrace.settings.environment import Environment
 
 _ITSELF, _ANOTHER = "headrace.cli.main", "headrace.roles.master"

@@ -11,7 +11,7 @@ from pathlib import Path
 import backends
 import pytest
 
-from headrace.api.reading import read_objects
+from headrace.api.manifests import read_objects
 from headrace.exits import ExitCode
 from headrace.local.layout import BackendLayout
 from headrace.local.protocol.client import LocalClient

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.main import main
+from headrace.control.cluster_token import create_token, read_token
 from headrace.control.rights import Rights, rights_of
-from headrace.control.tokens import create_token, read_token
 from headrace.exits import ExitCode
 
 

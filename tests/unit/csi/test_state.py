@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.csi.state import State, dump, restore
-from headrace.csi.volumes import Publication
+from headrace.csi.volume_requests import Publication
 from headrace.errors import CorruptDataError, UnsupportedError
 
 ONE = Publication(

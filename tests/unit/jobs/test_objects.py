@@ -19,7 +19,7 @@ from headrace.jobs.objects import (
     start_patch,
     warm_percent,
 )
-from headrace.jobs.pods import literal
+from headrace.jobs.pod_templates import literal
 from headrace.jobs.spec import (
     CleanPolicy,
     CodeSync,

@@ -27,7 +27,7 @@ from headrace.kubeflow.job_views import Known, pods_of, view_of
 from headrace.kubeflow.keeper_plan import decide
 from headrace.kubeflow.names import KEPT_ANNOTATION
 from headrace.kubeflow.notes import KeptInstance, Note, text_of
-from headrace.kubeflow.pods import instance_of
+from headrace.kubeflow.pod_states import instance_of
 
 RUNNING = condition("Running", 7)
 UNSCHEDULABLE = condition(

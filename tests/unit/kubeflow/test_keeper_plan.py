@@ -35,7 +35,7 @@ from headrace.kubeflow.keeper_plan import (
 )
 from headrace.kubeflow.names import KEPT_ANNOTATION
 from headrace.kubeflow.notes import MOST_INSTANCES, KeptInstance, Note, note_of, text_of
-from headrace.kubeflow.pods import instance_of
+from headrace.kubeflow.pod_states import instance_of
 from headrace.kubeflow.warmth import Warmth
 
 END_S = 60

@@ -16,7 +16,7 @@ from headrace.kubeflow.kept_logs import config_maps
 from headrace.kubeflow.log_reading import Logs
 from headrace.kubeflow.names import KEPT_ANNOTATION
 from headrace.kubeflow.notes import KeptInstance, Note, text_of
-from headrace.kubeflow.pods import instance_of
+from headrace.kubeflow.pod_states import instance_of
 
 LINES = [b"2026-01-31T09:30:05.1Z first\n", b"2026-01-31T09:30:06.2Z second\n"]
 RUNNING = mpijob(condition("Running", 7))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from headrace.api.reading import read_objects
+from headrace.api.manifests import read_objects
 from headrace.errors import BusyError, ConfigError
 from headrace.local.store import admission
 from headrace.local.store.admission import LAST_APPLIED, Deed, wish_of

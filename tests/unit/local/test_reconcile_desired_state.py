@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from headrace.api.dataset import Dataset, DatasetPhase, DatasetStatus
+from headrace.api.manifests import read_objects
 from headrace.api.names import FINALIZERS
-from headrace.api.reading import read_objects
 from headrace.local.datasets.claim_facts import claim_facts
 from headrace.local.datasets.dataset_layout import Addresses
 from headrace.local.datasets.desired_state import DesiredState, affected_datasets, desired_state_of

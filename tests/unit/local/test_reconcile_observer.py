@@ -8,7 +8,7 @@ from pathlib import Path
 
 from planned import SEED
 
-from headrace.api.reading import read_objects
+from headrace.api.manifests import read_objects
 from headrace.local.datasets.dataset_layout import Addresses, DatasetLayout
 from headrace.local.datasets.desired_state import desired_state_of
 from headrace.local.datasets.reference_index import ReferenceIndex

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from planned import SEED, World
 
-from headrace.api.reading import read_objects
+from headrace.api.manifests import read_objects
+from headrace.control.cluster_token import create_token, read_token
 from headrace.control.rights import Rights, derive, rights_of
-from headrace.control.tokens import create_token, read_token
 from headrace.errors import ConfigError, UnsupportedError
 from headrace.local.datasets.dataset_layout import Addresses, DatasetLayout
 from headrace.local.datasets.desired_state import desired_state_of

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from headrace.api.reading import read_objects
+from headrace.api.manifests import read_objects
 from headrace.local.context import BackendContext
 from headrace.local.layout import BackendLayout
 from headrace.local.processes.role_processes import RoleOrder

@@ -12,7 +12,7 @@ from headrace.api.databackup import DataBackup
 from headrace.api.datamigrate import DataMigrate
 from headrace.api.dataprocess import DataProcess
 from headrace.api.dataset import Dataset
-from headrace.api.reading import object_of
+from headrace.api.manifests import object_of
 from headrace.errors import UnsupportedError
 from headrace.operator.rendering import job_objects
 from headrace.operator.rendering.backup_objects import backup_objects

@@ -9,7 +9,7 @@ import pytest
 from planned import SEED, START
 
 from headrace.api.jindo import JindoRuntime
-from headrace.api.reading import read_objects
+from headrace.api.manifests import read_objects
 from headrace.api.writing import part_content
 from headrace.plan.observed import Node, Observed, RoleFacts, RoleState
 from headrace.plan.runtime_status import Workforce, runtime_status

@@ -15,7 +15,7 @@ from planned import SEED, changed, objects
 from property_examples import examples
 from simulated import Key, SimulatedBackend, SimulatedDataset
 
-from headrace.plan.conditions import condition_of
+from headrace.plan.condition_times import condition_of
 from headrace.plan.observed import Node, RoleState, SecretFacts
 from headrace.plan.outcome import Plan
 from headrace.plan.selectors import fits_selector

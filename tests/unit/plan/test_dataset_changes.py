@@ -8,7 +8,7 @@ from datetime import timedelta
 from planned import GPU, SEED, World, bound, changed, gpu_nodes, leaving, phases
 
 from headrace.api.dataset import DatasetPhase
-from headrace.plan.conditions import condition_of
+from headrace.plan.condition_times import condition_of
 from headrace.plan.observed import Node, OtherWorker, RoleState, Room
 
 

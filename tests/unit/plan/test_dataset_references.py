@@ -5,7 +5,7 @@ from __future__ import annotations
 from planned import SEED, World, bound, objects
 
 from headrace.api.dataset import DatasetPhase
-from headrace.plan.conditions import condition_of
+from headrace.plan.condition_times import condition_of
 
 REFERENCE = """
 apiVersion: data.fluid.io/v1alpha1

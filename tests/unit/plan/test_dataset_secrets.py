@@ -6,7 +6,7 @@ import dataclasses
 
 from planned import MYSECRET, SEED, World, bound, changed, mysecret, phases
 
-from headrace.plan.conditions import condition_of
+from headrace.plan.condition_times import condition_of
 from headrace.plan.observed import RoleState, SecretFacts
 
 

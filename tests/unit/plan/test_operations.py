@@ -13,7 +13,7 @@ from planned import START, World, leaving, objects
 
 from headrace.api.operations import OperationPhase, OperationStatus
 from headrace.api.schedules import parse_schedule
-from headrace.plan.conditions import condition_of
+from headrace.plan.condition_times import condition_of
 from headrace.plan.cron import last_due, next_due
 from headrace.plan.job_specs import BackupJob, CopyJob, LoadJob, LoadPart, OperationContext, ProcessJob
 from headrace.plan.observed import ClaimFacts, ClaimState

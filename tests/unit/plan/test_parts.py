@@ -9,16 +9,16 @@ from planned import SEED, World, changed, objects
 
 from headrace.api.scheduling import NodeSelector, Toleration
 from headrace.engine.uris import SCHEMES
+from headrace.plan.cache_folders import cache_folders
 from headrace.plan.mount_addresses import KIND_OF_SCHEME, carries_credentials, without_credentials
+from headrace.plan.mount_options import options_of
 from headrace.plan.observed import Node, Taint
-from headrace.plan.origin_options import options_of
 from headrace.plan.placement import natural_order
 from headrace.plan.reasons import MEANINGS, Reason, Wait
 from headrace.plan.role_settings import cluster_name
 from headrace.plan.roles import CacheFolder, PlainOption, SecretKey, plain_value
 from headrace.plan.runtimes import KINDS, wanted_of
 from headrace.plan.selectors import fits_selector, is_tolerated
-from headrace.plan.tiers import cache_folders
 
 NODE = Node("node-1", {"zone": "a", "gpus": "8", "spot": ""})
 

@@ -14,7 +14,7 @@ from property_examples import examples
 
 from headrace.plan.condition_meanings import DATASET as DATASET_CONDITIONS
 from headrace.plan.condition_meanings import RUNTIME as RUNTIME_CONDITIONS
-from headrace.plan.conditions import condition_of
+from headrace.plan.condition_times import condition_of
 from headrace.plan.observed import ClaimFacts, ClaimState, Node, OtherWorker, RoleState
 from headrace.plan.outcome import Plan
 

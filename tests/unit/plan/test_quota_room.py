@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 from planned import GPU, SEED, World, changed
 
-from headrace.plan.conditions import condition_of
+from headrace.plan.condition_times import condition_of
 from headrace.plan.observed import Node, Room
 
 GIB = 1 << 30

@@ -10,7 +10,7 @@ import pytest
 from planned import GPU, MYSECRET, SEED, START, World, changed, gpu_nodes, leaving, objects
 
 from headrace.api.dataset import Dataset, DatasetPhase, DatasetSpec
-from headrace.plan.conditions import condition_of
+from headrace.plan.condition_times import condition_of
 from headrace.plan.dataset_events import EventType
 from headrace.plan.declared import chosen_runtime
 from headrace.plan.observed import (

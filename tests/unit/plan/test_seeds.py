@@ -15,8 +15,8 @@ from headrace.api.datamigrate import DataMigrate
 from headrace.api.dataprocess import DataProcess
 from headrace.api.dataset import Dataset, DatasetPhase
 from headrace.api.jindo import JindoRuntime
+from headrace.api.manifests import read_objects
 from headrace.api.printing import get_text, row
-from headrace.api.reading import read_objects
 from headrace.plan.job_specs import OperationContext
 from headrace.plan.observed import ClaimFacts, ClaimState, Observed
 from headrace.plan.operation_inputs import OperationInputs

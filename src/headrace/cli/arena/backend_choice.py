@@ -59,7 +59,7 @@ def _open_local(environment: Environment, _kubeconfig: str) -> JobBackend:
 
 
 def _open_kubernetes(_environment: Environment, kubeconfig: str) -> JobBackend:
-    module = importlib.import_module("headrace.kubeflow.backend")
+    module = importlib.import_module("headrace.kubeflow.job_backend")
     return cast(JobBackend, module.KubeflowBackend.open(kubeconfig or None, None))
 
 

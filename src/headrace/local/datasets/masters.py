@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from headrace.control.client import ControlClient
-from headrace.control.tokens import read_token
+from headrace.control.cluster_token import read_token
 from headrace.errors import MissingFileError
 from headrace.local.datasets.dataset_layout import Addresses, layout_of
 from headrace.local.datasets.rendering import master_url

@@ -12,8 +12,8 @@ from typing import Any
 
 from headrace.api.dataset import Dataset
 from headrace.api.mounts import scheme_of
+from headrace.control.cluster_token import create_token, read_token
 from headrace.control.rights import Rights, derive
-from headrace.control.tokens import create_token, read_token
 from headrace.errors import MissingFileError, UnsupportedError
 from headrace.local.datasets.claim_facts import claim_facts
 from headrace.local.datasets.dataset_layout import Addresses, DatasetLayout, layout_of

@@ -17,7 +17,7 @@ from headrace.local.reconciler import Dataset as Key
 from headrace.local.store.object_store import Store
 from headrace.local.store.records import Record, Reference
 from headrace.plan.claims import address_of
-from headrace.plan.conditions import condition_of
+from headrace.plan.condition_times import condition_of
 
 _LOCAL = "local:///"
 

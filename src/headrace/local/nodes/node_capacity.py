@@ -9,10 +9,10 @@ from typing import Any
 
 from headrace.api.kinds import Runtime
 from headrace.local.nodes.virtual_nodes import VirtualNode
+from headrace.plan.cache_folders import cache_folders
 from headrace.plan.observed import Node, Room
 from headrace.plan.reasons import Wait
 from headrace.plan.runtimes import wanted_of
-from headrace.plan.tiers import cache_folders
 
 _NAMESPACES = Path("/run/netns")
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.api.dataset import Dataset
+from headrace.control.cluster_token import read_token
 from headrace.control.rights import Rights, derive
-from headrace.control.tokens import read_token
 from headrace.errors import BusyError
 from headrace.local.datasets.dataset_layout import layout_of
 from headrace.local.datasets.desired_state import DesiredState, title_of

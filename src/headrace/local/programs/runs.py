@@ -25,7 +25,7 @@ from headrace.local.protocol import messages
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.store.object_store import Selection
 from headrace.local.store.records import Record, Reference, missing
-from headrace.plan.conditions import condition_of
+from headrace.plan.condition_times import condition_of
 from headrace.plan.node_choice import choose_node
 
 _ANSWER_S = 3.0

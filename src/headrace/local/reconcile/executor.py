@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headrace.control.client import ControlClient
-from headrace.control.tokens import read_token
+from headrace.control.cluster_token import read_token
 from headrace.errors import EngineError, HeadraceError, MissingFileError
 from headrace.local.datasets.rendering import RenderContext, cache_folders_of, master_url, render
 from headrace.local.nodes.managed_folders import remove_tree

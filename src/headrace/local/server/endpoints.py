@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel
 
 from headrace.api.kinds import KINDS
-from headrace.api.reading import object_of
+from headrace.api.manifests import object_of
 from headrace.api.times import format_time
 from headrace.control.http_call import Call
 from headrace.errors import ConfigError, HeadraceError, MissingFileError

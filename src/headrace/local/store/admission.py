@@ -14,7 +14,7 @@ from typing import Any
 
 from headrace.api.core import Secret
 from headrace.api.kinds import Object, kind_of
-from headrace.api.reading import object_of
+from headrace.api.manifests import object_of
 from headrace.api.writing import content_of
 from headrace.errors import BusyError, ConfigError
 from headrace.local.store.records import KEPT_METADATA, Content, Record, Reference

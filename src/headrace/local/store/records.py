@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from headrace.api.kinds import KINDS, Kind, Object
+from headrace.api.manifests import object_of
 from headrace.api.names import GROUP
-from headrace.api.reading import object_of
 from headrace.api.times import format_time
 from headrace.errors import BusyError, ConfigError, MissingFileError
 

@@ -10,8 +10,8 @@ from typing import Any
 from headrace.jobs.code import code_container
 from headrace.jobs.environments import is_secret, role_environment
 from headrace.jobs.naming import JOB_LABEL, ROLE_LABEL, pod_metadata, record_name
+from headrace.jobs.pod_volumes import NO_VOLUMES, Volumes, pod_volumes
 from headrace.jobs.spec import JobSpec, Resources, Role, Toleration
-from headrace.jobs.volumes import NO_VOLUMES, Volumes, pod_volumes
 
 Content = dict[str, Any]
 

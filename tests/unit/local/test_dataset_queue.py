@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from headrace.local.dataset_queue import WorkQueue
 from headrace.local.reconciler import ReconcileResult
 from headrace.local.store.records import Reference
-from headrace.local.work_queue import WorkQueue
 from headrace.work_queue import back_off_s, families, samples_of
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.client.orders import epoch_order, flatten, shard
+from headrace.client.read_order import epoch_order, flatten, shard
 
 
 @given(st.integers(0, 300), st.integers(), st.integers(0, 5), st.integers(1, 8), st.integers(1, 4))

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.errors import ConfigError
 from headrace.settings.environment import Environment
-from headrace.settings.files import dataset_settings, mount_settings, read_file
+from headrace.settings.toml_files import dataset_settings, mount_settings, read_file
 
 
 def environment(tmp_path: Path, text: str) -> Environment:

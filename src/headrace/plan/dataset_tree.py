@@ -10,8 +10,8 @@ from headrace.api.ignored import IgnoredField
 from headrace.api.mounts import Mount, scheme_of
 from headrace.plan import mount_addresses
 from headrace.plan.declared import Declared
+from headrace.plan.mount_options import OriginOptions, options_of, shown_mount, unknown_options
 from headrace.plan.observed import ClaimFacts, ClaimState, Observed
-from headrace.plan.origin_options import OriginOptions, options_of, shown_mount, unknown_options
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import SecretFile, SecretKey
 from headrace.plan.runtimes import Wanted

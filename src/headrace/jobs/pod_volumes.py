@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from headrace.jobs.mount_paths import SHARED_MEMORY, holds
 from headrace.jobs.naming import record_name
-from headrace.jobs.paths import SHARED_MEMORY, holds
 from headrace.jobs.spec import JobSpec
 
 Content = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from headrace.engine.origins import parse_origins
+from headrace.engine.origin_parsing import parse_origins
 from headrace.errors import ConfigError
 from headrace.settings.environment import Environment
 from headrace.settings.origin_options import OPTIONS, is_secret

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from headrace.control.tokens import check_token, create_token, read_token
+from headrace.control.cluster_token import check_token, create_token, read_token
 from headrace.errors import ConfigError, RefusedError
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.csi.node_folder import NodeFolder
-from headrace.csi.volumes import check_path, check_volume_id, dataset_of, flags_of, sub_path_of
+from headrace.csi.volume_requests import check_path, check_volume_id, dataset_of, flags_of, sub_path_of
 from headrace.errors import ConfigError, UnsupportedError
 
 
