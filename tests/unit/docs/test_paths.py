@@ -1,4 +1,4 @@
-"""Files that pages for contributors name are there: nobody is sent to a place of yesterday."""
+"""Files and tests that pages name are there: nobody is sent to a place of yesterday."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import pytest
 ROOT = Path(__file__).parents[3]
 # A path in backticks: with a folder in front or an ending behind, and nothing that stands for something else.
 PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|rs))`")
+# The name of a test in backticks; its end may be left out.
+TEST = re.compile(r"`([a-z0-9]+(?:_[a-z0-9]+){4,}…?)`")
 PLACES = (
     ROOT / "src",
     ROOT / "crates/engine/src",
+    ROOT / "crates/engine/tests",
     ROOT / "crates/python/src",
     ROOT / "tools",
     ROOT / "tests",
@@ -26,11 +29,34 @@ def is_there(path: str) -> bool:
     return (ROOT / path).exists() or any(next(place.rglob(path), None) for place in PLACES)
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/glossary.md"])
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/glossary.md", "docs/safety.md"])
 def test_paths_that_a_page_names_are_there(page: str) -> None:
     named = PATH.findall((ROOT / page).read_text(encoding="utf-8"))
     assert named
     assert [path for path in named if not is_there(path)] == []
+
+
+def test_tests_that_the_page_on_safety_leans_on_are_there() -> None:
+    page = (ROOT / "docs/safety.md").read_text(encoding="utf-8")
+    named = TEST.findall(page)
+    assert len(named) >= 5
+    sources = [*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "crates/engine").rglob("*.rs")]
+    tests = [
+        name
+        for source in sources
+        for name in re.findall(
+            r"^\s*(?:def|fn|async fn) (\w+)\(", source.read_text(encoding="utf-8"), re.MULTILINE
+        )
+    ]
+    missing = [
+        name
+        for name in named
+        if not any(
+            (test.startswith(name[:-1]) if name.endswith("…") else test in (name, f"test_{name}"))
+            for test in tests
+        )
+    ]
+    assert missing == []
 
 
 def test_ten_questions_are_answered_by_paths_alone() -> None:
