@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import random
@@ -76,6 +78,42 @@ def test_refresh_moves_readers_on_between_opens(shell: Shell, bucket, tmp_path: 
             assert tree_of(mountpoint) == {"same": b"one", "changed": b"newer", "added": b"fresh"}
             assert before.read() in (b"old", b""), "an open file stays at its version"
         assert (mountpoint / "same").stat().st_ino == inode
+
+
+@pytest.mark.parametrize("mode", ["elide", "classic"])
+def test_a_changed_file_that_is_open_is_readable_as_long_as_promised(
+    shell: Shell, tmp_path: Path, mode: str
+) -> None:
+    """For good; but where opens are elided, one that was not read for long only through four refreshes."""
+    source = tmp_path / "source"
+    names = ["read all the time", "read after four", "read after five"]
+
+    def write(version: int) -> None:
+        for name in names:
+            (source / name).write_bytes(f"version {version}".encode() * 50_000)
+
+    source.mkdir()
+    write(0)
+    with shell.mounted(str(source), tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache") as mountpoint:
+        shell.must("warm", mountpoint)
+        with contextlib.ExitStack() as opened:
+            always, after_four, after_five = (
+                opened.enter_context((mountpoint / name).open("rb", buffering=0)).fileno() for name in names
+            )
+            for version in range(1, 6):
+                write(version)
+                shell.must("refresh", mountpoint)
+                os.posix_fadvise(always, 0, 0, os.POSIX_FADV_DONTNEED)
+                assert os.pread(always, 1 << 20, 0) == b"version 0" * 50_000
+                if version == 4:
+                    assert os.pread(after_four, 1 << 20, 0) == b"version 0" * 50_000
+            if mode == "elide":
+                with pytest.raises(OSError) as caught:
+                    os.pread(after_five, 1 << 20, 0)
+                assert caught.value.errno == errno.ESTALE
+            else:
+                assert os.pread(after_five, 1 << 20, 0) == b"version 0" * 50_000
+        assert (mountpoint / names[0]).read_bytes() == b"version 5" * 50_000
 
 
 def test_a_new_name_that_nobody_asked_for_is_listed_after_the_refresh(shell, bucket, tmp_path: Path) -> None:
