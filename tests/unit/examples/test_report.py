@@ -53,4 +53,5 @@ def test_the_json_has_every_run_with_its_bound(report: Report) -> None:
 def test_emulation_and_a_page_cache_that_was_not_emptied_are_said_plainly(report: Report) -> None:
     notes = " ".join(report.notes())
     assert "EMULATED" in notes
+    assert notes.count("all of them are trained") == 1
     assert "NOT emptied" in notes
