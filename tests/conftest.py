@@ -32,7 +32,11 @@ LANES: dict[str, tuple[str, ...]] = {
         "tests/unit/netns",
     ),
     "cluster": ("tests/cluster",),
-    "real mounts": ("tests/integration/test_csi", "tests/integration/test_survival"),
+    "real mounts": (
+        "tests/integration/csi/",
+        "tests/integration/test_csi_sanity",
+        "tests/integration/test_survival",
+    ),
     # On a second Kubernetes, when a runner is free for it: the longest lane would run alone in the end. Not more of it:
     # with test_jindofs here, too, both processors were busy all the time, and it took longer.
     "other clusters": (

@@ -1,0 +1,1 @@
+"""Tests of the CSI driver with real mounts."""
