@@ -162,7 +162,7 @@ impl LeaseClientState {
                 let limit = self.options.files.min(self.lanes.most_leases());
                 let mut left = self.table.insert(*file, lease.clone(), limit);
                 // The worker has put the new lease in the place of that one.
-                left.retain(|(id, old)| id != file || old.ticket != ticket);
+                left.retain(|(id, old)| id != file || !ticket.replaces(old.ticket));
                 self.give_back(left);
                 Some(lease)
             }

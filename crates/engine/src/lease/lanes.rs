@@ -23,12 +23,21 @@ const LANES: usize = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Which connection a lease came by.
+/// Which connection a lease came by, and in answer to which of its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ticket {
-    lane: usize,
+    pub(super) lane: usize,
     /// Counts connections: a lane's next connection knows nothing of what the last one leased.
-    connection: u64,
+    pub(super) connection: u64,
+    pub(super) request: u32,
+}
+
+impl Ticket {
+    /// True when the worker has put the lease of this ticket in the place of that one, both being of one file.
+    pub fn replaces(&self, other: Ticket) -> bool {
+        let is_later = (self.request.wrapping_sub(other.request) as i32) > 0;
+        (self.lane, self.connection) == (other.lane, other.connection) && is_later
+    }
 }
 
 /// What the worker said.
@@ -106,23 +115,21 @@ impl Lanes {
             },
             None => self.anew(&mut lane, &message),
         };
-        let connection = lane.as_ref().map_or(0, |connection| connection.number);
+        let (connection, request) = lane.as_ref().map_or((0, 0), |connection| (connection.number, connection.requests));
         drop(lane);
-        let answer = answer.and_then(|(answer, descriptor)| {
-            let ticket = Ticket { lane: number, connection };
-            understand(answer, descriptor, ticket)
-        });
+        let ticket = Ticket { lane: number, connection, request };
+        let answer = answer.and_then(|(answer, descriptor)| understand(answer, descriptor, ticket));
         self.note(&answer);
         answer.ok()
     }
 
-    /// Ends a lease, as far as the worker still knows of it.
+    /// Ends a lease, as far as the worker still knows of it; never one that came later.
     pub fn release(&self, ticket: Ticket, id: &FileId) {
         let mut lane = self.lanes[ticket.lane].lock();
         let Some(connection) = lane.as_ref().filter(|connection| connection.number == ticket.connection) else {
             return;
         };
-        let packet = Message::Release { id: *id }.encode(0);
+        let packet = Message::Release { id: *id }.encode(ticket.request);
         if send(&connection.socket, &packet, None, MsgFlags::MSG_DONTWAIT).is_err() {
             // The worker does not listen; the connection's end tells it, whenever it looks.
             *lane = None;
@@ -192,7 +199,8 @@ impl Lanes {
 
 impl Connection {
     fn ask(&mut self, message: &Message) -> Result<(Message, Option<OwnedFd>)> {
-        self.requests = self.requests.wrapping_add(1);
+        // 0 is no number of a request.
+        self.requests = self.requests.wrapping_add(1).max(1);
         send(&self.socket, &message.encode(self.requests), None, MsgFlags::empty()).map_err(silent)?;
         let (packet, descriptor) = receive(&self.socket, &mut self.inbox).map_err(silent)?;
         if packet.is_empty() {

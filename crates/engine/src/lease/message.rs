@@ -32,7 +32,7 @@ pub enum Message {
     Lent { whole: bool, unverified: bool, blocks: BlockMap },
     /// The answer when nothing can be lent.
     Absent,
-    /// A lease is no longer needed. Not answered.
+    /// A lease is no longer needed: that of the `Ask` with this packet's request number, or with 0 the latest. Not answered.
     Release { id: FileId },
     /// The answer to what cannot be answered: for people.
     Failure { text: String },
@@ -51,7 +51,7 @@ impl Message {
         }
     }
 
-    /// The packet of this message; `request` comes back in its answer.
+    /// The packet of this message; `request` comes back in its answer, or is that of the `Ask` that it is about.
     pub fn encode(&self, request: u32) -> Vec<u8> {
         let mut packet = Vec::with_capacity(HEADER_BYTES + 32);
         packet.extend_from_slice(&MAGIC);

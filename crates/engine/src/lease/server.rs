@@ -143,7 +143,8 @@ fn start(shared: &Arc<LeaseServerState>, number: u64, socket: OwnedFd) {
 struct Connection<'a> {
     shared: &'a LeaseServerState,
     socket: &'a OwnedFd,
-    leases: HashMap<FileId, LoanHold>,
+    /// With the number of the request that each was answered to.
+    leases: HashMap<FileId, (u32, LoanHold)>,
 }
 
 impl Connection<'_> {
@@ -160,7 +161,7 @@ impl Connection<'_> {
                 Message::Hello { block_size } => self.greet(request, block_size).inspect(|()| greeted = true),
                 Message::Ask { id, size, wanted } if greeted => self.lend(request, id, size, wanted),
                 Message::Release { id } if greeted => {
-                    self.give_back(&id);
+                    self.release(request, &id);
                     Ok(())
                 }
                 _ => Err(Error::new(ErrorKind::Corrupt, "not a message that a client may send now")),
@@ -192,16 +193,25 @@ impl Connection<'_> {
         // Of a whole file all blocks are meant.
         let blocks = if loan.whole { BlockMap::default() } else { loan.blocks.clone() };
         let answer = Message::Lent { whole: loan.whole, unverified: loan.unverified, blocks };
-        let sent = self.send(request, &answer, Some(&loan.file));
-        // The hold before, if any, is not given back: the file stays on lease.
-        if self.leases.insert(id, loan.into_hold()).is_none() {
+        // Before the answer: who has it finds its lease counted.
+        if !self.leases.contains_key(&id) {
             self.shared.leases.fetch_add(1, Ordering::Relaxed);
         }
+        let sent = self.send(request, &answer, Some(&loan.file));
+        // The hold before, if any, is not given back: the file stays on lease.
+        self.leases.insert(id, (request, loan.into_hold()));
         sent
     }
 
+    /// Ends the lease that was the answer to `request` (0: to any), unless a later one has its place.
+    fn release(&mut self, request: u32, id: &FileId) {
+        if self.leases.get(id).is_some_and(|(asked, _)| request == 0 || request == *asked) {
+            self.give_back(id);
+        }
+    }
+
     fn give_back(&mut self, id: &FileId) {
-        if let Some(hold) = self.leases.remove(id) {
+        if let Some((_, hold)) = self.leases.remove(id) {
             self.shared.leases.fetch_sub(1, Ordering::Relaxed);
             self.shared.store.give_back(hold);
         }
@@ -223,3 +233,6 @@ impl Drop for Connection<'_> {
 fn lost(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Unreachable, "the process that leases files went away").with_source(error)
 }
+
+#[cfg(test)]
+mod tests;
