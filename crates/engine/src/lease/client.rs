@@ -14,7 +14,7 @@ use super::table::{Lease, Left, Table};
 use crate::budget::{Budget, Permit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, FileId, FileKey};
-use crate::store::{BlockHandle, BlockMap, Blocks, DiskWatch, Put, WholeFile};
+use crate::store::{BlockHandle, BlockMap, Blocks, DiskWatch, Put, WholeFile, is_distrusted};
 
 /// Which blocks the worker of this machine is asked for. Called for every block that is not on lease: must be quick.
 pub type IsLocal = Arc<dyn Fn(&FileId, u32) -> bool + Send + Sync>;
@@ -108,12 +108,23 @@ fn tidy(shared: &Weak<LeaseClientState>) -> bool {
 }
 
 impl LeaseClientState {
+    /// The lease of a file, unless the worker has dropped something of the file as wrong: then it is given back, and
+    /// what is right of the file is asked for anew.
+    fn trusted(&self, file: &FileId) -> Option<Arc<Lease>> {
+        let lease = self.table.find(file)?;
+        if !is_distrusted(&lease.file) {
+            return Some(lease);
+        }
+        self.give_back(self.table.remove(file, &lease));
+        None
+    }
+
     /// The lease that holds the block.
     fn holding(&self, file: &FileId, index: u32, size: u64) -> Option<Arc<Lease>> {
         if self.watch.hangs() {
             return None;
         }
-        let known = self.table.find(file);
+        let known = self.trusted(file);
         if let Some(lease) = known.as_ref().filter(|lease| lease.holds(index, self.block_size)) {
             return Some(lease.clone());
         }
@@ -128,7 +139,7 @@ impl LeaseClientState {
         if self.watch.hangs() {
             return None;
         }
-        let known = self.table.find(file);
+        let known = self.trusted(file);
         if let Some(lease) = known.as_ref().filter(|lease| lease.whole) {
             return Some(lease.clone());
         }
@@ -221,7 +232,7 @@ impl Blocks for LeasedBlocks {
 
     fn may_contain(&self, file: &FileId, index: u32) -> bool {
         let is_lent = |lease: Arc<Lease>| lease.holds(index, self.shared.block_size);
-        !self.shared.watch.hangs() && self.shared.table.find(file).is_some_and(is_lent)
+        !self.shared.watch.hangs() && self.shared.trusted(file).is_some_and(is_lent)
     }
 
     fn expects(&self, file: &FileId, index: u32, size: u64) -> bool {

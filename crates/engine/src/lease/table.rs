@@ -112,6 +112,13 @@ impl Table {
         left
     }
 
+    /// Takes this lease out, if it is still the one in the table.
+    pub fn remove(&self, id: &FileId, lease: &Arc<Lease>) -> Option<Left> {
+        let mut shard = self.shard(id).lock();
+        let place = *shard.places.get(id)?;
+        if Arc::ptr_eq(&shard.slots[place].lease, lease) { shard.remove(id) } else { None }
+    }
+
     /// Takes out one lease that is in nobody's hands, of the lock that `near` falls to if it has one: to make room in the
     /// budget of descriptors.
     pub fn remove_one(&self, near: &FileId) -> Option<Left> {

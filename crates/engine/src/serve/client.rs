@@ -16,6 +16,7 @@ use super::patience::{Absence, Attempt, Failed, Patience};
 use super::place::OwnerSocket;
 use super::socket::{Frame, Line, ended};
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::is_distrusted;
 use crate::sync::{Mutex, MutexGuard};
 
 /// Idle connections kept for the next request.
@@ -135,12 +136,14 @@ impl Client {
         })
     }
 
-    /// The open cache file of `inode` if it is whole there; remembered for the next call.
+    /// The open cache file of `inode` if it is whole there; remembered for the next call, unless the owner has dropped
+    /// something of it as wrong by then.
     pub fn lease(&self, generation: u64, inode: u64) -> Result<Option<Lent>> {
         let mut leases = self.lock(&self.leases)?;
         self.persist(|| {
             leases.renew(self.generation());
-            if let (true, Some(file)) = (leases.generation == generation, leases.find(inode)) {
+            let known = if leases.generation == generation { leases.find(inode) } else { None };
+            if let Some(file) = known.filter(|file| !is_distrusted(&file.file)) {
                 return Ok(Some(Some(file)));
             }
             let stream = leases.stream.take().map_or_else(|| self.open_stream().map(|opened| opened.0), Ok)?;
@@ -148,7 +151,13 @@ impl Client {
             if leases.generation != generation {
                 return Ok(None);
             }
-            let file = self.exchange(&stream, |line, _| ask_for_lease(line, inode))?;
+            let distrusted = leases.files.remove(&inode).is_some();
+            let file = self.exchange(&stream, |line, _| {
+                if distrusted {
+                    line.send(Kind::Close, 0, &inode.to_le_bytes(), None)?;
+                }
+                ask_for_lease(line, inode)
+            })?;
             leases.stream = Some(stream);
             if let Some(file) = &file {
                 leases.add(inode, file.clone());

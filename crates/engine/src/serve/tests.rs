@@ -1,6 +1,7 @@
 //! The client against owners that come, go and stand still, each a real server on the socket.
 
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -164,6 +165,21 @@ fn the_next_owner_is_waited_for_and_never_asked_for_inodes_of_the_one_before() {
         assert_eq!(client.generation(), instance);
         assert_eq!(read(&client, instance).expect("read"), Some(instance as u8));
         assert_eq!(lent(&client, instance).expect("lent"), Some(instance as u8), "lent anew");
+    }
+}
+
+#[test]
+fn a_file_of_which_the_owner_dropped_something_as_wrong_is_asked_for_again() {
+    let owners = Owners::new();
+    let _running = owners.start(1);
+    let client = owners.client();
+    assert_eq!(lent(&client, 1).expect("lent"), Some(1));
+    let (path, next) = (owners.path().join("lent-1"), owners.path().join("next"));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o1600)).expect("marked");
+    std::fs::write(&next, [7; 10]).expect("a file");
+    std::fs::rename(&next, &path).expect("replaced, as after an unlink");
+    for _ in 0..2 {
+        assert_eq!(lent(&client, 1).expect("lent"), Some(7));
     }
 }
 

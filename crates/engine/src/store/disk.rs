@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -94,9 +94,24 @@ pub fn is_held(file: &File) -> bool {
     }
 }
 
+/// The mode bit of a data file of which something was dropped as wrong: it means nothing for a plain file, and every
+/// process that has the file open sees it.
+const DISTRUSTED: u32 = libc::S_ISVTX;
+
+/// Marks the data file for good: something of it was wrong, so whoever has it on loan asks again before each use.
+pub fn distrust(file: &File) -> io::Result<()> {
+    let mut permissions = file.metadata()?.permissions();
+    permissions.set_mode(permissions.mode() & 0o7777 | DISTRUSTED);
+    file.set_permissions(permissions)
+}
+
+/// True when something of the data file was dropped as wrong since it was made: one `fstat`.
+pub fn is_distrusted(file: &File) -> bool {
+    file.metadata().is_ok_and(|status| status.mode() & DISTRUSTED != 0)
+}
+
 /// True when both are the same file of the same file system.
 pub fn is_same_file(one: &File, other: &File) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
     let (one, other) = (one.metadata()?, other.metadata()?);
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }

@@ -50,6 +50,7 @@ mod watch;
 mod weights;
 
 pub use blocks::{AtOnce, BlockHandle, Blocks, Proof, Put, WholeFile};
+pub use disk::is_distrusted;
 pub use listing::CachedFile;
 pub use loan::{BlockMap, Loan, LoanHold};
 pub use watch::DiskWatch;

@@ -6,6 +6,7 @@ mod fuse;
 mod mount;
 mod processes;
 mod support;
+mod wrong;
 
 #[path = "../transfer/support.rs"]
 mod transfer;

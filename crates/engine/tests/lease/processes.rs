@@ -16,13 +16,6 @@ use headrace_engine::ids::BlockSize;
 use headrace_engine::lease::{LeaseOptions, LeasedBlocks};
 use headrace_engine::store::{Blocks, Put};
 
-const HOUR: Duration = Duration::from_secs(3600);
-
-/// Nothing is forgotten by the clock.
-fn patient() -> LeaseOptions {
-    LeaseOptions { absence: HOUR, idle: HOUR, patience: Duration::from_secs(30), ..LeaseOptions::default() }
-}
-
 #[test]
 fn blocks_and_whole_files_of_the_worker_are_read_from_its_own_files() {
     let place = tempfile::tempdir().unwrap();

@@ -141,6 +141,12 @@ fn obey(store: &Store, server: &LeaseServer, words: &[&str]) -> u64 {
             (number(3)..number(4)).filter(|index| put(store, &file, *index as u32)).count() as u64
         }
         "evict" => store.evict(&file(words[1], number(2)).id()),
+        // What the origin says is wrong.
+        "discard" => {
+            store.discard(&file(words[1], number(2)).id());
+            0
+        }
+        "verify" => store.verify(&file(words[1], number(2)).id()).1,
         "cached" => store.cached_bytes(&file(words[1], number(2)).id()),
         "press" => press(store, words[1]),
         "leases" => server.leases() as u64,
@@ -156,6 +162,13 @@ fn press(store: &Store, round: &str) -> u64 {
 
 fn put(store: &Store, file: &Arc<FileKey>, index: u32) -> bool {
     store.put(file, index, &content(file, index)) == Put::Stored
+}
+
+/// Nothing is forgotten by the clock.
+pub fn patient() -> LeaseOptions {
+    let hour = std::time::Duration::from_secs(3600);
+    let patience = std::time::Duration::from_secs(30);
+    LeaseOptions { absence: hour, idle: hour, patience, ..LeaseOptions::default() }
 }
 
 pub fn leased(folder: &Path, options: LeaseOptions) -> Arc<LeasedBlocks> {

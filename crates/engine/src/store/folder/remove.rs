@@ -6,6 +6,9 @@
 //!
 //! A lock ends with its descriptor, and a map does not. So a file that was ever given away whole (`Part::is_lent`) gets no
 //! holes at all: it goes in one piece, by being unlinked, and its inode lives on for its maps.
+//!
+//! What goes because it is wrong goes although it is on loan. The file is marked then: who has it open sees that, and asks
+//! again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,6 +75,9 @@ impl Folder {
         }
         if why != Removal::Move {
             self.shared.proofs.forget(id);
+        }
+        if why.is_of_wrong_content() {
+            self.distrust(id, &claim);
         }
         self.log_removal(id, &claim);
         if let Room::Hole(open) = room {
@@ -175,6 +181,17 @@ impl Folder {
         }
         drop(shard);
         self.finish(id);
+    }
+
+    /// Tells those who have the file on loan, in whatever process, that it is not what they took it for.
+    fn distrust(&self, id: &FileId, claim: &Claim) {
+        let mark = |open: Arc<OpenFile>| self.watch.during(|| disk::distrust(&open.file));
+        match claim.open.clone().map_or_else(|| self.open_data(id, false), Ok).and_then(mark) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => tracing::warn!(
+                "cannot mark the data file of {id}, of which something was wrong: {error}; who has it open reads on"
+            ),
+            _ => {}
+        }
     }
 
     fn punch(&self, open: &OpenFile, claim: &Claim) {
