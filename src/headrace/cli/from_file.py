@@ -1,4 +1,4 @@
-"""`headrace worker --config FILE` and the same of a master: the role begins in the process that was called.
+"""`headrace worker --config FILE` and the same of a master or a mount: the role begins in the process that was called.
 
 Where an option or a variable may hold a credential, the command becomes another process, whose words and variables
 hold none (`headrace.roles.launch`). A file gives none away, so nothing has to go; and neither options nor a second
@@ -15,9 +15,9 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.cli import resolved_settings
-from headrace.roles.launch import holds_credentials, raise_file_limit
+from headrace.roles.launch import become, holds_credentials, raise_file_limit
 from headrace.settings.environment import Environment
-from headrace.settings.roles import MasterSettings, RoleSettings, WorkerSettings
+from headrace.settings.roles import MasterSettings, MemberSettings, RoleSettings, WorkerSettings
 
 _SETTINGS: Mapping[str, type[RoleSettings]] = MappingProxyType(
     {"master": MasterSettings, "worker": WorkerSettings}
@@ -41,6 +41,23 @@ def begin_role(role: str, file: Path) -> int:
     raise_file_limit()
     begin: Callable[[Any], int] = importlib.import_module(f"headrace.roles.{role}").begin
     return begin(orders)
+
+
+def begin_mount(file: Path) -> int:
+    """Serves in the foreground until the mount ends, in a copy of this process; its exit code.
+
+    This process becomes the supervisor. Raises what keeps the mount from beginning.
+    """
+    environment = Environment.current()
+    settings = resolved_settings.settings_of(MemberSettings, file, environment)
+    orders = importlib.import_module("headrace.cli.member").member_orders(
+        settings, environment, foreground=True
+    )
+    if orders.keeper is not None:
+        # What its keeper holds is the supervisor's to find, before any process mounts.
+        become(orders, environment)
+    code: int = importlib.import_module("headrace.roles.process_pair").begin_pair(orders)
+    return code
 
 
 def _ask(name: str) -> str:

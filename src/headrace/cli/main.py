@@ -38,17 +38,17 @@ def _run(words: list[str], *, is_process: bool) -> object:
     if is_process and _is_role_of_a_file(words):
         from_file = importlib.import_module("headrace.cli.from_file")
         if from_file.is_without_credentials():
-            return from_file.begin_role(words[0], Path(words[2]))
+            file = Path(words[2])
+            return (
+                from_file.begin_mount(file) if words[0] == "mount" else from_file.begin_role(words[0], file)
+            )
     return importlib.import_module("headrace.cli.application").run(words)
 
 
 def _is_role_of_a_file(words: list[str]) -> bool:
-    return (
-        len(words) == 3
-        and words[0] in ("master", "worker")
-        and words[1] == "--config"
-        and words[2][:1] != "-"
-    )
+    if len(words) < 3 or words[1] != "--config" or words[2][:1] == "-":
+        return False
+    return (words[0], words[3:]) in (("master", []), ("worker", []), ("mount", ["--foreground"]))
 
 
 def fail(error: BaseException) -> int:

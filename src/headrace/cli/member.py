@@ -13,10 +13,12 @@ from headrace.cli.worker_orders import limits_of
 from headrace.control.messages import Outlook
 from headrace.control.outlooks import origins_of
 from headrace.engine import caches
+from headrace.engine.registry import Registry
 from headrace.errors import ConfigError
 from headrace.roles.host_addresses import host_name
 from headrace.roles.member import first_outlook, mount_id
 from headrace.roles.messages import MemberOrders, MountOrders
+from headrace.roles.mountpoints import check_free, check_places
 from headrace.settings.addresses import parse_address
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.dataset import MountSettings
@@ -28,12 +30,15 @@ from headrace.settings.sizes import parse_size
 
 
 def member_orders(settings: MemberSettings, environment: Environment, *, foreground: bool) -> MountOrders:
-    """The orders of the mount process, once view and snapshot are here. Raises what kept them from coming."""
+    """The orders of the mount process, once view and snapshot are here.
+
+    Raises what kept them from coming, and what would keep the folder from being mounted on.
+    """
     master, token = (
         resolved_settings.needed_master(settings.master),
         resolved_settings.needed_token(settings, environment),
     )
-    mountpoint = _mountpoint(settings)
+    mountpoint = _free_mountpoint(settings, environment)
     if settings.metrics_address:
         parse_address(settings.metrics_address)
     node = settings.node or host_name()
@@ -42,8 +47,10 @@ def member_orders(settings: MemberSettings, environment: Environment, *, foregro
     tls = resolved_settings.tls_of(settings.tls)
     authority = tls.authority if tls else None
     outlook = asyncio.run(first_outlook(master, token, state, printer.say, authority=authority))
+    config = _config(settings, outlook, token, node, state, levels)
+    check_places(mountpoint, config)
     return MountOrders(
-        config=_config(settings, outlook, token, node, state, levels),
+        config=config,
         mountpoint=mountpoint,
         settings=_mount_settings(settings),
         registry_directory=environment.runtime_directory,
@@ -95,12 +102,15 @@ def _mount_settings(settings: MemberSettings) -> MountSettings:
     return MountSettings(**{name: getattr(settings, name) for name in shared})
 
 
-def _mountpoint(settings: MemberSettings) -> Path:
+def _free_mountpoint(settings: MemberSettings, environment: Environment) -> Path:
     if settings.mountpoint is None:
         raise ConfigError.of(
             "the mountpoint is missing", hint="name an empty folder: headrace mount --cluster URL FOLDER"
         )
-    return absolute(settings.mountpoint)
+    mountpoint = absolute(settings.mountpoint)
+    registry = Registry(environment.runtime_directory)
+    check_free(mountpoint, registry, is_kept=settings.keeper is not None, nonempty=settings.nonempty)
+    return mountpoint
 
 
 def _state(environment: Environment, master: str, mountpoint: Path) -> Path:

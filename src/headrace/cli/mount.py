@@ -15,7 +15,7 @@ from headrace.engine.registry import Registry
 from headrace.errors import ConfigError
 from headrace.roles.launch import become, launch
 from headrace.roles.messages import Answer, MountOrders
-from headrace.roles.mountpoints import check_kept_mountpoint, check_mountpoint, check_places
+from headrace.roles.mountpoints import check_free, check_places
 from headrace.settings.addresses import parse_address
 from headrace.settings.dataset import MountMode, MountSettings
 from headrace.settings.engine import EvictionPolicy, SnapshotPolicy
@@ -156,13 +156,10 @@ def run(
             log_format=log_format,
             keeper=keeper,
         )
-        if member.mountpoint is not None:
-            _check(absolute(member.mountpoint), environment, member.keeper, nonempty=member.nonempty)
         # Here, since a mount of one machine alone has no need of an HTTP client.
         from headrace.cli.member import member_orders  # noqa: PLC0415
 
         orders = member_orders(member, environment, foreground=foreground)
-        check_places(orders.mountpoint, orders.config)
         _start(orders, environment, foreground=foreground)
         return
     if not origin or mountpoint is None:
@@ -196,7 +193,8 @@ def run(
     if settings.metrics_address:
         parse_address(settings.metrics_address)
     folder = absolute(mountpoint)
-    _check(folder, environment, keeper, nonempty=settings.nonempty)
+    registry = Registry(environment.runtime_directory)
+    check_free(folder, registry, is_kept=keeper is not None, nonempty=settings.nonempty)
     configured = configure(origin, dataset, environment, ask=options.ask if sys.stdin.isatty() else None)
     for warning in configured.warnings:
         printer.warn(warning)
@@ -211,13 +209,6 @@ def run(
     )
     forget_old(environment, configured.config.state_directory)
     _start(orders, environment, foreground=foreground)
-
-
-def _check(mountpoint: Path, environment: Environment, keeper: Path | None, *, nonempty: bool) -> None:
-    if keeper is None:
-        check_mountpoint(mountpoint, nonempty=nonempty)
-    else:
-        check_kept_mountpoint(mountpoint, Registry(environment.runtime_directory), nonempty=nonempty)
 
 
 def _start(orders: MountOrders, environment: Environment, *, foreground: bool) -> None:

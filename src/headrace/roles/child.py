@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headrace.process_stat import stat_of
 from headrace.roles.blame import oom_kills, was_killed
+from headrace.roles.copied_process import CopiedProcess
 from headrace.roles.lifeline import Lifeline, Message
 from headrace.roles.relay import Relay
 
@@ -22,11 +23,20 @@ _MOUNT_PROCESS = (*PYTHON, "-m", "headrace.roles.mount")
 _SUPERVISOR_SCORE, _MOUNT_SCORE = -900, -500
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A mount process that began before its supervisor: its number, and the supervisor's ends of what joins them."""
+
+    pid: int
+    line: int
+    relay: int
+
+
 @dataclass
 class Child:
     """The mount process that runs now."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | CopiedProcess
     line: Lifeline
     relay: Relay
     exit_watch: int
@@ -54,6 +64,13 @@ class Child:
         with relayed:
             ours.send(Message(begin.kind, begin.words, (relayed.fileno(), *begin.descriptors)))
         return cls(process, ours, relay, os.pidfd_open(process.pid))
+
+    @classmethod
+    def begun(cls, words: Begun) -> Child:
+        """One that has begun already, and was told how (see `process_pair`)."""
+        _spare(words.pid, _MOUNT_SCORE, only_from=0)
+        line, relay = Lifeline.from_descriptor(words.line), Relay.from_descriptor(words.relay)
+        return cls(CopiedProcess(words.pid), line, relay, os.pidfd_open(words.pid))
 
     @property
     def pid(self) -> int:

@@ -17,7 +17,8 @@ from headrace.settings.origin_options import secret_variables
 
 _LOG_TAIL_BYTES = 2048
 # -P keeps the current folder off the path of modules: a folder of data must not be able to replace one of ours.
-_PROGRAM = (sys.executable, "-P", "-m", "headrace.roles.supervisor")
+SUPERVISOR = (sys.executable, "-P", "-m", "headrace.roles.supervisor")
+"""The program that looks after a mount."""
 
 
 def launch(orders: MountOrders, environment: Environment) -> Answer:
@@ -28,7 +29,7 @@ def launch(orders: MountOrders, environment: Environment) -> Answer:
     descriptors = (orders_descriptor, their_descriptor)
     try:
         process = subprocess.Popen(
-            [*_PROGRAM, str(orders.mountpoint), *map(str, descriptors), *_keeper_words(orders)],
+            [*SUPERVISOR, str(orders.mountpoint), *map(str, descriptors), *_keeper_words(orders)],
             pass_fds=descriptors,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -56,7 +57,7 @@ def launch(orders: MountOrders, environment: Environment) -> Answer:
 
 def become(orders: MountOrders, environment: Environment) -> NoReturn:
     """Turns this process into the supervisor; its old arguments, credentials among them, are gone with it."""
-    _become([*_PROGRAM, str(orders.mountpoint)], orders, environment, _keeper_words(orders))
+    _become([*SUPERVISOR, str(orders.mountpoint)], orders, environment, _keeper_words(orders))
 
 
 def become_role(role: str, label: str, orders: Orders, environment: Environment) -> NoReturn:

@@ -25,7 +25,6 @@ from headrace.engine.native import set_log
 from headrace.engine.registry import Entry, Registry, own_entry
 from headrace.errors import BusyError, HeadraceError
 from headrace.exits import complaint
-from headrace.roles.endpoint import Endpoint
 from headrace.roles.keeping import Kept
 from headrace.roles.lifeline import ANSWERED, ENDED, HAND_OVER, HANDED_OVER, SERVING, Lifeline
 from headrace.roles.logs import LogFile, set_python_level, start_python_log
@@ -124,6 +123,9 @@ class MountProcess:
 
     def _open_endpoint(self, stack: contextlib.ExitStack) -> None:
         if address := self._orders.settings.metrics_address:
+            # Here, since most mounts have none, and no need of an HTTP server.
+            from headrace.roles.endpoint import Endpoint  # noqa: PLC0415
+
             endpoint = Endpoint(address, self._metrics, lambda: self._mounted)
             stack.callback(endpoint.close)
 
@@ -282,6 +284,11 @@ def main(arguments: list[str]) -> int:
     answer_descriptor = int(arguments[3]) if len(arguments) > 3 else None
     if answer_descriptor is not None:
         os.set_inheritable(answer_descriptor, False)
+    return begin(orders, supervision, answer_descriptor)
+
+
+def begin(orders: MountOrders, supervision: Supervision, answer_descriptor: int | None = None) -> int:
+    """Sets the logs of this process up, and runs a mount process to its end; the exit code."""
     if orders.log_file is not None:
         log_file = LogFile(orders.log_file)
         log_file.begin()

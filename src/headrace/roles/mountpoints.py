@@ -31,6 +31,14 @@ _COPIES_AFTER_S = 1.0
 _MOST_USERS = 3
 
 
+def check_free(mountpoint: Path, registry: Registry, *, is_kept: bool, nonempty: bool) -> None:
+    """Raises what would keep `mountpoint` from being mounted on, by a mount that a keeper holds or by another."""
+    if is_kept:
+        check_kept_mountpoint(mountpoint, registry, nonempty=nonempty)
+    else:
+        check_mountpoint(mountpoint, nonempty=nonempty)
+
+
 def check_mountpoint(mountpoint: Path, *, nonempty: bool) -> None:
     """Raises what would keep `mountpoint` from being mounted on, in words, before a process is started for it."""
     _check_fuse()

@@ -37,6 +37,16 @@ class Relay:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         return cls(ours), theirs
 
+    @classmethod
+    def from_descriptor(cls, descriptor: int) -> Relay:
+        """The relay whose end was inherited as `descriptor`; it is not inherited further."""
+        os.set_inheritable(descriptor, False)
+        return cls(socket.socket(fileno=descriptor))
+
+    def fileno(self) -> int:
+        """For handing it to the program that goes on with it before it was started."""
+        return self._end.fileno()
+
     def start(self, connection: int) -> None:
         """Begins to send to `connection`, which remains the caller's."""
         own = os.dup(connection)

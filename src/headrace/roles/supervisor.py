@@ -22,7 +22,7 @@ from typing import Any
 
 from headrace.exits import ExitCode
 from headrace.roles import lifeline, renewal, supervisor_log
-from headrace.roles.child import Child, spare_supervisor
+from headrace.roles.child import Begun, Child, spare_supervisor
 from headrace.roles.keeper_line import KeeperLine
 from headrace.roles.keeping import Kept
 from headrace.roles.lifeline import Message
@@ -59,16 +59,25 @@ class Supervisor:
         self._start_at_s: float | None = None
         self._exit_code: int | None = None
 
-    def run(self, answer: int | None = None, adopted: dict[str, Any] | None = None) -> int:
-        """Starts the mount process, with the descriptor for its answer, or goes on for an earlier supervisor."""
+    def run(
+        self,
+        answer: int | None = None,
+        adopted: dict[str, Any] | None = None,
+        begun: Begun | None = None,
+    ) -> int:
+        """Starts the mount process, with the descriptor for its answer, or goes on for an earlier supervisor, or with a
+        mount process that has begun.
+        """
         spare_supervisor()
         self._answer = answer
         self._wakeup = hear_signals(self._selector, self._on_signal)
-        if adopted is not None:
+        if begun is not None:
+            self._look_after(Child.begun(begun))
+        elif adopted is not None:
             self._adopt(adopted)
         else:
             self._inherit()
-        if self._exit_code is None:
+        if self._exit_code is None and self._child is None:
             self._start()
         while self._exit_code is None:
             self._wait(self._patience_s())
@@ -118,6 +127,9 @@ class Supervisor:
         child = Child.start(self._mountpoint, self._orders, self._answer, begin)
         if kept is not None:
             child.relay.start(kept.connection)
+        self._look_after(child)
+
+    def _look_after(self, child: Child) -> None:
         self._child = child
         self._selector.register(child.exit_watch, selectors.EVENT_READ, lambda: self._on_end(child))
         self._selector.register(child.line, selectors.EVENT_READ, lambda: self._on_message(child))
@@ -302,7 +314,7 @@ def main(arguments: list[str]) -> int:
     """The program: for `headrace mount`, not for people. Its words are those of `supervisor_arguments`."""
     words = arguments_of(arguments)
     supervisor = Supervisor(words.mountpoint, words.orders, words.keeper)
-    return supervisor.run(words.answer, words.adopted)
+    return supervisor.run(words.answer, words.adopted, words.begun)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""The command line of a supervisor: `MOUNTPOINT ORDERS [ANSWER | adopt STATE] [keeper SOCKET LINEAGE]`, where orders,
-answer and state are numbers of descriptors.
+"""The command line of a supervisor: `MOUNTPOINT ORDERS [ANSWER | adopt STATE | begun PID LINE RELAY] [keeper SOCKET
+LINEAGE]`, where orders, answer, state, line and relay are numbers of descriptors.
 """
 
 from __future__ import annotations
@@ -9,18 +9,22 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.roles.child import Begun
 from headrace.roles.keeper_line import KeeperLine
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorArguments:
-    """What a supervisor is told: `answer` where somebody waits for one, `adopted` where it goes on for another."""
+    """What a supervisor is told: `answer` where somebody waits for one, `adopted` where it goes on for another, `begun`
+    where the first mount process runs already.
+    """
 
     mountpoint: str
     orders: int
     keeper: KeeperLine | None = None
     answer: int | None = None
     adopted: dict[str, Any] | None = None
+    begun: Begun | None = None
 
 
 def arguments_of(arguments: list[str]) -> SupervisorArguments:
@@ -35,6 +39,8 @@ def arguments_of(arguments: list[str]) -> SupervisorArguments:
         with os.fdopen(int(rest[1]), "rb") as file:
             file.seek(0)
             return SupervisorArguments(mountpoint, int(orders), keeper, adopted=json.load(file))
+    if rest[:1] == ["begun"]:
+        return SupervisorArguments(mountpoint, int(orders), keeper, begun=Begun(*map(int, rest[1:])))
     if not rest:
         return SupervisorArguments(mountpoint, int(orders), keeper)
     os.set_inheritable(int(rest[0]), False)

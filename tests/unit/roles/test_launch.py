@@ -43,7 +43,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str) -> None
         "from headrace.roles.messages import Answer, MountOrders\n"
         "orders = MountOrders.from_descriptor(int(sys.argv[2]))\n" + textwrap.dedent(body)
     )
-    monkeypatch.setattr(launch, "_PROGRAM", (sys.executable, "-P", str(program)))
+    monkeypatch.setattr(launch, "SUPERVISOR", (sys.executable, "-P", str(program)))
 
 
 def environment() -> Environment:
@@ -82,7 +82,7 @@ def test_foreground_process_forgets_its_old_arguments(tmp_path: Path) -> None:
     (tmp_path / "mnt").mkdir()
     starter = (
         "import sys\nfrom headrace.roles import launch\nfrom headrace.cli.main import main\n"
-        f"launch._PROGRAM = (sys.executable, '-P', {str(program)!r})\nsys.exit(main(sys.argv[1:]))\n"
+        f"launch.SUPERVISOR = (sys.executable, '-P', {str(program)!r})\nsys.exit(main(sys.argv[1:]))\n"
     )
     words = ["mount", "s3://b", str(tmp_path / "mnt"), "--cache", "none", "--foreground"]
     words += ["-o", "aws.accessKeyId=i", "-o", "aws.secretKey=PLANTED-SECRET"]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from headrace.local.processes.process_tags import TaggedProcess
 
-# Once it has taken the place, it has a mount process of its own again.
-_PROGRAMS = ("headrace.roles.supervisor", "headrace.roles.mount")
+# Once it has taken the place, it has a mount process of its own again. The first mount process is a copy of the called
+# one (`roles.process_pair`).
+_PROGRAMS = ("headrace.roles.supervisor", "headrace.roles.mount", "headrace.cli.main")
 
 
 def successor_of(processes: Iterable[TaggedProcess]) -> TaggedProcess | None:

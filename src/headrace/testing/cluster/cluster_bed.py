@@ -351,7 +351,7 @@ class ClusterBed:
             config, environment = self.properties, environment | words.as_environment(role, settings)
         command = words.role_command(role, config)
         if role == "mount":
-            command = words.mount_command(config, self.mountpoint(node), self.master_url)
+            command = words.mount_command(config)
         return node.run(command, name=role, environment=environment)
 
     def _environment(self, node: Node) -> dict[str, str]:

@@ -108,10 +108,9 @@ def role_command(role: str, config: Path) -> list[str]:
     return [headrace_program(), role, "--config", str(config)]
 
 
-def mount_command(config: Path, mountpoint: Path, master: str) -> list[str]:
+def mount_command(config: Path) -> list[str]:
     """A mount as a member of a cluster, in the foreground."""
-    place = [str(mountpoint), "--cluster", master, "--config", str(config)]
-    return [headrace_program(), "mount", *place, "--foreground"]
+    return [headrace_program(), "mount", "--config", str(config), "--foreground"]
 
 
 def load_command(master: str, token: Path, paths: Sequence[str], *words: str) -> list[str]:
