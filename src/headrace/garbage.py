@@ -8,9 +8,9 @@ import gc
 # A process makes a hundred thousand objects while it begins, and all of them stay. By default Python looks through the
 # young ones after every 700, through all of them again and again, and once more before it ends: a quarter of the
 # processor time of a command, or of a role that starts (user time of importing `headrace.local.supervisor` on a busy
-# machine, the least of eight: 0.82 s, this way 0.56 s; of the operator 1.11 s and 0.81 s). 50,000 objects are a few
-# megabytes.
-_YOUNG_OBJECTS = 50_000
+# machine, the least of eight: 0.82 s, this way 0.56 s; of the operator 1.11 s and 0.81 s). 100,000 objects are
+# some megabytes, and more than most programs make until they serve: looking through half of them took 10 ms.
+_YOUNG_OBJECTS = 100_000
 _YOUNG_ROUNDS = 20
 _OLDER_ROUNDS = 20
 

@@ -31,7 +31,7 @@ import headrace.cli
 class Ring: pass
 first = Ring(); first.itself = first
 seen = weakref.ref(first); del first
-kept = [[] for _ in range(60_000)]
+kept = [[] for _ in range(120_000)]
 print(seen())
 """
     assert _said(program) == "None\n"

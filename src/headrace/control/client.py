@@ -13,6 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+# Before `aiohttp` itself, which takes longer.
+import headrace.control.quick_aiohttp  # noqa: F401
+
+# isort: split
 import aiohttp
 from pydantic import BaseModel, SecretStr, TypeAdapter, ValidationError
 from yarl import URL

@@ -15,6 +15,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+# Before `aiohttp` itself, which takes longer.
+import headrace.control.quick_aiohttp  # noqa: F401
+
+# isort: split
 from aiohttp import web
 from pydantic import BaseModel, SecretStr
 

@@ -6,7 +6,9 @@ shall run, `headrace.plan` decides. Knows no Kubernetes. Its rooms, each of whic
 `processes`, `nodes`, `store`, `protocol`, `layout`.
 """
 
+from headrace import authorities
 from headrace.garbage import collect_seldom
 
 # Before all else that its programs load.
 collect_seldom()
+authorities.are_named_by_us()

@@ -12,6 +12,10 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
+# Before `aiohttp` itself, which takes longer.
+import headrace.control.quick_aiohttp  # noqa: F401
+
+# isort: split
 from aiohttp import web
 from pydantic import BaseModel
 
