@@ -14,6 +14,11 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from headrace.garbage import collect_seldom
+
+# As in all programs of ours, and before the tests are loaded: they import most of the package.
+collect_seldom()
+
 LANES: dict[str, tuple[str, ...]] = {
     # First the longest: who runs the last of them alone keeps everybody waiting.
     "Kubernetes": ("tests/kubernetes",),

@@ -27,6 +27,8 @@ from .declared import DEADLINE_S, A, Backend, declared, same
 from .harness import HEADRACE
 
 QUIET_S = 6.0
+_BLINK_S = 0.0005
+"""Between two looks: shorter than a commit takes."""
 
 
 def fill(server: S3Server) -> None:
@@ -112,6 +114,7 @@ def _owner(made: Backend, before: int) -> int:
     deadline = time.monotonic() + DEADLINE_S
     while (text := lock.read_text()) in ("", str(before)):
         assert time.monotonic() < deadline, "no supervisor started"
+        time.sleep(_BLINK_S)
     return int(text)
 
 
@@ -127,6 +130,7 @@ def _kills_at_commit(
         # On a busy machine it may only be slow.
         if quiet_s > QUIET_S and _answers_yes(is_done):
             return False
+        time.sleep(_BLINK_S)
     os.kill(pid, signal.SIGKILL)
     return True
 

@@ -41,10 +41,11 @@ def shell_without_server(home: Path) -> Shell:
 
 
 # Reads in every way that programs do, past the page cache where it can, and ends with a traceback at the first failure
-# or wrong byte. After each round it says in a file how many there were.
+# or wrong byte. After each round it says in a file how many there were, and pauses.
 READER = """
-import mmap, os, pathlib, random, sys
-mountpoint, source, stop, seed = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+import mmap, os, pathlib, random, sys, time
+mountpoint, source = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+stop, pause_s, seed = sys.argv[3], float(sys.argv[4]), sys.argv[5]
 progress = os.open(f"{stop}-{seed}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 names = sorted(path.name for path in source.iterdir())
 content = {name: (source / name).read_bytes() for name in names}
@@ -82,6 +83,7 @@ while rounds == 0 or not os.path.exists(stop):
         os.close(descriptor)
     rounds += 1
     os.pwrite(progress, b"%20d" % rounds, 0)
+    time.sleep(pause_s)
 print(rounds)
 """
 
@@ -117,11 +119,14 @@ def wait_until(is_so: Callable[[], object], seen: Callable[[], object]) -> None:
 
 
 @contextlib.contextmanager
-def readers(mountpoint: Path, source: Path, count: int = 8) -> Iterator[Readers]:
-    """Programs that read while the block runs; afterwards each must have read something, and nothing wrong."""
+def readers(mountpoint: Path, source: Path, count: int = 8, *, pause_s: float = 0.02) -> Iterator[Readers]:
+    """Programs that read while the block runs; afterwards each must have read something, and nothing wrong.
+
+    Between two files they leave the processors to what is being shown, unless that is to be shown of a busy machine.
+    """
     stop = source.parent / "stop"
     stop.unlink(missing_ok=True)
-    command = [sys.executable, "-c", READER, str(mountpoint), str(source), str(stop)]
+    command = [sys.executable, "-c", READER, str(mountpoint), str(source), str(stop), str(pause_s)]
     running = [
         subprocess.Popen([*command, str(seed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for seed in range(count)

@@ -1,4 +1,7 @@
-"""Many processes read at random, by `pread` and by `mmap`, through a cache of half the data, while it is worked on."""
+"""Processes read at random, by `pread` and by `mmap`, through a cache of half the data, while it is worked on.
+
+With few of them, and once; tests/soak has more.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from .harness import DEADLINE_S, Shell, drop_page_cache
+from .servers import Bucket
 
-READERS = 4
-ROUNDS = 2
 LEAST_READS = 10
 SIZES = [1, 4095, 4096, 4097, 131_072, 1 << 20, (1 << 20) + 1, 3_000_001, 9_000_003]
 
@@ -59,8 +61,15 @@ def pick(descriptor: int, size: int, offset: int, length: int, *, mapped: bool) 
 
 @pytest.mark.parametrize("mode", ["passthrough", "elide", "classic"])
 def test_every_random_read_is_right_while_the_cache_is_worked_on(
-    shell: Shell, tmp_path: Path, mode: str, bucket
+    shell: Shell, tmp_path: Path, mode: str, bucket: Bucket
 ) -> None:
+    read_while_it_is_worked_on(shell, tmp_path, mode, bucket, readers=2, rounds=1)
+
+
+def read_while_it_is_worked_on(
+    shell: Shell, tmp_path: Path, mode: str, bucket: Bucket, *, readers: int, rounds: int
+) -> None:
+    """So many processes compare what they read until the cache was worked on so many times."""
     if mode == "passthrough" and os.geteuid() != 0:
         pytest.skip("passthrough needs CAP_SYS_ADMIN; run as root")
     source = tmp_path / "source"
@@ -73,17 +82,17 @@ def test_every_random_read_is_right_while_the_cache_is_worked_on(
     arguments = {"cache": tmp_path / "cache", "quota": "8Mi", "options": bucket.options}
     with shell.mounted(bucket.uri, tmp_path / "mnt", *words, **arguments) as mountpoint:
         stop = tmp_path / "stop"
-        readers = [start_reader(source, mountpoint, seed, stop) for seed in range(READERS)]
+        started = [start_reader(source, mountpoint, seed, stop) for seed in range(readers)]
         try:
-            for reader in readers:
+            for reader in started:
                 assert reader.stdout is not None
                 assert reader.stdout.readline() == "ready\n", reader.communicate(timeout=DEADLINE_S)
-            work_on(shell, mountpoint)
-            reading = [reader.poll() is None for reader in readers]
+            work_on(shell, mountpoint, rounds)
+            reading = [reader.poll() is None for reader in started]
         finally:
             stop.touch()
-            ended = [(reader.communicate(timeout=DEADLINE_S), reader.returncode) for reader in readers]
-        assert [code for _, code in ended] == [0] * READERS, ended
+            ended = [(reader.communicate(timeout=DEADLINE_S), reader.returncode) for reader in started]
+        assert [code for _, code in ended] == [0] * readers, ended
         assert all(reading), "they read all the time"
         assert all(int(talk[0]) > LEAST_READS for talk, _ in ended), "too few reads to prove anything"
         assert shell.status(mountpoint)["corrupt_blocks"] == 0
@@ -104,9 +113,9 @@ def start_reader(source: Path, mountpoint: Path, seed: int, stop: Path) -> subpr
     )
 
 
-def work_on(shell: Shell, mountpoint: Path) -> None:
+def work_on(shell: Shell, mountpoint: Path, rounds: int) -> None:
     """Refreshes, evicts, verifies and empties the page cache."""
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for words in (["evict", mountpoint, "--all"], ["refresh", mountpoint], ["verify", mountpoint]):
             shell.must(*words)
             drop_page_cache()

@@ -42,7 +42,7 @@ def change_caches(made: Backend, server: S3Server, living: Path, seed: int) -> N
     source = server.bucket_folder("data") / "a"
     before = made.roles("living")
     two = f"{level(made.folder / 'memory', '8Mi', 'MEM')[:-1]}, {level(made.folder / 'other')[1:]}"
-    with readers(living / "a", source, 2):
+    with readers(living / "a", source, 2, pause_s=0):
         for change in ({"levels": level(made.folder / "other", "32Mi")}, {"levels": two, "copies": 2}):
             made.apply(declared(server, made.folder / "cache", mounts=f"[{A}]", **change))
             changed = ("worker-0", "worker-1", *(["master"] if "copies" in change else []))
@@ -55,7 +55,7 @@ def change_caches(made: Backend, server: S3Server, living: Path, seed: int) -> N
 def change_mounts(made: Backend, server: S3Server, living: Path, seed: int) -> None:
     cache, source = made.folder / "cache", server.bucket_folder("data")
     before = mounts_of(made)
-    with readers(living / "a", source / "a", 2):
+    with readers(living / "a", source / "a", 2, pause_s=0):
         made.apply(declared(server, cache, mounts=f"[{A}, {B}]"))
         made.eventually(lambda: sorted(os.listdir(living)) == ["a", "b"], "living")
         # A worker that is still the old one's refuses what it does not know.
@@ -65,7 +65,7 @@ def change_mounts(made: Backend, server: S3Server, living: Path, seed: int) -> N
         made.apply(declared(server, cache, mounts=f"[{A}, {ELSEWHERE}]"))
         made.eventually(lambda: same(living / "b", source / "cold"), "living")
         made.eventually(lambda: made.is_bound("living", 2), "living")
-    with readers(living / "b", source / "cold", 2):
+    with readers(living / "b", source / "cold", 2, pause_s=0):
         made.apply(declared(server, cache, mounts=f"[{ELSEWHERE}]"))
         made.eventually(lambda: os.listdir(living) == ["b"], "living")
         made.eventually(lambda: made.is_bound("living", 2), "living")
@@ -82,7 +82,7 @@ def rotate_keys(made: Backend, server: S3Server, living: Path, seed: int) -> Non
     assert same(living / "a", source / "a")
     text = declared(server, made.folder / "cache", mounts=f"[{A}]")
     old = server.credentials
-    with readers(living / "a", source / "a", 2):
+    with readers(living / "a", source / "a", 2, pause_s=0):
         server.give_keys(
             Credentials(old.access_key_id, f"rotated-secret-{random.Random(seed).randrange(10**10):010}")
         )

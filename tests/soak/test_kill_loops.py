@@ -35,7 +35,7 @@ def test_no_reader_notices_kills_again_and_again(
     words, cache = ("--mode", mode, "--block-size", "256Ki"), tmp_path / "cache"
     chance = random.Random(f"{seed} {mode}")
     with shell.mounted(str(source), tmp_path / "mnt", *words, cache=cache, quota=quota) as mountpoint:
-        with readers(mountpoint, source) as reading:
+        with readers(mountpoint, source, pause_s=0) as reading:
             for kills in rounds:
                 time.sleep(BETWEEN_KILLS_S + chance.random() * 0.3)
                 assert kill_process(shell, mountpoint) == kills
@@ -49,7 +49,7 @@ def test_no_reader_notices_replacements_and_kills(tmp_path: Path, seed: int, rou
     shell, source = shell_without_server(tmp_path / "home"), fill(tmp_path / "source")
     chance = random.Random(seed)
     with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
-        with readers(mountpoint, source) as reading:
+        with readers(mountpoint, source, pause_s=0) as reading:
             for _ in rounds:
                 time.sleep(chance.random())
                 _replace_or_kill(shell, mountpoint, chance)
@@ -63,7 +63,7 @@ def test_no_reader_notices_kills_of_supervisors_and_processes(
     shell, source = shell_without_server(tmp_path / "home"), fill(tmp_path / "source")
     chance = random.Random(seed)
     with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
-        with readers(mountpoint, source) as reading:
+        with readers(mountpoint, source, pause_s=0) as reading:
             for kills in rounds:
                 time.sleep(BETWEEN_KILLS_S + chance.random())
                 entry = registered(shell, mountpoint)

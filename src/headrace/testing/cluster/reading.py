@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.testing.cluster import reader
 from headrace.testing.cluster.node import Node
 from headrace.testing.cluster.reader import FileRead, Summary
 from headrace.testing.processes import ServerProcess
 
-PROGRAM = "headrace.testing.cluster.reader"
+# As a file of its own: it needs nothing of the package, nor of what is installed.
+PROGRAM = (sys.executable, "-I", "-S", str(Path(reader.__file__)))
 POLL_INTERVAL_S = 0.02
 
 _numbers = itertools.count()
@@ -37,7 +39,7 @@ class Reading:
         chosen = [word for path in only for word in ("--only", path)]
         if endless:
             chosen += ["--until", str(self._enough)]
-        command = [sys.executable, "-m", PROGRAM, str(root), *words, *chosen]
+        command = [*PROGRAM, str(root), *words, *chosen]
         self.process: ServerProcess = node.run(command, name=name)
 
     def enough(self) -> None:
