@@ -31,7 +31,22 @@ import headrace.cli
 class Ring: pass
 first = Ring(); first.itself = first
 seen = weakref.ref(first); del first
-kept = [[] for _ in range(120_000)]
+kept = [[] for _ in range(250_000)]
 print(seen())
 """
     assert _said(program) == "None\n"
+
+
+def test_a_program_that_serves_looks_at_what_came_since_it_began() -> None:
+    program = """
+import gc, weakref
+import headrace.roles
+from headrace.garbage import pass_over_what_is_there
+pass_over_what_is_there()
+class Ring: pass
+first = Ring(); first.itself = first
+seen = weakref.ref(first); del first
+kept = [[] for _ in range(60_000)]
+print(seen(), gc.get_freeze_count() > 1000)
+"""
+    assert _said(program) == "None True\n"

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from headrace.api.kinds import KINDS
 from headrace.errors import HeadraceError
+from headrace.garbage import pass_over_what_is_there
 from headrace.local.context import BackendContext
 from headrace.local.dataset_queue import WorkQueue
 from headrace.local.jobs.job_endpoints import JobEndpoints
@@ -144,6 +145,7 @@ def main(make: MakeReconciler) -> int:
     answer = int(sys.argv[1])
     orders = SupervisorOrders.model_validate_json(sys.stdin.buffer.read())
     start_python_log("info")
+    pass_over_what_is_there()
     told = False
 
     def tell(what: Answer) -> None:

@@ -21,6 +21,7 @@ from headrace.control.tls import server_context
 from headrace.engine.native import set_log
 from headrace.errors import HeadraceError
 from headrace.exits import complaint, exit_code
+from headrace.garbage import pass_over_what_is_there
 from headrace.roles.datasets import fingerprint
 from headrace.roles.host_addresses import host_name
 from headrace.roles.listing import ListingEngine
@@ -122,6 +123,7 @@ def begin(orders: MasterOrders) -> int:
     """Sets the logs of this process up, and runs a master to its end; the exit code."""
     start_python_log(orders.settings.log_level, orders.settings.log_format)
     set_log(orders.settings.log_level, orders.settings.log_format)
+    pass_over_what_is_there()
     return serve(orders)
 
 

@@ -25,6 +25,7 @@ from headrace.engine.native import set_log
 from headrace.engine.registry import Entry, Registry, own_entry
 from headrace.errors import BusyError, HeadraceError
 from headrace.exits import complaint
+from headrace.garbage import pass_over_what_is_there
 from headrace.roles.keeping import Kept
 from headrace.roles.lifeline import ANSWERED, ENDED, HAND_OVER, HANDED_OVER, SERVING, Lifeline
 from headrace.roles.logs import LogFile, set_python_level, start_python_log
@@ -295,6 +296,7 @@ def begin(orders: MountOrders, supervision: Supervision, answer_descriptor: int 
         log_file.watch()
     start_python_log(orders.settings.log_level, orders.settings.log_format)
     set_log(orders.settings.log_level, orders.settings.log_format)
+    pass_over_what_is_there()
     process = MountProcess(orders, supervision)
     code = process.run(answer_descriptor)
     process.go_on()

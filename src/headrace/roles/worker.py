@@ -32,6 +32,7 @@ from headrace.engine.native import set_log, version
 from headrace.engine.status import LevelReport
 from headrace.errors import BusyError, ConfigError, HeadraceError, RefusedError
 from headrace.exits import complaint, exit_code
+from headrace.garbage import pass_over_what_is_there
 from headrace.roles.datasets import fingerprint
 from headrace.roles.draining import Drain
 from headrace.roles.endpoint import Endpoint
@@ -280,6 +281,7 @@ def begin(orders: WorkerOrders) -> int:
     """Sets the logs of this process up, and runs a worker to its end; the exit code."""
     start_python_log(orders.settings.log_level, orders.settings.log_format)
     set_log(orders.settings.log_level, orders.settings.log_format)
+    pass_over_what_is_there()
     return serve(orders)
 
 
