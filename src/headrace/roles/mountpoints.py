@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.engine.registry import Registry, started_ticks
 from headrace.errors import (
@@ -22,8 +23,9 @@ from headrace.errors import (
 from headrace.roles.detaching import abort, detach_commands, device_at
 from headrace.roles.mount_table import mount_at, place_of
 from headrace.roles.other_namespaces import holders_of, sees_all_processes
-from headrace.settings.engine import EngineConfig
-from headrace.settings.origins import LocalOrigin
+
+if TYPE_CHECKING:
+    from headrace.settings.engine import EngineConfig
 
 _END_S = 60.0
 # Then it is worth looking who holds it: usually a process ends at once.
@@ -81,6 +83,9 @@ def check_kept_mountpoint(mountpoint: Path, registry: Registry, *, nonempty: boo
 
 def check_places(mountpoint: Path, config: EngineConfig) -> None:
     """Raises when the mount, its cache and a local origin would lie in each other: the mount would read itself."""
+    # Here, since who unmounts has no need of it.
+    from headrace.settings.origins import LocalOrigin  # noqa: PLC0415
+
     own = [folder.path for level in config.cache for folder in level.folders] + [config.state_directory]
     for folder in own:
         if folder.is_relative_to(mountpoint):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.api.quantities import amount_of
-from headrace.jobs.spec import JobSpec, Resources
 from headrace.local.jobs.instance_spec import GROUPS_FILE, InstanceSpec
 from headrace.local.jobs.rank_launcher import INSTANCES
 from headrace.local.processes.cgroups import ControlGroup, Limits, remove_groups, why_not
 from headrace.local.processes.private_files import write_private
+
+if TYPE_CHECKING:
+    from headrace.jobs.spec import JobSpec, Resources
 
 
 def limits_of(resources: Resources) -> Limits:
