@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from headrace.garbage import collect_seldom
+from headrace.garbage import collect_seldom, pass_over_what_is_there
 
 # As in all programs of ours, and before the tests are loaded: they import most of the package.
 collect_seldom()
@@ -107,6 +107,10 @@ def rank_of(nodeid: str) -> int:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank_of(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    pass_over_what_is_there()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,16 @@ from headrace.local.layout import BackendLayout
 from headrace.local.protocol.client import LocalClient
 from headrace.netns.namespaces import can_make_namespaces, namespaces
 from headrace.testing.buckets import put_object
+from headrace.testing.made_files import MadeFiles
 from headrace.testing.network import LoopbackLink
 from headrace.testing.s3_server import S3Server
 
 from .harness import Shell
 
 DEADLINE_S = 120.0
-FILES = {f"train/part-{number}.bin": os.urandom(3_000_000 + number) for number in range(4)}
+FILES = MadeFiles(
+    {f"train/part-{number}.bin": partial(os.urandom, 3_000_000 + number) for number in range(4)}
+)
 # Seed 000 with an S3 server of this machine instead of OSS, two workers instead of four.
 YAML = """apiVersion: v1
 kind: Secret

@@ -8,6 +8,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ import pytest
 from headrace.local.layout import BackendLayout
 from headrace.local.protocol.client import LocalClient
 from headrace.netns.namespaces import can_make_namespaces
+from headrace.testing.made_files import MadeFiles
 
 from .harness import Shell
 
 DEADLINE_S = 120.0
 DISK_BYTES = 40 << 20
-FILES = {f"part-{number}.bin": os.urandom(16 << 20) for number in range(4)}
+FILES = MadeFiles({f"part-{number}.bin": partial(os.urandom, 16 << 20) for number in range(4)})
 DATASET = """apiVersion: data.fluid.io/v1alpha1
 kind: Dataset
 metadata: {{name: imagenet}}

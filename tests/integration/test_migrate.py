@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from headrace.local.protocol.client import LocalClient
 from headrace.netns.namespaces import can_make_namespaces
 from headrace.testing.buckets import put_object
 from headrace.testing.faulty_origin import Fault, FaultyOrigin, Lie
+from headrace.testing.made_files import MadeFiles
 from headrace.testing.network import LoopbackLink
 from headrace.testing.s3_server import S3Server
 
@@ -31,7 +33,13 @@ from .servers import Bucket
 DEADLINE_S = 120.0
 MIB = 1 << 20
 PART_BYTES = 16 * MIB
-FILES = {"part-0.bin": os.urandom(3_000_000), "deep/er/part-1.bin": os.urandom(20 * MIB + 1), "empty": b""}
+FILES = MadeFiles(
+    {
+        "part-0.bin": partial(os.urandom, 3_000_000),
+        "deep/er/part-1.bin": partial(os.urandom, 20 * MIB + 1),
+        "empty": bytes,
+    }
+)
 # A dataset over the bucket, and the keys under the names that the options have.
 LAKE = """apiVersion: v1
 kind: Secret

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,17 @@ from headrace.settings.yaml_streams import read_stream
 
 HERE = Path(__file__).parent
 OURS = [name for name, kind in KINDS.items() if not kind.is_core]
-SCHEMAS = {name: schema_of(KINDS[name]) for name in OURS}
+
+
+@functools.cache
+def schema_named(name: str) -> dict[str, Any]:
+    """Of a kind; made by the one runner that needs it."""
+    return schema_of(KINDS[name])
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_the_schema_is_structural_and_its_rules_are_bounded(name: str) -> None:
-    schema = SCHEMAS[name]
+    schema = schema_named(name)
     assert list(structural_faults(schema)) == []
     assert schema["type"] == "object"
     assert schema["properties"]["metadata"] == {"type": "object"}
@@ -54,7 +60,7 @@ def test_columns_are_in_fluids_order_and_point_at_fields(name: str) -> None:
     columns = crd(KINDS[name])["spec"]["versions"][0]["additionalPrinterColumns"]
     shown = "|".join(c["name"] + (f":{c['priority']}" if "priority" in c else "") for c in columns)
     assert shown == COLUMNS[name]
-    assert all(is_there(SCHEMAS[name], column["jsonPath"]) for column in columns)
+    assert all(is_there(schema_named(name), column["jsonPath"]) for column in columns)
 
 
 def is_there(schema: dict[str, Any], path: str) -> bool:
@@ -90,7 +96,7 @@ def test_names_and_subresources_are_fluids(name: str) -> None:
     scale = version["subresources"].get("scale")
     assert (scale is not None) == name.endswith("Runtime")
     for path in (scale or {}).values():
-        assert is_there(SCHEMAS[name], path)
+        assert is_there(schema_named(name), path)
 
 
 @pytest.mark.parametrize("file", sorted(HERE.glob("s*/*.yaml")), ids=lambda file: file.stem)
@@ -98,7 +104,7 @@ def test_samples_fit_the_schema(file: Path) -> None:
     for document in read_stream(file.read_text(encoding="utf-8"), file.name):
         kind = KINDS[document.content["kind"]]
         if not kind.is_core:
-            assert list(value_faults(document.content, SCHEMAS[kind.name])) == []
+            assert list(value_faults(document.content, schema_named(kind.name))) == []
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -109,7 +115,7 @@ def test_samples_fit_the_schema(file: Path) -> None:
 )
 @given(data=st.data())
 def test_what_the_model_accepts_fits_the_schema(name: str, data: Any) -> None:
-    assert list(value_faults(data.draw(objects(name)), SCHEMAS[name])) == []
+    assert list(value_faults(data.draw(objects(name)), schema_named(name))) == []
 
 
 def test_files_hold_what_the_models_say() -> None:

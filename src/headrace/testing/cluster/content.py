@@ -6,10 +6,12 @@ import hashlib
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from headrace.testing.buckets import put_object
 from headrace.testing.cluster.reader import FileRead
+from headrace.testing.made_files import MadeFiles
 
 
 @dataclass
@@ -44,11 +46,17 @@ class Content:
         return [read for read in reads if read.error or self.hashes.get(read.path) != read.sha256]
 
 
-def make_files(count: int, size_bytes: int, *, folder: str = "train") -> dict[str, bytes]:
+def make_files(count: int, size_bytes: int, *, folder: str = "train") -> MadeFiles:
     """`count` files of about `size_bytes` each, no two alike and none of a round size."""
-    return {
-        f"{folder}/class-{number % 4}/file-{number:04}.bin": random.Random(  # noqa: S311 - no secret
-            f"{folder}/{number}"
-        ).randbytes(size_bytes + 4099 * number % 65_536)
-        for number in range(count)
-    }
+    return MadeFiles(
+        {
+            f"{folder}/class-{number % 4}/file-{number:04}.bin": partial(
+                _bytes_of, f"{folder}/{number}", size_bytes + 4099 * number % 65_536
+            )
+            for number in range(count)
+        }
+    )
+
+
+def _bytes_of(seed: str, size_bytes: int) -> bytes:
+    return random.Random(seed).randbytes(size_bytes)  # noqa: S311 - no secret
