@@ -6,11 +6,10 @@ part of its own, fields that are applied and taken back, pods of lost nodes that
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
-from memory_controllers import PROTECTED, MemoryControllers, merged, now
+from memory_controllers import PROTECTED, MemoryControllers, copied, merged, now
 
 from headrace.errors import BusyError, MissingFileError, RefusedError
 from headrace.kube.faults import ConflictError
@@ -38,7 +37,7 @@ class MemoryCluster(MemoryControllers):
 
     async def get(self, kind: str, namespace: str | None, name: str) -> Content | None:
         found = self.objects.get((kind, namespace or "", name))
-        return copy.deepcopy(found)
+        return copied(found)
 
     async def create(self, content: Content) -> Content:
         self._note("create", content["kind"], content["metadata"]["name"])
@@ -50,17 +49,17 @@ class MemoryCluster(MemoryControllers):
         key, version = self._key(content), content["metadata"]["resourceVersion"]
         if version != self.objects[key]["metadata"]["resourceVersion"]:
             raise ConflictError.of("another version")
-        return self._store(key, copy.deepcopy(content))
+        return self._store(key, copied(content))
 
     async def apply(self, content: Content) -> Content:
         self._note("apply", content["kind"], content["metadata"]["name"])
         key = self._key(content)
         if key not in self.objects:
             made = self.add(content)
-            self.applied[key] = copy.deepcopy(content)
+            self.applied[key] = copied(content)
             return made
         said = merge_patch(self.applied.get(key, {}), content)
-        self.applied[key] = copy.deepcopy(content)
+        self.applied[key] = copied(content)
         return self._store(key, merged(self.objects[key], said))
 
     async def patch(
@@ -104,7 +103,7 @@ class MemoryCluster(MemoryControllers):
             **content["metadata"],
             "uid": f"uid-{next(self._versions)}",
         }
-        whole = {**copy.deepcopy(content), "metadata": metadata}
+        whole = {**copied(content), "metadata": metadata}
         if content["kind"] in PROTECTED:
             metadata["finalizers"] = [*metadata.get("finalizers", ()), PROTECTED[content["kind"]]]
         if content["kind"] in ("Node", "PersistentVolume"):
@@ -167,11 +166,11 @@ class MemoryCluster(MemoryControllers):
     def _store(self, key: tuple[str, str, str], content: Content) -> Content:
         content["metadata"]["resourceVersion"] = str(next(self._versions))
         self.objects[key] = content
-        self.changes.append((key[0], "MODIFIED", copy.deepcopy(content)))
+        self.changes.append((key[0], "MODIFIED", copied(content)))
         is_leaving = content["metadata"].get("deletionTimestamp") and key[0] != "Pod"
         if is_leaving and not content["metadata"].get("finalizers"):
             self.remove(key)
-        return copy.deepcopy(content)
+        return copied(content)
 
     def _note(self, verb: str, kind: str, name: str) -> None:
         fault = self.faults.pop(0, None)

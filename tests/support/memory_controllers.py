@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
+import pickle
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -21,10 +21,15 @@ def now() -> str:
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
+def copied(content: Any) -> Any:
+    """A copy that shares nothing, made several times as fast as by `copy.deepcopy`."""
+    return pickle.loads(pickle.dumps(content, pickle.HIGHEST_PROTOCOL))
+
+
 def merged(target: Any, patch: Any) -> Any:
     """A merge patch applied (RFC 7386)."""
     if not isinstance(patch, Mapping):
-        return copy.deepcopy(patch)
+        return copied(patch)
     result = dict(target) if isinstance(target, Mapping) else {}
     for key, value in patch.items():
         if value is None:
@@ -121,7 +126,7 @@ class MemoryControllers:
             self.remove(self._key(pod))
 
     def _add_pod(self, owner: Content, name: str, node: str) -> None:
-        template = copy.deepcopy(owner["spec"]["template"])
+        template = copied(owner["spec"]["template"])
         owners = [{"kind": owner["kind"], "uid": owner["metadata"]["uid"]}]
         metadata = {**template["metadata"], "name": name, "namespace": "default", "ownerReferences": owners}
         spec = {**template["spec"], "nodeName": node}
@@ -142,7 +147,7 @@ class MemoryControllers:
         if pod["metadata"]["labels"].get("job-name"):
             # A pod that has ended says no more.
             has_ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-            status = pod["status"] if has_ended else copy.deepcopy(self.job_pods)
+            status = pod["status"] if has_ended else copied(self.job_pods)
         if pod.get("status") != status:
             self._store(self._key(pod), {**pod, "status": status})
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 import yaml
 from memory_cluster import MemoryCluster
+from memory_controllers import copied
 from memory_masters import MemoryMasters, WorldMasters
 from planned import GPU, SEED
 
@@ -54,7 +55,7 @@ class OperatorWorld:
         """Another operator takes over: it lists everything, and knows nothing else."""
         self.mirror = Mirror(b"key")
         for (kind, *_), content in self.cluster.objects.items():
-            self.mirror.put(kind, copy.deepcopy(content))
+            self.mirror.put(kind, copied(content))
         self.cluster.changes.clear()
         client = cast("KubeClient", self.cluster)
         masters = WorldMasters(client, self.mirror, self.masters)
@@ -76,7 +77,7 @@ class OperatorWorld:
 
     def take_over(self, other: MemoryCluster) -> None:
         """Goes on with a copy of that cluster."""
-        self.cluster.objects, self.cluster.applied = copy.deepcopy((other.objects, other.applied))
+        self.cluster.objects, self.cluster.applied = copied((other.objects, other.applied))
         self.cluster._versions = copy.copy(other._versions)
         self.restart()
 
