@@ -8,6 +8,7 @@ pub mod budget;
 pub mod checksum;
 pub mod config;
 pub mod error;
+mod fields;
 pub mod ids;
 pub mod metrics;
 mod page_cache;

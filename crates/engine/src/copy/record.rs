@@ -1,6 +1,7 @@
 //! Records of a ledger as bytes: `docs/format/copy-ledger.md`. Whatever bytes come, reading gives a record or nothing.
 
 use super::decision::Done;
+use crate::fields::Fields;
 use crate::ids::FileId;
 use crate::origin::Mark;
 
@@ -71,52 +72,30 @@ pub fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     if crc32c::crc32c(body) != u32::from_le_bytes(*sum) {
         return None;
     }
-    Some((Fields(body).record()?, FRAME_BYTES + length))
+    Some((decode_body(Fields::new(body))?, FRAME_BYTES + length))
 }
 
-struct Fields<'a>(&'a [u8]);
+fn decode_body(mut fields: Fields<'_>) -> Option<Record> {
+    let kind = fields.u8()?;
+    let path = Mark(fields.array()?);
+    let record = match kind {
+        1 => Record::Done { path, done: Done { source: FileId(fields.array()?), target: Mark(fields.array()?) } },
+        2 => Record::Begun {
+            path,
+            source: FileId(fields.array()?),
+            part_bytes: fields.u64()?,
+            token: text(&mut fields)?,
+            key: fields.string()?.to_vec(),
+        },
+        3 => Record::Part { path, number: fields.u32()?, content: Mark(fields.array()?), tag: text(&mut fields)? },
+        4 => Record::Ended { path },
+        _ => return None,
+    };
+    fields.is_empty().then_some(record)
+}
 
-impl Fields<'_> {
-    fn record(mut self) -> Option<Record> {
-        let [kind] = self.take()?;
-        let path = Mark(self.take()?);
-        let record = match kind {
-            1 => Record::Done { path, done: Done { source: FileId(self.take()?), target: Mark(self.take()?) } },
-            2 => Record::Begun {
-                path,
-                source: FileId(self.take()?),
-                part_bytes: u64::from_le_bytes(self.take()?),
-                token: self.text()?,
-                key: self.bytes()?,
-            },
-            3 => Record::Part {
-                path,
-                number: u32::from_le_bytes(self.take()?),
-                content: Mark(self.take()?),
-                tag: self.text()?,
-            },
-            4 => Record::Ended { path },
-            _ => return None,
-        };
-        self.0.is_empty().then_some(record)
-    }
-
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*taken)
-    }
-
-    fn bytes(&mut self) -> Option<Vec<u8>> {
-        let length = usize::from(u16::from_le_bytes(self.take()?));
-        let taken = self.0.get(..length)?;
-        self.0 = &self.0[length..];
-        Some(taken.to_vec())
-    }
-
-    fn text(&mut self) -> Option<String> {
-        String::from_utf8(self.bytes()?).ok()
-    }
+fn text(fields: &mut Fields<'_>) -> Option<String> {
+    std::str::from_utf8(fields.string()?).ok().map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -74,7 +74,8 @@ pub struct Malformed {
     pub unique: Option<u64>,
 }
 
-/// Reads fields one after the other; past the end there is nothing.
+/// Reads fields one after the other, in the byte order of this machine as the kernel writes them (`crate::fields` is for
+/// what is little-endian everywhere); past the end there is nothing.
 struct Fields<'a> {
     rest: &'a [u8],
 }

@@ -3,6 +3,7 @@
 //! Whatever does not decode exactly is an error, never a guess. The format stands in `docs/format/lease-protocol.md`.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::fields::Fields;
 use crate::ids::FileId;
 use crate::store::BlockMap;
 
@@ -94,20 +95,20 @@ impl Message {
     /// The message and the request number of a packet. `Unsupported` when it is of another version of the protocol,
     /// `Corrupt` when it is none of it.
     pub fn decode(packet: &[u8]) -> Result<(Message, u32)> {
-        let mut fields = Fields(packet);
-        let (magic, version) = (fields.array::<4>(), fields.array().map(u16::from_le_bytes));
+        let mut fields = Fields::new(packet);
+        let (magic, version) = (fields.array::<4>(), fields.u16());
         let (Some(MAGIC), Some(version)) = (magic, version) else {
             return Err(corrupt("a message on the lease socket is not of the lease protocol"));
         };
         if version != VERSION {
             return Err(other_version(version));
         }
-        let (kind, request) = (fields.array().map(u16::from_le_bytes), fields.u32());
+        let (kind, request) = (fields.u16(), fields.u32());
         let (length, sum) = (fields.u32(), fields.u32());
         let (Some(kind), Some(request), Some(sum)) = (kind, request, sum) else {
             return Err(corrupt("a message on the lease socket is cut short"));
         };
-        if length != Some(fields.0.len() as u32) || sum != checksum(packet) {
+        if length != Some(fields.len() as u32) || sum != checksum(packet) {
             return Err(corrupt("a message on the lease socket does not match its length and checksum"));
         }
         match Self::decode_payload(kind, fields) {
@@ -121,7 +122,7 @@ impl Message {
             1 => Message::Hello { block_size: fields.u32()? },
             2 => Message::Welcome { most_leases: fields.u32()? },
             3 => {
-                let (id, size, wanted) = (fields.id()?, fields.u64()?, fields.u32()?);
+                let (id, size, wanted) = (FileId(fields.array()?), fields.u64()?, fields.u32()?);
                 Message::Ask { id, size, wanted: (wanted != NO_BLOCK).then_some(wanted) }
             }
             4 => {
@@ -133,11 +134,11 @@ impl Message {
                 Message::Lent { whole, unverified, blocks: BlockMap::from_parts(first, bits) }
             }
             5 => Message::Absent,
-            6 => Message::Release { id: fields.id()? },
+            6 => Message::Release { id: FileId(fields.array()?) },
             7 => Message::Failure { text: text(fields.rest())? },
             _ => return None,
         };
-        fields.0.is_empty().then_some(message)
+        fields.is_empty().then_some(message)
     }
 }
 
@@ -157,33 +158,6 @@ fn other_version(version: u16) -> Error {
     let message =
         format!("the other process speaks version {version} of the lease protocol, this one version {VERSION}");
     Error::new(ErrorKind::Unsupported, message).with_hint("restart the older of the two processes")
-}
-
-/// Reads fixed-size fields off the front of some bytes; `None` when they do not suffice.
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Fields<'a> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*taken)
-    }
-
-    fn rest(&mut self) -> &'a [u8] {
-        std::mem::take(&mut self.0)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn id(&mut self) -> Option<FileId> {
-        self.array().map(FileId)
-    }
 }
 
 #[cfg(test)]
@@ -234,7 +208,7 @@ mod tests {
 
         #[test]
         fn random_payload_never_panics(kind in 0u16..10, payload in prop::collection::vec(any::<u8>(), 0..100)) {
-            let _ = Message::decode_payload(kind, Fields(&payload));
+            let _ = Message::decode_payload(kind, Fields::new(&payload));
             let _ = Message::decode(&payload);
         }
     }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::blocks::Proof;
+use crate::fields::Fields;
 use crate::ids::{FileId, FileKey, Version};
 
 pub const MAGIC: [u8; 8] = *b"HRCACHE\n";
@@ -76,7 +77,7 @@ impl Header {
     /// `None` for anything that this program, or a newer one, did not write whole.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..HEADER_BYTES)?;
-        let mut fields = Fields(bytes);
+        let mut fields = Fields::new(bytes);
         let magic = fields.take(8)?;
         let header = Header { version: fields.u32()?, block_size: fields.u32()? };
         fields.take(12)?;
@@ -153,7 +154,7 @@ impl Record {
 
     /// The record at the start of `bytes`.
     pub fn decode(bytes: &[u8]) -> Decoded {
-        let mut frame = Fields(bytes);
+        let mut frame = Fields::new(bytes);
         let (Some(crc), Some(length), Some(kind)) = (frame.u32(), frame.u32(), frame.take(1)) else {
             return Decoded::Incomplete(FRAME_BYTES);
         };
@@ -175,30 +176,35 @@ impl Record {
     }
 
     fn decode_payload(kind: u8, payload: &[u8]) -> Option<Self> {
-        let mut fields = Fields(payload);
+        let mut fields = Fields::new(payload);
         let record = match kind {
             1 => {
                 let number = fields.u32()?;
                 Record::Dataset { number, name: std::str::from_utf8(fields.rest()).ok()?.into() }
             }
             2 => {
-                let (id, dataset, size) = (fields.id()?, fields.u32()?, fields.u64()?);
+                let (id, dataset, size) = (FileId(fields.array()?), fields.u32()?, fields.u64()?);
                 let path_length = fields.u32()? as usize;
                 let path = fields.take(path_length)?.into();
                 Record::File { id, dataset, size, path, version: decode_version(&mut fields)? }
             }
-            3 => Record::Block { id: fields.id()?, index: fields.u32()?, length: fields.u32()?, crc: fields.u32()? },
+            3 => Record::Block {
+                id: FileId(fields.array()?),
+                index: fields.u32()?,
+                length: fields.u32()?,
+                crc: fields.u32()?,
+            },
             4 => {
-                let (id, index) = (fields.id()?, fields.u32()?);
+                let (id, index) = (FileId(fields.array()?), fields.u32()?);
                 Record::Drop { id, index: (index != EVERY_BLOCK).then_some(index) }
             }
             5 => Record::Clean,
             6 => Record::NotesLending,
-            7 => Record::Lent { id: fields.id()? },
-            8 => Record::Compared { id: fields.id()?, proof: decode_proof(&mut fields)? },
+            7 => Record::Lent { id: FileId(fields.array()?) },
+            8 => Record::Compared { id: FileId(fields.array()?), proof: decode_proof(&mut fields)? },
             _ => return None,
         };
-        fields.0.is_empty().then_some(record)
+        fields.is_empty().then_some(record)
     }
 }
 
@@ -216,49 +222,18 @@ fn encode_version(version: &Version, out: &mut Vec<u8>) {
 }
 
 fn decode_version(fields: &mut Fields<'_>) -> Option<Version> {
-    match fields.take(1)?[0] {
+    match fields.u8()? {
         1 => Some(Version::Etag(fields.rest().into())),
-        2 => Some(Version::ModifiedNs(fields.u64()? as i64)),
+        2 => Some(Version::ModifiedNs(fields.i64()?)),
         _ => None,
     }
 }
 
 fn decode_proof(fields: &mut Fields<'_>) -> Option<Proof> {
-    match fields.take(1)?[0] {
+    match fields.u8()? {
         1 => Some(Proof::Proven),
         2 => Some(Proof::NoChecksum),
         _ => None,
-    }
-}
-
-/// Reads fixed-size fields off the front of some bytes; `None` when they do not suffice.
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Fields<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn rest(&mut self) -> &'a [u8] {
-        std::mem::take(&mut self.0)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn id(&mut self) -> Option<FileId> {
-        self.array().map(FileId)
     }
 }
 

@@ -1,55 +1,45 @@
-//! Reading and writing the fields of payloads: fixed-width numbers and byte strings with their length before them.
+//! Reading and writing the fields of payloads, with an error that says what is wrong with them.
 
 use crate::error::{Error, Result};
+use crate::fields;
 use crate::wire::frame::damaged;
 
 /// A payload that is read from its front. Every method fails when too little is left.
 #[derive(Debug)]
-pub struct Fields<'a> {
-    left: &'a [u8],
-}
+pub struct Fields<'a>(fields::Fields<'a>);
 
 impl<'a> Fields<'a> {
     pub fn new(payload: &'a [u8]) -> Self {
-        Fields { left: payload }
-    }
-
-    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
-        let (taken, left) = self.left.split_at_checked(count).ok_or_else(|| damaged("a message ends too early"))?;
-        self.left = left;
-        Ok(taken)
+        Fields(fields::Fields::new(payload))
     }
 
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
+        whole(self.0.array())
     }
 
     pub fn u8(&mut self) -> Result<u8> {
-        Ok(self.array::<1>()?[0])
+        whole(self.0.u8())
     }
 
     pub fn u16(&mut self) -> Result<u16> {
-        Ok(u16::from_le_bytes(self.array()?))
+        whole(self.0.u16())
     }
 
     pub fn u32(&mut self) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.array()?))
+        whole(self.0.u32())
     }
 
     pub fn u64(&mut self) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.array()?))
+        whole(self.0.u64())
     }
 
     pub fn i64(&mut self) -> Result<i64> {
-        Ok(i64::from_le_bytes(self.array()?))
+        whole(self.0.i64())
     }
 
     /// A byte string with its length in two bytes.
     pub fn string(&mut self) -> Result<&'a [u8]> {
-        let length = self.u16()?;
-        self.take(usize::from(length))
+        whole(self.0.string())
     }
 
     /// The same, UTF-8.
@@ -59,11 +49,15 @@ impl<'a> Fields<'a> {
 
     /// Nothing may be left.
     pub fn end(self) -> Result<()> {
-        match self.left.len() {
+        match self.0.len() {
             0 => Ok(()),
             count => Err(damaged(format!("a message has {count} bytes too many"))),
         }
     }
+}
+
+fn whole<T>(field: Option<T>) -> Result<T> {
+    field.ok_or_else(|| damaged("a message ends too early"))
 }
 
 /// Appends a byte string with its length in two bytes; `what` names it when it is too long.
