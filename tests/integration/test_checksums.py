@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import random
+from mmap import PROT_READ, mmap
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,30 @@ def test_verify_compares_whole_files_with_the_origin(
         assert shell.status(mountpoint)["proofs"]["proven_bytes"] == len(LARGE), "known to the next process"
         shell.must("verify", mountpoint)
         assert liar.requests["HEAD"] == heads, "and not asked for again"
+
+
+@pytest.mark.parametrize("mode", ["elide", "classic"])
+def test_pages_of_a_file_that_turns_out_to_be_wrong_are_not_read_again(
+    shell: Shell, liar, lying_bucket, tmp_path: Path, mode: str
+) -> None:
+    # Only the whole of it can be compared, and by then a program has read it into the kernel's page cache.
+    lying_bucket.server.client().put_in_parts("data", "large", (LARGE[: 5 << 20], LARGE[5 << 20 :]))
+    arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
+    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", "--mode", mode, **arguments) as mountpoint:
+        liar.add(Fault(Lie.SHIFTED, r"^/data/large"))
+        checksum = liar.add(Fault(Lie.HELD, r"^/data/large", method="HEAD"))
+        with (
+            (mountpoint / "large").open("rb", buffering=0) as file,
+            mmap(file.fileno(), 0, prot=PROT_READ) as mapped,
+        ):
+            wrong = file.read()
+            assert wrong != LARGE and mapped[:] == wrong, "nothing is known yet"
+            liar.clear()
+            checksum.released.set()
+            eventually(lambda: shell.status(mountpoint)["proofs"]["mismatches"] == 1)
+            eventually(lambda: (mountpoint / "large").read_bytes() == LARGE)
+            file.seek(0)
+            assert file.read() == LARGE and mapped[:] == LARGE, "what was open and mapped before, too"
 
 
 def test_an_object_uploaded_in_parts_is_proven_by_the_checksum_that_is_asked_for(

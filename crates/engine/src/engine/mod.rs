@@ -4,6 +4,7 @@
 mod attached;
 mod copying;
 mod face;
+mod forgetting;
 mod holding;
 mod job;
 mod lister;

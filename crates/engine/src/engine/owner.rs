@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::runtime::{Handle, Runtime};
 
+use super::forgetting::Forgetting;
 use super::job::{Job, Jobs};
 use super::report;
 use super::state::StateDirectory;
@@ -52,6 +53,7 @@ pub struct Owner {
     metrics: Metrics,
     jobs: Jobs,
     mounts: Mutex<Vec<Arc<MountHandle>>>,
+    forgetting: Arc<Forgetting>,
     server: Mutex<Option<Server>>,
     refresh_error: Mutex<Option<String>>,
     refreshing: Mutex<()>,
@@ -101,6 +103,7 @@ impl Owner {
         };
         let transfer = Transfer::new(blocks, handle.clone(), budgets.clone(), metrics.clone(), config.transfer)?;
         let tree = Tree::new(snapshot, origins.clone(), transfer.clone(), parts::own_files());
+        let forgetting = Forgetting::start(&tree, transfer.store().map(AsRef::as_ref), &handle);
         let owner = Arc::new(Owner {
             config,
             state,
@@ -116,6 +119,7 @@ impl Owner {
             metrics,
             jobs: Jobs::default(),
             mounts: Mutex::new(Vec::new()),
+            forgetting,
             server: Mutex::new(None),
             refresh_error: Mutex::new(refresh_error),
             refreshing: Mutex::new(()),
@@ -264,6 +268,7 @@ impl Owner {
         let mounted =
             fuse::mount(tree, mountpoint, options, self.handle.clone(), self.metrics.clone(), self.budgets.clone())?;
         let mounted = Arc::new(mounted);
+        self.forgetting.add(&mounted);
         drop(mounted.announce(self.snapshot().identity(), |_| ()));
         self.mounts.lock().push(mounted.clone());
         Ok(mounted)
@@ -274,6 +279,7 @@ impl Owner {
         let (handle, metrics, budgets) = (self.handle.clone(), self.metrics.clone(), self.budgets.clone());
         let mounted = Arc::new(fuse::resume(tree, kept, options, handle, metrics, budgets)?);
         self.metrics.mount_restarts.inc_by(mounted.resumed());
+        self.forgetting.add(&mounted);
         self.announce_missed(&mounted);
         self.mounts.lock().push(mounted.clone());
         Ok(mounted)

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::lanes::{Lanes, LeaseAnswer, LeaseSocket, Ticket};
+use super::marks::Marks;
 use super::table::{Lease, Left, Table};
 use crate::budget::{Budget, Permit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, FileId, FileKey};
-use crate::store::{BlockHandle, BlockMap, Blocks, DiskWatch, Put, WholeFile, is_distrusted};
+use crate::store::{BlockHandle, BlockMap, Blocks, DiskWatch, Put, TellWrong, WholeFile, WrongFile, mark_of};
 
 /// Which blocks the worker of this machine is asked for. Called for every block that is not on lease: must be quick.
 pub type IsLocal = Arc<dyn Fn(&FileId, u32) -> bool + Send + Sync>;
@@ -57,6 +58,7 @@ pub struct LeasedBlocks {
 struct LeaseClientState {
     lanes: Lanes,
     table: Table,
+    marks: Marks,
     block_size: BlockSize,
     descriptors: Budget,
     options: LeaseOptions,
@@ -78,7 +80,8 @@ impl LeasedBlocks {
         let lanes = Lanes::new(place, block_size, options.patience);
         let (table, idle) = (Table::new(options.files), options.idle);
         let watch = DiskWatch::new(Path::new("of the worker"));
-        let shared = Arc::new(LeaseClientState { lanes, table, block_size, descriptors, options, watch });
+        let marks = Marks::default();
+        let shared = Arc::new(LeaseClientState { lanes, table, marks, block_size, descriptors, options, watch });
         let (ending, ended) = sync_channel(0);
         let tidied = Arc::downgrade(&shared);
         std::thread::Builder::new()
@@ -103,6 +106,10 @@ impl LeasedBlocks {
 
 fn tidy(shared: &Weak<LeaseClientState>) -> bool {
     let Some(shared) = shared.upgrade() else { return false };
+    // Before leases go: of what is not on lease nothing is heard. A file may be read from the kernel's pages alone.
+    for (file, lease) in shared.table.all() {
+        shared.trust(&file, &lease);
+    }
     shared.give_back(shared.table.grow_older());
     true
 }
@@ -112,11 +119,14 @@ impl LeaseClientState {
     /// what is right of the file is asked for anew.
     fn trusted(&self, file: &FileId) -> Option<Arc<Lease>> {
         let lease = self.table.find(file)?;
-        if !is_distrusted(&lease.file) {
-            return Some(lease);
-        }
-        self.give_back(self.table.remove(file, &lease));
-        None
+        self.trust(file, &lease).then_some(lease)
+    }
+
+    fn trust(&self, file: &FileId, lease: &Arc<Lease>) -> bool {
+        let Some(mark) = mark_of(&lease.file) else { return true };
+        self.give_back(self.table.remove(file, lease));
+        self.marks.note(WrongFile { id: *file, size: lease.size }, mark);
+        false
     }
 
     /// The lease that holds the block.
@@ -251,6 +261,11 @@ impl Blocks for LeasedBlocks {
     fn whole_file(&self, file: &FileId, size: u64) -> Option<WholeFile> {
         let lease = self.shared.whole(file, size)?;
         Some(WholeFile::new(lease.file.clone(), size, lease))
+    }
+
+    /// Of files on lease: at their next use, or within `LeaseOptions::idle`.
+    fn on_wrong_content(&self, tell: TellWrong) {
+        self.shared.marks.listen(tell);
     }
 
     fn quota_bytes(&self) -> u64 {

@@ -3,10 +3,11 @@
 //!
 //! - `message`: what is said, as bytes; `socket`: how it gets there;
 //! - `server`: the worker's side, over its `Store`;
-//! - `lanes`, `table`, `client`: the mount's side, a `store::Blocks`.
+//! - `lanes`, `table`, `marks`, `client`: the mount's side, a `store::Blocks`.
 
 mod client;
 mod lanes;
+mod marks;
 mod message;
 mod server;
 mod socket;

@@ -162,6 +162,12 @@ impl Table {
         }
     }
 
+    /// All leases, which are in the caller's hands meanwhile.
+    pub fn all(&self) -> Vec<Left> {
+        let of = |shard: &Mutex<Shard>| shard.lock().slots.iter().map(|slot| (slot.id, slot.lease.clone())).collect();
+        self.shards.iter().flat_map(|shard| -> Vec<Left> { of(shard) }).collect()
+    }
+
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().slots.len()).sum()
     }

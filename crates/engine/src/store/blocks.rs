@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::watch::DiskWatch;
+use super::wrong::TellWrong;
 use crate::checksum::Checksum;
 use crate::ids::{FileId, FileKey};
 
@@ -114,6 +115,10 @@ pub trait Blocks: Debug + Send + Sync + 'static {
 
     /// Drops the file version, which is wrong, whoever reads it.
     fn discard(&self, _file: &FileId) {}
+
+    /// From now on `tell` hears of each file version of which something is dropped because it is wrong: who read it may
+    /// have wrong bytes.
+    fn on_wrong_content(&self, _tell: TellWrong) {}
 
     /// Most bytes that `put` takes.
     fn quota_bytes(&self) -> u64;

@@ -105,9 +105,22 @@ pub fn distrust(file: &File) -> io::Result<()> {
     file.set_permissions(permissions)
 }
 
+/// A mark on a data file; one that was set again is another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrongMark {
+    inode: u64,
+    changed: (i64, i64),
+}
+
 /// True when something of the data file was dropped as wrong since it was made: one `fstat`.
 pub fn is_distrusted(file: &File) -> bool {
-    file.metadata().is_ok_and(|status| status.mode() & DISTRUSTED != 0)
+    mark_of(file).is_some()
+}
+
+/// The mark of a data file of which something was dropped as wrong since it was made: one `fstat`.
+pub fn mark_of(file: &File) -> Option<WrongMark> {
+    let status = file.metadata().ok().filter(|status| status.mode() & DISTRUSTED != 0)?;
+    Some(WrongMark { inode: status.ino(), changed: (status.ctime(), status.ctime_nsec()) })
 }
 
 /// True when both are the same file of the same file system.

@@ -9,7 +9,7 @@
 //! - `watch`: whether a disk hangs;
 //! - `eviction/`: who gives way to whom, pure;
 //! - `levels`, `placement`, `mover`, `listing`: several folders and levels;
-//! - `blocks`, `loan`: what readers, here and in other processes, see of all that.
+//! - `blocks`, `loan`, `wrong`: what readers, here and in other processes, see of all that.
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -48,12 +48,14 @@ mod proofs;
 mod record;
 mod watch;
 mod weights;
+mod wrong;
 
 pub use blocks::{AtOnce, BlockHandle, Blocks, Proof, Put, WholeFile};
-pub use disk::is_distrusted;
+pub use disk::{WrongMark, is_distrusted, mark_of};
 pub use listing::CachedFile;
 pub use loan::{BlockMap, Loan, LoanHold};
 pub use watch::DiskWatch;
+pub use wrong::{TellWrong, WrongContent, WrongFile};
 
 use self::folder::{Removal, Verdict};
 use self::levels::Core;
@@ -299,6 +301,10 @@ impl Blocks for Store {
         for folder in usable.into_iter().chain(hanging) {
             folder.remove(file, None, Removal::Wrong);
         }
+    }
+
+    fn on_wrong_content(&self, tell: TellWrong) {
+        self.core.shared.wrong.listen(tell);
     }
 
     fn quota_bytes(&self) -> u64 {

@@ -55,6 +55,7 @@ fn share(config: &StoreConfig, budgets: &Budgets, metrics: &Metrics) -> StoreSta
         started: Instant::now(),
         pins: Default::default(),
         proofs: Default::default(),
+        wrong: Default::default(),
     }
 }
 

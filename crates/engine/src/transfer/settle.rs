@@ -58,11 +58,12 @@ impl Transfer {
     fn settle(self: &Arc<Self>, flight: &Arc<Flight>, put: Put) {
         match put {
             Put::Stored | Put::Present => {
+                self.flights.remove(flight);
+                flight.end_stored();
+                // Last: what turns out to be wrong is not in memory any more.
                 if flight.proof().is_none() {
                     self.prove_when_whole(&flight.source);
                 }
-                self.flights.remove(flight);
-                flight.end_stored();
             }
             Put::Declined(reason) if self.keeps(flight) => self.memory.keep(flight.clone(), reason),
             Put::Declined(reason) => {

@@ -1,5 +1,6 @@
 //! Which snapshots the tree answers from: the current one, and a few before it for those who still hold their inodes.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
@@ -9,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ids::FileKey;
 use crate::origin::{ObjectVersion, Origin};
 use crate::snapshot::{Node, NodeIndex, NodeKind, Snapshot};
+use crate::store::WrongFile;
 use crate::sync::Mutex;
 use crate::transfer::Source;
 
@@ -72,6 +74,18 @@ impl Generation {
         Ok(Source::new(key, object, origin.clone()))
     }
 
+    /// Adds the inodes of the files that are among `wanted`.
+    fn add_inodes(&self, wanted: &HashSet<WrongFile>, found: &mut HashSet<Inode>) {
+        let sizes: HashSet<u64> = wanted.iter().map(|file| file.size).collect();
+        let nodes = (0..self.snapshot.nodes()).filter_map(|index| self.snapshot.node(NodeIndex(index)));
+        let files = nodes.filter(|node| node.kind == NodeKind::File && sizes.contains(&node.size));
+        let is_wanted = |node: &Node| {
+            let id = self.source(node).map(|source| source.id());
+            id.is_ok_and(|id| wanted.contains(&WrongFile { id, size: node.size }))
+        };
+        found.extend(files.filter(is_wanted).map(|node| node.inode));
+    }
+
     fn not_a_file(&self, node: &Node) -> Error {
         let path = self.readable_path(node.index);
         match node.kind {
@@ -105,6 +119,14 @@ impl Generations {
         let mut made = self.made.lock();
         made.retain(|generation| generation.strong_count() > 0);
         made.iter().filter_map(|generation| Some(generation.upgrade()?.snapshot.version())).collect()
+    }
+
+    /// The inodes of `wanted` in all generations that somebody may still use.
+    pub(super) fn inodes_of(&self, wanted: &HashSet<WrongFile>) -> Vec<Inode> {
+        let living: Vec<_> = self.made.lock().iter().filter_map(Weak::upgrade).collect();
+        let mut found = HashSet::new();
+        living.iter().for_each(|generation| generation.add_inodes(wanted, &mut found));
+        found.into_iter().collect()
     }
 
     pub(super) fn current(&self) -> Arc<Generation> {

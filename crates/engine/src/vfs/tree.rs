@@ -1,5 +1,6 @@
 //! The one implementation of `FileSystem`: names from the snapshot, bytes from the transfer.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -14,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ids::ByteRange;
 use crate::origin::Origin;
 use crate::snapshot::{Node, NodeIndex, NodeKind, Snapshot};
+use crate::store::WrongFile;
 use crate::sync::Mutex;
 use crate::transfer::{Source, Transfer};
 
@@ -110,6 +112,11 @@ impl Tree {
     /// The version of a file that `inode` stands for, and where it comes from.
     pub fn source(&self, inode: Inode) -> Result<Source> {
         Ok(self.file(inode, 0)?.source.clone())
+    }
+
+    /// The inodes by which the files `wanted` are or were shown: a look at every file, for a thread that may take its time.
+    pub fn inodes_of(&self, wanted: &HashSet<WrongFile>) -> Vec<Inode> {
+        self.generations.inodes_of(wanted)
     }
 
     /// Files open by handle now.

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use headrace_engine::store::Blocks;
 
 use crate::support::*;
 
@@ -104,4 +107,22 @@ fn random_bytes_behind_the_header_are_cut_off() {
     bytes.extend((0..5000u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8));
     std::fs::write(&log, bytes).unwrap();
     assert_eq!(survivors(place.path(), &files), 4);
+}
+
+#[test]
+fn who_listens_hears_of_what_is_dropped_as_wrong_and_of_nothing_else() {
+    let place = tempfile::tempdir().unwrap();
+    let store = open_one(place.path(), 10 << 20);
+    let (rotten, refused, evicted) = (key("rotten", 200_000), key("refused", 1000), key("evicted", 1000));
+    [&rotten, &refused, &evicted].into_iter().for_each(|file| drop(put_all(&store, file)));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let hears = told.clone();
+    store.on_wrong_content(Arc::new(move |file| hears.lock().unwrap().push((file.id, file.size))));
+    assert!(store.evict(&evicted.id()) > 0 && store.verify(&rotten.id()) == (4, 0));
+    assert!(told.lock().unwrap().is_empty());
+    let damaged = data_files(place.path()).into_iter().find(|path| path.ends_with(rotten.id().to_string())).unwrap();
+    assert!(flip_byte(&damaged, 100));
+    assert_eq!(store.verify(&rotten.id()), (3, 1));
+    store.discard(&refused.id());
+    assert_eq!(*told.lock().unwrap(), [&rotten, &refused].map(|file| (file.id(), file.size)));
 }

@@ -18,6 +18,7 @@ use super::part::Part;
 use super::pins::Pins;
 use super::proofs::Proofs;
 use super::watch::DiskWatch;
+use super::wrong::WrongContent;
 use crate::budget::Budget;
 use crate::ids::{BlockSize, FileId, FileKey};
 
@@ -55,6 +56,7 @@ pub struct StoreState {
     pub started: Instant,
     pub pins: Pins,
     pub proofs: Proofs,
+    pub wrong: WrongContent,
 }
 
 impl StoreState {

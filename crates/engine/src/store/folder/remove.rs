@@ -17,7 +17,7 @@ use super::descriptors::stamp_of;
 use super::{Folder, charge};
 use crate::ids::FileId;
 use crate::store::part::{BlockState, NO_RECORD, OpenFile};
-use crate::store::{disk, layout};
+use crate::store::{WrongFile, disk, layout};
 
 /// A file that another process holds is left alone for so long before it is tried again.
 const HELD_PAUSE_S: u32 = 10;
@@ -91,6 +91,9 @@ impl Folder {
         claim.indices.iter().for_each(|index| shard.set_state(id, *index, BlockState::Absent));
         drop(shard);
         self.finish(id);
+        if why.is_of_wrong_content() {
+            self.shared.wrong.tell(WrongFile { id: *id, size: claim.size });
+        }
         self.release(bytes);
         self.count_blocks(-(blocks as i64), -content);
         self.count_removal(why, blocks, bytes);

@@ -22,6 +22,7 @@ fn folder(place: &std::path::Path, quota_bytes: u64) -> Folder {
         started: Instant::now(),
         proofs: Default::default(),
         pins: Pins::default(),
+        wrong: Default::default(),
     };
     let gauges = LevelGauges::new(&metrics, 0, Medium::Ssd, quota_bytes);
     Folder::open(place, quota_bytes, 0, Arc::new(shared), gauges).unwrap_or_else(|error| panic!("{error}"))
