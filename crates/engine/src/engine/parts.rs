@@ -47,7 +47,7 @@ pub fn budgets(config: &EngineConfig) -> Budgets {
     }
 }
 
-/// The same for an owner that other processes of this machine attach to: an eighth of the memory is for its replies to
+/// The same for an owner that other processes attach to, and for a worker: an eighth of the memory is for replies to
 /// them. Apart, since a reply may wait for blocks, and blocks must never wait for a reply.
 pub fn budgets_with_replies(config: &EngineConfig) -> (Budgets, Budget) {
     let replies = config.limits.memory_bytes / 8;

@@ -12,7 +12,7 @@ use tokio::runtime::{Handle, Runtime};
 use super::job::Job;
 use super::state::StateDirectory;
 use super::{parts, report};
-use crate::budget::Budgets;
+use crate::budget::{Budget, Budgets};
 use crate::cluster::Cluster;
 use crate::config::{ClusterConfig, EngineConfig, WorkerConfig};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::store::Store;
 use crate::sync::Mutex;
 use crate::transfer::Transfer;
-use crate::wire::{PeerServer, Rights, ServerSecurity, Token};
+use crate::wire::{PeerServer, Rights, ServerLimits, ServerSecurity, Token};
 use crate::worker::BlockService;
 
 /// How long background work may take to end when the worker closes.
@@ -42,6 +42,7 @@ pub struct Worker {
     server: PeerServer,
     leases: Mutex<Option<LeaseServer>>,
     budgets: Budgets,
+    answers: Budget,
     metrics: Metrics,
 }
 
@@ -56,7 +57,7 @@ impl Worker {
         let block_size = parts::block_size(&config)?;
         let runtime = parts::runtime(config.transfer.threads)?;
         let handle = runtime.handle().clone();
-        let (metrics, budgets) = (Metrics::new(), parts::budgets(&config));
+        let (metrics, (budgets, answers)) = (Metrics::new(), parts::budgets_with_replies(&config));
         let cluster = parts::open_cluster(cluster_config, &metrics, &handle)?;
         let origins = {
             let _within = runtime.enter();
@@ -68,11 +69,12 @@ impl Worker {
         let transfer =
             Transfer::new(Some(store.clone()), handle.clone(), budgets.clone(), metrics.clone(), config.transfer)?;
         let service = BlockService::new(transfer.clone(), store.clone(), cluster.clone(), origins, metrics.clone());
-        let server = handle.block_on(PeerServer::start(
+        let server = handle.block_on(PeerServer::start_with(
             listen_address(own)?,
             server_security(cluster_config)?,
             service.clone(),
             &metrics,
+            ServerLimits { memory: answers.clone(), ..ServerLimits::default() },
         ))?;
         let leases = LeaseServer::start(&state.path().join(LEASE_SOCKET), store.clone(), LeaseLimits::default())?;
         Ok(Worker {
@@ -86,6 +88,7 @@ impl Worker {
             server,
             leases: Mutex::new(Some(leases)),
             budgets,
+            answers,
             metrics,
         })
     }
@@ -136,7 +139,7 @@ impl Worker {
 
     /// The values of all metrics as OpenMetrics text.
     pub fn metrics_text(&self) -> String {
-        report::metrics_text(&self.metrics, &self.budgets, None, Some(&self.store), &[])
+        report::metrics_text(&self.metrics, &self.budgets, Some(&self.answers), Some(&self.store), &[])
     }
 
     /// Ends everything in order; the cache stays for the next start. Safe to call twice.

@@ -98,12 +98,18 @@ impl Slice {
         }
     }
 
-    /// The slice with its checksum, ready to be sent without waiting for a disk. Fails when a file is shorter than said.
-    pub async fn prepare(self, sends_files: bool) -> Result<Part> {
+    /// Whether the kernel can send it from its own memory now, where that is allowed.
+    pub fn is_for_kernel(&self, sends_files: bool) -> bool {
+        matches!(self, Slice::File(part) if sends_files && part.crc.is_some() && part.is_ready())
+    }
+
+    /// The slice with its checksum, ready to be sent without waiting for a disk: `by_kernel`, or with its bytes in
+    /// memory. Fails when a file is shorter than said.
+    pub async fn prepare(self, by_kernel: bool) -> Result<Part> {
         match self {
             Slice::Memory(bytes) => Ok(Part::Memory { crc: crc32c::crc32c(&bytes), bytes }),
             Slice::Checked { bytes, crc } => Ok(Part::Memory { bytes, crc }),
-            Slice::File(part) if sends_files && part.crc.is_some() && part.is_ready() => Ok(Part::File(part)),
+            Slice::File(part) if by_kernel => Ok(Part::File(part)),
             Slice::File(part) => part.read().await,
         }
     }
@@ -187,7 +193,8 @@ mod tests {
     async fn parts(chunk: Chunk, sends_files: bool) -> Vec<Part> {
         let mut parts = Vec::new();
         for slice in chunk.slices() {
-            parts.push(slice.prepare(sends_files).await.expect("readable"));
+            let by_kernel = slice.is_for_kernel(sends_files);
+            parts.push(slice.prepare(by_kernel).await.expect("readable"));
         }
         parts
     }

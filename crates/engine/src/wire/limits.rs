@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use crate::budget::Budget;
+
 /// The bounds of one `PeerServer`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ServerLimits {
     /// Connections at the same time. A mount has one or two to each worker.
     pub connections: usize,
@@ -21,6 +23,12 @@ pub struct ServerLimits {
     pub idle: Duration,
     /// A client whose socket takes nothing for this long is frozen.
     pub stall: Duration,
+    /// The same while another answer waits for memory.
+    pub stall_in_want: Duration,
+    /// An answer of which the client takes nothing for this long is given up. It may ask again.
+    pub unread: Duration,
+    /// For the content of frames that wait to be sent, on all connections together.
+    pub memory: Budget,
 }
 
 impl Default for ServerLimits {
@@ -34,6 +42,9 @@ impl Default for ServerLimits {
             silence: Duration::from_secs(60),
             idle: Duration::from_secs(600),
             stall: Duration::from_secs(30),
+            stall_in_want: Duration::from_secs(2),
+            unread: Duration::from_secs(60),
+            memory: Budget::memory(64 << 20),
         }
     }
 }

@@ -8,10 +8,12 @@
 //! - `frame`, `fields`, `message`, `failure`: what the bytes mean;
 //! - `token`, `security`, `handshake`: who is who;
 //! - `socket`, `read`, `write`, `transport`, `heard`: a connection that carries frames;
-//! - `chunk`, `outbox`, `sink`, `service`, `serving`, `limits`, `server`: those who answer;
+//! - `chunk`, `outbox`, `answer_memory`, `sink`, `service`, `answer_task`, `serving`, `limits`, `server`: those who answer;
 //! - `pending`, `link`, `answer`, `peer`, `client_options`, `client`: those who ask.
 
 mod answer;
+mod answer_memory;
+mod answer_task;
 mod chunk;
 mod client;
 mod client_options;

@@ -2,17 +2,22 @@
 //! those with content in turn.
 //!
 //! An answer is one lane. A lane has credit, which the client gives, and a few slots: no more of its frames wait here,
-//! whatever the credit, so a client that does not read costs little memory.
+//! whatever the credit, so a client that does not read costs little memory; and what all connections' frames hold
+//! together is bounded by one budget.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::Error;
+use crate::budget::Permit;
+use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::metrics::UnsignedGauge;
 use crate::sync::Mutex;
+use crate::wire::answer_memory::AnswerMemory;
 use crate::wire::chunk::Part;
 
 /// Frames of one answer that may wait here.
@@ -39,6 +44,7 @@ impl Item {
 pub struct FrameSlot {
     _of_lane: OwnedSemaphorePermit,
     _of_connection: Option<OwnedSemaphorePermit>,
+    memory: Option<Permit>,
     queued: UnsignedGauge,
 }
 
@@ -65,6 +71,8 @@ pub struct Lane {
     credit: Mutex<i64>,
     more: Notify,
     slots: Arc<Semaphore>,
+    /// How long credit is waited for.
+    patience: Duration,
 }
 
 /// What the writer sends next.
@@ -79,6 +87,8 @@ pub struct Outbox {
     filled: Notify,
     slots: Arc<Semaphore>,
     queued: UnsignedGauge,
+    memory: Arc<AnswerMemory>,
+    patience: Duration,
 }
 
 #[derive(Default)]
@@ -98,25 +108,30 @@ impl Lane {
     }
 
     /// Takes `bytes` of credit as soon as there is any: the last frame may overdraw, so a window is never too small
-    /// for a frame. For one caller at a time.
-    pub async fn take_credit(&self, bytes: u32) {
-        loop {
-            {
-                let mut credit = self.credit.lock();
-                if *credit > 0 {
-                    *credit -= i64::from(bytes);
-                    return;
-                }
+    /// for a frame. With 0 it is only waited for. For one caller at a time; `Timeout` when the client gives none for too
+    /// long.
+    pub async fn take_credit(&self, bytes: u32) -> Result<()> {
+        let take = async {
+            while !self.try_take_credit(bytes) {
+                self.more.notified().await;
             }
-            self.more.notified().await;
-        }
+        };
+        timeout(self.patience, take).await.map_err(|_| unread(self.patience))
+    }
+
+    fn try_take_credit(&self, bytes: u32) -> bool {
+        let mut credit = self.credit.lock();
+        let has_any = *credit > 0;
+        *credit -= if has_any { i64::from(bytes) } else { 0 };
+        has_any
     }
 }
 
 impl Outbox {
-    pub fn new(queued: UnsignedGauge) -> Arc<Self> {
+    /// An empty one, whose frames take their content's bytes of `memory`, and whose lanes wait `patience` for credit.
+    pub fn new(queued: UnsignedGauge, memory: Arc<AnswerMemory>, patience: Duration) -> Arc<Self> {
         let slots = Arc::new(Semaphore::new(SLOTS));
-        Arc::new(Outbox { queues: Mutex::default(), filled: Notify::new(), slots, queued })
+        Arc::new(Outbox { queues: Mutex::default(), filled: Notify::new(), slots, queued, memory, patience })
     }
 
     /// A lane for a new answer; `None` when that request number is in use.
@@ -126,7 +141,7 @@ impl Outbox {
             return None;
         }
         let (credit, slots) = (Mutex::new(i64::from(credit)), Arc::new(Semaphore::new(SLOTS_PER_LANE)));
-        let lane = Arc::new(Lane { id, priority, gone, credit, more: Notify::new(), slots });
+        let lane = Arc::new(Lane { id, priority, gone, credit, more: Notify::new(), slots, patience: self.patience });
         queues.lanes.insert(id, (lane.clone(), VecDeque::new()));
         Some(lane)
     }
@@ -139,7 +154,15 @@ impl Outbox {
             Priority::Command => None,
         };
         self.queued.inc();
-        Some(FrameSlot { _of_lane: of_lane, _of_connection: of_connection, queued: self.queued.clone() })
+        let queued = self.queued.clone();
+        Some(FrameSlot { _of_lane: of_lane, _of_connection: of_connection, memory: None, queued })
+    }
+
+    /// Waits for memory for the `bytes` of a frame that has its place. What answers a command needs none: it is small.
+    pub async fn take_memory(&self, place: &mut FrameSlot, lane: &Lane, bytes: u32) {
+        if lane.priority == Priority::Content {
+            place.memory = Some(self.memory.acquire(bytes).await);
+        }
     }
 
     /// Queues `item`; false when nobody waits for it any more.
@@ -227,84 +250,10 @@ impl Queues {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use bytes::Bytes;
-    use futures::FutureExt;
-
-    async fn push(outbox: &Outbox, lane: &Lane, last: bool) -> bool {
-        let place = outbox.place(lane).now_or_never().flatten().expect("room");
-        let part = Part::Memory { bytes: Bytes::from_static(b"x"), crc: 0 };
-        outbox.push(lane, Item::Data { part, last, _place: place })
-    }
-
-    fn order(outbox: &Outbox) -> Vec<u32> {
-        std::iter::from_fn(|| outbox.next().now_or_never())
-            .map(|next| match next {
-                Next::Control(_) => 0,
-                Next::Item(lane, _) => lane.id,
-            })
-            .collect()
-    }
-
-    #[tokio::test]
-    async fn lanes_take_turns_and_control_frames_go_first() {
-        let gauge = UnsignedGauge::default();
-        let outbox = Outbox::new(gauge.clone());
-        let [a, b] =
-            [1, 2].map(|id| outbox.open(id, Priority::Content, 9, CancellationToken::new()).expect("a free number"));
-        assert!(outbox.open(1, Priority::Content, 9, CancellationToken::new()).is_none());
-        for last in [false, false, true] {
-            assert!(push(&outbox, &a, last).await);
-        }
-        assert!(push(&outbox, &b, true).await);
-        assert!(outbox.place(&a).now_or_never().is_none(), "a lane has three slots");
-        assert!(outbox.push_control(b"ping"));
-        assert_eq!(order(&outbox), [0, 1, 2, 1, 1]);
-        assert!(!outbox.is_busy() && gauge.get() == 0);
-        assert!(!push(&outbox, &b, true).await, "the lane is closed");
-    }
-
-    #[tokio::test]
-    async fn an_answer_to_a_command_waits_neither_behind_content_nor_for_room() {
-        let outbox = Outbox::new(UnsignedGauge::default());
-        let lane = |id, priority| outbox.open(id, priority, 9, CancellationToken::new()).expect("a free number");
-        let full = (1..=SLOTS as u32 / SLOTS_PER_LANE as u32).map(|id| lane(id, Priority::Content));
-        for content in full.collect::<Vec<_>>() {
-            for last in [false, false, true] {
-                assert!(push(&outbox, &content, last).await);
-            }
-        }
-        assert!(outbox.place(&lane(98, Priority::Content)).now_or_never().is_none(), "no room for content");
-        let command = lane(99, Priority::Command);
-        for last in [false, true] {
-            assert!(push(&outbox, &command, last).await);
-        }
-        assert_eq!(order(&outbox)[..3], [99, 99, 1]);
-    }
-
-    #[tokio::test]
-    async fn a_cancelled_lane_sends_nothing_and_its_number_is_free() {
-        let outbox = Outbox::new(UnsignedGauge::default());
-        let old = outbox.open(7, Priority::Content, 9, CancellationToken::new()).expect("free");
-        push(&outbox, &old, false).await;
-        outbox.cancel(7);
-        assert!(old.gone.is_cancelled());
-        let new = outbox.open(7, Priority::Content, 9, CancellationToken::new()).expect("free again");
-        assert!(!push(&outbox, &old, true).await, "the old answer must not go out as the new one");
-        assert!(push(&outbox, &new, true).await);
-        assert_eq!(order(&outbox), [7]);
-    }
-
-    #[tokio::test]
-    async fn credit_may_be_overdrawn_once_and_is_then_waited_for() {
-        let outbox = Outbox::new(UnsignedGauge::default());
-        let lane = outbox.open(1, Priority::Content, 10, CancellationToken::new()).expect("free");
-        assert!(lane.take_credit(100).now_or_never().is_some());
-        lane.add_credit(90);
-        assert!(lane.take_credit(1).now_or_never().is_none(), "nothing is left");
-        lane.add_credit(1);
-        assert!(lane.take_credit(1).now_or_never().is_some());
-    }
+fn unread(patience: Duration) -> Error {
+    let message = format!("the peer that asked took nothing of its answer for {:.1} s", patience.as_secs_f64());
+    Error::new(ErrorKind::Timeout, message).with_retry(Retry::Temporary)
 }
+
+#[cfg(test)]
+mod tests;

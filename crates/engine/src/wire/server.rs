@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Metrics, PeerMetrics, UnsignedGauge};
+use crate::wire::answer_memory::AnswerMemory;
 use crate::wire::handshake::{admit, refuse};
 use crate::wire::limits::ServerLimits;
 use crate::wire::read::ended;
@@ -58,15 +59,17 @@ impl PeerServer {
         let listener = TcpListener::bind(listen).await.map_err(|error| cannot_listen(listen, error))?;
         let address = listener.local_addr().map_err(|error| cannot_listen(listen, error))?;
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
+        let (most_connections, most_handshakes) = (limits.connections, limits.handshakes);
         let shared = PeerServerState {
             service,
+            memory: Arc::new(AnswerMemory::new(limits.memory.clone())),
             limits,
             metrics: metrics.peer.clone(),
             tasks: tasks.clone(),
             closing: closing.clone(),
         };
-        let connections = Arc::new(Semaphore::new(limits.connections));
-        let handshakes = Arc::new(Semaphore::new(limits.handshakes));
+        let connections = Arc::new(Semaphore::new(most_connections));
+        let handshakes = Arc::new(Semaphore::new(most_handshakes));
         let acceptor = Acceptor { listener, security, shared, connections, handshakes };
         tasks.spawn(acceptor.run());
         Ok(PeerServer { address, tasks, _closes_when_dropped: closing.clone().drop_guard(), closing })
@@ -133,7 +136,7 @@ async fn handle(
     shared: PeerServerState,
     handshake: OwnedSemaphorePermit,
 ) -> Result<()> {
-    let limits = shared.limits;
+    let limits = shared.limits.clone();
     let opening = async {
         let mut transport = accept(stream, security.tls).await?;
         let outcome = admit(&mut transport, &security.token, limits.requests).await;

@@ -1,30 +1,28 @@
 //! The server's side of one connection after the handshake: requests in, answers out in turn.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt;
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::error::{Error, ErrorKind, Result, Retry};
-use crate::metrics::{PeerMetrics, ReasonLabel};
-use crate::wire::chunk::{Chunk, Part};
+use crate::metrics::PeerMetrics;
+use crate::wire::answer_memory::AnswerMemory;
+use crate::wire::answer_task::AnswerTask;
+use crate::wire::chunk::Part;
 use crate::wire::failure;
 use crate::wire::fields::Fields;
 use crate::wire::frame::{ABSENT, Header, Kind, LAST, MAX_CONTROL_BYTES, control_frame, damaged};
 use crate::wire::handshake::Agreement;
 use crate::wire::limits::ServerLimits;
-use crate::wire::message::{GetRequest, PeerCommand};
 use crate::wire::outbox::{Item, Lane, Next, Outbox, Priority};
 use crate::wire::read::{FrameReader, ended};
 use crate::wire::service::PeerService;
-use crate::wire::sink::{ChunkSink, Progress};
 use crate::wire::token::Rights;
 use crate::wire::transport::Transport;
 use crate::wire::write::FrameWriter;
@@ -34,6 +32,7 @@ use crate::wire::write::FrameWriter;
 pub struct PeerServerState {
     pub service: Arc<dyn PeerService>,
     pub limits: ServerLimits,
+    pub memory: Arc<AnswerMemory>,
     pub metrics: PeerMetrics,
     pub tasks: TaskTracker,
     /// Cancelled when the server closes.
@@ -59,7 +58,7 @@ pub async fn serve(transport: Transport, agreement: Agreement, shared: PeerServe
     let over = shared.closing.child_token();
     let _ends_all_answers = over.clone().drop_guard();
     let connection = Connection {
-        outbox: Outbox::new(shared.metrics.queued_frames.clone()),
+        outbox: Outbox::new(shared.metrics.queued_frames.clone(), shared.memory.clone(), shared.limits.unread),
         version: agreement.version,
         rights: agreement.rights,
         sends_files: writer.sends_files(),
@@ -68,7 +67,7 @@ pub async fn serve(transport: Transport, agreement: Agreement, shared: PeerServe
         asked: AtomicU64::new(0),
         shared,
     };
-    let limits = connection.shared.limits;
+    let limits = &connection.shared.limits;
     let ping = || connection.say(Kind::Ping);
     tokio::select! {
         outcome = connection.receive(reader.expecting_small_frames()) => outcome,
@@ -160,9 +159,19 @@ impl Connection {
     async fn send(&self, mut writer: FrameWriter) -> Result<()> {
         loop {
             let next = self.outbox.next().await;
-            let written = timeout(self.shared.limits.stall, self.write(&mut writer, next)).await;
-            let written = written.map_err(|_| ended("because the client reads nothing", None))?;
-            written.map_err(|error| ended("while sending", Some(error)))?;
+            tokio::select! {
+                written = self.write(&mut writer, next) => written.map_err(|error| ended("while sending", Some(error)))?,
+                () = self.stalled() => return Err(ended("because the client reads nothing", None)),
+            }
+        }
+    }
+
+    /// Returns when a write has lasted for as long as it may.
+    async fn stalled(&self) {
+        let (begun, limits) = (Instant::now(), &self.shared.limits);
+        sleep(limits.stall_in_want.min(limits.stall)).await;
+        while begun.elapsed() < limits.stall && !self.shared.memory.is_wanted() {
+            sleep(limits.stall_in_want / 4).await;
         }
     }
 
@@ -217,76 +226,6 @@ impl Connection {
             sleep(patience).await;
         }
     }
-}
-
-/// The work for one request.
-struct AnswerTask {
-    lane: Arc<Lane>,
-    outbox: Arc<Outbox>,
-    service: Arc<dyn PeerService>,
-    metrics: PeerMetrics,
-    version: u16,
-    rights: Rights,
-    sends_files: bool,
-}
-
-impl AnswerTask {
-    async fn get(&self, message: &[u8]) {
-        let request = match GetRequest::decode(message, self.version) {
-            Ok(request) => request,
-            Err(error) => return self.fail(error),
-        };
-        let progress = Progress::of(request.range.length());
-        let sink = ChunkSink::new(self.outbox.clone(), self.lane.clone(), progress.clone(), self.sends_files);
-        let Some(outcome) = self.unless_gone(self.service.get(request, sink)).await else { return };
-        let missing = progress.lock().await.missing_end(outcome);
-        if let Some(error) = missing {
-            self.fail(error);
-        }
-    }
-
-    async fn command(&self, message: &[u8]) {
-        let work = async {
-            let command = PeerCommand::decode(message)?;
-            self.check_rights(&command)?;
-            let value = self.service.command(command).await?;
-            let text = serde_json::to_vec(&value)
-                .map_err(|error| Error::new(ErrorKind::Unexpected, "cannot write a report").with_source(error))?;
-            let progress = Progress::of(text.len() as u64);
-            let sink = ChunkSink::new(self.outbox.clone(), self.lane.clone(), progress, self.sends_files);
-            sink.send(Chunk::Memory(text.into())).await
-        };
-        if let Some(Err(error)) = self.unless_gone(work).await {
-            self.fail(error);
-        }
-    }
-
-    fn check_rights(&self, command: &PeerCommand) -> Result<()> {
-        if self.rights >= command.needed_rights() {
-            return Ok(());
-        }
-        let message = format!("a reader's token is not enough for {}", command.what());
-        Err(Error::new(ErrorKind::PermissionDenied, message)
-            .with_hint("order it from the master (`headrace load`), with the whole token of the cluster"))
-    }
-
-    /// The outcome of `work`, which is dropped when the client no longer wants it. A panic is an error of this answer.
-    async fn unless_gone(&self, work: impl Future<Output = Result<()>>) -> Option<Result<()>> {
-        tokio::select! {
-            outcome = AssertUnwindSafe(work).catch_unwind() => Some(outcome.unwrap_or_else(|_| Err(panicked()))),
-            () = self.lane.gone.cancelled() => None,
-        }
-    }
-
-    fn fail(&self, error: Error) {
-        self.metrics.served_errors.get_or_create(&ReasonLabel { reason: error.kind().name() }).inc();
-        self.outbox.push(&self.lane, Item::Failure(error));
-    }
-}
-
-fn panicked() -> Error {
-    Error::new(ErrorKind::Unexpected, "a peer failed while it made an answer; its log says more")
-        .with_retry(Retry::Temporary)
 }
 
 fn priority_of(kind: Kind) -> Priority {

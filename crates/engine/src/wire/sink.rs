@@ -55,7 +55,7 @@ impl ChunkSink {
 
     /// Sends the next bytes of the answer; returns when they are queued, which waits for the client's credit.
     ///
-    /// `Cancelled` when the client is gone; `Unexpected` when more is sent than was asked for; `Corrupt` when a file is
+    /// `Cancelled` when the client is gone, `Timeout` when it takes nothing for too long; `Unexpected` when more is sent than was asked for; `Corrupt` when a file is
     /// shorter than said. The answer is complete when all bytes of the range were sent.
     pub async fn send(&self, chunk: Chunk) -> Result<()> {
         let mut progress = self.progress.lock().await;
@@ -71,6 +71,15 @@ impl ChunkSink {
         Ok(())
     }
 
+    /// Waits until the client takes more of the answer. To be called before content is read that would have to wait for
+    /// that in memory; fails as `send` does.
+    pub async fn ready(&self) -> Result<()> {
+        tokio::select! {
+            ready = self.lane.take_credit(0) => ready,
+            () = self.lane.gone.cancelled() => Err(cancelled()),
+        }
+    }
+
     /// Says that nothing is here: the answer to a `cached_only` request for what is not cached.
     pub async fn absent(&self) -> Result<()> {
         let mut progress = self.progress.lock().await;
@@ -83,9 +92,13 @@ impl ChunkSink {
 
     async fn send_slice(&self, progress: &mut Progress, slice: Slice) -> Result<()> {
         let length = slice.length();
-        self.lane.take_credit(length).await;
-        let place = self.outbox.place(&self.lane).await.ok_or_else(cancelled)?;
-        let part = slice.prepare(self.sends_files).await?;
+        self.lane.take_credit(length).await?;
+        let mut place = self.outbox.place(&self.lane).await.ok_or_else(cancelled)?;
+        let by_kernel = slice.is_for_kernel(self.sends_files);
+        if !by_kernel {
+            self.outbox.take_memory(&mut place, &self.lane, length).await;
+        }
+        let part = slice.prepare(by_kernel).await?;
         progress.sent += u64::from(length);
         let last = progress.sent == progress.total;
         progress.ended |= last;

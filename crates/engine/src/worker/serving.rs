@@ -14,6 +14,8 @@ impl BlockService {
         let reader = ReaderState::still();
         let step = PIECE_BYTES.min(u64::from(self.transfer.block_size().bytes()));
         for piece in pieces(request.range, step) {
+            // What waits for the client to take it is not in memory.
+            sink.ready().await?;
             let reply = match self.transfer.read_cached(source, piece, &reader)? {
                 Some(reply) => reply,
                 None if self.must_be_at_hand(request, piece) => {

@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::support::*;
 use futures::StreamExt;
 use futures::future::join_all;
+use headrace_engine::budget::Budget;
+use headrace_engine::error::{ErrorKind, Retry};
 use headrace_engine::ids::ByteRange;
 use headrace_engine::metrics::Metrics;
-use headrace_engine::wire::{ClientSecurity, PeerClient, PeerCommand};
+use headrace_engine::wire::{ClientSecurity, PeerClient, PeerCommand, ServerLimits};
 
 const WINDOW: u64 = 4 << 20;
 
@@ -56,6 +59,47 @@ async fn a_reader_who_stops_neither_holds_up_others_nor_piles_up_bytes() {
     let most = WINDOW + (1 << 20);
     assert!(fixture.depot.counted.load(Ordering::SeqCst) <= most);
     drop(stalled);
+}
+
+#[tokio::test]
+async fn an_answer_of_which_the_client_takes_nothing_is_given_up() {
+    let limits = ServerLimits { unread: Duration::from_millis(50), ..ServerLimits::default() };
+    let fixture = Fixture::limited(Depot::new(), limits).await;
+    let (client, address) = (client(one_connection()), fixture.address());
+    let stopped = client.get(&address, &request("a", ByteRange::new(0, 1 << 30))).await.unwrap().unwrap();
+    until(|| fixture.depot.alive.load(Ordering::SeqCst) == 0).await;
+    let told = collect(stopped).await.unwrap_err();
+    assert_eq!((told.kind(), told.retry()), (ErrorKind::Timeout, Retry::Temporary));
+    assert!(get(&client, &address, &request("a", ByteRange::new(0, 9))).await.is_ok(), "the connection goes on");
+    assert_eq!(fixture.metrics.peer.served_connections.get(), 1);
+}
+
+/// Clients that are frozen with their sockets full hold all the memory that there is for answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn frozen_clients_give_way_to_those_who_wait_for_memory() {
+    let memory = Budget::memory(1 << 20);
+    let (hour, soon) = (Duration::from_secs(3600), Duration::from_millis(500));
+    let limits = ServerLimits { memory: memory.clone(), stall: hour, stall_in_want: soon, ..ServerLimits::default() };
+    let fixture = Fixture::limited(Depot { chunk: 1 << 20, ..Depot::new() }, limits).await;
+    let frozen = proxy(fixture.server.address(), Fault::Freeze(64 << 10)).await;
+    let mut clients = Vec::new();
+    while memory.free() > 0 {
+        // Their sockets hold some megabytes, and the windows of several answers are larger.
+        let client = Arc::new(client(one_connection()));
+        let wanted = request("a", ByteRange::new(0, 64 << 20));
+        for _ in 0..16 {
+            clients.push(tokio::spawn({
+                let (client, frozen, wanted) = (client.clone(), frozen.clone(), wanted.clone());
+                async move { get(&client, &frozen, &wanted).await }
+            }));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let range = ByteRange::new(5, 8 << 20);
+    let read = get(&client(one_connection()), &fixture.address(), &request("a", range)).await.unwrap();
+    assert!(read == content(range));
+    clients.iter().for_each(|client| client.abort());
+    until(|| memory.used() == 0).await;
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use headrace_engine::ids::{ByteRange, FileKey, Version};
 use headrace_engine::metrics::Metrics;
 use headrace_engine::wire::{
     ByteStream, Chunk, ChunkSink, ClientOptions, ClientSecurity, GetRequest, PeerClient, PeerCommand, PeerServer,
-    PeerService, ServerSecurity, Token,
+    PeerService, ServerLimits, ServerSecurity, Token,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf};
@@ -156,9 +156,18 @@ impl Fixture {
         Self::start(depot, ServerSecurity::token_only(token()), listen).await
     }
 
+    pub async fn limited(depot: Depot, limits: ServerLimits) -> Fixture {
+        let listen = "127.0.0.1:0".parse().unwrap();
+        Self::start_with(depot, ServerSecurity::token_only(token()), listen, limits).await
+    }
+
     async fn start(depot: Depot, security: ServerSecurity, listen: SocketAddr) -> Fixture {
+        Self::start_with(depot, security, listen, ServerLimits::default()).await
+    }
+
+    async fn start_with(depot: Depot, security: ServerSecurity, listen: SocketAddr, limits: ServerLimits) -> Fixture {
         let (depot, metrics) = (Arc::new(depot), Metrics::new());
-        let server = PeerServer::start(listen, security, depot.clone(), &metrics).await.unwrap();
+        let server = PeerServer::start_with(listen, security, depot.clone(), &metrics, limits).await.unwrap();
         Fixture { depot, server, metrics }
     }
 
