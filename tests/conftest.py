@@ -82,6 +82,35 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Which files differ; pytest would print their content: half a gigabyte in a log, which nobody reads."""
+    if op != "==" or not (isinstance(left, dict) and isinstance(right, dict)):
+        return None
+    if not any(isinstance(value, bytes) for value in [*left.values(), *right.values()]):
+        return None
+    return [f"contents of {len(left)} and {len(right)} files differ", *differences(left, right)[:_MOST_TOLD]]
+
+
+_MOST_TOLD = 20
+
+
+def differences(left: dict[object, object], right: dict[object, object]) -> list[str]:
+    """A line for each name that only one side has, or whose content differs: its length here and there."""
+    names = sorted({*left, *right}, key=str)
+    return [
+        f"{name}: {_shown(left, name)} == {_shown(right, name)}"
+        for name in names
+        if name not in left or name not in right or left[name] != right[name]
+    ]
+
+
+def _shown(contents: dict[object, object], name: object) -> str:
+    content = contents.get(name)
+    if isinstance(content, bytes):
+        return f"{len(content)} bytes {content[:16]!r}…" if len(content) > 32 else repr(content)
+    return repr(content) if name in contents else "not there"
+
+
 class Lanes(LoadScopeScheduling):
     """One of these lanes, or one other file, at a time for each runner; the lanes begin first, in their order."""
 
