@@ -1,6 +1,7 @@
 //! What only NFS has: servers that lack a procedure, forget handles, close connections, answer little or nonsense.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use crate::servers::fixture::{Fixture, Protocol, fixture, fixture_with, pattern,
 use crate::servers::nfs::{LOOKUP, NfsServer, READ, READDIRPLUS, framed, numbers, opaque};
 use futures::StreamExt;
 use headrace_engine::config::{OriginConfig, TransferConfig};
-use headrace_engine::error::{Error, ErrorKind};
+use headrace_engine::error::{Error, ErrorKind, Retry};
 use headrace_engine::ids::{ByteRange, Version};
 use headrace_engine::metrics::Metrics;
 use headrace_engine::origin::{ObjectVersion, open};
@@ -98,6 +99,53 @@ async fn a_server_that_forgot_its_handles_is_mounted_again() {
         if forget { replaced(&honest, &numbers(&[70, 0])) } else { framed(&honest) }
     });
     assert_eq!(fixture.read_all(&object).await.unwrap(), b"content");
+}
+
+/// Its programs and exports come one after the other.
+#[tokio::test]
+async fn a_server_that_begins_anew_is_waited_for_until_it_offers_what_it_did() {
+    for (program, refusal) in
+        [(100_003, Refusal::NoProgram), (100_005, Refusal::NoProgram), (100_005, Refusal::NoExport)]
+    {
+        let fixture = fixture(Protocol::Nfs).await;
+        fixture.put("d/file", b"content");
+        let object = fixture.version("d/file").await;
+        let (refused, forgotten) = (AtomicU64::new(0), AtomicU64::new(0));
+        server(&fixture).tamper(move |asked, honest| {
+            let is_looked_up = asked.program == 100_003 && asked.procedure == LOOKUP;
+            if program == 100_005 && is_looked_up && forgotten.fetch_add(1, Ordering::SeqCst) < 1 {
+                // So that it is mounted anew.
+                return replaced(&honest, &numbers(&[70, 0]));
+            }
+            let refuse = asked.program == program && refused.fetch_add(1, Ordering::SeqCst) < 2;
+            match refusal {
+                Refusal::NoProgram if refuse => framed(&[&honest[..20], &numbers(&[1])].concat()),
+                Refusal::NoExport if refuse => replaced(&honest, &numbers(&[13])),
+                _ => framed(&honest),
+            }
+        });
+        assert_eq!(fixture.read_all(&object).await.unwrap(), b"content", "{program} {refusal:?}");
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Refusal {
+    NoProgram,
+    NoExport,
+}
+
+#[tokio::test]
+async fn a_server_that_never_offered_it_is_told_at_once() {
+    let fixture = fixture(Protocol::Nfs).await;
+    let asked = Arc::new(AtomicU64::new(0));
+    let counted = asked.clone();
+    server(&fixture).tamper(move |_, honest| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        framed(&[&honest[..20], &numbers(&[1])].concat())
+    });
+    let error = check(&config(server(&fixture).address.port(), "/export/data")).await;
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::Unsupported, Retry::Permanent));
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]

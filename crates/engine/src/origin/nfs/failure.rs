@@ -68,6 +68,11 @@ impl Failure {
         matches!(self, Failure::Status(status::NOTSUPP) | Failure::NotOffered)
     }
 
+    /// So a server may answer that has begun, and has not all its programs and exports yet.
+    pub fn is_of_a_beginning(&self) -> bool {
+        matches!(self, Failure::NotOffered | Failure::Mount(status::PERM | status::ACCES | status::NOENT))
+    }
+
     /// What was learnt of the server may be out of date: its ports, its handles.
     pub fn unsettles(&self) -> bool {
         self.is_old_handle() || *self == Failure::Wire(Cause::ConnectionRefused)

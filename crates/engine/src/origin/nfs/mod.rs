@@ -15,13 +15,13 @@ mod walk;
 mod xdr;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use tokio::sync::{Mutex, mpsc};
 
 use crate::config::OriginConfig;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Retry};
 use crate::ids::ByteRange;
 use crate::origin::nfs::export::{Export, Ports};
 use crate::origin::nfs::failure::Failure;
@@ -48,6 +48,8 @@ pub(super) struct Inner {
     pace: Pace,
     /// The folder once it is found; another one when the server does not know it any more.
     export: Mutex<Option<Arc<Export>>>,
+    /// The folder was found once.
+    was_found: AtomicBool,
     /// The server has no READDIRPLUS.
     lacks_full_pages: AtomicBool,
 }
@@ -86,6 +88,7 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Nfs> {
         identity,
         pace,
         export: Mutex::new(None),
+        was_found: AtomicBool::new(false),
         lacks_full_pages: AtomicBool::new(false),
     })))
 }
@@ -111,6 +114,7 @@ impl Nfs {
         let opened = Export::open(&self.dial, self.ports, &names, self.pace.concurrency).await;
         let export = Arc::new(opened.map_err(|failure| self.explain_mount(&failure, action))?);
         *known = Some(export.clone());
+        self.was_found.store(true, Ordering::Relaxed);
         Ok(export)
     }
 
@@ -139,8 +143,11 @@ impl Nfs {
         }
     }
 
+    /// A server that offered the folder before and does not now may have begun anew, and not have all of it yet.
     fn explain(&self, failure: &Failure, action: &str) -> Error {
-        failure.explain(&self.place, &self.identity.to_string(), action)
+        let error = failure.explain(&self.place, &self.identity.to_string(), action);
+        let may_begin = self.was_found.load(Ordering::Relaxed) && failure.is_of_a_beginning();
+        if may_begin { error.with_retry(Retry::Temporary) } else { error }
     }
 
     /// A name that is missing below the export means that the folder itself is not there.
