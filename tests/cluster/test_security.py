@@ -11,7 +11,7 @@ import pytest
 from headrace.control.cluster_token import read_token
 from headrace.control.rights import Rights, derive
 from headrace.process_stat import process_tree
-from headrace.testing.cluster import Capability, Node, words
+from headrace.testing.cluster import Capability, ClusterBed, Node, words
 from headrace.testing.cluster.cluster_bed import CommandError, wait_until
 from headrace.testing.cluster.content import make_files
 from headrace.testing.cluster.memory import places_that_hold
@@ -88,7 +88,7 @@ def test_the_token_is_never_sent(make_cluster, tmp_path: Path) -> None:
     ports = {"peers": words.WORKER_PORT, "control": words.MASTER_PORT}
     heard = {name: listen_on(cluster.node(0), port, tmp_path / name) for name, port in ports.items()}
     cluster.start()
-    cluster.reading(cluster.node(0)).finish()
+    read_on_both(cluster)
     token = cluster.token_file.read_bytes().strip()
     for path in heard.values():
         until_heard(path, 1000, "anything")
@@ -103,9 +103,7 @@ def test_with_tls_a_listener_learns_nothing(make_cluster, tmp_path: Path, with_t
     heard = listen_on(cluster.node(0), words.WORKER_PORT, tmp_path / "heard")
     control = listen_on(cluster.node(0), words.MASTER_PORT, tmp_path / "control")
     cluster.start()
-    reading = cluster.reading(cluster.node(0))
-    reading.finish()
-    assert not cluster.content.wrong(reading.files())
+    read_on_both(cluster)
     until_heard(heard, MEBIBYTE, "a file that came from the other node")
     assert (MARK in heard.read_bytes()) is not with_tls
     # The list of files goes by the master.
@@ -129,6 +127,14 @@ def test_a_worker_with_a_certificate_of_others_is_not_believed(make_cluster, tmp
     assert reading.files()[0].error
     log = cluster.mount(0).log_path
     wait_until(lambda: "certificate" in log.read_text().lower(), "a word about it", timeout_s=DEADLINE_S)
+
+
+def read_on_both(cluster: ClusterBed) -> None:
+    """Every file goes over the link between the two nodes once, whichever of them is its owner."""
+    for node in cluster.bed.nodes:
+        reading = cluster.reading(node)
+        reading.finish()
+        assert not cluster.content.wrong(reading.files())
 
 
 def listen_on(node: Node, port: int, path: Path) -> Path:
