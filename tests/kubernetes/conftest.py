@@ -76,7 +76,7 @@ def kubernetes(request: pytest.FixtureRequest) -> Iterator[Kubectl]:
 def crds(kubernetes: Kubectl) -> Kubectl:
     """The same, once the cluster knows Headrace's kinds."""
     kubernetes("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
-    kubernetes("wait", "--for=condition=Established", "-f", str(CRDS), "--timeout=300s")
+    kubernetes.wait_until_established("-f", str(CRDS))
     # The API server has established a kind some time before it serves it.
     kinds = {path.stem.partition("_")[2] for path in CRDS.glob("*.yaml")}
     kubernetes.wait(lambda: _served(kubernetes) >= kinds, "the API to serve the kinds")

@@ -32,7 +32,7 @@ def monitors(kubernetes: Kubectl) -> Iterator[None]:
     """The kinds of the Prometheus operator that the chart makes objects of."""
     files = [word for plural in ("servicemonitors", "podmonitors") for word in ("-f", str(kind_file(plural)))]
     kubernetes("apply", "--server-side", "--force-conflicts", *files)
-    kubernetes("wait", "--for=condition=Established", *files, "--timeout=300s")
+    kubernetes.wait_until_established(*files)
     yield
     kubernetes("delete", *files)
 

@@ -219,7 +219,7 @@ def old_mpijobs(kubernetes: Kubectl) -> Iterator[None]:
     """The cluster serves MPIJobs as Arena's own operator has them, and no others."""
     file = f"--filename={arena_crd()}"
     kubernetes("apply", "--server-side", file)
-    kubernetes("wait", "--for=condition=Established", file, "--timeout=300s")
+    kubernetes.wait_until_established(file)
     yield
     kubernetes("delete", file, timeout_s=330)
 

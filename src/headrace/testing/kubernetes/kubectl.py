@@ -36,6 +36,21 @@ class Kubectl:
             raise KubectlError(f"`kubectl {' '.join(words)}` failed: {done.stderr.strip()}")
         return done.stdout
 
+    def wait_until_established(self, *which: str, timeout_s: float = 300) -> None:
+        """Waits until custom resource definitions can be used; `KubectlError` when they cannot be for too long.
+
+        Asks again while they have no conditions at all yet: kubectl takes that for a fault.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                self("wait", "--for=condition=Established", *which, f"--timeout={timeout_s:.0f}s")
+                return
+            except KubectlError as error:
+                if "accessor error" not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(_POLL_S)
+
     def command(self, *words: str) -> tuple[str, ...]:
         """The command, for what runs longer, such as a port-forward."""
         return (self._program, "--kubeconfig", str(self.kubeconfig), *words)

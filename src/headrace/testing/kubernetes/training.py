@@ -36,7 +36,7 @@ def install_operator(kubectl: Kubectl) -> None:
     """The kind of its jobs and the MPI operator, ready. Its image must be on the nodes."""
     kind, rights = _files()
     kubectl("apply", "--server-side", "--force-conflicts", kind, rights)
-    kubectl("wait", "--for=condition=Established", kind, "--timeout=300s")
+    kubectl.wait_until_established(kind)
     kubectl.apply(*_objects())
     kubectl(
         *("-n", MPI_OPERATOR, "rollout", "status", "deployment/mpi-operator", "--timeout=300s"),

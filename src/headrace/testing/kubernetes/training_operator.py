@@ -66,9 +66,7 @@ def install_training_operator(kubectl: Kubectl) -> None:
     kubectl.apply(*kinds)
     for kind in kinds:
         if kind["kind"] == "CustomResourceDefinition":
-            kubectl(
-                "wait", "--for=condition=Established", f"crd/{kind['metadata']['name']}", "--timeout=300s"
-            )
+            kubectl.wait_until_established(f"crd/{kind['metadata']['name']}")
     kubectl.apply(_SETTINGS, *(each for each in objects if each not in kinds))
     words = ("rollout", "status", f"deployment/{TRAINING_OPERATOR}", "--timeout=300s")
     kubectl("-n", NAMESPACE, *words, timeout_s=330)
