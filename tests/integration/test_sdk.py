@@ -241,3 +241,19 @@ def test_a_mount_that_is_taken_off_is_told_at_once(mounted, content) -> None:
     shell.must("unmount", mountpoint)
     with pytest.raises(headrace.HeadraceError, match="has ended"):
         dataset.read(path)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_what_workers_read_from_files_on_loan_is_counted(dataset, content) -> None:
+    path = "shards/large.tar"
+    dataset.warm([path])
+    before = dataset.status().reads.hit_bytes
+
+    def counted() -> int:
+        return dataset.status().reads.hit_bytes - before
+
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        pool.apply(read_in_worker, [(dataset, path)])
+        # What a worker has read since it last said so, less than a MiB, is not told when it is killed.
+        wait_until(lambda: counted() > len(content[path]) - (1 << 20), counted)
+    assert counted() <= len(content[path])

@@ -115,7 +115,7 @@ impl Attached {
         let buffer = &mut buffer[..wanted];
         if size >= LEASE_FROM_BYTES {
             match self.client.lease(generation, inode)? {
-                Some(Some(file)) => return file.read_at(buffer, offset).map(Some),
+                Some(Some(file)) => return self.client.read_leased(&file, buffer, offset).map(Some),
                 Some(None) => {}
                 None => return Ok(None),
             }

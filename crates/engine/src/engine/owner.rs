@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fuse::{self, Delivery, Mode, MountHandle, MountOptions};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
-use crate::serve::{Control, ServeLimits, Server, Welcome};
+use crate::serve::{Control, ServeCounters, ServeLimits, Server, Welcome};
 use crate::snapshot::{Difference, Snapshot, difference_inodes};
 use crate::store::{Blocks, Store};
 use crate::sync::Mutex;
@@ -133,8 +133,11 @@ impl Owner {
     fn serve(self: &Arc<Self>) -> Result<()> {
         let face = Arc::new(Face(Arc::downgrade(self)));
         let limits = ServeLimits { memory: self.replies.clone(), ..ServeLimits::default() };
-        let stalled = self.metrics.local_stalled.clone();
-        let server = Server::start(self.state.path(), self.tree.clone(), face, self.handle.clone(), limits, stalled)?;
+        let counters = ServeCounters {
+            stalled: self.metrics.local_stalled.clone(),
+            direct_bytes: self.metrics.read_hit_bytes.clone(),
+        };
+        let server = Server::start(self.state.path(), self.tree.clone(), face, self.handle.clone(), limits, counters)?;
         *self.server.lock() = Some(server);
         Ok(())
     }
@@ -425,7 +428,13 @@ impl Control for Face {
     fn welcome(&self) -> Result<Welcome> {
         let owner = self.owner()?;
         let snapshot = owner.state.snapshot_path(owner.snapshot().version());
-        Ok(Welcome { name: owner.config.name.clone(), pid: std::process::id(), snapshot, instance: owner.instance })
+        Ok(Welcome {
+            name: owner.config.name.clone(),
+            pid: std::process::id(),
+            snapshot,
+            instance: owner.instance,
+            counts: true,
+        })
     }
 
     fn control(&self, request: Value) -> Result<Value> {

@@ -2,15 +2,15 @@
 //!
 //! An owner that dies is waited for: what it had not answered is asked of its successor. All requests can be asked twice.
 
-use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::direct::DirectReads;
 use super::frame::Kind;
+use super::leased::{LeasedFile, Leases, Lent};
 use super::message::{ReadItem, Welcome, decode_error, encode_inodes, encode_items};
 use super::patience::{Absence, Attempt, Failed, Patience};
 use super::place::OwnerSocket;
@@ -21,8 +21,6 @@ use crate::sync::{Mutex, MutexGuard};
 
 /// Idle connections kept for the next request.
 const MAX_IDLE: usize = 16;
-/// Leased files kept open; the oldest is given back first.
-const MAX_LEASED: usize = 256;
 
 /// An attached process's way to the owner. Safe to share between threads.
 #[derive(Debug)]
@@ -32,42 +30,9 @@ pub struct Client {
     leases: Mutex<Leases>,
     next_request: AtomicU64,
     generation: AtomicU64,
-}
-
-/// Leases live on a connection of their own: the owner takes them back when it closes.
-#[derive(Debug, Default)]
-struct Leases {
-    stream: Option<UnixStream>,
-    files: HashMap<u64, (u64, Arc<LeasedFile>)>,
-    clock: u64,
-    generation: u64,
-}
-
-/// A file that the owner lends, if it is whole there.
-pub type Lent = Option<Arc<LeasedFile>>;
-
-/// A file of the cache, opened by the owner, whole and verified; reads of it are plain system calls.
-#[derive(Debug)]
-pub struct LeasedFile {
-    file: File,
-}
-
-impl LeasedFile {
-    /// Fills `buffer` from `offset`; fewer bytes only at the end of the file.
-    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        let mut done = 0;
-        while done < buffer.len() {
-            match self.file.read_at(&mut buffer[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(count) => done += count,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    return Err(Error::new(ErrorKind::Unexpected, "cannot read a cache file").with_source(error));
-                }
-            }
-        }
-        Ok(done)
-    }
+    direct: DirectReads,
+    /// The owner takes counts.
+    owner_counts: AtomicBool,
 }
 
 impl Client {
@@ -80,6 +45,8 @@ impl Client {
             leases: Mutex::new(Leases::default()),
             next_request: AtomicU64::new(1),
             generation: AtomicU64::new(0),
+            direct: DirectReads::default(),
+            owner_counts: AtomicBool::new(false),
         };
         let welcome = if waits { client.welcome()? } else { client.first_welcome()? };
         client.place.note_attached();
@@ -267,7 +234,27 @@ impl Client {
         Ok((stream, welcome))
     }
 
+    /// Reads from a file on lease, as `LeasedFile::read_at`, and counts it for the owner, who does not see it.
+    pub fn read_leased(&self, file: &LeasedFile, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let bytes = file.read_at(buffer, offset)?;
+        if self.direct.add(bytes) {
+            self.tell_direct_reads();
+        }
+        Ok(bytes)
+    }
+
+    /// As far as that keeps nobody waiting.
+    fn tell_direct_reads(&self) {
+        if !self.owner_counts.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(stream) = self.leases.try_lock().as_ref().and_then(|leases| leases.stream.as_ref()) {
+            self.direct.tell(stream);
+        }
+    }
+
     fn note_owner(&self, welcome: &Welcome) {
+        self.owner_counts.store(welcome.counts, Ordering::Relaxed);
         let before = self.generation.swap(welcome.generation(), Ordering::SeqCst);
         if before != 0 && before != welcome.generation() {
             tracing::info!(pid = welcome.pid, "another process owns the cache now");
@@ -277,37 +264,9 @@ impl Client {
     }
 }
 
-impl Leases {
-    /// Forgets the files that an owner before lent. Whoever reads one now keeps it: its bytes stay right.
-    fn renew(&mut self, generation: u64) {
-        if self.generation != generation {
-            *self = Leases { generation, ..Leases::default() };
-        }
-    }
-
-    fn find(&mut self, inode: u64) -> Option<Arc<LeasedFile>> {
-        self.clock += 1;
-        let (used, file) = self.files.get_mut(&inode)?;
-        *used = self.clock;
-        Some(file.clone())
-    }
-
-    fn add(&mut self, inode: u64, file: Arc<LeasedFile>) {
-        self.files.insert(inode, (self.clock, file));
-    }
-
-    /// Takes out those that are too many and that nobody reads.
-    fn shrink(&mut self) -> Vec<u64> {
-        let mut gone = Vec::new();
-        while self.files.len() > MAX_LEASED {
-            // A file that another thread is reading right now keeps its lease: giving it back would let it be evicted.
-            let unused = self.files.iter().filter(|(_, (_, file))| Arc::strong_count(file) == 1);
-            let oldest = unused.min_by_key(|(_, (used, _))| *used).map(|(inode, _)| *inode);
-            let Some(inode) = oldest else { break };
-            self.files.remove(&inode);
-            gone.push(inode);
-        }
-        gone
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.tell_direct_reads();
     }
 }
 

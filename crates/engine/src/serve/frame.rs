@@ -31,12 +31,14 @@ pub enum Kind {
     Control = 9,
     Report = 10,
     Failure = 11,
+    /// Bytes read from files on lease, for owners whose `Welcome` says that they count. Not answered.
+    Count = 12,
 }
 
 impl Kind {
     fn from_code(code: u16) -> Option<Kind> {
         use Kind::*;
-        [Hello, Welcome, Read, Data, Open, Lease, Close, Prefetch, Control, Report, Failure]
+        [Hello, Welcome, Read, Data, Open, Lease, Close, Prefetch, Control, Report, Failure, Count]
             .into_iter()
             .find(|kind| *kind as u16 == code)
     }

@@ -15,6 +15,9 @@ pub struct Welcome {
     /// Tells the owner from those before and after it; 0 from owners that do not say it.
     #[serde(default)]
     pub instance: u64,
+    /// `Count` frames are taken; not by older owners.
+    #[serde(default)]
+    pub counts: bool,
 }
 
 impl Welcome {

@@ -5,20 +5,23 @@
 //! reads and all control verbs are framed messages. `docs/format/local-protocol.md` describes every byte.
 
 mod client;
+mod direct;
 mod frame;
 mod interrupt;
+mod leased;
 mod message;
 mod patience;
 mod place;
 mod server;
 mod socket;
 
-pub use client::{Client, LeasedFile};
+pub use client::Client;
 pub use interrupt::ask_while_waiting;
 pub(crate) use interrupt::check as check_interrupt;
+pub use leased::LeasedFile;
 pub use message::{ReadItem, Welcome};
 pub use patience::Patience;
-pub use server::{Control, ServeLimits, Server};
+pub use server::{Control, ServeCounters, ServeLimits, Server};
 
 #[cfg(test)]
 mod tests;

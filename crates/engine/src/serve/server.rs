@@ -14,6 +14,7 @@ use bytes::Bytes;
 use nix::sys::socket::{Shutdown, shutdown};
 use tokio::runtime::Handle;
 
+use super::direct::decode_count;
 use super::frame::{Kind, MAX_PAYLOAD_BYTES};
 use super::message::{ReadItem, Welcome, decode_inode, decode_inodes, decode_items, encode_error};
 use super::socket::{Frame, Line, Patient, address};
@@ -51,6 +52,15 @@ impl Default for ServeLimits {
     }
 }
 
+/// What the server counts.
+#[derive(Debug, Clone, Default)]
+pub struct ServeCounters {
+    /// Clients that were cut off.
+    pub stalled: Counter,
+    /// Bytes that clients read themselves, from files on lease.
+    pub direct_bytes: Counter,
+}
+
 /// What the server asks of the engine beside file operations.
 pub trait Control: Send + Sync + 'static {
     fn welcome(&self) -> Result<Welcome>;
@@ -85,7 +95,7 @@ struct OwnerServerState {
     limits: ServeLimits,
     /// Connections that wait for memory.
     waiting: AtomicUsize,
-    stalled: Counter,
+    counters: ServeCounters,
 }
 
 impl Server {
@@ -96,7 +106,7 @@ impl Server {
         control: Arc<dyn Control>,
         runtime: Handle,
         limits: ServeLimits,
-        stalled: Counter,
+        counters: ServeCounters,
     ) -> Result<Server> {
         let (path, _directory) = address(state_directory)?;
         let new = path.with_extension("new");
@@ -114,7 +124,7 @@ impl Server {
             streams: streams.clone(),
             limits,
             waiting: AtomicUsize::new(0),
-            stalled,
+            counters,
         });
         let listener = Arc::new(listener);
         let accepting = listener.clone();
@@ -233,7 +243,7 @@ impl Patient for OwnerServerState {
         if silent < limit {
             return Ok(());
         }
-        self.stalled.inc();
+        self.counters.stalled.inc();
         Err(Error::new(ErrorKind::Unreachable, "a program does not take its answer"))
     }
 }
@@ -268,6 +278,10 @@ impl Connection {
         let request = frame.header.request;
         match frame.header.kind {
             Kind::Hello => self.tell(request, Kind::Welcome, self.welcome()),
+            Kind::Count => {
+                self.shared.counters.direct_bytes.inc_by(decode_count(&frame.payload)?);
+                Ok(())
+            }
             Kind::Read => match decode_items(&frame.payload) {
                 Ok(items) => self.read(request, items),
                 Err(error) => self.refuse(request, &error),

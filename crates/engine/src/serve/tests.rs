@@ -17,7 +17,6 @@ use super::socket::{Line, address};
 use super::*;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Result};
-use crate::metrics::Counter;
 use crate::sync::Mutex;
 use crate::vfs::{Attributes, Backing, DirectoryEntry, FileSystem, Inode, Opened, ReadReply, Statistics};
 
@@ -84,7 +83,7 @@ impl FileSystem for Files {
 impl Control for Files {
     fn welcome(&self) -> Result<Welcome> {
         let (name, pid, snapshot) = ("test".into(), std::process::id(), PathBuf::from("snapshot"));
-        Ok(Welcome { name, pid, snapshot, instance: self.instance })
+        Ok(Welcome { name, pid, snapshot, instance: self.instance, counts: true })
     }
 
     fn control(&self, request: serde_json::Value) -> Result<serde_json::Value> {
@@ -100,13 +99,13 @@ struct Owners {
     place: tempfile::TempDir,
     runtime: Runtime,
     limits: ServeLimits,
-    stalled: Counter,
+    counters: ServeCounters,
 }
 
 impl Owners {
     fn new() -> Self {
         let (place, runtime) = (tempfile::tempdir().expect("a folder"), Runtime::new().expect("a runtime"));
-        Owners { place, runtime, limits: ServeLimits::default(), stalled: Counter::default() }
+        Owners { place, runtime, limits: ServeLimits::default(), counters: ServeCounters::default() }
     }
 
     fn path(&self) -> &Path {
@@ -119,7 +118,7 @@ impl Owners {
         std::fs::write(&lent, [instance as u8; 10]).expect("a file");
         let (files, handle) = (Arc::new(Files { instance, lent: Some(lent) }), self.runtime.handle().clone());
         let mut server =
-            Server::start(self.path(), files.clone(), files, handle, self.limits.clone(), self.stalled.clone())
+            Server::start(self.path(), files.clone(), files, handle, self.limits.clone(), self.counters.clone())
                 .expect("a server");
         server.expect_successor();
         server
@@ -181,6 +180,28 @@ fn a_file_of_which_the_owner_dropped_something_as_wrong_is_asked_for_again() {
     for _ in 0..2 {
         assert_eq!(lent(&client, 1).expect("lent"), Some(7));
     }
+}
+
+#[test]
+fn the_owner_is_told_what_is_read_from_files_on_lease_at_the_end_also() {
+    let owners = Owners::new();
+    let _running = owners.start(1);
+    let client = owners.client();
+    let told = || owners.counters.direct_bytes.get();
+    let read = |bytes: usize| {
+        let file = client.lease(1, 1).expect("an answer").expect("the same owner").expect("whole");
+        assert_eq!(client.read_leased(&file, &mut vec![0; bytes], 0).expect("read"), bytes.min(10));
+    };
+    read(4);
+    read(100);
+    assert_eq!(told(), 0, "so few are not worth a message");
+    drop(client);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while told() < 14 {
+        assert!(Instant::now() < deadline, "they are never told");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(told(), 14);
 }
 
 #[test]
@@ -319,7 +340,7 @@ fn programs_that_do_not_read_hold_no_more_than_the_memory_for_them_and_are_cut_o
         assert!(bytes.iter().all(|byte| *byte == 1));
         assert!(memory.used() <= memory.limit());
     }
-    assert!(owners.stalled.get() > 0);
+    assert!(owners.counters.stalled.get() > 0);
     drop(deaf);
 }
 
@@ -331,7 +352,7 @@ fn a_program_that_does_not_read_is_cut_off_though_nobody_wants_its_memory() {
     let mut deaf = deaf(owners.path());
     deaf.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
     let deadline = Instant::now() + Duration::from_secs(60);
-    while owners.stalled.get() == 0 {
+    while owners.counters.stalled.get() == 0 {
         assert!(Instant::now() < deadline, "it is never cut off");
         std::thread::sleep(Duration::from_millis(20));
     }
