@@ -28,7 +28,7 @@ from headrace.control.server import Server
 from headrace.roles.datasets import fingerprint
 from headrace.roles.listing import ListingEngine
 from headrace.roles.master import rules_of
-from headrace.roles.messages import MasterOrders, Orders, WorkerOrders
+from headrace.roles.messages import MasterSpec, ProcessSpec, WorkerSpec
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.engine import EngineConfig, FolderConfig, LevelConfig, Medium
 from headrace.settings.origins import OriginMount, S3Origin
@@ -46,10 +46,10 @@ ORIGINS = (
 SUPPORT = Path(__file__).parent
 
 
-def master_orders(folder: Path, port: int = 0, **settings: Any) -> MasterOrders:
-    """Orders with short times, but for the end of patience: a busy machine is no death."""
+def master_spec(folder: Path, port: int = 0, **settings: Any) -> MasterSpec:
+    """ProcessSpec with short times, but for the end of patience: a busy machine is no death."""
     told = {"heartbeat_interval_s": 0.1, "dead_after_s": 30.0, "cluster": "shop", **settings}
-    return MasterOrders(
+    return MasterSpec(
         settings=MasterSettings(listen=f"127.0.0.1:{port}", **told),
         config=EngineConfig(name="shop", origins=ORIGINS, state_directory=folder / "engine"),
         state_directory=folder,
@@ -57,7 +57,7 @@ def master_orders(folder: Path, port: int = 0, **settings: Any) -> MasterOrders:
     )
 
 
-def worker_orders(folder: Path, master: str, name: str = "w1", **settings: Any) -> WorkerOrders:
+def worker_spec(folder: Path, master: str, name: str = "w1", **settings: Any) -> WorkerSpec:
     level = LevelConfig(
         medium=Medium.SSD, folders=(FolderConfig(path=folder / "cache", quota_bytes=1 << 30),)
     )
@@ -70,7 +70,7 @@ def worker_orders(folder: Path, master: str, name: str = "w1", **settings: Any) 
         cluster=ClusterConfig(view=nobody, token=TOKEN, node="n"),
     )
     told = WorkerSettings(listen="127.0.0.1:0", node="node-1", **settings)
-    return WorkerOrders(settings=told, config=config, id=name, master=master, token=TOKEN)
+    return WorkerSpec(settings=told, config=config, id=name, master=master, token=TOKEN)
 
 
 @dataclass
@@ -87,10 +87,10 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def running_master(folder: Path, **settings: Any) -> AsyncIterator[Running]:
-    orders = master_orders(folder, **settings)
-    cluster = Cluster(rules_of(orders), ListingEngine(orders.config))
+    spec = master_spec(folder, **settings)
+    cluster = Cluster(rules_of(spec), ListingEngine(spec.config))
     api = Api(cluster, web=True)
-    server = api.server = Server(api.endpoints(), orders.token)
+    server = api.server = Server(api.endpoints(), spec.token)
     await cluster.open()
     try:
         port = await server.start("127.0.0.1", 0)
@@ -151,9 +151,9 @@ def heartbeat(name: str = "w1", **fields: Any) -> Heartbeat:
 
 
 @contextlib.contextmanager
-def role_process(role: str, orders: Orders, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def role_process(role: str, spec: ProcessSpec, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A role as a process, killed at the end if it has not ended by then."""
-    descriptor = orders.to_descriptor()
+    descriptor = spec.to_descriptor()
     paths = [str(SUPPORT), *[path for path in sys.path if path.endswith("src")]]
     try:
         with log.open("ab") as stream:

@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from headrace.cli import options, printer, resolved_settings, role_options
-from headrace.cli.worker_orders import limits_of
+from headrace.cli.worker_spec import limits_of
 from headrace.errors import ConfigError, HeadraceError
 from headrace.roles.datasets import resolve_origins
 from headrace.roles.host_addresses import host_name
 from headrace.roles.launch import become_role
-from headrace.roles.messages import CopyOrders
+from headrace.roles.messages import CopySpec
 from headrace.roles.progress import ProgressFile
 from headrace.settings.copying import CopyConfig
 from headrace.settings.engine import EngineConfig, Limits, TransferConfig
@@ -71,15 +71,15 @@ def run(
         log_format=log_format,
     )
     try:
-        orders = copy_orders(settings, environment)
+        spec = copy_spec(settings, environment)
     except HeadraceError as error:
         # Whoever started this process looks at the file alone.
         ProgressFile(settings.progress_file, settings.last_word_file).fail(error.message)
         raise
-    become_role("copy", orders.state_directory.name, orders, environment)
+    become_role("copy", spec.state_directory.name, spec, environment)
 
 
-def copy_orders(settings: CopySettings, environment: Environment) -> CopyOrders:
+def copy_spec(settings: CopySettings, environment: Environment) -> CopySpec:
     """What the process is told. Raises `ConfigError` or `RefusedError`."""
     if settings.target is None:
         raise ConfigError.of("the target is missing", hint="name it: headrace copy --from ORIGIN TARGET")
@@ -102,7 +102,7 @@ def copy_orders(settings: CopySettings, environment: Environment) -> CopyOrders:
     told = settings.model_copy(
         update={name: absolute(path) for name in files if (path := getattr(settings, name))}
     )
-    return CopyOrders(
+    return CopySpec(
         settings=told,
         config=config,
         target=target.origin,

@@ -34,13 +34,13 @@ def begin_role(role: str, file: Path) -> int:
     environment = Environment.current()
     settings = resolved_settings.settings_of(_SETTINGS[role], file, environment)
     # Of the roles only the one that was said is loaded.
-    orders_of: Callable[..., Any] = getattr(
-        importlib.import_module(f"headrace.cli.{role}_orders"), f"{role}_orders"
+    spec_of: Callable[..., Any] = getattr(
+        importlib.import_module(f"headrace.cli.{role}_spec"), f"{role}_spec"
     )
-    orders = orders_of(settings, environment, _ask if sys.stdin.isatty() else None)
+    spec = spec_of(settings, environment, _ask if sys.stdin.isatty() else None)
     raise_file_limit()
     begin: Callable[[Any], int] = importlib.import_module(f"headrace.roles.{role}").begin
-    return begin(orders)
+    return begin(spec)
 
 
 def begin_mount(file: Path) -> int:
@@ -50,13 +50,11 @@ def begin_mount(file: Path) -> int:
     """
     environment = Environment.current()
     settings = resolved_settings.settings_of(MemberSettings, file, environment)
-    orders = importlib.import_module("headrace.cli.member").member_orders(
-        settings, environment, foreground=True
-    )
-    if orders.keeper is not None:
+    spec = importlib.import_module("headrace.cli.member").member_spec(settings, environment, foreground=True)
+    if spec.keeper is not None:
         # What its keeper holds is the supervisor's to find, before any process mounts.
-        become(orders, environment)
-    code: int = importlib.import_module("headrace.roles.process_pair").begin_pair(orders)
+        become(spec, environment)
+    code: int = importlib.import_module("headrace.roles.process_pair").begin_pair(spec)
     return code
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli import options, resolved_settings, role_options
-from headrace.cli.master_orders import master_orders
+from headrace.cli.master_spec import master_spec
 from headrace.errors import ConfigError
 from headrace.roles.launch import become_role
 from headrace.settings.environment import Environment
@@ -59,8 +59,8 @@ def run(
         log_format=log_format,
         origins=origins_of(origin, secret_file),
     )
-    orders = master_orders(settings, environment, options.ask if sys.stdin.isatty() else None)
-    become_role("master", settings.cluster, orders, environment)
+    spec = master_spec(settings, environment, options.ask if sys.stdin.isatty() else None)
+    become_role("master", settings.cluster, spec, environment)
 
 
 def origins_of(origins: list[str] | None, secret_file: Path | None) -> list[dict[str, object]] | None:

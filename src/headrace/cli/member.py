@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from headrace.cli import printer, resolved_settings
-from headrace.cli.worker_orders import limits_of
+from headrace.cli.worker_spec import limits_of
 from headrace.control.messages import Outlook
 from headrace.control.outlooks import origins_of
 from headrace.engine import caches
@@ -17,7 +17,7 @@ from headrace.engine.registry import Registry
 from headrace.errors import ConfigError
 from headrace.roles.host_addresses import host_name
 from headrace.roles.member import first_outlook, mount_id
-from headrace.roles.messages import MemberOrders, MountOrders
+from headrace.roles.messages import MemberSpec, MountSpec
 from headrace.roles.mountpoints import check_free, check_places
 from headrace.settings.addresses import parse_address
 from headrace.settings.cluster import ClusterConfig
@@ -29,8 +29,8 @@ from headrace.settings.roles import MemberSettings
 from headrace.settings.sizes import parse_size
 
 
-def member_orders(settings: MemberSettings, environment: Environment, *, foreground: bool) -> MountOrders:
-    """The orders of the mount process, once view and snapshot are here.
+def member_spec(settings: MemberSettings, environment: Environment, *, foreground: bool) -> MountSpec:
+    """The spec of the mount process, once view and snapshot are here.
 
     Raises what kept them from coming, and what would keep the folder from being mounted on.
     """
@@ -49,13 +49,13 @@ def member_orders(settings: MemberSettings, environment: Environment, *, foregro
     outlook = asyncio.run(first_outlook(master, token, state, printer.say, authority=authority))
     config = _config(settings, outlook, token, node, state, levels)
     check_places(mountpoint, config)
-    return MountOrders(
+    return MountSpec(
         config=config,
         mountpoint=mountpoint,
         settings=_mount_settings(settings),
         registry_directory=environment.runtime_directory,
         log_file=None if foreground else absolute(settings.log_file or state / "mount.log"),
-        member=MemberOrders(master=master, mount_id=mount_id(node, mountpoint)),
+        member=MemberSpec(master=master, mount_id=mount_id(node, mountpoint)),
         keeper=absolute(settings.keeper) if settings.keeper else None,
     )
 

@@ -14,7 +14,7 @@ from headrace.engine.configure import configure
 from headrace.engine.registry import Registry
 from headrace.errors import ConfigError
 from headrace.roles.launch import become, launch
-from headrace.roles.messages import Answer, MountOrders
+from headrace.roles.messages import Answer, MountSpec
 from headrace.roles.mountpoints import check_free, check_places
 from headrace.settings.addresses import parse_address
 from headrace.settings.dataset import MountMode, MountSettings
@@ -157,10 +157,10 @@ def run(
             keeper=keeper,
         )
         # Here, since a mount of one machine alone has no need of an HTTP client.
-        from headrace.cli.member import member_orders  # noqa: PLC0415
+        from headrace.cli.member import member_spec  # noqa: PLC0415
 
-        orders = member_orders(member, environment, foreground=foreground)
-        _start(orders, environment, foreground=foreground)
+        spec = member_spec(member, environment, foreground=foreground)
+        _start(spec, environment, foreground=foreground)
         return
     if not origin or mountpoint is None:
         raise options.MissingWords("missing argument 'ORIGIN...'; or give a --cluster", "headrace mount")
@@ -199,7 +199,7 @@ def run(
     for warning in configured.warnings:
         printer.warn(warning)
     check_places(folder, configured.config)
-    orders = MountOrders(
+    spec = MountSpec(
         config=configured.config,
         mountpoint=folder,
         settings=settings,
@@ -208,13 +208,13 @@ def run(
         keeper=absolute(keeper) if keeper else None,
     )
     forget_old(environment, configured.config.state_directory)
-    _start(orders, environment, foreground=foreground)
+    _start(spec, environment, foreground=foreground)
 
 
-def _start(orders: MountOrders, environment: Environment, *, foreground: bool) -> None:
+def _start(spec: MountSpec, environment: Environment, *, foreground: bool) -> None:
     if foreground:
-        become(orders, environment)
-    _announce(orders, _launch(orders, environment))
+        become(spec, environment)
+    _announce(spec, _launch(spec, environment))
 
 
 def _refuse_for_member(**given: object) -> None:
@@ -230,18 +230,18 @@ def _log_file(settings: MountSettings, state_directory: Path) -> Path:
     return absolute(settings.log_file or state_directory / "mount.log")
 
 
-def _launch(orders: MountOrders, environment: Environment) -> Answer:
+def _launch(spec: MountSpec, environment: Environment) -> Answer:
     console = printer.talk()
     if not console.is_terminal:
-        return launch(orders, environment)
-    with console.status(f"listing {', '.join(mount.label for mount in orders.config.origins)}"):
-        return launch(orders, environment)
+        return launch(spec, environment)
+    with console.status(f"listing {', '.join(mount.label for mount in spec.config.origins)}"):
+        return launch(spec, environment)
 
 
-def _announce(orders: MountOrders, answer: Answer) -> None:
-    levels: list[Any] = [folder.quota_bytes for level in orders.config.cache for folder in level.folders]
+def _announce(spec: MountSpec, answer: Answer) -> None:
+    levels: list[Any] = [folder.quota_bytes for level in spec.config.cache for folder in level.folders]
     cached = f"cache of {format_size(sum(levels))}" if levels else "no cache"
     printer.say(
-        f"mounted {orders.config.name} at {orders.mountpoint}: {answer.files:,} files, "
+        f"mounted {spec.config.name} at {spec.mountpoint}: {answer.files:,} files, "
         f"{format_size(answer.size_bytes)}, {cached}, {answer.mode}"
     )

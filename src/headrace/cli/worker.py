@@ -10,7 +10,7 @@ import typer
 
 from headrace.cli import options, resolved_settings, role_options
 from headrace.cli.master import origins_of
-from headrace.cli.worker_orders import worker_orders
+from headrace.cli.worker_spec import worker_spec
 from headrace.roles.launch import become_role
 from headrace.settings.environment import Environment
 from headrace.settings.roles import WorkerSettings
@@ -71,5 +71,5 @@ def run(
         log_format=log_format,
         origins=origins_of(origin, secret_file),
     )
-    orders = worker_orders(settings, environment, options.ask if sys.stdin.isatty() else None)
-    become_role("worker", orders.id, orders, environment)
+    spec = worker_spec(settings, environment, options.ask if sys.stdin.isatty() else None)
+    become_role("worker", spec.id, spec, environment)

@@ -1,7 +1,7 @@
 """The supervisor: one process that holds the lock, the store and the nodes, answers the command line, and has datasets
 reconciled. Roles do not need it to run, only to be changed; the next supervisor takes them over.
 
-SIGTERM and SIGINT end it in order. Started by `launch`, with its orders on standard input.
+SIGTERM and SIGINT end it in order. Started by `launch`, with its spec on standard input.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headrace.local.layout import BackendLayout
 from headrace.local.lifecycle.backend_lock import owning
 from headrace.local.lifecycle.guard_keeping import GUARD, GuardKeeper
 from headrace.local.processes.log_rotation import keep_trimmed
-from headrace.local.protocol.messages import SupervisorOrders
+from headrace.local.protocol.messages import SupervisorSpec
 from headrace.local.reconciler import IdleReconciler, MappingReconciler
 from headrace.local.server.endpoints import Endpoints
 from headrace.local.server.http_server import Server
@@ -50,15 +50,15 @@ MakeReconciler = Callable[[BackendContext], MappingReconciler]
 class Supervisor:
     """One run."""
 
-    def __init__(self, orders: SupervisorOrders, environment: Environment, make: MakeReconciler) -> None:
-        self._orders = orders
+    def __init__(self, spec: SupervisorSpec, environment: Environment, make: MakeReconciler) -> None:
+        self._spec = spec
         self._environment = environment
         self._make = make
         self._ending = asyncio.Event()
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Serves until it is told to end; calls `ready` when it answers."""
-        layout = BackendLayout(self._orders.folder)
+        layout = BackendLayout(self._spec.folder)
         database = Database(layout.database)
         try:
             await self._serve(BackendContext(database, layout, self._environment), ready)
@@ -67,22 +67,22 @@ class Supervisor:
 
     async def _serve(self, context: BackendContext, ready: Callable[[], None]) -> None:
         self._listen_to_signals()
-        await asyncio.to_thread(context.nodes.make, self._orders.nodes)
+        await asyncio.to_thread(context.nodes.make, self._spec.nodes)
         context.roles.recover(known={GUARD, *(consumer.id for consumer in context.consumers.all())})
         queue, watchers = WorkQueue(self._make(context)), Watchers()
         binder, runner = Binder(context.store), JobReconciler(context)
         self._connect(context, queue, watchers, binder)
         context.on_training_end = runner.role_ended
         training = JobEndpoints(context, runner).all()
-        server = Server([*Endpoints(context, watchers, self._orders.release).all(), *training])
+        server = Server([*Endpoints(context, watchers, self._spec.release).all(), *training])
         await server.start(context.layout)
         chores = [
             asyncio.create_task(keep_trimmed(lambda: _logs(context))),
             asyncio.create_task(binder.run()),
             asyncio.create_task(context.consumers.follow()),
         ]
-        guarding = GuardKeeper(self._orders, context.database.instance, self._environment)
-        if not self._orders.idle:
+        guarding = GuardKeeper(self._spec, context.database.instance, self._environment)
+        if not self._spec.idle:
             chores.append(asyncio.create_task(guarding.keep()))
             runner.begin()
         try:
@@ -141,9 +141,9 @@ def _make_idle(_: BackendContext) -> MappingReconciler:
 
 
 def main(make: MakeReconciler) -> int:
-    """Runs a supervisor: orders on standard input, the descriptor of the answer as the only argument."""
+    """Runs a supervisor: its spec on standard input, the descriptor of the answer as the only argument."""
     answer = int(sys.argv[1])
-    orders = SupervisorOrders.model_validate_json(sys.stdin.buffer.read())
+    spec = SupervisorSpec.model_validate_json(sys.stdin.buffer.read())
     start_python_log("info")
     pass_over_what_is_there()
     told = False
@@ -155,13 +155,11 @@ def main(make: MakeReconciler) -> int:
             what.send(answer)
 
     async def run() -> None:
-        maker = _make_idle if orders.idle else make
-        await Supervisor(orders, Environment.current(), maker).run(
-            lambda: tell(Answer(mode=str(os.getpid())))
-        )
+        maker = _make_idle if spec.idle else make
+        await Supervisor(spec, Environment.current(), maker).run(lambda: tell(Answer(mode=str(os.getpid()))))
 
     try:
-        with owning(BackendLayout(orders.folder), wait_s=_LOCK_S):
+        with owning(BackendLayout(spec.folder), wait_s=_LOCK_S):
             asyncio.run(run())
     except HeadraceError as error:
         _log.error("supervisor: %s", error)

@@ -48,10 +48,10 @@ class Child:
     oom_kills_before: int = field(default_factory=oom_kills)
 
     @classmethod
-    def start(cls, mountpoint: str, orders: int, answer: int | None, begin: Message) -> Child:
+    def start(cls, mountpoint: str, spec: int, answer: int | None, begin: Message) -> Child:
         """Starts a mount process and tells it how to begin, with the end of a relay as the first descriptor."""
         ours, theirs = Lifeline.pair()
-        descriptors = [orders, theirs.fileno(), *([] if answer is None else [answer])]
+        descriptors = [spec, theirs.fileno(), *([] if answer is None else [answer])]
         process = subprocess.Popen(
             [*_MOUNT_PROCESS, mountpoint, *map(str, descriptors)],
             pass_fds=descriptors,

@@ -24,7 +24,7 @@ from headrace.errors import ConfigError, HeadraceError
 from headrace.exits import ExitCode, complaint, exit_code
 from headrace.roles.logs import start_python_log
 from headrace.roles.member import POLL_S, first_outlook
-from headrace.roles.messages import CopyOrders
+from headrace.roles.messages import CopySpec
 from headrace.roles.progress import ProgressFile
 from headrace.roles.progress_page import ProgressPage
 from headrace.settings.cluster import ClusterConfig
@@ -41,9 +41,9 @@ _RETRY_S = 2.0
 class CopyProcess:
     """One copy. `run` returns its exit code."""
 
-    def __init__(self, orders: CopyOrders, progress: ProgressFile) -> None:
-        self._orders, self._progress = orders, progress
-        self._authority = orders.tls.authority if orders.tls else None
+    def __init__(self, spec: CopySpec, progress: ProgressFile) -> None:
+        self._spec, self._progress = spec, progress
+        self._authority = spec.tls.authority if spec.tls else None
         self._ended = asyncio.Event()
 
     async def run(self) -> int:
@@ -65,29 +65,29 @@ class CopyProcess:
 
     async def _outlook(self) -> Outlook | None:
         """What the master says of its dataset, with the list of files; `None` when storage is the source."""
-        orders = self._orders
-        if orders.settings.master is None or orders.token is None:
+        spec = self._spec
+        if spec.settings.master is None or spec.token is None:
             return None
         return await first_outlook(
-            orders.settings.master,
-            orders.token,
-            orders.state_directory,
+            spec.settings.master,
+            spec.token,
+            spec.state_directory,
             lambda text: _log.info("copy: %s", text),
             authority=self._authority,
         )
 
     def _config(self, outlook: Outlook | None) -> CopyConfig:
-        orders = self._orders
+        spec = self._spec
         if outlook is None:
-            if orders.config is None:
+            if spec.config is None:
                 raise ConfigError.of("the copy has no source")
-            return orders.config
+            return spec.config
         return CopyConfig(
-            source=_member(orders, outlook),
-            source_path=orders.settings.source_path.strip("/"),
-            target=orders.target,
-            files=orders.settings.files,
-            part_bytes=orders.part_bytes,
+            source=_member(spec, outlook),
+            source_path=spec.settings.source_path.strip("/"),
+            target=spec.target,
+            files=spec.settings.files,
+            part_bytes=spec.part_bytes,
         )
 
     async def _work(self, copier: NativeCopier) -> JobReport:
@@ -107,11 +107,11 @@ class CopyProcess:
 
     async def _follow(self, copier: NativeCopier, outlook: Outlook) -> None:
         """Keeps the copy with its workers; the list of files stays what it was when the copy began."""
-        orders = self._orders
-        if orders.settings.master is None or orders.token is None:
+        spec = self._spec
+        if spec.settings.master is None or spec.token is None:
             return
         epoch, tag = outlook.epoch, outlook.snapshot.tag if outlook.snapshot else ""
-        async with ControlClient(orders.settings.master, orders.token, authority=self._authority) as client:
+        async with ControlClient(spec.settings.master, spec.token, authority=self._authority) as client:
             while True:
                 try:
                     latest = await client.outlook(after_epoch=epoch, after_snapshot=tag, wait_s=POLL_S)
@@ -133,35 +133,35 @@ class CopyProcess:
         return int(ExitCode.OK if report.complete else ExitCode.INCOMPLETE)
 
 
-def _member(orders: CopyOrders, outlook: Outlook) -> EngineConfig:
+def _member(spec: CopySpec, outlook: Outlook) -> EngineConfig:
     """An engine that reads from the workers."""
-    if orders.token is None:
+    if spec.token is None:
         raise ConfigError.of("the token of the cluster is missing")
     dataset = outlook.dataset
     origins = tuple(OriginMount(path=path, origin=ClusterOrigin(name=name)) for path, name in dataset.origins)
-    transfer = orders.transfer.model_copy(update={"block_size_bytes": dataset.block_size_bytes})
+    transfer = spec.transfer.model_copy(update={"block_size_bytes": dataset.block_size_bytes})
     return EngineConfig(
         name=outlook.cluster,
         origins=origins,
-        state_directory=orders.state_directory,
-        limits=orders.limits,
+        state_directory=spec.state_directory,
+        limits=spec.limits,
         transfer=transfer,
         snapshot=SnapshotPolicy.KEEP,
         cluster=ClusterConfig(
             view=json.loads(json.dumps(outlook.view or {})),
-            token=orders.token,
-            node=orders.node,
-            tls=orders.tls,
+            token=spec.token,
+            node=spec.node,
+            tls=spec.tls,
         ),
     )
 
 
-def serve(orders: CopyOrders, run: Callable[[CopyOrders, ProgressFile], int] | None = None) -> int:
+def serve(spec: CopySpec, run: Callable[[CopySpec, ProgressFile], int] | None = None) -> int:
     """Copies to the end; the exit code. What kept it from beginning is told in words, and in the file."""
-    progress = ProgressFile(orders.settings.progress_file, orders.settings.last_word_file)
+    progress = ProgressFile(spec.settings.progress_file, spec.settings.last_word_file)
     try:
-        with _told(orders.settings.progress_address, progress):
-            return (run or _run)(orders, progress)
+        with _told(spec.settings.progress_address, progress):
+            return (run or _run)(spec, progress)
     except HeadraceError as error:
         progress.fail(f"{error.message}; {error.hint}" if error.hint else error.message)
         sys.stderr.write(complaint(error) + "\n")
@@ -179,16 +179,16 @@ def _told(address: str | None, progress: ProgressFile) -> Iterator[None]:
             page.close()
 
 
-def _run(orders: CopyOrders, progress: ProgressFile) -> int:
-    return asyncio.run(CopyProcess(orders, progress).run())
+def _run(spec: CopySpec, progress: ProgressFile) -> int:
+    return asyncio.run(CopyProcess(spec, progress).run())
 
 
 def main(arguments: list[str]) -> int:
     """`LABEL ORDERS-DESCRIPTOR`: for `headrace copy`, not for people."""
-    orders = CopyOrders.from_descriptor(int(arguments[1]))
-    start_python_log(orders.settings.log_level, orders.settings.log_format)
-    set_log(orders.settings.log_level, orders.settings.log_format)
-    return serve(orders)
+    spec = CopySpec.from_descriptor(int(arguments[1]))
+    start_python_log(spec.settings.log_level, spec.settings.log_format)
+    set_log(spec.settings.log_level, spec.settings.log_format)
+    return serve(spec)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from headrace.errors import EngineError
-from headrace.roles.messages import Answer, MountOrders, Orders, read_answer
+from headrace.roles.messages import Answer, MountSpec, ProcessSpec, read_answer
 from headrace.settings.environment import TOKEN_VARIABLE, Environment
 from headrace.settings.origin_options import secret_variables
 
@@ -21,19 +21,19 @@ SUPERVISOR = (sys.executable, "-P", "-m", "headrace.roles.supervisor")
 """The program that looks after a mount."""
 
 
-def launch(orders: MountOrders, environment: Environment) -> Answer:
+def launch(spec: MountSpec, environment: Environment) -> Answer:
     """Returns when the tree is mounted, and raises what kept it from being mounted."""
     raise_file_limit()
-    orders_descriptor = orders.to_descriptor()
+    spec_descriptor = spec.to_descriptor()
     answer_descriptor, their_descriptor = os.pipe()
-    descriptors = (orders_descriptor, their_descriptor)
+    descriptors = (spec_descriptor, their_descriptor)
     try:
         process = subprocess.Popen(
-            [*SUPERVISOR, str(orders.mountpoint), *map(str, descriptors), *_keeper_words(orders)],
+            [*SUPERVISOR, str(spec.mountpoint), *map(str, descriptors), *_keeper_words(spec)],
             pass_fds=descriptors,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL if orders.log_file else None,
+            stderr=subprocess.DEVNULL if spec.log_file else None,
             env=_environment(environment),
             cwd="/",
             start_new_session=True,
@@ -47,7 +47,7 @@ def launch(orders: MountOrders, environment: Environment) -> Answer:
         process.terminate()
         raise
     if answer is None:
-        raise _ended_in_silence(process.wait(), orders.log_file)
+        raise _ended_in_silence(process.wait(), spec.log_file)
     if answer.error_kind is not None:
         process.wait()
     # A process that serves outlives us; we do not wait for it, and say so to the interpreter.
@@ -55,14 +55,14 @@ def launch(orders: MountOrders, environment: Environment) -> Answer:
     return answer.raise_if_failed()
 
 
-def become(orders: MountOrders, environment: Environment) -> NoReturn:
+def become(spec: MountSpec, environment: Environment) -> NoReturn:
     """Turns this process into the supervisor; its old arguments, credentials among them, are gone with it."""
-    _become([*SUPERVISOR, str(orders.mountpoint)], orders, environment, _keeper_words(orders))
+    _become([*SUPERVISOR, str(spec.mountpoint)], spec, environment, _keeper_words(spec))
 
 
-def become_role(role: str, label: str, orders: Orders, environment: Environment) -> NoReturn:
+def become_role(role: str, label: str, spec: ProcessSpec, environment: Environment) -> NoReturn:
     """The same for the process of another role; `label` is what process listings show."""
-    _become([sys.executable, "-P", "-m", f"headrace.roles.{role}", label], orders, environment)
+    _become([sys.executable, "-P", "-m", f"headrace.roles.{role}", label], spec, environment)
 
 
 def holds_credentials(environment: Environment) -> bool:
@@ -76,24 +76,24 @@ def raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _keeper_words(orders: MountOrders) -> list[str]:
-    if orders.keeper is None:
+def _keeper_words(spec: MountSpec) -> list[str]:
+    if spec.keeper is None:
         return []
-    return ["keeper", str(orders.keeper), str(orders.config.state_directory)]
+    return ["keeper", str(spec.keeper), str(spec.config.state_directory)]
 
 
 def _become(
-    program: Sequence[str], orders: Orders, environment: Environment, after: Sequence[str] = ()
+    program: Sequence[str], spec: ProcessSpec, environment: Environment, after: Sequence[str] = ()
 ) -> NoReturn:
     raise_file_limit()
-    descriptor = orders.to_descriptor()
+    descriptor = spec.to_descriptor()
     os.set_inheritable(descriptor, True)
     words = [*program, str(descriptor), *after]
     os.execve(sys.executable, words, _environment(environment))  # noqa: S606 - our own program
 
 
 def _environment(environment: Environment) -> dict[str, str]:
-    """The variables for the processes of a mount, less the credentials that its orders hold already."""
+    """The variables for the processes of a mount, less the credentials that its spec holds already."""
     secrets = _credentials()
     return {name: value for name, value in environment.variables.items() if name not in secrets}
 

@@ -26,7 +26,7 @@ from headrace.roles.datasets import fingerprint
 from headrace.roles.host_addresses import host_name
 from headrace.roles.listing import ListingEngine
 from headrace.roles.logs import start_python_log
-from headrace.roles.messages import MasterOrders
+from headrace.roles.messages import MasterSpec
 from headrace.settings.addresses import format_address, parse_address
 
 _log = logging.getLogger("headrace.master")
@@ -35,21 +35,21 @@ _log = logging.getLogger("headrace.master")
 class MasterProcess:
     """One master. `run` returns its exit code when it was told to end."""
 
-    def __init__(self, orders: MasterOrders) -> None:
-        self._orders = orders
+    def __init__(self, spec: MasterSpec) -> None:
+        self._spec = spec
         self._ended = asyncio.Event()
 
     async def run(self) -> int:
         """Serves until it is told to end."""
-        orders = self._orders
-        with Lock(orders.state_directory, "master"):
-            engine = ListingEngine(orders.config)
-            cluster = Cluster(rules_of(orders), engine)
-            api = Api(cluster, web=orders.settings.web)
-            server = Server(api.endpoints(), orders.token)
+        spec = self._spec
+        with Lock(spec.state_directory, "master"):
+            engine = ListingEngine(spec.config)
+            cluster = Cluster(rules_of(spec), engine)
+            api = Api(cluster, web=spec.settings.web)
+            server = Server(api.endpoints(), spec.token)
             api.server = server
-            host, port = parse_address(orders.settings.listen)
-            https = orders.settings.https
+            host, port = parse_address(spec.settings.listen)
+            https = spec.settings.https
             tls = server_context(https.certificate, https.key) if https else None
             await cluster.open()
             try:
@@ -57,7 +57,7 @@ class MasterProcess:
                 self._listen_to_signals(cluster)
                 where = format_address(host or host_name(), port)
                 scheme = "https" if tls else "http"
-                _log.info("master: cluster %s at %s://%s", orders.settings.cluster, scheme, where)
+                _log.info("master: cluster %s at %s://%s", spec.settings.cluster, scheme, where)
                 await self._ended.wait()
                 await server.close()
             finally:
@@ -88,12 +88,12 @@ async def _refresh(cluster: Cluster) -> None:
         _log.error("master: no new snapshot: %s", error)
 
 
-def rules_of(orders: MasterOrders) -> ClusterRules:
+def rules_of(spec: MasterSpec) -> ClusterRules:
     """What the settings say of the cluster."""
-    settings, config = orders.settings, orders.config
+    settings, config = spec.settings, spec.config
     return ClusterRules(
         name=settings.cluster,
-        state_directory=orders.state_directory,
+        state_directory=spec.state_directory,
         snapshot_directory=config.state_directory,
         dataset=DatasetNote(
             name=settings.cluster,
@@ -116,29 +116,29 @@ def _label(path: str, origin: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """`CLUSTER ORDERS-DESCRIPTOR`: for `headrace master`, not for people."""
-    return begin(MasterOrders.from_descriptor(int(arguments[1])))
+    return begin(MasterSpec.from_descriptor(int(arguments[1])))
 
 
-def begin(orders: MasterOrders) -> int:
+def begin(spec: MasterSpec) -> int:
     """Sets the logs of this process up, and runs a master to its end; the exit code."""
-    start_python_log(orders.settings.log_level, orders.settings.log_format)
-    set_log(orders.settings.log_level, orders.settings.log_format)
+    start_python_log(spec.settings.log_level, spec.settings.log_format)
+    set_log(spec.settings.log_level, spec.settings.log_format)
     pass_over_what_is_there()
-    return serve(orders)
+    return serve(spec)
 
 
-def serve(orders: MasterOrders) -> int:
+def serve(spec: MasterSpec) -> int:
     """Runs a master to its end; the exit code. What kept it from working is told in words."""
     try:
-        return asyncio.run(_run(orders))
+        return asyncio.run(_run(spec))
     except HeadraceError as error:
         with contextlib.suppress(OSError):
             sys.stderr.write(complaint(error) + "\n")
         return int(exit_code(error))
 
 
-async def _run(orders: MasterOrders) -> int:
-    return await MasterProcess(orders).run()
+async def _run(spec: MasterSpec) -> int:
+    return await MasterProcess(spec).run()
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from headrace.errors import (
     MissingFileError,
     OriginUnreachableError,
 )
-from headrace.roles.messages import MemberOrders
+from headrace.roles.messages import MemberSpec
 from headrace.roles.reachability import Reachability
 from headrace.settings.engine import EngineConfig
 
@@ -110,21 +110,21 @@ class Follower:
     def __init__(
         self,
         engine: Engine,
-        orders: MemberOrders,
+        spec: MemberSpec,
         config: EngineConfig,
         mountpoint: Path,
         succeed: Callable[[], None],
     ) -> None:
         if config.cluster is None:
             raise ValueError("only a member of a cluster follows one")
-        self._engine, self._orders, self._token = engine, orders, config.cluster.token
+        self._engine, self._spec, self._token = engine, spec, config.cluster.token
         self._authority = config.cluster.tls.authority if config.cluster.tls else None
         self._node, self._mountpoint = config.cluster.node, mountpoint
         self._origins = tuple((mount.path, mount.label) for mount in config.origins)
         self._succeed = succeed
         self._folder = engine.state_directory
         self._instance = secrets.token_hex(8)
-        self._reachability = Reachability(_log, f"mount/{mountpoint}", orders.master)
+        self._reachability = Reachability(_log, f"mount/{mountpoint}", spec.master)
         self._known = last_outlook(self._folder)
         self._epoch = self._known.epoch if self._known else 0
         self._snapshot = self._known.snapshot if self._known else None
@@ -160,7 +160,7 @@ class Follower:
             self._loop.close()
 
     async def _work(self) -> None:
-        async with ControlClient(self._orders.master, self._token, authority=self._authority) as client:
+        async with ControlClient(self._spec.master, self._token, authority=self._authority) as client:
             await asyncio.gather(self._follow(client), self._report(client))
 
     async def _follow(self, client: ControlClient) -> None:
@@ -230,7 +230,7 @@ class Follower:
     async def _beat(self) -> MountHeartbeat:
         reads = (await asyncio.to_thread(self._engine.status)).reads
         return MountHeartbeat(
-            id=self._orders.mount_id,
+            id=self._spec.mount_id,
             instance=self._instance,
             node=self._node,
             mountpoint=str(self._mountpoint),

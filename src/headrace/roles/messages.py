@@ -1,7 +1,7 @@
-"""What a mount process and the command that starts it say to each other: orders in, one answer back.
+"""What a mount process and the command that starts it say to each other: its spec in, one answer back.
 
-Both travel through inherited file descriptors. The orders hold credentials, so they are never in an argument, in the
-environment or in a file with a name; the supervisor keeps their descriptor for the next mount process, unread.
+Both travel through inherited file descriptors. A spec holds credentials, so it is never in an argument, in the
+environment or in a file with a name; the supervisor keeps its descriptor for the next mount process, unread.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from headrace.settings.roles import CopySettings, MasterSettings, WorkerSettings
 _LONGEST = 64 << 20
 
 
-class Orders(Model):
+class ProcessSpec(Model):
     """What a process needs to know from its start on, credentials among it."""
 
     def to_descriptor(self) -> int:
-        """An inheritable descriptor of memory that holds the orders and has no name in any file system."""
-        descriptor = os.memfd_create("headrace-orders", 0)
+        """An inheritable descriptor of memory that holds the spec and has no name in any file system."""
+        descriptor = os.memfd_create("headrace-spec", 0)
         with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as file:
             file.write(plain_json(self))
         os.lseek(descriptor, 0, os.SEEK_SET)
@@ -38,21 +38,21 @@ class Orders(Model):
 
     @classmethod
     def from_descriptor(cls, descriptor: int) -> Self:
-        """The orders; the descriptor is closed, and its memory gone unless a supervisor keeps it."""
+        """The spec; the descriptor is closed, and its memory gone unless a supervisor keeps it."""
         with os.fdopen(descriptor, "rb") as file:
             # The place in the file is shared with everybody who read it before.
             file.seek(0)
             return cls.model_validate_json(file.read(_LONGEST))
 
 
-class MemberOrders(Model):
+class MemberSpec(Model):
     """What makes a mount a member of a cluster: where its master is, and how it is called there."""
 
     master: str
     mount_id: str
 
 
-class MountOrders(Orders):
+class MountSpec(ProcessSpec):
     """Everything that a mount process needs to know."""
 
     config: EngineConfig
@@ -60,12 +60,12 @@ class MountOrders(Orders):
     settings: MountSettings
     registry_directory: Path
     log_file: Path | None
-    member: MemberOrders | None = None
+    member: MemberSpec | None = None
     keeper: Path | None = None
     """The socket of the node's keeper, for the supervisor."""
 
 
-class MasterOrders(Orders):
+class MasterSpec(ProcessSpec):
     """Everything that a master needs to know."""
 
     settings: MasterSettings
@@ -74,7 +74,7 @@ class MasterOrders(Orders):
     token: SecretStr
 
 
-class WorkerOrders(Orders):
+class WorkerSpec(ProcessSpec):
     """Everything that a worker needs to know; view and block size of `config` are the master's to tell."""
 
     settings: WorkerSettings
@@ -84,7 +84,7 @@ class WorkerOrders(Orders):
     token: SecretStr
 
 
-class CopyOrders(Orders):
+class CopySpec(ProcessSpec):
     """Everything that a copy needs to know; of a cluster's dataset the master tells origins, view and block size."""
 
     settings: CopySettings

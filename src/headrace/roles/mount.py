@@ -1,6 +1,6 @@
 """The mount process: opens the engine, mounts, tells its starter, and serves until it is told to end.
 
-SIGTERM and SIGINT unmount and end; SIGHUP takes a new snapshot; SIGUSR1 turns the debug log on and off. Its orders come
+SIGTERM and SIGINT unmount and end; SIGHUP takes a new snapshot; SIGUSR1 turns the debug log on and off. Its spec comes
 through a descriptor (see `messages`); its arguments show only the mountpoint. Should it die, its supervisor starts
 another that goes on with the mount (see `supervisor`); should the supervisor die, it takes its place (see `orphaned`).
 """
@@ -29,7 +29,7 @@ from headrace.garbage import pass_over_what_is_there
 from headrace.roles.keeping import Kept
 from headrace.roles.lifeline import ANSWERED, ENDED, HAND_OVER, HANDED_OVER, SERVING, Lifeline
 from headrace.roles.logs import LogFile, set_python_level, start_python_log
-from headrace.roles.messages import Answer, MountOrders
+from headrace.roles.messages import Answer, MountSpec
 from headrace.roles.orphaned import become_supervisor, can_supervise
 from headrace.roles.supervision import ALONE, Beginning, Supervision
 from headrace.settings.engine import EngineConfig
@@ -51,11 +51,11 @@ _WATCH_S = 3600.0
 class MountProcess:
     """One mounted dataset. `run` returns when it is no longer mounted, or another process goes on with it."""
 
-    def __init__(self, orders: MountOrders, supervision: Supervision | None = None) -> None:
-        self._orders = orders
+    def __init__(self, spec: MountSpec, supervision: Supervision | None = None) -> None:
+        self._spec = spec
         self._supervision = supervision or Supervision()
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._level = orders.settings.log_level
+        self._level = spec.settings.log_level
         self._mounted = False
         self._has_served = False
         self._follower: Follower | None = None
@@ -82,23 +82,21 @@ class MountProcess:
     def go_on(self) -> None:
         """After `run`: becomes the supervisor where there is none to go on with the mount. Returns otherwise."""
         if self._kept is not None:
-            become_supervisor(self._orders, self._kept, self._beginning.restarts)
+            become_supervisor(self._spec, self._kept, self._beginning.restarts)
 
     def _start(self, stack: contextlib.ExitStack) -> Answer:
-        orders = self._orders
+        spec = self._spec
         beginning = self._supervision.begin()
-        self._config = orders.config if beginning.kept is None else self._config_now()
+        self._config = spec.config if beginning.kept is None else self._config_now()
         if beginning.kept is None:
             self._engine = stack.enter_context(Engine.own(self._config))
             self._open_endpoint(stack)
-            self._mount = self._engine.mount(orders.mountpoint, orders.settings)
+            self._mount = self._engine.mount(spec.mountpoint, spec.settings)
             self._mounted = True
             stack.callback(self._let_go)
-            self._supervision.keep(self._mount, orders.config.name, orders.log_file)
+            self._supervision.keep(self._mount, spec.config.name, spec.log_file)
         else:
-            engine, self._mount = Engine.resume(
-                self._config, orders.settings, beginning.kept, beginning.relay
-            )
+            engine, self._mount = Engine.resume(self._config, spec.settings, beginning.kept, beginning.relay)
             self._engine = stack.enter_context(engine)
             self._mounted = self._has_served = True
             stack.callback(self._let_go)
@@ -108,13 +106,13 @@ class MountProcess:
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
         self._supervision.watch(self._events.put)
         files, size_bytes = self._engine.totals()
-        told = (orders.config.name, files, orders.mountpoint, self._config.limits)
+        told = (spec.config.name, files, spec.mountpoint, self._config.limits)
         _log.info("mount/%s: %s files at %s; %s", *told)
         return Answer(mode=self._mount.mode, files=files, size_bytes=size_bytes)
 
     def _config_now(self) -> EngineConfig:
-        """The orders are of the first start; a member of a cluster goes by the last outlook that is known."""
-        config = self._orders.config
+        """The spec is of the first start; a member of a cluster goes by the last outlook that is known."""
+        config = self._spec.config
         if config.cluster is None:
             return config
         # Here, since a mount of one machine alone has no need of it.
@@ -123,7 +121,7 @@ class MountProcess:
         return config_by(last_outlook(config.state_directory), config)
 
     def _open_endpoint(self, stack: contextlib.ExitStack) -> None:
-        if address := self._orders.settings.metrics_address:
+        if address := self._spec.settings.metrics_address:
             # Here, since most mounts have none, and no need of an HTTP server.
             from headrace.roles.endpoint import Endpoint  # noqa: PLC0415
 
@@ -131,13 +129,13 @@ class MountProcess:
             stack.callback(endpoint.close)
 
     def _follow_cluster(self, stack: contextlib.ExitStack) -> None:
-        orders = self._orders
-        if orders.member is not None and self._config.cluster is not None:
+        spec = self._spec
+        if spec.member is not None and self._config.cluster is not None:
             # Here, since a mount of one machine alone has no need of an HTTP client.
             from headrace.roles.member import Follower  # noqa: PLC0415
 
             self._follower = stack.enter_context(
-                Follower(self._engine, orders.member, self._config, orders.mountpoint, self._succeed)
+                Follower(self._engine, spec.member, self._config, spec.mountpoint, self._succeed)
             )
 
     def _succeed(self) -> None:
@@ -155,23 +153,23 @@ class MountProcess:
         finally:
             # While the next process starts, the entry says that there is a mount.
             if not self._mount.handed_over:
-                Registry(self._orders.registry_directory).remove(entry.mountpoint, pid=entry.pid)
+                Registry(self._spec.registry_directory).remove(entry.mountpoint, pid=entry.pid)
 
     def _register(self, beginning: Beginning) -> Entry:
-        orders = self._orders
+        spec = self._spec
         entry = own_entry(
-            name=orders.config.name,
-            mountpoint=str(orders.mountpoint),
-            state_directory=str(orders.config.state_directory),
-            origins=tuple(mount.label for mount in orders.config.origins),
+            name=spec.config.name,
+            mountpoint=str(spec.mountpoint),
+            state_directory=str(spec.config.state_directory),
+            origins=tuple(mount.label for mount in spec.config.origins),
             mode=self._mount.mode,
-            log_file=str(orders.log_file) if orders.log_file else None,
-            metrics_address=orders.settings.metrics_address,
+            log_file=str(spec.log_file) if spec.log_file else None,
+            metrics_address=spec.settings.metrics_address,
             supervisor_pid=beginning.supervisor_pid,
             restarts=beginning.restarts,
             last_restart=beginning.reason,
         )
-        Registry(orders.registry_directory).add(entry)
+        Registry(spec.registry_directory).add(entry)
         self._beginning = beginning
         return entry
 
@@ -181,51 +179,51 @@ class MountProcess:
             if event == "unmounted":
                 self._mounted = False
                 self._supervision.tell(ENDED)
-                _log.info("mount/%s: unmounted", self._orders.config.name)
+                _log.info("mount/%s: unmounted", self._spec.config.name)
                 return
             if event == HAND_OVER and self._supervision.keeps:
                 self._hand_over()
                 return
-            if event == ALONE and can_supervise(self._orders):
+            if event == ALONE and can_supervise(self._spec):
                 self._hand_over()
                 return
             try:
                 self._handle(event)
             except HeadraceError as error:
-                _log.error("mount/%s: %s: %s", self._orders.config.name, event, error)
+                _log.error("mount/%s: %s: %s", self._spec.config.name, event, error)
 
     def _handle(self, event: str) -> None:
         if event == "end":
             self._unmount()
         elif event == "refresh" and self._follower is not None:
-            _log.info("mount/%s: snapshots are the master's; SIGHUP is for it", self._orders.config.name)
+            _log.info("mount/%s: snapshots are the master's; SIGHUP is for it", self._spec.config.name)
         elif event == "refresh":
             changes = self._engine.refresh()
-            _log.info("mount/%s: refreshed: %s", self._orders.config.name, json.dumps(changes.model_dump()))
+            _log.info("mount/%s: refreshed: %s", self._spec.config.name, json.dumps(changes.model_dump()))
         elif event == "debug":
-            self._level = self._orders.settings.log_level if self._level == "debug" else "debug"
-            set_log(self._level, self._orders.settings.log_format)
+            self._level = self._spec.settings.log_level if self._level == "debug" else "debug"
+            set_log(self._level, self._spec.settings.log_format)
             set_python_level(self._level)
         elif event == HAND_OVER:
             _log.error(
                 "mount/%s: there is no supervisor to start the next process: unmount and mount again",
-                self._orders.config.name,
+                self._spec.config.name,
             )
         elif event == ALONE:
             _log.warning(
                 "mount/%s: the supervisor has died: this process serves on, but its end would end the mount",
-                self._orders.config.name,
+                self._spec.config.name,
             )
             self._register(replace(self._beginning, supervisor_pid=None))
 
     def _hand_over(self) -> None:
         """Stops, and leaves the mount to the next process."""
         self._mounted = False
-        kept = Kept.of(self._mount, self._orders.config.name, self._orders.log_file)
+        kept = Kept.of(self._mount, self._spec.config.name, self._spec.log_file)
         self._mount.hand_over()
         if self._supervision.tell(HANDED_OVER):
-            _log.info("mount/%s: handed over", self._orders.config.name)
-        elif self._orders.keeper is None:
+            _log.info("mount/%s: handed over", self._spec.config.name)
+        elif self._spec.keeper is None:
             self._kept = kept
 
     def _unmount(self) -> None:
@@ -233,7 +231,7 @@ class MountProcess:
             self._mount.unmount(force=False)
         except BusyError:
             # Told to end: new users are kept out, those inside finish with what they have open.
-            _log.warning("mount/%s: still in use; detached", self._orders.config.name)
+            _log.warning("mount/%s: still in use; detached", self._spec.config.name)
             self._mount.unmount(force=True)
 
     def _let_go(self) -> None:
@@ -263,9 +261,9 @@ class MountProcess:
     def _fail(self, answer_descriptor: int | None, error: Exception) -> int:
         answer = Answer.of_error(error)
         if not isinstance(error, HeadraceError):
-            _log.exception("mount/%s: stopped by a fault", self._orders.config.name)
+            _log.exception("mount/%s: stopped by a fault", self._spec.config.name)
         elif answer_descriptor is not None:
-            _log.error("mount/%s: %s", self._orders.config.name, error)
+            _log.error("mount/%s: %s", self._spec.config.name, error)
         _reply(answer_descriptor, answer)
         return answer.exit_code
 
@@ -280,24 +278,24 @@ def _reply(descriptor: int | None, answer: Answer) -> None:
 
 def main(arguments: list[str]) -> int:
     """`MOUNTPOINT ORDERS LIFELINE [ANSWER]` (descriptors): for the supervisor, not for people."""
-    orders = MountOrders.from_descriptor(int(arguments[1]))
+    spec = MountSpec.from_descriptor(int(arguments[1]))
     supervision = Supervision(Lifeline.from_descriptor(int(arguments[2])))
     answer_descriptor = int(arguments[3]) if len(arguments) > 3 else None
     if answer_descriptor is not None:
         os.set_inheritable(answer_descriptor, False)
-    return begin(orders, supervision, answer_descriptor)
+    return begin(spec, supervision, answer_descriptor)
 
 
-def begin(orders: MountOrders, supervision: Supervision, answer_descriptor: int | None = None) -> int:
+def begin(spec: MountSpec, supervision: Supervision, answer_descriptor: int | None = None) -> int:
     """Sets the logs of this process up, and runs a mount process to its end; the exit code."""
-    if orders.log_file is not None:
-        log_file = LogFile(orders.log_file)
+    if spec.log_file is not None:
+        log_file = LogFile(spec.log_file)
         log_file.begin()
         log_file.watch()
-    start_python_log(orders.settings.log_level, orders.settings.log_format)
-    set_log(orders.settings.log_level, orders.settings.log_format)
+    start_python_log(spec.settings.log_level, spec.settings.log_format)
+    set_log(spec.settings.log_level, spec.settings.log_format)
     pass_over_what_is_there()
-    process = MountProcess(orders, supervision)
+    process = MountProcess(spec, supervision)
     code = process.run(answer_descriptor)
     process.go_on()
     return code

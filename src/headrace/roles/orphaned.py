@@ -10,34 +10,34 @@ import logging
 
 from headrace.roles import renewal
 from headrace.roles.keeping import Kept
-from headrace.roles.messages import MountOrders
+from headrace.roles.messages import MountSpec
 from headrace.roles.restarts import Restarts
 from headrace.roles.trial import fault_of_installed
 
 _log = logging.getLogger("headrace.mount")
 
 
-def can_supervise(orders: MountOrders) -> bool:
+def can_supervise(spec: MountSpec) -> bool:
     """Whether the process may go on as the supervisor; says in the log why not. With a keeper another one will come."""
-    if orders.keeper is not None:
+    if spec.keeper is not None:
         return False
     if fault := fault_of_installed():
-        _log.error("mount/%s: what is installed now does not start: %s", orders.config.name, fault)
+        _log.error("mount/%s: what is installed now does not start: %s", spec.config.name, fault)
         return False
     return True
 
 
-def become_supervisor(orders: MountOrders, kept: Kept, restarts: int) -> None:
+def become_supervisor(spec: MountSpec, kept: Kept, restarts: int) -> None:
     """Returns only when that failed; the mount is ended then, so that nobody waits for it."""
-    _log.warning("mount/%s: the supervisor has died: this process goes on as one", orders.config.name)
+    _log.warning("mount/%s: the supervisor has died: this process goes on as one", spec.config.name)
     counted = Restarts(count=restarts)
     counted.note_replacement()
     error = renewal.become(
         kept.mountpoint,
-        orders.to_descriptor(),
+        spec.to_descriptor(),
         renewal.state_of(kept, counted, "went on as the supervisor, which had died"),
         (kept.connection, kept.ledger),
         (),
     )
-    _log.error("mount/%s: cannot go on as the supervisor: %s", orders.config.name, error)
+    _log.error("mount/%s: cannot go on as the supervisor: %s", spec.config.name, error)
     kept.let_go()

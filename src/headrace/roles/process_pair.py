@@ -15,18 +15,18 @@ from typing import NoReturn
 from headrace.roles import lifeline
 from headrace.roles.launch import SUPERVISOR, raise_file_limit
 from headrace.roles.lifeline import Lifeline, Message
-from headrace.roles.messages import MountOrders
+from headrace.roles.messages import MountSpec
 from headrace.roles.relay import Relay
 from headrace.roles.renewal import SIGNALS
 
 
-def begin_pair(orders: MountOrders) -> int:
+def begin_pair(spec: MountSpec) -> int:
     """Serves as the mount process, in a copy of this process; its exit code. In this one it does not return.
 
     For a mount that no keeper holds, in the foreground. Raises `OSError` when the supervisor cannot begin.
     """
     raise_file_limit()
-    descriptor = orders.to_descriptor()
+    descriptor = spec.to_descriptor()
     (line, their_line), (relay, their_relay) = Lifeline.pair(), Relay.pair()
     with their_relay:
         words = {"supervisor": os.getpid(), "restarts": 0, "reason": None, "kept": None}
@@ -36,23 +36,21 @@ def begin_pair(orders: MountOrders) -> int:
     pid = os.fork()
     if pid:
         their_line.close()
-        _become_supervisor(orders, descriptor, pid, line, relay)
+        _become_supervisor(spec, descriptor, pid, line, relay)
     # A Ctrl-C is for the supervisor, who ends it in order.
     os.setpgid(0, 0)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     line.close()
     relay.close()
     os.close(descriptor)
-    return _serve(orders, their_line)
+    return _serve(spec, their_line)
 
 
-def _become_supervisor(
-    orders: MountOrders, descriptor: int, pid: int, line: Lifeline, relay: Relay
-) -> NoReturn:
+def _become_supervisor(spec: MountSpec, descriptor: int, pid: int, line: Lifeline, relay: Relay) -> NoReturn:
     numbers = (pid, line.fileno(), relay.fileno())
     for inherited in (descriptor, *numbers[1:]):
         os.set_inheritable(inherited, True)
-    words = [str(orders.mountpoint), str(descriptor), "begun", *map(str, numbers)]
+    words = [str(spec.mountpoint), str(descriptor), "begun", *map(str, numbers)]
     try:
         os.execv(sys.executable, [*SUPERVISOR, *words])  # noqa: S606 - our own program
     except OSError:
@@ -60,9 +58,9 @@ def _become_supervisor(
         raise
 
 
-def _serve(orders: MountOrders, line: Lifeline) -> int:
+def _serve(spec: MountSpec, line: Lifeline) -> int:
     # Here, since the supervisor needs nothing of it.
     from headrace.roles.mount import begin  # noqa: PLC0415
     from headrace.roles.supervision import Supervision  # noqa: PLC0415
 
-    return begin(orders, Supervision(line))
+    return begin(spec, Supervision(line))

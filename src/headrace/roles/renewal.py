@@ -20,17 +20,17 @@ _PROGRAM = (*PYTHON, "-m", "headrace.roles.supervisor")
 
 
 def become(
-    mountpoint: str, orders: int, state: dict[str, Any], descriptors: Iterable[int], words: Iterable[str]
+    mountpoint: str, spec: int, state: dict[str, Any], descriptors: Iterable[int], words: Iterable[str]
 ) -> OSError:
     """Becomes the supervisor that is installed now, which adopts `state` and the descriptors. Returns what failed."""
     memory = os.memfd_create("headrace-supervisor")
     os.write(memory, json.dumps(state).encode())
-    for descriptor in (memory, orders, *descriptors):
+    for descriptor in (memory, spec, *descriptors):
         os.set_inheritable(descriptor, True)
     # A signal that comes between two programs waits for the second one.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
-        os.execv(sys.executable, [*_PROGRAM, mountpoint, str(orders), "adopt", str(memory), *words])  # noqa: S606
+        os.execv(sys.executable, [*_PROGRAM, mountpoint, str(spec), "adopt", str(memory), *words])  # noqa: S606
     except OSError as error:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         os.close(memory)
@@ -44,9 +44,9 @@ def state_of(kept: Kept, restarts: Restarts, reason: str | None) -> dict[str, An
     return {"kept": asdict(kept), "restarts": counts, "reason": reason}
 
 
-def adopted(state: dict[str, Any], orders: int) -> tuple[Kept, Restarts, str | None]:
-    """What the program before knew. No child inherits its descriptors, nor the one of the orders."""
+def adopted(state: dict[str, Any], spec: int) -> tuple[Kept, Restarts, str | None]:
+    """What the program before knew. No child inherits its descriptors, nor the one of the spec."""
     kept = Kept(**state["kept"])
-    for descriptor in (orders, kept.connection, kept.ledger):
+    for descriptor in (spec, kept.connection, kept.ledger):
         os.set_inheritable(descriptor, False)
     return kept, Restarts(**state["restarts"]), state["reason"]

@@ -43,9 +43,9 @@ _AS_BEFORE = "going on as the supervisor that was installed before"
 class Supervisor:
     """Looks after one mount. `run` returns the exit code when there is nothing left to look after."""
 
-    def __init__(self, mountpoint: str, orders: int, keeper: KeeperLine | None = None) -> None:
+    def __init__(self, mountpoint: str, spec: int, keeper: KeeperLine | None = None) -> None:
         self._mountpoint = mountpoint
-        self._orders = orders
+        self._spec = spec
         self._succession = Succession(keeper, self._say)
         self._selector = selectors.DefaultSelector()
         self._child: Child | None = None
@@ -124,7 +124,7 @@ class Supervisor:
         kept = self._kept
         descriptors = () if kept is None else (kept.connection, kept.ledger)
         begin = Message(lifeline.BEGIN, {**words, "kept": kept and kept.words}, descriptors)
-        child = Child.start(self._mountpoint, self._orders, self._answer, begin)
+        child = Child.start(self._mountpoint, self._spec, self._answer, begin)
         if kept is not None:
             child.relay.start(kept.connection)
         self._look_after(child)
@@ -291,7 +291,7 @@ class Supervisor:
             return
         error = renewal.become(
             self._mountpoint,
-            self._orders,
+            self._spec,
             renewal.state_of(self._kept, self._restarts, self._reason),
             (self._kept.connection, self._kept.ledger),
             self._succession.words,
@@ -300,7 +300,7 @@ class Supervisor:
         self._start()
 
     def _adopt(self, state: dict[str, Any]) -> None:
-        self._kept, self._restarts, self._reason = renewal.adopted(state, self._orders)
+        self._kept, self._restarts, self._reason = renewal.adopted(state, self._spec)
         self._served = True
 
     def _say(self, level: str, text: str) -> None:
@@ -313,7 +313,7 @@ class Supervisor:
 def main(arguments: list[str]) -> int:
     """The program: for `headrace mount`, not for people. Its words are those of `supervisor_arguments`."""
     words = arguments_of(arguments)
-    supervisor = Supervisor(words.mountpoint, words.orders, words.keeper)
+    supervisor = Supervisor(words.mountpoint, words.spec, words.keeper)
     return supervisor.run(words.answer, words.adopted, words.begun)
 
 

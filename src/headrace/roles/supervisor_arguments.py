@@ -1,5 +1,5 @@
 """The command line of a supervisor: `MOUNTPOINT ORDERS [ANSWER | adopt STATE | begun PID LINE RELAY] [keeper SOCKET
-LINEAGE]`, where orders, answer, state, line and relay are numbers of descriptors.
+LINEAGE]`, where spec, answer, state, line and relay are numbers of descriptors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class SupervisorArguments:
     """
 
     mountpoint: str
-    orders: int
+    spec: int
     keeper: KeeperLine | None = None
     answer: int | None = None
     adopted: dict[str, Any] | None = None
@@ -29,19 +29,19 @@ class SupervisorArguments:
 
 def arguments_of(arguments: list[str]) -> SupervisorArguments:
     """Understands the command line. No child inherits the descriptors that it names."""
-    mountpoint, orders, *rest = arguments
+    mountpoint, spec, *rest = arguments
     keeper = None
     if "keeper" in rest:
         rest, (path, lineage) = rest[: rest.index("keeper")], rest[rest.index("keeper") + 1 :]
         keeper = KeeperLine(path, lineage)
-    os.set_inheritable(int(orders), False)
+    os.set_inheritable(int(spec), False)
     if rest[:1] == ["adopt"]:
         with os.fdopen(int(rest[1]), "rb") as file:
             file.seek(0)
-            return SupervisorArguments(mountpoint, int(orders), keeper, adopted=json.load(file))
+            return SupervisorArguments(mountpoint, int(spec), keeper, adopted=json.load(file))
     if rest[:1] == ["begun"]:
-        return SupervisorArguments(mountpoint, int(orders), keeper, begun=Begun(*map(int, rest[1:])))
+        return SupervisorArguments(mountpoint, int(spec), keeper, begun=Begun(*map(int, rest[1:])))
     if not rest:
-        return SupervisorArguments(mountpoint, int(orders), keeper)
+        return SupervisorArguments(mountpoint, int(spec), keeper)
     os.set_inheritable(int(rest[0]), False)
-    return SupervisorArguments(mountpoint, int(orders), keeper, answer=int(rest[0]))
+    return SupervisorArguments(mountpoint, int(spec), keeper, answer=int(rest[0]))

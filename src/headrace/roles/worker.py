@@ -39,7 +39,7 @@ from headrace.roles.endpoint import Endpoint
 from headrace.roles.host_addresses import advertised_address, listening_address
 from headrace.roles.incarnation import next_incarnation
 from headrace.roles.logs import start_python_log
-from headrace.roles.messages import WorkerOrders
+from headrace.roles.messages import WorkerSpec
 from headrace.roles.reachability import Reachability
 from headrace.roles.storage_silence import Silence
 from headrace.settings.cluster import ClusterConfig, WorkerConfig
@@ -54,13 +54,13 @@ _JITTER = 0.2
 class WorkerProcess:
     """One worker. `run` returns its exit code when it was told to end, or has drained."""
 
-    def __init__(self, orders: WorkerOrders) -> None:
-        self._orders = orders
-        self._name = orders.id
-        self._state = orders.config.state_directory.parent
+    def __init__(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+        self._name = spec.id
+        self._state = spec.config.state_directory.parent
         self._ended = asyncio.Event()
         self._told_to_end = asyncio.Event()
-        self._reachability = Reachability(_log, f"worker/{self._name}", orders.master)
+        self._reachability = Reachability(_log, f"worker/{self._name}", spec.master)
         self._outlook: Outlook | None = None
         self._pins_version = 0
         self._drain: Drain | None = None
@@ -73,9 +73,9 @@ class WorkerProcess:
         with Lock(self._state, "worker"):
             self._incarnation = next_incarnation(self._state)
             self._listen_to_signals()
-            tls = self._orders.config.cluster.tls if self._orders.config.cluster else None
+            tls = self._spec.config.cluster.tls if self._spec.config.cluster else None
             authority = tls.authority if tls else None
-            async with ControlClient(self._orders.master, self._orders.token, authority=authority) as client:
+            async with ControlClient(self._spec.master, self._spec.token, authority=authority) as client:
                 outlook = await self._first_outlook(client)
                 if outlook is None:
                     return 0
@@ -87,9 +87,9 @@ class WorkerProcess:
         try:
             self._remember(outlook)
             self._address = advertised_address(
-                self._orders.settings.advertise, self._worker.address(), self._orders.master
+                self._spec.settings.advertise, self._worker.address(), self._spec.master
             )
-            told = (self._name, self._address, self._orders.master, self._orders.config.limits)
+            told = (self._name, self._address, self._spec.master, self._spec.config.limits)
             _log.info("worker/%s: serving at %s, master %s; %s", *told)
             await self._report_until_ended(client)
         finally:
@@ -101,7 +101,7 @@ class WorkerProcess:
                 f"a younger process is worker '{self._name}' now", hint="give each worker an id of its own"
             )
         _log.info("worker/%s: ended%s", self._name, ", drained" if self._drained else "")
-        if self._drained and self._orders.settings.lingers_drained:
+        if self._drained and self._spec.settings.lingers_drained:
             await self._told_to_end.wait()
         return 0
 
@@ -124,10 +124,10 @@ class WorkerProcess:
         return None
 
     def _config(self, outlook: Outlook) -> EngineConfig:
-        config, settings = self._orders.config, self._orders.settings
+        config, settings = self._spec.config, self._spec.settings
         cluster = ClusterConfig(
             view=outlook.view or {},
-            token=self._orders.token,
+            token=self._spec.token,
             node=settings.node or self._name,
             tls=config.cluster.tls if config.cluster else None,
             worker=WorkerConfig(id=self._name, listen=listening_address(settings.listen)),
@@ -137,7 +137,7 @@ class WorkerProcess:
         return config.model_copy(update={"cluster": cluster, "transfer": transfer})
 
     def _endpoint(self) -> Endpoint | None:
-        address = self._orders.settings.metrics_address
+        address = self._spec.settings.metrics_address
         return Endpoint(address, self._metrics, lambda: True, "serving") if address else None
 
     def _metrics(self) -> str:
@@ -175,13 +175,13 @@ class WorkerProcess:
             id=self._name,
             incarnation=self._incarnation,
             address=self._address,
-            node=self._orders.settings.node or self._name,
+            node=self._spec.settings.node or self._name,
             capacity_bytes=report.capacity_bytes,
             cached_bytes=report.cached_bytes,
             state=state,
             known_epoch=self._outlook.epoch if self._outlook else 0,
             joined_epoch=self._own_row().get("joined_epoch", 0),
-            dataset=fingerprint(self._orders.config.origins),
+            dataset=fingerprint(self._spec.config.origins),
             lease_socket=self._worker.lease_socket(),
             levels=tuple(_level(level) for level in report.levels),
             traffic=Traffic(
@@ -274,28 +274,28 @@ def _level(level: LevelReport) -> Level:
 
 def main(arguments: list[str]) -> int:
     """`ID ORDERS-DESCRIPTOR`: for `headrace worker`, not for people."""
-    return begin(WorkerOrders.from_descriptor(int(arguments[1])))
+    return begin(WorkerSpec.from_descriptor(int(arguments[1])))
 
 
-def begin(orders: WorkerOrders) -> int:
+def begin(spec: WorkerSpec) -> int:
     """Sets the logs of this process up, and runs a worker to its end; the exit code."""
-    start_python_log(orders.settings.log_level, orders.settings.log_format)
-    set_log(orders.settings.log_level, orders.settings.log_format)
+    start_python_log(spec.settings.log_level, spec.settings.log_format)
+    set_log(spec.settings.log_level, spec.settings.log_format)
     pass_over_what_is_there()
-    return serve(orders)
+    return serve(spec)
 
 
-def serve(orders: WorkerOrders) -> int:
+def serve(spec: WorkerSpec) -> int:
     """Runs a worker to its end; the exit code. What kept it from working is told in words."""
     try:
-        return asyncio.run(_run(orders))
+        return asyncio.run(_run(spec))
     except HeadraceError as error:
         sys.stderr.write(complaint(error) + "\n")
         return int(exit_code(error))
 
 
-async def _run(orders: WorkerOrders) -> int:
-    return await WorkerProcess(orders).run()
+async def _run(spec: WorkerSpec) -> int:
+    return await WorkerProcess(spec).run()
 
 
 if __name__ == "__main__":

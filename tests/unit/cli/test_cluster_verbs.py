@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from masters import TOKEN, fetch, master_orders, role_process, wait_for
+from masters import TOKEN, fetch, master_spec, role_process, wait_for
 
 from headrace.cli.load_progress import tell
 from headrace.cli.main import main
@@ -21,7 +21,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A master that has a snapshot, and its token in the environment."""
     monkeypatch.setenv("HEADRACE_TOKEN", TOKEN.get_secret_value())
     port = free_port()
-    with role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"):
+    with role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log"):
         found = f"http://127.0.0.1:{port}"
         wait_for("a snapshot", lambda: json.loads(fetch(f"{found}/v1/status"))["snapshot"])
         yield found

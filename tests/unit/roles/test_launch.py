@@ -14,17 +14,17 @@ from pydantic import SecretStr
 
 from headrace.errors import EngineError, RefusedError
 from headrace.roles import launch
-from headrace.roles.messages import MountOrders
+from headrace.roles.messages import MountSpec
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig
 from headrace.settings.environment import Environment
 from headrace.settings.origins import OriginMount, S3Origin
 
 
-def orders(tmp_path: Path) -> MountOrders:
+def spec(tmp_path: Path) -> MountSpec:
     secret = S3Origin(bucket="b", access_key_id=SecretStr("i"), secret_access_key=SecretStr("PLANTED-SECRET"))
     config = EngineConfig(name="n", origins=(OriginMount(origin=secret),), state_directory=tmp_path)
-    return MountOrders(
+    return MountSpec(
         config=config,
         mountpoint=tmp_path,
         settings=MountSettings(),
@@ -34,14 +34,14 @@ def orders(tmp_path: Path) -> MountOrders:
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str) -> None:
-    """A program in place of the mount process: `orders` are read, `answer(...)` answers."""
+    """A program in place of the mount process: `spec` are read, `answer(...)` answers."""
     program = tmp_path / "stand_in.py"
     program.write_text(
         "import os, sys\n"
         "from pathlib import Path\n"
         "from headrace.errors import RefusedError\n"
-        "from headrace.roles.messages import Answer, MountOrders\n"
-        "orders = MountOrders.from_descriptor(int(sys.argv[2]))\n" + textwrap.dedent(body)
+        "from headrace.roles.messages import Answer, MountSpec\n"
+        "spec = MountSpec.from_descriptor(int(sys.argv[2]))\n" + textwrap.dedent(body)
     )
     monkeypatch.setattr(launch, "SUPERVISOR", (sys.executable, "-P", str(program)))
 
@@ -56,14 +56,14 @@ def test_no_credential_is_in_the_arguments_or_variables_of_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = """
-        secret = orders.config.origins[0].origin.secret_access_key.get_secret_value()
+        secret = spec.config.origins[0].origin.secret_access_key.get_secret_value()
         seen = Path("/proc/self/cmdline").read_bytes() + Path("/proc/self/environ").read_bytes()
-        Path(orders.mountpoint, "seen").write_bytes(seen)
-        Path(orders.mountpoint, "session").write_text(f"{os.getsid(0) == os.getpid()} {os.getcwd()} {secret}")
+        Path(spec.mountpoint, "seen").write_bytes(seen)
+        Path(spec.mountpoint, "session").write_text(f"{os.getsid(0) == os.getpid()} {os.getcwd()} {secret}")
         Answer(mode="classic").send(int(sys.argv[3]))
     """
     stand_in(monkeypatch, tmp_path, body)
-    assert launch.launch(orders(tmp_path), environment()).mode == "classic"
+    assert launch.launch(spec(tmp_path), environment()).mode == "classic"
     seen = (tmp_path / "seen").read_bytes()
     assert b"PLANTED" not in seen
     assert b"KEPT=1" in seen
@@ -74,10 +74,10 @@ def test_foreground_process_forgets_its_old_arguments(tmp_path: Path) -> None:
     """The whole way: a command line with a credential becomes a process without one."""
     program = tmp_path / "mount.py"
     program.write_text(
-        "import sys\nfrom pathlib import Path\nfrom headrace.roles.messages import MountOrders\n"
-        "orders = MountOrders.from_descriptor(int(sys.argv[2]))\n"
+        "import sys\nfrom pathlib import Path\nfrom headrace.roles.messages import MountSpec\n"
+        "spec = MountSpec.from_descriptor(int(sys.argv[2]))\n"
         "print(Path('/proc/self/cmdline').read_bytes() + Path('/proc/self/environ').read_bytes())\n"
-        "print(orders.config.origins[0].origin.secret_access_key.get_secret_value() == 'PLANTED-SECRET')\n"
+        "print(spec.config.origins[0].origin.secret_access_key.get_secret_value() == 'PLANTED-SECRET')\n"
     )
     (tmp_path / "mnt").mkdir()
     starter = (
@@ -100,26 +100,26 @@ def test_foreground_process_forgets_its_old_arguments(tmp_path: Path) -> None:
 def test_error_of_the_process_is_raised_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, tmp_path, "Answer.of_error(RefusedError.of('no')).send(int(sys.argv[3]))")
     with pytest.raises(RefusedError, match="no"):
-        launch.launch(orders(tmp_path), environment())
+        launch.launch(spec(tmp_path), environment())
 
 
 def test_process_that_dies_is_told_with_the_end_of_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = """
-        orders.log_file.write_text("one\\nthe last words\\n")
+        spec.log_file.write_text("one\\nthe last words\\n")
         os.kill(os.getpid(), 9)
     """
     stand_in(monkeypatch, tmp_path, body)
     with pytest.raises(EngineError, match="ended by signal 9 before it was ready") as caught:
-        launch.launch(orders(tmp_path), environment())
+        launch.launch(spec(tmp_path), environment())
     assert (caught.value.hint or "").endswith("it ends: the last words")
 
 
 def test_no_descriptor_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, tmp_path, "Answer().send(int(sys.argv[3]))")
     before = os.listdir("/proc/self/fd")
-    launch.launch(orders(tmp_path), environment())
+    launch.launch(spec(tmp_path), environment())
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
@@ -137,6 +137,6 @@ def test_a_process_may_open_as_many_files_as_the_machine_allows(
         """,
     )
     try:
-        assert launch.launch(orders(tmp_path), environment()).files == hard
+        assert launch.launch(spec(tmp_path), environment()).files == hard
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

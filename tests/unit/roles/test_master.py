@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from masters import TOKEN, fetch, heartbeat, master_orders, role_process, wait_for
+from masters import TOKEN, fetch, heartbeat, master_spec, role_process, wait_for
 
 from headrace.control.client import ControlClient
 from headrace.control.messages import Outlook
@@ -93,13 +93,13 @@ def test_a_master_killed_in_the_middle_of_heartbeats_learns_everything_back(
     folder = tmp_path / "master"
     names = {f"w{number}" for number in range(5)}
     for _ in range(3):
-        with role_process("master", master_orders(folder, port), tmp_path / "log") as process:
+        with role_process("master", master_spec(folder, port), tmp_path / "log") as process:
             wait_for("all workers", lambda: {row["id"] for row in status(port)["workers"]} == names)
             heard = len(beating.epochs)
             wait_for("more heartbeats", lambda heard=heard: len(beating.epochs) > heard + 50)
             process.kill()
             process.wait()
-    with role_process("master", master_orders(folder, port), tmp_path / "log"):
+    with role_process("master", master_spec(folder, port), tmp_path / "log"):
         wait_for(
             "everybody to be heard",
             lambda: (
@@ -116,12 +116,12 @@ def test_a_master_that_lost_its_state_goes_on_from_the_epoch_that_members_know(
     tmp_path: Path, port: int, beating: Beating
 ) -> None:
     folder = tmp_path / "master"
-    with role_process("master", master_orders(folder, port), tmp_path / "log"):
+    with role_process("master", master_spec(folder, port), tmp_path / "log"):
         wait_for("all workers", lambda: len(status(port)["workers"]) == 5)
     known = max(beating.epochs)
     (folder / "state.json").write_bytes((folder / "state.json").read_bytes()[:-30])
     # It is quiet for twice as long as it takes a worker for alive.
-    with role_process("master", master_orders(folder, port, dead_after_s=3.0), tmp_path / "log"):
+    with role_process("master", master_spec(folder, port, dead_after_s=3.0), tmp_path / "log"):
         wait_for("all workers", lambda: len(status(port)["workers"]) == 5)
         wait_for("a later epoch", lambda: status(port)["epoch"] > known)
     beating.end()
@@ -130,7 +130,7 @@ def test_a_master_that_lost_its_state_goes_on_from_the_epoch_that_members_know(
 
 
 def test_it_ends_in_order_and_a_hang_up_takes_a_new_snapshot(tmp_path: Path, port: int) -> None:
-    with role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log") as process:
+    with role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log") as process:
         wait_for("a snapshot", lambda: status(port)["snapshot"])
         process.send_signal(signal.SIGHUP)
         wait_for("another snapshot", lambda: status(port)["snapshot"]["version"] == 2)
@@ -141,10 +141,10 @@ def test_it_ends_in_order_and_a_hang_up_takes_a_new_snapshot(tmp_path: Path, por
 
 def test_a_start_while_the_storage_is_away_lists_it_later(tmp_path: Path, port: int) -> None:
     folder = tmp_path / "m"
-    with role_process("master", master_orders(folder, port), tmp_path / "log"):
+    with role_process("master", master_spec(folder, port), tmp_path / "log"):
         wait_for("a snapshot", lambda: status(port)["snapshot"])
     (folder / "unreachable").touch()
-    with role_process("master", master_orders(folder, port), tmp_path / "log"):
+    with role_process("master", master_spec(folder, port), tmp_path / "log"):
         wait_for("the fault", lambda: status(port)["refresh_error"])
         assert status(port)["snapshot"]["version"] == 1
         (folder / "unreachable").unlink()
@@ -153,19 +153,17 @@ def test_a_start_while_the_storage_is_away_lists_it_later(tmp_path: Path, port: 
 
 
 def test_two_masters_do_not_share_a_folder(tmp_path: Path, port: int) -> None:
-    with role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"):
+    with role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log"):
         wait_for("it", lambda: status(port))
-        with role_process(
-            "master", master_orders(tmp_path / "m", free_port()), tmp_path / "second"
-        ) as second:
+        with role_process("master", master_spec(tmp_path / "m", free_port()), tmp_path / "second") as second:
             assert second.wait(120) == ExitCode.BUSY
     assert "error: another master works in" in (tmp_path / "second").read_text()
 
 
 def test_an_address_in_use_is_told(tmp_path: Path, port: int) -> None:
-    with role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"):
+    with role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log"):
         wait_for("it", lambda: status(port))
-        with role_process("master", master_orders(tmp_path / "n", port), tmp_path / "second") as second:
+        with role_process("master", master_spec(tmp_path / "n", port), tmp_path / "second") as second:
             assert second.wait(120) == ExitCode.CONFIG
     assert re.search(r"error: cannot listen on 127.0.0.1:\d+: ", (tmp_path / "second").read_text())
 
@@ -173,7 +171,7 @@ def test_an_address_in_use_is_told(tmp_path: Path, port: int) -> None:
 def test_no_secret_leaves_a_trace(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HEADRACE_TOKEN", raising=False)
     folder = tmp_path / "m"
-    with role_process("master", master_orders(folder, port, log_level="debug"), tmp_path / "log") as process:
+    with role_process("master", master_spec(folder, port, log_level="debug"), tmp_path / "log") as process:
         wait_for("a snapshot", lambda: status(port)["snapshot"])
         wait_for("what it keeps", (folder / "state.json").exists)
         traces = [
@@ -191,8 +189,8 @@ def test_no_secret_leaves_a_trace(tmp_path: Path, port: int, monkeypatch: pytest
 
 
 def test_lines_of_json_when_asked_for(tmp_path: Path, port: int) -> None:
-    orders = master_orders(tmp_path / "m", port, log_format="json")
-    with role_process("master", orders, tmp_path / "log") as process:
+    spec = master_spec(tmp_path / "m", port, log_format="json")
+    with role_process("master", spec, tmp_path / "log") as process:
         wait_for("it", lambda: status(port))
         process.send_signal(signal.SIGTERM)
         process.wait(120)

@@ -7,16 +7,16 @@ import pytest
 from pydantic import SecretStr
 
 from headrace.errors import BusyError, EngineError, RefusedError
-from headrace.roles.messages import Answer, MountOrders, read_answer
+from headrace.roles.messages import Answer, MountSpec, read_answer
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig
 from headrace.settings.origins import OriginMount, S3Origin
 
 
-def orders() -> MountOrders:
+def spec() -> MountSpec:
     secret = S3Origin(bucket="b", access_key_id=SecretStr("i"), secret_access_key=SecretStr("PLANTED-SECRET"))
     config = EngineConfig(name="n", origins=(OriginMount(origin=secret),), state_directory=Path("/s"))
-    return MountOrders(
+    return MountSpec(
         config=config,
         mountpoint=Path("/mnt"),
         settings=MountSettings(allow_other=True),
@@ -26,21 +26,21 @@ def orders() -> MountOrders:
 
 
 def test_orders_arrive_whole_and_their_memory_is_gone() -> None:
-    descriptor = orders().to_descriptor()
-    assert MountOrders.from_descriptor(descriptor) == orders()
+    descriptor = spec().to_descriptor()
+    assert MountSpec.from_descriptor(descriptor) == spec()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
 
 
 def test_orders_have_no_name_in_any_file_system() -> None:
-    descriptor = orders().to_descriptor()
+    descriptor = spec().to_descriptor()
     assert os.readlink(f"/proc/self/fd/{descriptor}").startswith("/memfd:")
     assert os.fstat(descriptor).st_nlink == 0
     os.close(descriptor)
 
 
 def test_orders_do_not_show_credentials() -> None:
-    assert "PLANTED" not in f"{orders()!r} {orders()} {orders().model_dump_json()}"
+    assert "PLANTED" not in f"{spec()!r} {spec()} {spec().model_dump_json()}"
 
 
 def sent(answer: Answer) -> Answer | None:

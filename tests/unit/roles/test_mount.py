@@ -15,7 +15,7 @@ import pytest
 
 from headrace.engine.registry import Registry
 from headrace.errors import BusyError
-from headrace.roles.messages import Answer, MountOrders, read_answer
+from headrace.roles.messages import Answer, MountSpec, read_answer
 from headrace.roles.mount import MountProcess
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig
@@ -23,10 +23,10 @@ from headrace.settings.origins import LocalOrigin, OriginMount
 
 
 @pytest.fixture
-def orders(data: Path, tmp_path: Path) -> MountOrders:
+def spec(data: Path, tmp_path: Path) -> MountSpec:
     origin = OriginMount(origin=LocalOrigin(directory=data))
     config = EngineConfig(name="shop", origins=(origin,), state_directory=tmp_path / "state")
-    return MountOrders(
+    return MountSpec(
         config=config,
         mountpoint=tmp_path / "mnt",
         settings=MountSettings(metrics_address="127.0.0.1:0"),
@@ -65,7 +65,7 @@ def mounts(double: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[nat
     return made
 
 
-def run(orders: MountOrders, during: Callable[[], None]) -> tuple[int, Answer | None]:
+def run(spec: MountSpec, during: Callable[[], None]) -> tuple[int, Answer | None]:
     """Runs the process; `during` happens in a thread once it has answered."""
     reader, writer = os.pipe()
     answers: list[Answer | None] = []
@@ -76,7 +76,7 @@ def run(orders: MountOrders, during: Callable[[], None]) -> tuple[int, Answer | 
 
     thread = threading.Thread(target=meanwhile)
     thread.start()
-    code = MountProcess(orders).run(writer)
+    code = MountProcess(spec).run(writer)
     thread.join()
     return code, answers[0]
 
@@ -86,43 +86,43 @@ def send(number: signal.Signals) -> None:
 
 
 def test_mount_is_registered_while_it_serves_and_ends_on_a_signal(
-    orders: MountOrders, mounts: list[native_double.DoubleMount], double: SimpleNamespace
+    spec: MountSpec, mounts: list[native_double.DoubleMount], double: SimpleNamespace
 ) -> None:
     registered = []
 
     def during() -> None:
-        registered.extend(Registry(orders.registry_directory).entries())
+        registered.extend(Registry(spec.registry_directory).entries())
         send(signal.SIGTERM)
 
-    code, answer = run(orders, during)
+    code, answer = run(spec, during)
     assert code == 0
     assert answer is not None
     assert (answer.mode, answer.files, answer.size_bytes) == ("classic", 3, 17)
-    assert [(entry.name, entry.mountpoint) for entry in registered] == [("shop", str(orders.mountpoint))]
-    assert Registry(orders.registry_directory).entries() == []
+    assert [(entry.name, entry.mountpoint) for entry in registered] == [("shop", str(spec.mountpoint))]
+    assert Registry(spec.registry_directory).entries() == []
     assert not mounts[0].mounted
     assert double.Engine.opened[0].closed
 
 
 def test_end_from_outside_ends_the_process(
-    orders: MountOrders, mounts: list[native_double.DoubleMount], double: SimpleNamespace
+    spec: MountSpec, mounts: list[native_double.DoubleMount], double: SimpleNamespace
 ) -> None:
-    code, _ = run(orders, lambda: mounts[0].unmount(force=True))
+    code, _ = run(spec, lambda: mounts[0].unmount(force=True))
     assert code == 0
     assert double.Engine.opened[0].closed
 
 
-def test_busy_mount_is_detached(orders: MountOrders, mounts: list[native_double.DoubleMount]) -> None:
+def test_busy_mount_is_detached(spec: MountSpec, mounts: list[native_double.DoubleMount]) -> None:
     def during() -> None:
         mounts[0].busy = True
         send(signal.SIGINT)
 
-    assert run(orders, during)[0] == 0
+    assert run(spec, during)[0] == 0
     assert not mounts[0].mounted
 
 
 def test_hangup_takes_a_new_snapshot(
-    orders: MountOrders, mounts: list[native_double.DoubleMount], double: SimpleNamespace
+    spec: MountSpec, mounts: list[native_double.DoubleMount], double: SimpleNamespace
 ) -> None:
     def during() -> None:
         send(signal.SIGHUP)
@@ -131,12 +131,12 @@ def test_hangup_takes_a_new_snapshot(
             time.sleep(0.005)
         send(signal.SIGTERM)
 
-    assert run(orders, during)[0] == 0
+    assert run(spec, during)[0] == 0
     assert double.Engine.opened[0].version == 2
 
 
 def test_user_signal_turns_the_debug_log_on_and_off(
-    orders: MountOrders, mounts: list[native_double.DoubleMount], double: SimpleNamespace
+    spec: MountSpec, mounts: list[native_double.DoubleMount], double: SimpleNamespace
 ) -> None:
     levels: list[str] = []
     double.set_log = lambda level, **_: levels.append(level)
@@ -149,18 +149,18 @@ def test_user_signal_turns_the_debug_log_on_and_off(
                 time.sleep(0.005)
         send(signal.SIGTERM)
 
-    assert run(orders, during)[0] == 0
+    assert run(spec, during)[0] == 0
     assert levels == ["debug", "info"]
 
 
 def test_mount_that_fails_is_answered_and_leaves_nothing(
-    orders: MountOrders, double: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    spec: MountSpec, double: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
         raise BusyError.of("the mountpoint is taken", hint="take another")
 
     monkeypatch.setattr(double.Engine, "mount", fails)
-    code, answer = run(orders, lambda: None)
+    code, answer = run(spec, lambda: None)
     assert code == 7
     assert answer is not None
     assert (answer.error_kind, answer.error, answer.hint) == (
@@ -168,12 +168,12 @@ def test_mount_that_fails_is_answered_and_leaves_nothing(
         "the mountpoint is taken",
         "take another",
     )
-    assert Registry(orders.registry_directory).entries() == []
+    assert Registry(spec.registry_directory).entries() == []
     assert double.Engine.opened[0].closed
 
 
 def test_fault_in_the_foreground_is_told_on_standard_error(
-    orders: MountOrders,
+    spec: MountSpec,
     double: SimpleNamespace,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -182,5 +182,5 @@ def test_fault_in_the_foreground_is_told_on_standard_error(
         raise BusyError.of("the mountpoint is taken", hint="take another")
 
     monkeypatch.setattr(double.Engine, "mount", fails)
-    assert MountProcess(orders).run(None) == 7
+    assert MountProcess(spec).run(None) == 7
     assert "error: the mountpoint is taken\nhint: take another\n" in capfd.readouterr().err

@@ -12,26 +12,26 @@ import pytest
 _PAIR = """
 import os, pathlib, signal, sys, time
 from headrace.roles import mount, process_pair
-from headrace.roles.messages import MountOrders
+from headrace.roles.messages import MountSpec
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig
 from headrace.settings.origins import LocalOrigin, OriginMount
 
 folder = pathlib.Path(sys.argv[1])
 
-def begin(orders, supervision):
+def begin(spec, supervision):
     beginning = supervision.begin()
 {body}
 
 mount.begin = begin
-orders = MountOrders(
+spec = MountSpec(
     config=EngineConfig(name="n", origins=(OriginMount(origin=LocalOrigin(directory=folder)),), state_directory=folder),
     mountpoint=folder,
     settings=MountSettings(),
     registry_directory=folder,
     log_file=None,
 )
-sys.exit(process_pair.begin_pair(orders))
+sys.exit(process_pair.begin_pair(spec))
 """
 
 

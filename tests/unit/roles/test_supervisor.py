@@ -46,16 +46,16 @@ def supervise(tmp_path: Path, body: str) -> tuple[Answer | None, int, str]:
     """What the starter of the mount hears, the exit code, and what the supervisor said."""
     program = tmp_path / "mount_process.py"
     program.write_text(_BEGINNING + textwrap.dedent(body) + _SUCCESSOR)
-    orders = os.memfd_create("orders")
+    spec = os.memfd_create("spec")
     reader, writer = os.pipe()
     process = subprocess.Popen(
-        [sys.executable, "-c", _SUPERVISOR, program, tmp_path / "mnt", str(orders), str(writer)],
-        pass_fds=(orders, writer),
+        [sys.executable, "-c", _SUPERVISOR, program, tmp_path / "mnt", str(spec), str(writer)],
+        pass_fds=(spec, writer),
         stderr=subprocess.PIPE,
         text=True,
     )
     os.close(writer)
-    os.close(orders)
+    os.close(spec)
     answer = read_answer(reader)
     _, said = process.communicate(timeout=60)
     return answer, process.returncode, said

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from masters import TOKEN, fetch, master_orders, role_process, wait_for, worker_orders
+from masters import TOKEN, fetch, master_spec, role_process, wait_for, worker_spec
 from pydantic import SecretStr
 
 from headrace.control.client import ControlClient
@@ -47,8 +47,8 @@ def test_a_worker_joins_reports_and_ends_in_order(tmp_path: Path, port: int, url
     (tmp_path / "w1" / "engine").mkdir(parents=True)
     (tmp_path / "w1" / "engine" / "cached").write_text("4321")
     with (
-        role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"),
-        role_process("worker", worker_orders(tmp_path / "w1", url), tmp_path / "w1.log") as worker,
+        role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log"),
+        role_process("worker", worker_spec(tmp_path / "w1", url), tmp_path / "w1.log") as worker,
     ):
         wait_for("the worker", lambda: states(url) == {"w1": "active"})
         row = workers(url)["w1"]
@@ -63,7 +63,7 @@ def test_a_worker_joins_reports_and_ends_in_order(tmp_path: Path, port: int, url
 
 def test_a_worker_goes_on_and_starts_again_without_a_master(tmp_path: Path, port: int, url: str) -> None:
     metrics = free_port()
-    orders = worker_orders(tmp_path / "w1", url, metrics_address=f"127.0.0.1:{metrics}")
+    spec = worker_spec(tmp_path / "w1", url, metrics_address=f"127.0.0.1:{metrics}")
 
     def unreachable() -> str:
         text = fetch(f"http://127.0.0.1:{metrics}/metrics").decode()
@@ -73,8 +73,8 @@ def test_a_worker_goes_on_and_starts_again_without_a_master(tmp_path: Path, port
         return line[-1]
 
     with (
-        role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log") as master,
-        role_process("worker", orders, tmp_path / "w1.log") as worker,
+        role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log") as master,
+        role_process("worker", spec, tmp_path / "w1.log") as worker,
     ):
         wait_for("the worker", lambda: states(url) == {"w1": "active"})
         wait_for("its view", lambda: view_of(tmp_path / "w1") == ["w1"])
@@ -83,9 +83,9 @@ def test_a_worker_goes_on_and_starts_again_without_a_master(tmp_path: Path, port
         wait_for("the metric", lambda: unreachable() == "1")
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(120) == 0
-    with role_process("worker", orders, tmp_path / "w2.log"):
+    with role_process("worker", spec, tmp_path / "w2.log"):
         wait_for("it to serve", lambda: unreachable() == "1")
-        with role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"):
+        with role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log"):
             wait_for("the worker again", lambda: workers(url)["w1"]["heartbeat_age_s"] is not None)
             wait_for("the metric", lambda: unreachable() == "0")
     # It may have been quicker than the master at first, and have said so, too.
@@ -104,9 +104,9 @@ def view_of(folder: Path) -> list[str]:
 
 def test_a_drained_worker_ends_by_itself(tmp_path: Path, port: int, url: str) -> None:
     with (
-        role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"),
-        role_process("worker", worker_orders(tmp_path / "w1", url, "w1"), tmp_path / "w1.log") as first,
-        role_process("worker", worker_orders(tmp_path / "w2", url, "w2"), tmp_path / "w2.log"),
+        role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log"),
+        role_process("worker", worker_spec(tmp_path / "w1", url, "w1"), tmp_path / "w1.log") as first,
+        role_process("worker", worker_spec(tmp_path / "w2", url, "w2"), tmp_path / "w2.log"),
     ):
         wait_for("both workers", lambda: states(url) == {"w1": "active", "w2": "active"})
         order_drain(url, "w1")
@@ -117,11 +117,11 @@ def test_a_drained_worker_ends_by_itself(tmp_path: Path, port: int, url: str) ->
 
 def test_a_second_process_of_the_same_name_takes_its_place(tmp_path: Path, port: int, url: str) -> None:
     with (
-        role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"),
-        role_process("worker", worker_orders(tmp_path / "a", url, "w1"), tmp_path / "a.log") as older,
+        role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log"),
+        role_process("worker", worker_spec(tmp_path / "a", url, "w1"), tmp_path / "a.log") as older,
     ):
         wait_for("the worker", lambda: states(url) == {"w1": "active"})
-        with role_process("worker", worker_orders(tmp_path / "b", url, "w1"), tmp_path / "b.log") as younger:
+        with role_process("worker", worker_spec(tmp_path / "b", url, "w1"), tmp_path / "b.log") as younger:
             assert older.wait(120) == ExitCode.BUSY
             assert younger.poll() is None
     assert "error: a younger process is worker 'w1' now" in (tmp_path / "a.log").read_text()
@@ -131,16 +131,16 @@ def test_a_second_process_of_the_same_name_takes_its_place(tmp_path: Path, port:
 def test_a_worker_that_does_not_belong_ends_with_words(
     tmp_path: Path, port: int, url: str, fault: str
 ) -> None:
-    orders = worker_orders(tmp_path / "w", url)
+    spec = worker_spec(tmp_path / "w", url)
     if fault == "token":
         other = SecretStr("PLANTED-other-token-0123456789")
-        orders = orders.model_copy(update={"token": other})
+        spec = spec.model_copy(update={"token": other})
     else:
-        mounts = tuple(mount.model_copy(update={"path": "elsewhere"}) for mount in orders.config.origins)
-        orders = orders.model_copy(update={"config": orders.config.model_copy(update={"origins": mounts})})
+        mounts = tuple(mount.model_copy(update={"path": "elsewhere"}) for mount in spec.config.origins)
+        spec = spec.model_copy(update={"config": spec.config.model_copy(update={"origins": mounts})})
     with (
-        role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"),
-        role_process("worker", orders, tmp_path / "w.log") as worker,
+        role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log"),
+        role_process("worker", spec, tmp_path / "w.log") as worker,
     ):
         wait_for("it", lambda: fetch(f"{url}/healthz"))
         assert worker.wait(120) == (ExitCode.REFUSED if fault == "token" else ExitCode.CONFIG)
@@ -150,10 +150,10 @@ def test_a_worker_that_does_not_belong_ends_with_words(
 
 
 def test_no_secret_leaves_a_trace(tmp_path: Path, port: int, url: str) -> None:
-    orders = worker_orders(tmp_path / "w", url, log_level="debug")
+    spec = worker_spec(tmp_path / "w", url, log_level="debug")
     with (
-        role_process("master", master_orders(tmp_path / "m", port), tmp_path / "log"),
-        role_process("worker", orders, tmp_path / "w.log") as worker,
+        role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log"),
+        role_process("worker", spec, tmp_path / "w.log") as worker,
     ):
         wait_for("the worker", lambda: states(url) == {"w1": "active"})
         traces = [Path(f"/proc/{worker.pid}/{name}").read_bytes() for name in ("cmdline", "environ")]

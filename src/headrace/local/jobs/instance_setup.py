@@ -1,4 +1,4 @@
-"""Everything that the processes of an attempt need, made before they start: orders, hosts, hostfile, agent, files.
+"""Everything that the processes of an attempt need, made before they start: specs, hosts, hostfile, agent, files.
 
 Each of it is written whole, and the same again when a supervisor died meanwhile.
 """
@@ -60,14 +60,14 @@ class InstanceSetup:
     is_apart: bool
 
     def set_up(self, instance: Instance) -> None:
-        """Writes the orders of an instance that has not begun in this attempt, and what they name. Blocks."""
+        """Writes the spec of an instance that has not begun in this attempt, and what they name. Blocks."""
         folder = make_private_folder(self.layout.instance(instance.name))
         make_private_folder(self.layout.log(instance.name).parent)
         report = read_instance_report(folder / STATE_FILE)
         if report is not None and report.run != self.record.run:
             (folder / STATE_FILE).unlink(missing_ok=True)
         self._write_shared()
-        write_private(folder / SPEC_FILE, self._orders(instance).to_json())
+        write_private(folder / SPEC_FILE, self._spec(instance).to_json())
 
     def _write_shared(self) -> None:
         """What all instances have in common."""
@@ -92,7 +92,7 @@ class InstanceSetup:
         lines = [f"{each.address}\t{each.name}\n" for each in self.record.instances]
         return f"{known.rstrip()}\n# Instances of this job.\n{''.join(lines)}"
 
-    def _orders(self, instance: Instance) -> InstanceSpec:
+    def _spec(self, instance: Instance) -> InstanceSpec:
         serves = self.spec.kind is JobKind.MPI and instance.role is RoleName.WORKER
         limits = self._limits(instance)
         return InstanceSpec(

@@ -1,7 +1,7 @@
 """What the process of an instance is told, and what it says of itself. docs/format/local-jobs.md describes both.
 
-Orders hold values of variables and of configuration: they are a private file, which the process takes away when it has
-read them. The rest stays in the folder of the instance for whoever supervises.
+A spec holds values of variables and of configuration: it is a private file, which the process takes away when it has
+read it. The rest stays in the folder of the instance for whoever supervises.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class InstanceReport(_Part):
 
 
 def read_instance_spec(path: Path) -> InstanceSpec:
-    """The orders of a file. Raises `CorruptDataError`, which tells nothing of what stands there."""
+    """The spec in a file. Raises `CorruptDataError`, which tells nothing of what stands there."""
     try:
         with path.open("rb") as file:
             return InstanceSpec.model_validate_json(file.read(_LARGEST_BYTES))
     except (OSError, ValidationError):
-        raise CorruptDataError.of(f"{path} holds no orders") from None
+        raise CorruptDataError.of(f"{path} holds no spec of an instance") from None
 
 
 def read_instance_report(path: Path) -> InstanceReport | None:

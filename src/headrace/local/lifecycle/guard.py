@@ -21,16 +21,16 @@ _LONGEST_PAUSE_S = 30.0
 
 
 def main() -> int:
-    """Orders are the first line of standard input; the argument says which process is guarded."""
+    """The spec is the first line of standard input; the argument says which process is guarded."""
     supervisor = int(sys.argv[1])
     began = time.monotonic()
-    orders = sys.stdin.buffer.readline()
-    if not orders or _ended_in_order(supervisor):
+    spec = sys.stdin.buffer.readline()
+    if not spec or _ended_in_order(supervisor):
         return 0
     # Only now: a guard that waits is as small as an interpreter.
     from headrace.local.lifecycle.relaunch import relaunch  # noqa: PLC0415
 
-    return relaunch(orders, was_well=time.monotonic() - began > _WELL_S, longest_pause_s=_LONGEST_PAUSE_S)
+    return relaunch(spec, was_well=time.monotonic() - began > _WELL_S, longest_pause_s=_LONGEST_PAUSE_S)
 
 
 def _ended_in_order(supervisor: int) -> bool:

@@ -11,7 +11,7 @@ import sys
 from headrace.local.lifecycle.guard import DISMISSED
 from headrace.local.processes.child_environment import child_environment
 from headrace.local.processes.process_tags import tag_of
-from headrace.local.protocol.messages import SupervisorOrders
+from headrace.local.protocol.messages import SupervisorSpec
 from headrace.settings.environment import ROLE_MARK, Environment
 
 GUARD = "guard"
@@ -28,8 +28,8 @@ _END_S = 5.0
 class GuardKeeper:
     """Starts the guard, and the next one when it is killed."""
 
-    def __init__(self, orders: SupervisorOrders, instance: str, environment: Environment) -> None:
-        self._orders = orders.model_dump_json().encode() + b"\n"
+    def __init__(self, spec: SupervisorSpec, instance: str, environment: Environment) -> None:
+        self._spec = spec.model_dump_json().encode() + b"\n"
         self._variables = child_environment(environment) | {ROLE_MARK: tag_of(instance, GUARD)}
         self._guard: asyncio.subprocess.Process | None = None
 
@@ -72,6 +72,6 @@ class GuardKeeper:
         )
         if guard.stdin is not None:
             with contextlib.suppress(OSError):
-                guard.stdin.write(self._orders)
+                guard.stdin.write(self._spec)
                 await guard.stdin.drain()
         return guard

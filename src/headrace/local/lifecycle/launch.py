@@ -14,7 +14,7 @@ from headrace.local.layout import BackendLayout
 from headrace.local.lifecycle.backend_lock import is_owned, owner, restarting
 from headrace.local.processes.child_environment import child_environment
 from headrace.local.protocol.client import LocalClient
-from headrace.local.protocol.messages import BackendStatus, NodesWish, SupervisorOrders
+from headrace.local.protocol.messages import BackendStatus, NodesWish, SupervisorSpec
 from headrace.roles.launch import raise_file_limit
 from headrace.roles.messages import read_answer
 from headrace.settings.environment import Environment
@@ -38,8 +38,8 @@ def bring_up(
     if is_owned(layout) and _answers_soon(layout):
         return LocalClient(layout).add_nodes(wish)
     try:
-        orders = SupervisorOrders(folder=layout.folder, nodes=wish, release=release, idle=idle)
-        start_supervisor(orders, environment)
+        spec = SupervisorSpec(folder=layout.folder, nodes=wish, release=release, idle=idle)
+        start_supervisor(spec, environment)
     except BusyError:
         # Somebody else started one at the same time.
         if not _answers_soon(layout):
@@ -74,9 +74,9 @@ def _ends(layout: BackendLayout, wait_s: float) -> bool:
     return True
 
 
-def start_supervisor(orders: SupervisorOrders, environment: Environment) -> None:
+def start_supervisor(spec: SupervisorSpec, environment: Environment) -> None:
     """Starts one in the background and returns when it answers. Raises what kept it from starting."""
-    layout = BackendLayout(orders.folder)
+    layout = BackendLayout(spec.folder)
     raise_file_limit()
     ours, theirs = os.pipe()
     log = os.open(layout.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -95,7 +95,7 @@ def start_supervisor(orders: SupervisorOrders, environment: Environment) -> None
         os.close(theirs)
         os.close(log)
     try:
-        _send(process, orders)
+        _send(process, spec)
         answer = read_answer(ours)
     except BaseException:
         process.terminate()
@@ -112,10 +112,10 @@ def start_supervisor(orders: SupervisorOrders, environment: Environment) -> None
     answer.raise_if_failed()
 
 
-def _send(process: subprocess.Popen[bytes], orders: SupervisorOrders) -> None:
+def _send(process: subprocess.Popen[bytes], spec: SupervisorSpec) -> None:
     if process.stdin is not None:
-        with process.stdin as orders_in:
-            orders_in.write(orders.model_dump_json().encode())
+        with process.stdin as spec_in:
+            spec_in.write(spec.model_dump_json().encode())
 
 
 def _answers_soon(layout: BackendLayout) -> bool:

@@ -10,7 +10,7 @@ from headrace.errors import BusyError, HeadraceError
 from headrace.local.layout import BackendLayout
 from headrace.local.lifecycle import launch
 from headrace.local.lifecycle.backend_lock import restarting
-from headrace.local.protocol.messages import NodesWish, SupervisorOrders
+from headrace.local.protocol.messages import NodesWish, SupervisorSpec
 from headrace.local.store.database import is_there
 from headrace.roles.logs import start_python_log
 from headrace.settings.environment import Environment
@@ -20,17 +20,17 @@ _log = logging.getLogger("headrace.local")
 _MOST_TRIES = 20
 
 
-def relaunch(orders_json: bytes, *, was_well: bool, longest_pause_s: float) -> int:
-    """Starts a supervisor by the orders of the one before, at once if that `was_well` for a while, else after a pause
+def relaunch(spec_json: bytes, *, was_well: bool, longest_pause_s: float) -> int:
+    """Starts a supervisor by the spec of the one before, at once if that `was_well` for a while, else after a pause
     that doubles each time. Returns an exit code; what failed is in the supervisor's log.
     """
     start_python_log("info")
-    orders = SupervisorOrders.model_validate_json(orders_json)
-    restarts = 0 if was_well else orders.restarts
+    spec = SupervisorSpec.model_validate_json(spec_json)
+    restarts = 0 if was_well else spec.restarts
     for restart in range(restarts, restarts + _MOST_TRIES):
         time.sleep(pause_s(restart, longest_pause_s))
         try:
-            _start(orders.model_copy(update={"restarts": restart + 1}))
+            _start(spec.model_copy(update={"restarts": restart + 1}))
         except HeadraceError as error:
             _log.error("guard: the supervisor cannot be started anew: %s", error)
         else:
@@ -44,8 +44,8 @@ def pause_s(restart: int, longest_s: float) -> float:
     return 0.0 if restart == 0 else min(longest_s, 2.0 ** min(restart - 1, 16))
 
 
-def _start(orders: SupervisorOrders) -> None:
-    layout = BackendLayout(orders.folder)
+def _start(spec: SupervisorSpec) -> None:
+    layout = BackendLayout(spec.folder)
     if not is_there(layout.database):
         return
     with restarting(layout):
@@ -54,4 +54,4 @@ def _start(orders: SupervisorOrders) -> None:
         _log.warning("guard: the supervisor was killed or has crashed; starting it anew")
         # Somebody may have called `headrace up` meanwhile.
         with contextlib.suppress(BusyError):
-            launch.start_supervisor(orders.model_copy(update={"nodes": NodesWish()}), Environment.current())
+            launch.start_supervisor(spec.model_copy(update={"nodes": NodesWish()}), Environment.current())

@@ -275,7 +275,7 @@ class NodeChange(Message):
     untaints: tuple[TaintLine, ...] = Field(default=(), max_length=MOST_TAINTS)
 
 
-class SupervisorOrders(Message):
+class SupervisorSpec(Message):
     """What a supervisor is told at its start."""
 
     folder: Path

@@ -11,7 +11,7 @@ from headrace.engine.secrets import Ask
 from headrace.errors import ConfigError
 from headrace.roles.datasets import resolve_origins
 from headrace.roles.host_addresses import host_name
-from headrace.roles.messages import WorkerOrders
+from headrace.roles.messages import WorkerSpec
 from headrace.settings.addresses import parse_address
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.engine import EngineConfig, LevelConfig, Limits, TransferConfig
@@ -21,7 +21,7 @@ from headrace.settings.roles import WorkerSettings
 from headrace.settings.sizes import parse_size
 
 
-def worker_orders(settings: WorkerSettings, environment: Environment, ask: Ask | None) -> WorkerOrders:
+def worker_spec(settings: WorkerSettings, environment: Environment, ask: Ask | None) -> WorkerSpec:
     """What the process is told. Makes the cache folders. Raises `ConfigError` or `RefusedError`.
 
     `ask` is asked for a credential that the person at the terminal is to type.
@@ -56,7 +56,7 @@ def worker_orders(settings: WorkerSettings, environment: Environment, ask: Ask |
     )
     # The settings go on with what was found out: the node's name.
     told = settings.model_copy(update={"node": settings.node or host_name()})
-    return WorkerOrders(settings=told, config=config, id=name, master=master, token=token)
+    return WorkerSpec(settings=told, config=config, id=name, master=master, token=token)
 
 
 def cache_levels(settings: WorkerSettings) -> tuple[LevelConfig, ...]:

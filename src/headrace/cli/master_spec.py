@@ -15,7 +15,7 @@ from headrace.engine.secrets import Ask
 from headrace.errors import ConfigError
 from headrace.roles.datasets import resolve_origins
 from headrace.roles.host_addresses import host_name
-from headrace.roles.messages import MasterOrders
+from headrace.roles.messages import MasterSpec
 from headrace.settings.addresses import parse_address
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.engine import EngineConfig, SnapshotPolicy, TransferConfig
@@ -24,7 +24,7 @@ from headrace.settings.paths import absolute
 from headrace.settings.roles import HttpsSettings, MasterSettings
 
 
-def master_orders(settings: MasterSettings, environment: Environment, ask: Ask | None) -> MasterOrders:
+def master_spec(settings: MasterSettings, environment: Environment, ask: Ask | None) -> MasterSpec:
     """What the process is told. Makes the token when there is none. Raises `ConfigError` or `RefusedError`.
 
     `ask` is asked for a credential that the person at the terminal is to type.
@@ -52,7 +52,7 @@ def master_orders(settings: MasterSettings, environment: Environment, ask: Ask |
         snapshot=SnapshotPolicy.REFRESH if settings.snapshot_at_start else SnapshotPolicy.KEEP,
         cluster=ClusterConfig(view=nobody, token=token, node=host_name(), tls=tls),
     )
-    return MasterOrders(settings=_checked(settings), config=config, state_directory=state, token=token)
+    return MasterSpec(settings=_checked(settings), config=config, state_directory=state, token=token)
 
 
 def _checked(settings: MasterSettings) -> MasterSettings:
