@@ -304,15 +304,29 @@ class ClusterBed:
         return last
 
     def wait_for_workers(self, nodes: Sequence[Node]) -> None:
-        """Until all of them take part, by the processes that were started last."""
+        """Until all of them take part, by the processes that were started last, and all workers have heard of it."""
         names = {node.name for node in nodes}
 
         def have_joined(status: words.ClusterStatus) -> bool:
-            return names <= status.active() and all(
-                status.workers[name].started_at_s >= self._earlier[name] for name in names
+            return (
+                names <= status.active()
+                and all(status.workers[name].started_at_s >= self._earlier[name] for name in names)
+                and self._all_go_by(status)
             )
 
         self.wait_for(f"the workers {sorted(names)}", have_joined)
+
+    def _all_go_by(self, status: words.ClusterStatus) -> bool:
+        """A worker hears of a view with its next heartbeat, and before that asks nobody whom only that view lists."""
+        running = {name for name, worker in self.workers.items() if worker.is_running()}
+        members = [node for node in self.bed.nodes if node.name in status.active() & running]
+        return all(self._epoch_of(node) >= status.epoch for node in members)
+
+    def _epoch_of(self, node: Node) -> float:
+        try:
+            return self.worker_metrics(node).get(words.EPOCH_METRIC, 0.0)
+        except OSError:
+            return 0.0
 
     def wait_for_serving(self, node: Node) -> None:
         """Until a worker answers its peers, by its own word: for a cluster whose master cannot say."""

@@ -152,6 +152,8 @@ def _as_variable(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+EPOCH_METRIC = "headrace_cluster_epoch"
+"""The view that a worker or a mount goes by."""
 DETACHED = "--detach"
 """A load that goes on without its command."""
 PROCESS_ENVIRONMENT = {"NO_COLOR": "1", "no_proxy": "*"}
