@@ -43,9 +43,10 @@ def test_a_plain_transfer_is_as_fast_as_its_link(bed, tmp_path) -> None:
     assert free.size_bytes == 20 * MEBIBYTE
     if Capability.LINKS not in bed.capabilities:
         pytest.skip("links of their own need root")
-    first.set_rate(100_000_000)
+    # So slow that a machine which has little time for the free transfer is faster all the same.
+    first.set_rate(20_000_000)
     limited = raw_tcp.sendfile(first, second, path, 4 * MEBIBYTE)
-    assert limited.bytes_per_s < 1.05 * 100_000_000 / 8 < free.bytes_per_s
+    assert limited.bytes_per_s < 1.05 * 20_000_000 / 8 < free.bytes_per_s
 
 
 def test_an_epoch_reads_everything_everywhere_and_knows_what_it_cost(bed, tree) -> None:
