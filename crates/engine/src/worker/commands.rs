@@ -27,10 +27,7 @@ impl BlockService {
     }
 
     async fn hold(&self, key: FileKey, first: u32, count: u32, block_size: u32) -> Result<Value> {
-        if count > MOST_BLOCKS {
-            let message = format!("{count} blocks at once were asked for; at most {MOST_BLOCKS} are possible");
-            return Err(Error::new(ErrorKind::Config, message));
-        }
+        check_count(count)?;
         let source = self.source(key, block_size)?;
         let held = self.transfer.hold(&source, first..first.saturating_add(count)).await;
         Ok(report(&held))
@@ -52,6 +49,7 @@ impl BlockService {
     }
 
     async fn verify(&self, key: FileKey, first: u32, count: u32) -> Result<Value> {
+        check_count(count)?;
         let (store, id) = (self.store.clone(), key.id());
         let verifying = move || store.verify_blocks(&id, first..first.saturating_add(count));
         let (good, corrupt) = tokio::task::spawn_blocking(verifying).await.map_err(|_| stopping())?;
@@ -71,6 +69,14 @@ impl BlockService {
             "pinned_bytes": self.store.pinned_bytes(),
         })
     }
+}
+
+fn check_count(blocks: u32) -> Result<()> {
+    if blocks <= MOST_BLOCKS {
+        return Ok(());
+    }
+    let message = format!("{blocks} blocks at once were asked for; at most {MOST_BLOCKS} are possible");
+    Err(Error::new(ErrorKind::Config, message))
 }
 
 fn stopping() -> Error {

@@ -6,5 +6,6 @@ mod mounts;
 mod support;
 
 mod circles;
+mod commands;
 mod hanging_disk;
 mod members;
