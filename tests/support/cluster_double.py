@@ -80,6 +80,7 @@ class DoubleWorker:
                 "hit_bytes": 3,
                 "peer_bytes": 2,
                 "origin_bytes": 1,
+                "hanging_folders": ["/cache"] if (self.state / "hanging").exists() else [],
                 "a field of a newer engine": 1,
             }
         )

@@ -46,8 +46,8 @@ impl Worker {
     }
 
     /// Starts handing over what is here to those who own it now.
-    fn drain(&self, python: Python<'_>) -> Job {
-        Job(python.detach(|| self.0.drain()))
+    fn drain(&self, python: Python<'_>) -> PyResult<Job> {
+        python.detach(|| self.0.drain()).map(Job).map_err(to_python)
     }
 
     /// JSON of capacity, use and counters.

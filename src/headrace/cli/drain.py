@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headrace.cli import printer, resolved_settings, role_options
 from headrace.cli.master_client import ask_master
-from headrace.errors import HeadraceError
+from headrace.errors import DeadlineError, HeadraceError
 from headrace.settings.environment import Environment
 from headrace.settings.roles import LoadSettings
 from headrace.settings.sizes import format_size
@@ -51,6 +52,14 @@ def run(
     ask_master(master, token, order)
 
 
+def _held_up(worker: str, folders: Sequence[str]) -> DeadlineError:
+    return DeadlineError.of(
+        f"worker {worker} cannot hand over what lies in {', '.join(folders)}: the disk does not answer",
+        hint="the drain goes on when it does; if it never does, kill the worker: what only it had is fetched from the"
+        f" storage again. `headrace drain {worker} --cancel` lets it stay",
+    )
+
+
 async def _wait(client: ControlClient, worker: str) -> None:
     loop = asyncio.get_running_loop()
     next_line_s = loop.time() + _LINE_EVERY_S
@@ -61,6 +70,8 @@ async def _wait(client: ControlClient, worker: str) -> None:
             row = next((each for each in (await client.status())["workers"] if each["id"] == worker), None)
         if row is None or row.get("state") in _GONE:
             return
+        if row and row.get("hanging_folders"):
+            raise _held_up(worker, row["hanging_folders"])
         if row and loop.time() >= next_line_s:
             next_line_s = loop.time() + _LINE_EVERY_S
             done, total = format_size(row["drained_bytes"]), format_size(row["to_drain_bytes"])

@@ -16,7 +16,8 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")]
-Line = Annotated[str, StringConstraints(max_length=512, pattern=r"^[^\x00-\x1f\x7f]*$")]
+MOST_LINE = 512
+Line = Annotated[str, StringConstraints(max_length=MOST_LINE, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 MOST_LEVELS = 64
@@ -76,6 +77,9 @@ class Heartbeat(Message):
     traffic: Traffic = Traffic()
     drained_bytes: Count = 0
     to_drain_bytes: Count = 0
+    hanging_folders: tuple[Line, ...] = Field(
+        default=(), max_length=MOST_LEVELS, description="Cache folders whose disk does not answer"
+    )
     version: Line = ""
     origin_silent_s: float = Field(default=0.0, ge=0, description="How long it has asked the storage in vain")
 

@@ -64,6 +64,7 @@ def _worker(row: Row, monotonic_s: float) -> dict[str, Any]:
         "levels": [level.model_dump() for level in beat.levels] if beat else [],
         "drained_bytes": beat.drained_bytes if beat else 0,
         "to_drain_bytes": beat.to_drain_bytes if beat else 0,
+        "hanging_folders": list(beat.hanging_folders) if beat else [],
         "version": beat.version if beat else "",
     }
 

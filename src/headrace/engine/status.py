@@ -156,6 +156,9 @@ class WorkerReport(Report):
     origin_bytes: int = 0
     corrupt_blocks: int = 0
     evicted_blocks: int = 0
+    hanging_folders: tuple[str, ...] = Field(
+        default=(), description="Cache folders whose disk does not answer"
+    )
 
 
 class JobError(Report):

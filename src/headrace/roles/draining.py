@@ -6,6 +6,8 @@ import logging
 import time
 
 from headrace.engine.cluster import NativeWorker
+from headrace.engine.handles import Job
+from headrace.errors import HeadraceError
 
 _log = logging.getLogger("headrace.worker")
 
@@ -13,32 +15,44 @@ AGAIN_AFTER_S = 5.0
 
 
 class Drain:
-    """One order to drain. Every method may block."""
+    """One order to drain. Every method may block, for a disk that hangs no longer than for the first sign of that."""
 
     def __init__(self, worker: NativeWorker, name: str) -> None:
         self._worker, self._name = worker, name
-        self._job = worker.drain()
-        self._again_s: float | None = None
+        self._job: Job | None = None
+        self._again_s = 0.0
         self.done_bytes = 0
         self.total_bytes = 0
+        self._begin()
 
     def poll(self) -> bool:
         """True when everything is handed over. A try that failed is followed by another, a little later."""
-        if self._again_s is not None:
+        if self._job is None:
             if time.monotonic() >= self._again_s:
-                self._job, self._again_s = self._worker.drain(), None
+                self._begin()
             return False
         report = self._job.progress()
         self.done_bytes, self.total_bytes = report.done_bytes, report.total_bytes
         if report.state == "running":
             return False
-        if report.complete:
+        left = self._worker.status().hanging_folders
+        if report.complete and not left:
             return True
-        reason = report.message or report.state
-        _log.warning("worker/%s: not everything could be handed over: %s; trying again", self._name, reason)
-        self._again_s = time.monotonic() + AGAIN_AFTER_S
+        out_of_reach = f"the disk of cache folder {', '.join(left)} does not answer" if left else ""
+        self._put_off(out_of_reach or report.message or report.state)
         return False
 
     def cancel(self) -> None:
         """The worker stays."""
-        self._job.cancel()
+        if self._job is not None:
+            self._job.cancel()
+
+    def _begin(self) -> None:
+        try:
+            self._job = self._worker.drain()
+        except HeadraceError as error:
+            self._put_off(error.message)
+
+    def _put_off(self, reason: str) -> None:
+        _log.warning("worker/%s: not everything could be handed over: %s; trying again", self._name, reason)
+        self._job, self._again_s = None, time.monotonic() + AGAIN_AFTER_S

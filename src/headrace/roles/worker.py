@@ -17,6 +17,8 @@ from typing import Any
 
 from headrace.control.client import ControlClient
 from headrace.control.messages import (
+    MOST_LEVELS,
+    MOST_LINE,
     Heartbeat,
     HeartbeatAnswer,
     HeartbeatOrder,
@@ -189,6 +191,7 @@ class WorkerProcess:
             ),
             drained_bytes=drain.done_bytes if drain else 0,
             to_drain_bytes=drain.total_bytes if drain else 0,
+            hanging_folders=tuple(_line(folder) for folder in report.hanging_folders[:MOST_LEVELS]),
             version=version(),
             origin_silent_s=self._silence.observe(metrics, report.origin_bytes, time.monotonic()),
         )
@@ -266,6 +269,11 @@ class WorkerProcess:
     def _end(self) -> None:
         self._told_to_end.set()
         self._ended.set()
+
+
+def _line(path: str) -> str:
+    """A path as it may stand in a heartbeat."""
+    return "".join(each if each.isprintable() else "?" for each in path)[-MOST_LINE:]
 
 
 def _level(level: LevelReport) -> Level:

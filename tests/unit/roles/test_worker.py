@@ -12,6 +12,7 @@ import pytest
 from masters import TOKEN, fetch, master_spec, role_process, wait_for, worker_spec
 from pydantic import SecretStr
 
+from headrace.cli.main import main
 from headrace.control.client import ControlClient
 from headrace.exits import ExitCode
 from headrace.testing.processes import free_port
@@ -113,6 +114,37 @@ def test_a_drained_worker_ends_by_itself(tmp_path: Path, port: int, url: str) ->
         assert first.wait(120) == 0
         wait_for("its end", lambda: states(url) == {"w1": "drained", "w2": "active"})
     assert "worker/w1: ended, drained" in (tmp_path / "w1.log").read_text()
+
+
+def test_a_drain_does_not_end_before_a_disk_that_hangs_answers_and_says_so(
+    tmp_path: Path,
+    port: int,
+    url: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HEADRACE_TOKEN", TOKEN.get_secret_value())
+    (tmp_path / "w1" / "engine").mkdir(parents=True)
+    hanging = tmp_path / "w1" / "engine" / "hanging"
+    hanging.touch()
+    with (
+        role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log"),
+        role_process("worker", worker_spec(tmp_path / "w1", url, "w1"), tmp_path / "w1.log") as first,
+        role_process("worker", worker_spec(tmp_path / "w2", url, "w2"), tmp_path / "w2.log"),
+    ):
+        wait_for("both workers", lambda: states(url) == {"w1": "active", "w2": "active"})
+        assert main(["drain", "w1", "--cluster", url]) == ExitCode.UNREACHABLE
+        told = capfd.readouterr().err
+        assert "worker w1 cannot hand over what lies in /cache: the disk does not answer" in told
+        assert "kill the worker" in told
+        log = tmp_path / "w1.log"
+        wait_for(
+            "a word about it", lambda: "the disk of cache folder /cache does not answer" in log.read_text()
+        )
+        assert states(url)["w1"] == "draining"
+        hanging.unlink()
+        assert first.wait(120) == 0
+        wait_for("its end", lambda: states(url) == {"w1": "drained", "w2": "active"})
 
 
 def test_a_second_process_of_the_same_name_takes_its_place(tmp_path: Path, port: int, url: str) -> None:

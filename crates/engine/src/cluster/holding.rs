@@ -276,6 +276,9 @@ impl HoldJob {
         if let Some(error) = report.get("error").and_then(serde_json::Value::as_str) {
             return Err(Error::new(ErrorKind::Unexpected, error));
         }
+        if let Some(obstacle) = report.get("obstacle").and_then(serde_json::Value::as_str) {
+            self.keep_error(order, obstacle);
+        }
         Ok(Said {
             held_bytes: number("held_bytes"),
             fetched_bytes: number("fetched_bytes"),
@@ -299,7 +302,7 @@ impl HoldJob {
         }
     }
 
-    fn keep_error(&self, order: &HoldOrder, error: &Error) {
+    fn keep_error(&self, order: &HoldOrder, error: impl std::fmt::Display) {
         let mut errors = self.errors.lock();
         if errors.len() < KEPT_ERRORS {
             errors.push(format!("{}: {error}", String::from_utf8_lossy(&order.key.path)));

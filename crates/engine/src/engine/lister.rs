@@ -135,9 +135,11 @@ impl Lister {
         let evicted_bytes: u64 = members.iter().map(|member| member.evicted_bytes).sum();
         match members.into_iter().find_map(|member| member.failure) {
             None => Ok(evicted_bytes),
-            Some(error) => Err(error
-                .with_context("evicted_bytes", evicted_bytes)
-                .with_hint("what the other workers held is gone; evict again when this one is back")),
+            Some(error) => {
+                let others = "what the other workers held is gone; evict again when this one is back";
+                let hint = error.hint().map_or_else(|| others.to_owned(), |hint| format!("{hint}; {others}"));
+                Err(error.with_context("evicted_bytes", evicted_bytes).with_hint(hint))
+            }
         }
     }
 

@@ -114,13 +114,14 @@ impl Worker {
     }
 
     /// Starts handing over what is here; the view must say that this worker is draining.
-    pub fn drain(&self) -> Arc<dyn Job> {
-        self.service.drain()
+    pub fn drain(&self) -> Result<Arc<dyn Job>> {
+        let job = self.handle.block_on(self.service.drain())?;
+        Ok(job)
     }
 
     /// What a heartbeat tells.
     pub fn status(&self) -> Value {
-        let usage = self.store.usage();
+        let (usage, hanging) = (self.store.usage(), self.store.hanging_folders());
         let metrics = &self.metrics;
         json!({
             "levels": usage,
@@ -132,6 +133,7 @@ impl Worker {
             "peer_bytes": metrics.cluster_read_bytes.get(),
             "hit_bytes": metrics.read_hit_bytes.get(),
             "miss_bytes": metrics.read_miss_bytes.get(),
+            "hanging_folders": hanging.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
             "evicted_blocks": metrics.store_evicted_blocks.get(),
             "corrupt_blocks": metrics.store_corrupt_blocks.get(),
         })

@@ -17,10 +17,11 @@ pub struct CachedFile {
 }
 
 impl Store {
-    /// Shows every file version of which something is here, each once; reads keys from disk, so it takes a while.
+    /// Shows every file version of which something is here, each once; reads keys from disk, so it takes a while. What
+    /// lies on a disk that hangs is left out.
     pub fn files(&self, mut visit: impl FnMut(CachedFile)) {
         let mut parts: BTreeMap<FileId, Arc<Folder>> = BTreeMap::new();
-        for folder in self.core.open_folders() {
+        for folder in self.core.usable_folders() {
             parts.extend(folder.ids().map(|id| (id, folder.clone())));
         }
         for (id, folder) in parts {

@@ -6,7 +6,7 @@
 //! - `record`, `log`, `lock`, `layout`, `disk`: what lies on the disk;
 //! - `index`, `part`, `weights`, `pins`: what is where, in memory;
 //! - `folder/`: one folder, all of the above together;
-//! - `watch`: whether a disk hangs;
+//! - `watch`, `reach`: whether a disk hangs, and what lies there then;
 //! - `eviction/`: who gives way to whom, pure;
 //! - `levels`, `placement`, `mover`, `listing`: several folders and levels;
 //! - `blocks`, `loan`, `wrong`: what readers, here and in other processes, see of all that.
@@ -45,12 +45,14 @@ mod part;
 mod pins;
 mod placement;
 mod proofs;
+mod reach;
 mod record;
 mod watch;
 mod weights;
 mod wrong;
 
 pub use blocks::{AtOnce, BlockHandle, Blocks, Proof, Put, WholeFile};
+pub use counters::DISK_HANGS;
 pub use disk::{WrongMark, is_distrusted, mark_of};
 pub use listing::CachedFile;
 pub use loan::{BlockMap, Loan, LoanHold};
@@ -240,8 +242,9 @@ impl Blocks for Store {
     }
 
     fn waits_in_vain(&self, since: std::time::Instant) -> bool {
-        let hanging = self.core.open_folders().find(|folder| folder.watch.hangs());
-        hanging.is_some_and(|folder| since.elapsed() > folder.watch.patience())
+        // What hung before was left alone.
+        let mut hanging = self.core.open_folders().filter(|folder| folder.watch.has_hung_since(since));
+        hanging.any(|folder| since.elapsed() > folder.watch.patience())
     }
 
     fn may_contain(&self, file: &FileId, index: u32) -> bool {

@@ -111,6 +111,12 @@ impl DiskWatch {
         hangs
     }
 
+    /// True when the disk hangs, and did not yet at that moment.
+    pub fn has_hung_since(&self, moment: Instant) -> bool {
+        let moment_ms = moment.saturating_duration_since(self.made).as_millis() as u64;
+        self.hangs() && self.late_at_ms.load(Ordering::Relaxed) >= moment_ms
+    }
+
     /// Waits until the disk hangs.
     pub async fn until_it_hangs(&self) {
         while !self.hangs() {

@@ -2,16 +2,21 @@
 //! left to them when the disk hangs.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
+use tokio::task::JoinError;
 
 use super::Transfer;
 use super::reply::StoredPart;
 use super::source::Source;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::ByteRange;
-use crate::store::{AtOnce, BlockHandle, DiskWatch};
+use crate::store::{AtOnce, BlockHandle, Blocks, DiskWatch};
+
+/// How often work that takes long is looked at: does a disk hang?
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Blocks of one read that were found on their disk, and stay there.
 pub(crate) type Found = Vec<(u32, BlockHandle)>;
@@ -35,6 +40,27 @@ async fn on_disk<T: Send + 'static>(
         biased;
         done = working => done,
         () = watch.until_it_hangs() => None,
+    }
+}
+
+/// What `work` returns, which may wait for any disk that there is; `None` when one of them hangs. Its thread is left to
+/// the disk then: nobody else must wait for it.
+pub(crate) async fn on_any_disk<T: Send + 'static>(
+    runtime: &Handle,
+    blocks: &dyn Blocks,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<std::result::Result<T, JoinError>> {
+    let began = Instant::now();
+    let mut working = runtime.spawn_blocking(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut working => return Some(done),
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        if blocks.waits_in_vain(began) {
+            return None;
+        }
     }
 }
 

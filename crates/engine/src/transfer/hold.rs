@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Transfer;
 use super::background::Found;
 use super::control::{Outcome, Purpose};
+use super::disk::on_any_disk;
 use super::reader::Plan;
 use super::source::Source;
 use crate::error::Error;
@@ -62,16 +63,18 @@ impl Transfer {
         held
     }
 
-    /// Bytes of those blocks that are in the store, each verified.
+    /// Bytes of those blocks that are in the store, each verified; none when a disk hangs over that.
     async fn verified_bytes(&self, source: &Source, wanted: Range<u32>) -> u64 {
         let Some(blocks) = self.blocks.clone() else { return 0 };
         let (id, size, block_size) = (source.id(), source.size(), self.block_size);
         let indices = wanted.start..wanted.end.min(self.blocks(source));
+        let looked_at = blocks.clone();
         let look = move || {
-            let present = indices.filter(|index| blocks.get(&id, *index, size).is_some());
+            let present = indices.filter(|index| looked_at.get(&id, *index, size).is_some());
             present.map(|index| block_size.range(index, size).length()).sum()
         };
-        self.runtime.spawn_blocking(look).await.unwrap_or(0)
+        let seen = on_any_disk(&self.runtime, &*blocks, look).await;
+        seen.and_then(|bytes| bytes.ok()).unwrap_or(0)
     }
 }
 

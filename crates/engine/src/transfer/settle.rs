@@ -1,15 +1,12 @@
 //! What becomes of a complete block: it goes into the store on a blocking thread, or stays in memory for a while.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::Transfer;
 use super::control::Purpose;
+use super::disk::on_any_disk;
 use super::flight::Flight;
-use crate::store::{Blocks, Put};
-
-/// How often a write that takes long is looked at: does its disk hang?
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+use crate::store::{Blocks, DISK_HANGS, Put};
 
 impl Transfer {
     /// Takes a block whose last byte has arrived; its readers have been answered already.
@@ -33,7 +30,7 @@ impl Transfer {
     async fn put(&self, blocks: Arc<dyn Blocks>, flight: &Arc<Flight>) -> Put {
         let _slot = self.put_slots.acquire().await;
         let flight = flight.clone();
-        let (writer, began) = (blocks.clone(), Instant::now());
+        let writer = blocks.clone();
         let write = move || {
             let put = writer.put(flight.source.key(), flight.id.index, &flight.parts());
             if let (Put::Stored | Put::Present, Some(proof)) = (&put, flight.proof()) {
@@ -41,17 +38,12 @@ impl Transfer {
             }
             put
         };
-        let mut writing = self.runtime.spawn_blocking(write);
-        loop {
-            tokio::select! {
-                // The thread panicked, or the runtime is going away: the reader has its bytes all the same.
-                put = &mut writing => return put.unwrap_or(Put::Declined("interrupted")),
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-            }
-            if blocks.waits_in_vain(began) {
-                // The thread is left to the disk: others must not wait for it, nor for the memory.
-                return Put::Declined("disk-hangs");
-            }
+        match on_any_disk(&self.runtime, &*blocks, write).await {
+            Some(Ok(put)) => put,
+            // The thread panicked, or the runtime is going away: the reader has its bytes all the same.
+            Some(Err(_)) => Put::Declined("interrupted"),
+            // Others must not wait for the disk, nor for the memory.
+            None => Put::Declined(DISK_HANGS),
         }
     }
 

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::Transfer;
 use super::background::Found;
 use super::control::{Outcome, Purpose};
+use super::disk::on_any_disk;
 use super::order::OrderedFiles;
 use super::progress::{WarmProgress, WarmState};
 use super::source::Source;
@@ -220,6 +221,7 @@ impl Transfer {
         }
         job.enter(WarmState::Verifying);
         let (verifying, closing, block_size) = (job.clone(), self.closing.clone(), self.block_size);
+        let looked_at = store.clone();
         let verify = move || {
             let mut seen = (0, 0);
             for source in (0..files.count()).filter_map(|position| files.get(position)) {
@@ -227,14 +229,19 @@ impl Transfer {
                     break;
                 }
                 let indices = 0..block_size.count(source.size());
-                let present = indices.filter(|index| store.get(&source.id(), *index, source.size()).is_some());
+                let present = indices.filter(|index| looked_at.get(&source.id(), *index, source.size()).is_some());
                 let bytes: u64 = present.map(|index| block_size.range(index, source.size()).length()).sum();
                 seen = (seen.0 + bytes, seen.1 + u64::from(bytes == source.size()));
             }
             seen
         };
-        let Ok((bytes, whole_files)) = self.runtime.spawn_blocking(verify).await else {
-            return job.enter(WarmState::Cancelled);
+        let (bytes, whole_files) = match on_any_disk(&self.runtime, &*store, verify).await {
+            Some(Ok(seen)) => seen,
+            Some(Err(_)) => return job.enter(WarmState::Cancelled),
+            None => {
+                job.errors.lock().push("a cache disk does not answer; the log names its folder".to_owned());
+                (0, 0)
+            }
         };
         job.counts.done_bytes.store(bytes, Ordering::Relaxed);
         job.counts.done_files.store(whole_files, Ordering::Relaxed);

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::service::BlockService;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockId, FileId, FileKey};
+use crate::store::DISK_HANGS;
 use crate::transfer::HoldOutcome;
 use crate::wire::PeerCommand;
 
@@ -30,11 +31,15 @@ impl BlockService {
         check_count(count)?;
         let source = self.source(key, block_size)?;
         let held = self.transfer.hold(&source, first..first.saturating_add(count)).await;
-        Ok(report(&held))
+        let mut report = report(&held);
+        if let Some(error) = self.hanging().filter(|_| held.declined_reason == DISK_HANGS) {
+            report["obstacle"] = Value::from(sentence(&error));
+        }
+        Ok(report)
     }
 
     async fn evict(&self, files: Vec<FileId>, pinned_too: bool) -> Result<Value> {
-        let store = self.store.clone();
+        let (store, wanted) = (self.store.clone(), files.clone());
         let evicting = move || {
             let evict = |file: FileId| {
                 if pinned_too {
@@ -44,15 +49,20 @@ impl BlockService {
             };
             files.into_iter().map(evict).sum::<u64>()
         };
-        let evicted_bytes = tokio::task::spawn_blocking(evicting).await.map_err(|_| stopping())?;
+        let evicted_bytes = self.on_disks(evicting).await?;
+        self.within_reach(&wanted)?;
         Ok(json!({ "evicted_bytes": evicted_bytes }))
     }
 
     async fn verify(&self, key: FileKey, first: u32, count: u32) -> Result<Value> {
         check_count(count)?;
         let (store, id) = (self.store.clone(), key.id());
-        let verifying = move || store.verify_blocks(&id, first..first.saturating_add(count));
-        let (good, corrupt) = tokio::task::spawn_blocking(verifying).await.map_err(|_| stopping())?;
+        let verifying = move || {
+            // It would wait for a disk that hangs already.
+            store.within_reach(&[id])?;
+            Ok(store.verify_blocks(&id, first..first.saturating_add(count)))
+        };
+        let (good, corrupt) = self.on_disks(verifying).await?.map_err(|error| self.named(error))?;
         if corrupt > 0 {
             // Some may have been computed of the damaged bytes.
             (first..first.saturating_add(count)).for_each(|index| self.checksums.forget(&BlockId { file: id, index }));
@@ -79,8 +89,12 @@ fn check_count(blocks: u32) -> Result<()> {
     Err(Error::new(ErrorKind::Config, message))
 }
 
-fn stopping() -> Error {
-    Error::new(ErrorKind::Cancelled, "the worker is stopping")
+/// An error with its hint, where there is room for one text only.
+fn sentence(error: &Error) -> String {
+    match error.hint() {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    }
 }
 
 fn report(held: &HoldOutcome) -> Value {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::service::BlockService;
 use crate::cluster::{HoldJob, HoldOrder, HoldWish, Orders, orders};
+use crate::error::Result;
 use crate::ids::{BlockSize, FileKey};
 use crate::store::Store;
 
@@ -32,10 +33,12 @@ impl Orders for Leaving {
 
 impl BlockService {
     /// Has the owners of what is here take it. The view must say that this worker is draining: then the owners are
-    /// others, and ask this one first. Reads the names of all cached files from disk: not for a thread that must not wait.
-    pub fn drain(&self) -> Arc<HoldJob> {
-        let block_size = self.transfer.block_size();
-        HoldJob::start(&self.cluster, Arc::new(leaving(&self.store, block_size)), block_size, HoldWish::default())
+    /// others, and ask this one first. Reads the names of all cached files from disk, and leaves out disks that hang:
+    /// `Timeout` when one begins to meanwhile.
+    pub async fn drain(&self) -> Result<Arc<HoldJob>> {
+        let (block_size, store) = (self.transfer.block_size(), self.store.clone());
+        let leaving = self.on_disks(move || leaving(&store, block_size)).await?;
+        Ok(HoldJob::start(&self.cluster, Arc::new(leaving), block_size, HoldWish::default()))
     }
 }
 

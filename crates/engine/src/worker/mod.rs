@@ -7,5 +7,6 @@ mod commands;
 mod drain;
 mod service;
 mod serving;
+mod waiting;
 
 pub use service::BlockService;

@@ -283,7 +283,12 @@ pub fn setup() -> Setup {
 
 /// A store of one folder of `quota_bytes` with blocks of `block_bytes`.
 pub fn store(folder: &std::path::Path, quota_bytes: u64, block_bytes: u64) -> Arc<Store> {
-    let folders = vec![FolderConfig { path: folder.to_path_buf(), quota_bytes }];
+    store_over(&[folder.to_path_buf()], quota_bytes, block_bytes)
+}
+
+/// The same over several folders, each with this quota.
+pub fn store_over(folders: &[std::path::PathBuf], quota_bytes: u64, block_bytes: u64) -> Arc<Store> {
+    let folders = folders.iter().map(|path| FolderConfig { path: path.clone(), quota_bytes }).collect();
     let level = LevelConfig { medium: Medium::Ssd, folders, high: 0.98, low: 0.95 };
     let block_size = BlockSize::new(block_bytes as u32).unwrap();
     let config = StoreConfig { levels: vec![level], block_size, policy: EvictionPolicy::ScanResistant };

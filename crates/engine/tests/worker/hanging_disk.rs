@@ -3,9 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -13,17 +11,18 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use headrace_engine::fuse::{Mode, MountOptions, mount};
 use headrace_engine::ids::ByteRange;
-use headrace_engine::metrics::{Metrics, ReasonLabel};
+use headrace_engine::metrics::Metrics;
 use headrace_engine::origin::ObjectVersion;
 use headrace_engine::snapshot::SnapshotBuilder;
 use headrace_engine::store::Blocks;
 use headrace_engine::transfer::{ReaderState, Transfer};
-use headrace_engine::vfs::{Inode, Ownership, ROOT, Tree as Files};
+use headrace_engine::vfs::{Ownership, Tree as Files};
 use headrace_engine::wire::{GetRequest, PeerClient, PeerCommand};
 use tokio::runtime::Runtime;
 
+use crate::hanging_file::{HangingFile, forget_pages};
 use crate::members::{Plan, Worker, client, key, object, view};
-use crate::mounts::{Content, Mount, Tree, can_mount, eventually, memory};
+use crate::mounts::{can_mount, eventually};
 use crate::support::{KIB, MIB, MemoryOrigin, budgets, config, pattern, scan, store};
 
 const BLOCK: u64 = 64 * KIB;
@@ -31,55 +30,6 @@ const BLOCK: u64 = 64 * KIB;
 const SIZE: u64 = 128 * BLOCK;
 const PLAN: Plan = Plan { block_bytes: BLOCK, memory_bytes: 16 * BLOCK, quota_bytes: 64 * MIB };
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A file on a disk whose reads wait until they are let go.
-struct HangingFile {
-    disk: Mount,
-    inode: Inode,
-    content: Vec<u8>,
-}
-
-impl HangingFile {
-    /// Takes the place of the file at `path`.
-    fn at(path: &Path) -> Self {
-        let content = std::fs::read(path).unwrap();
-        let tree = Tree::default();
-        let inode = tree.put(ROOT, "data", Content::Stuck { size: content.len() as u64 });
-        let disk = Mount::new(tree, Mode::Classic);
-        std::fs::remove_file(path).unwrap();
-        std::os::unix::fs::symlink(disk.path("data"), path).unwrap();
-        HangingFile { disk, inode, content }
-    }
-
-    fn reads(&self) -> u64 {
-        self.disk.metrics.fuse_requests.get_or_create(&ReasonLabel { reason: "read".to_owned() }).get()
-    }
-
-    /// Reads wait again; what the kernel remembers of the file is forgotten.
-    fn hang(&self) {
-        self.disk.tree.replace(self.inode, Content::Stuck { size: self.content.len() as u64 });
-        forget_pages(&self.disk.path("data"));
-    }
-
-    fn let_go(&self) {
-        self.disk.tree.replace(self.inode, memory(&self.content));
-    }
-}
-
-impl Drop for HangingFile {
-    /// Whoever waits still would hold up the end of the test.
-    fn drop(&mut self) {
-        self.let_go();
-    }
-}
-
-/// Has the kernel read the file anew.
-fn forget_pages(path: &Path) {
-    let file = File::open(path).unwrap();
-    // SAFETY: a plain system call on a descriptor that is open.
-    let result = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
-    assert_eq!(result, 0);
-}
 
 fn put(origin: &Arc<MemoryOrigin>, name: &str, seed: u64) -> ObjectVersion {
     origin.put(name, SIZE, seed);

@@ -7,5 +7,7 @@ mod support;
 
 mod circles;
 mod commands;
+mod hanging_commands;
 mod hanging_disk;
+mod hanging_file;
 mod members;

@@ -31,6 +31,7 @@ pub struct Worker {
     pub cluster: Arc<Cluster>,
     pub metrics: Metrics,
     pub budgets: Budgets,
+    pub service: Arc<BlockService>,
     pub server: PeerServer,
     origin: Arc<MemoryOrigin>,
     _folder: tempfile::TempDir,
@@ -70,8 +71,9 @@ impl Worker {
         let origins = [origin.clone() as Arc<dyn Origin>];
         let service = BlockService::new(transfer.clone(), store.clone(), cluster.clone(), origins, metrics.clone());
         let listen = "127.0.0.1:0".parse().unwrap();
-        let server = PeerServer::start(listen, ServerSecurity::token_only(token()), service, &metrics).await.unwrap();
-        Worker { transfer, store, cluster, metrics, budgets, server, origin: origin.clone(), _folder: folder }
+        let server =
+            PeerServer::start(listen, ServerSecurity::token_only(token()), service.clone(), &metrics).await.unwrap();
+        Worker { transfer, store, cluster, metrics, budgets, service, server, origin: origin.clone(), _folder: folder }
     }
 
     pub fn address(&self) -> String {
