@@ -149,7 +149,8 @@ class Loads:
             try:
                 running = await asyncio.to_thread(self._runner.start, self.get(load_id))
             except HeadraceError as error:
-                self._end(load_id, LoadState.FAILED, error.message)
+                hint = f"; {error.hint}" if error.hint else ""
+                self._end(load_id, LoadState.FAILED, error.message + hint)
             else:
                 await self._started(load_id, running)
         self._forget_old()

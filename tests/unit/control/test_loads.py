@@ -8,6 +8,7 @@ from typing import Any
 
 from headrace.control.loads import Loads
 from headrace.control.messages import LoadOrder, LoadReport, LoadState
+from headrace.errors import DeadlineError
 
 
 class Job:
@@ -65,3 +66,25 @@ def test_a_load_ordered_while_those_of_an_earlier_master_resume_runs_once() -> N
         assert len(runner.jobs) == 1
 
     asyncio.run(test())
+
+
+class Refusing(Runner):
+    def start(self, report: LoadReport) -> Job:
+        raise DeadlineError.of("the disk of cache folder /cache does not answer", hint="check that disk")
+
+
+def test_a_load_that_does_not_begin_says_what_to_do() -> None:
+    async def test() -> None:
+        loads = Loads(Refusing(), _nothing)
+        report = await loads.start(LoadOrder())
+        await until_ended(loads)
+        assert loads.get(report.id).state is LoadState.FAILED
+        assert (
+            loads.get(report.id).message == "the disk of cache folder /cache does not answer; check that disk"
+        )
+
+    asyncio.run(test())
+
+
+async def _nothing() -> None:
+    """What is kept is of no interest."""
