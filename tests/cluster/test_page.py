@@ -155,7 +155,8 @@ def test_a_cluster_that_is_well_is_seen_at_a_glance(cluster: ClusterBed, open_pa
 
 
 def test_a_load_that_runs_tells_its_speed_and_what_is_left(make_cluster, open_page: OpenPage) -> None:
-    cluster = make_cluster(2, make_files(48, MEBIBYTE))
+    # Few requests at the same time: so the first files are in long before the last.
+    cluster = make_cluster(2, make_files(48, MEBIBYTE), replace(PATIENT, worker={"concurrency": 2}))
     cluster.bed.need(Capability.LINKS)
     # All of it would take half a minute: a busy machine shows it before.
     cluster.bed.storage.set_rate(15_000_000)
