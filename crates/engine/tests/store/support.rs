@@ -116,11 +116,13 @@ pub fn wait_for_clock_tick() {
     std::thread::sleep(std::time::Duration::from_millis(15));
 }
 
-/// Damages one byte; false when the file has gone meanwhile (evicted in the background).
+/// Damages one byte; false when it is not there: the file has gone meanwhile, or is not written yet (in the background).
 pub fn flip_byte(path: &Path, offset: u64) -> bool {
     let Ok(file) = std::fs::File::options().read(true).write(true).open(path) else { return false };
     let mut byte = [0];
-    file.read_exact_at(&mut byte, offset).unwrap();
+    if file.read_at(&mut byte, offset).unwrap() == 0 {
+        return false;
+    }
     file.write_all_at(&[byte[0] ^ 0x40], offset).unwrap();
     true
 }
