@@ -18,9 +18,6 @@ use crate::origin::{
     ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, WholeObject, deadline,
 };
 
-/// The most that S3 and OSS give at once.
-const KEYS_PER_PAGE: usize = 1000;
-
 #[derive(Clone)]
 pub(super) struct Bucket {
     remote: Remote,
@@ -46,8 +43,8 @@ impl Bucket {
         Bucket { remote, prefix: folder_prefix(prefix), pace, told }
     }
 
-    async fn page(&self, after: Option<String>, limit: usize) -> Result<Page> {
-        let answer = self.remote.page(&self.prefix, after, limit, true).await?;
+    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        let answer = self.remote.page(prefix, after.map(str::to_owned), limit, true).await?;
         page::parse(&answer.body).map_err(|fault| {
             Error::new(ErrorKind::Corrupt, format!("cannot list {}: {fault}", self.remote.place.name))
                 .with_hint("check that the endpoint is that of the storage service")
@@ -100,7 +97,7 @@ impl Origin for Bucket {
     }
 
     async fn check(&self) -> Result<()> {
-        let page = deadline(&self.remote.place, self.pace.patiently(|| self.page(None, 1))).await?;
+        let page = deadline(&self.remote.place, self.pace.patiently(|| self.page(&self.prefix, None, 1))).await?;
         if page.entries.is_empty() {
             return Err(Error::new(ErrorKind::NotFound, format!("nothing below {}", self.remote.place.name))
                 .with_hint("check bucket and prefix: the listing is empty"));
@@ -149,8 +146,8 @@ struct Pages {
 
 #[async_trait]
 impl PageSource for Pages {
-    async fn page(&self, after: Option<String>) -> Result<Page> {
-        self.bucket.pace.patiently(|| self.bucket.page(after.clone(), KEYS_PER_PAGE)).await
+    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        self.bucket.pace.patiently(|| self.bucket.page(prefix, after, limit)).await
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::servers::fixture::{Fixture, Protocol, fixture, served, settings};
@@ -137,6 +137,105 @@ async fn one_flat_folder_is_listed_in_parallel() {
     assert!(fixture.world.most_in_flight.load(Ordering::SeqCst) >= 8);
     let requests = fixture.world.requests.load(Ordering::SeqCst);
     assert!(requests < 60 * 4, "{requests} requests for 60 pages");
+}
+
+/// What a listing of `keys` costs: the keys that came, the requests, and the keys that the server sent for it.
+struct Cost {
+    listed: BTreeSet<String>,
+    times_listed: usize,
+    requests: u64,
+    sent: usize,
+}
+
+/// Lists `keys` in pages of 50 from a server that passes each request and reply through `change`.
+async fn cost(
+    keys: &BTreeSet<String>,
+    change: impl Fn(&World, &Request, Reply) -> Reply + Send + Sync + 'static,
+) -> Cost {
+    let settings = TransferConfig { concurrency: 32, ..settings() };
+    let fixture = served(Protocol::S3, pages_of_fifty, "", settings).await;
+    keys.iter().for_each(|key| fixture.world.put(key, b"x"));
+    let sent = Arc::new(AtomicUsize::new(0));
+    let (counter, world) = (sent.clone(), World::new());
+    keys.iter().for_each(|key| world.put(key, b"x"));
+    fixture.world.tamper(move |request, reply| {
+        let reply = change(&world, request, reply);
+        counter.fetch_add(keys_in(&reply), Ordering::SeqCst);
+        reply
+    });
+    let listed = fixture.list().await.unwrap();
+    let names = listed.iter().map(|object| String::from_utf8(object.key.to_vec()).unwrap()).collect();
+    let requests = fixture.world.requests.load(Ordering::SeqCst);
+    Cost { listed: names, times_listed: listed.len(), requests, sent: sent.load(Ordering::SeqCst) }
+}
+
+fn pages_of_fifty(world: &World, request: &Request) -> Reply {
+    let mut request = request.clone();
+    request.target = request.target.replace("max-keys=1000", "max-keys=50");
+    list_page(world, &request)
+}
+
+fn keys_in(reply: &Reply) -> usize {
+    String::from_utf8_lossy(&reply.body).matches("<Key>").count()
+}
+
+fn classes() -> BTreeSet<String> {
+    (0..5_000).map(|index| format!("class-{:04}/image-{index:06}.jpg", index / 10)).collect()
+}
+
+fn numbers() -> BTreeSet<String> {
+    (0..5_000).map(|index| format!("sample-{index:09}.jpg")).collect()
+}
+
+fn folders_of_many() -> BTreeSet<String> {
+    (0..5_000).map(|index| format!("train/n{:08}/n_{}.JPEG", 1_440_764 + index / 100 * 7_919, index % 100)).collect()
+}
+
+/// A server that reads its own folders for each page is as fast as the pages are few: what is listed at once must not
+/// be listed twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_sends_hardly_any_key_twice() {
+    for keys in [classes(), numbers(), folders_of_many()] {
+        let cost = cost(&keys, |_, _, reply| reply).await;
+        assert_eq!((&cost.listed, cost.times_listed), (&keys, keys.len()));
+        assert!(cost.sent <= keys.len() + keys.len() / 20, "{} keys sent for {}", cost.sent, keys.len());
+        assert!(cost.requests <= 3 * 100, "{} requests for 100 pages", cost.requests);
+    }
+}
+
+/// Prefixes that end within a name are what ranges are asked for by: a server that does not know them must not hide a
+/// key.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_knows_only_whole_folders_as_prefixes_is_listed_in_sequence() {
+    for refuses in [false, true] {
+        let keys = classes();
+        let cost = cost(&keys, move |_, request, reply| match prefix_of(request) {
+            prefix if prefix.is_empty() || prefix.ends_with('/') => reply,
+            _ if refuses => xml_error(400, "InvalidArgument"),
+            _ => reply.body(b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"),
+        })
+        .await;
+        assert_eq!((&cost.listed, cost.times_listed), (&keys, keys.len()));
+        assert!(cost.requests <= 110, "{} requests for 100 pages", cost.requests);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_heeds_no_prefix_is_listed_in_sequence() {
+    let keys = numbers();
+    let cost = cost(&keys, |world, request, _| {
+        let mut asked = request.clone();
+        asked.target =
+            asked.target.split('&').filter(|part| !part.starts_with("prefix=")).collect::<Vec<_>>().join("&");
+        pages_of_fifty(world, &asked)
+    })
+    .await;
+    assert_eq!((&cost.listed, cost.times_listed), (&keys, keys.len()));
+}
+
+fn prefix_of(request: &Request) -> String {
+    let query = request.query();
+    query.into_iter().find(|(name, _)| name == "prefix").map(|(_, value)| value).unwrap_or_default()
 }
 
 /// A measurement, not a test: a million keys of one folder, server in the same process. Run with `--ignored`.
