@@ -7,6 +7,8 @@
 
 #[path = "../tests/fuse/support.rs"]
 mod fuse_support;
+#[path = "../tests/fuse/tree.rs"]
+mod tree;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,11 @@
 //! The mount, as the kernel and programs see it.
 
 mod disks;
-mod lifecycle;
+mod invalidation;
 mod modes;
 mod mount;
+mod mounting;
+mod readers;
+mod succession;
 mod support;
+mod tree;

@@ -2,6 +2,8 @@
 
 #[path = "../fuse/support.rs"]
 mod fuse;
+#[path = "../fuse/tree.rs"]
+mod tree;
 
 mod mount;
 mod processes;

@@ -4,6 +4,8 @@
 mod mounts;
 #[path = "../transfer/support.rs"]
 mod support;
+#[path = "../fuse/tree.rs"]
+mod tree;
 
 mod circles;
 mod commands;
