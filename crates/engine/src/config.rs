@@ -112,6 +112,15 @@ pub enum SnapshotPolicy {
     Refresh,
     /// The last one; a new one only if there is none.
     Keep,
+    /// The last one, and a new one as soon as there is one; at once a new one only if there is none.
+    Revalidate,
+}
+
+impl SnapshotPolicy {
+    /// Whether the last snapshot does for the start, if there is one.
+    pub fn starts_with_the_last(self) -> bool {
+        self != SnapshotPolicy::Refresh
+    }
 }
 
 /// One origin and where its tree appears.

@@ -88,7 +88,8 @@ def run(
         SnapshotPolicy | None,
         typer.Option(
             metavar="|".join(SnapshotPolicy),
-            help="List the origin again (the default), or start at once with the last list.",
+            help="List the origin again (the default), start at once with the last list, or do both: what has "
+            "changed is there as soon as it is listed.",
         ),
     ] = None,
     high: Annotated[

@@ -65,7 +65,7 @@ class DatasetSettings(Model):
     snapshot: SnapshotPolicy = Field(
         default=SnapshotPolicy.REFRESH,
         description="`refresh` lists the origin again at the start (the last list serves if it does not answer); "
-        "`keep` starts at once with the last list",
+        "`keep` starts at once with the last list; `revalidate` does so, too, and lists the origin again meanwhile",
     )
     high: float = Field(default=0.98, description="Share of the quota at which eviction starts")
     low: float = Field(default=0.95, description="Share of the quota at which eviction stops")

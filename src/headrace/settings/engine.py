@@ -91,10 +91,12 @@ class TransferConfig(Model):
 
 
 class SnapshotPolicy(StrEnum):
-    """Which snapshot an engine starts with: a new one, or the last one if there is one."""
+    """Which snapshot an engine starts with: a new one, the last one if there is one, or the last one until a new one is
+    there."""
 
     REFRESH = "refresh"
     KEEP = "keep"
+    REVALIDATE = "revalidate"
 
 
 class EngineConfig(Model):

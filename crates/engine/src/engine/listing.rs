@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::state::StateDirectory;
-use crate::config::{EngineConfig, SnapshotPolicy};
+use crate::config::EngineConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::origin::{ListedObject, Origin};
 use crate::snapshot::{Difference, Snapshot, SnapshotBuilder};
@@ -97,7 +97,7 @@ pub fn first_snapshot(
     origins: &[Arc<dyn Origin>],
 ) -> Result<(Snapshot, Option<String>)> {
     let last = state.latest_snapshot();
-    if let (SnapshotPolicy::Keep, Some(last)) = (config.snapshot, &last) {
+    if let Some(last) = last.as_ref().filter(|_| config.snapshot.starts_with_the_last()) {
         return Ok((last.clone(), None));
     }
     let path = state.snapshot_path(state.next_version());

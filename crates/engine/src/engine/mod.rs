@@ -13,6 +13,7 @@ mod names;
 mod owner;
 mod parts;
 mod report;
+mod revalidation;
 mod state;
 mod status;
 mod verb;

@@ -13,7 +13,7 @@ use super::report;
 use super::state::StateDirectory;
 use super::status::Status;
 use super::verb::Verb;
-use super::{listing, parts, verification};
+use super::{listing, parts, revalidation, verification};
 use crate::budget::{Budget, Budgets};
 use crate::cluster::Cluster;
 use crate::config::{EngineConfig, SnapshotPolicy};
@@ -65,8 +65,12 @@ impl Owner {
     ///
     /// `Busy` when another process owns them: attach to that one instead.
     pub fn open(config: EngineConfig) -> Result<Arc<Self>> {
+        let policy = config.snapshot;
         let owner = Self::assemble(config)?;
         owner.serve()?;
+        if policy == SnapshotPolicy::Revalidate {
+            revalidation::start(&owner, |owner| owner.refresh().map(|_| owner.snapshot().version()))?;
+        }
         Ok(owner)
     }
 
