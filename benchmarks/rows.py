@@ -55,6 +55,14 @@ LIST_WIDE = Row(
 MOUNT_AGAIN = Row(
     "mount-again", "mount again with its snapshot", "s", Better.LOWER, "state kept", compare=False
 )
+MOUNT_BEHIND = Row(
+    "mount-behind",
+    "the same with `--snapshot revalidate`, which lists afterwards",
+    "s",
+    Better.LOWER,
+    "state kept",
+    compare=False,
+)
 MAP_AGAIN = Row("map-again", "map the snapshot again", "s", Better.LOWER, "state kept", compare=False)
 
 WARMED = "in the workers' caches and memory, not in the reader's"

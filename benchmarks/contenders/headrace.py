@@ -53,9 +53,10 @@ class HeadraceMount(ForegroundMount):
 
 @dataclass(frozen=True)
 class Headrace:
-    """`mode` is one of the ways to mount; "auto" lets Headrace choose."""
+    """`mode` is one of the ways to mount; "auto" lets Headrace choose. `snapshot`: which list a mount starts with."""
 
     mode: str = "auto"
+    snapshot: str = "refresh"
     kind: Kind = Kind.HEADRACE
     keeps_disk_cache: bool = True
     obeys_quota: bool = True
@@ -80,6 +81,7 @@ class Headrace:
             *("--option", f"region={source.region}", "--state-directory", f"{cache.folder}.state"),
             *(("--memory", f"{cache.memory_bytes >> 20}Mi") if cache.memory_bytes else ()),
             *(("--mode", self.mode) if self.mode != "auto" else ()),
+            *(("--snapshot", self.snapshot) if self.snapshot != "refresh" else ()),
         ]
         log_path = cache.folder.with_suffix(".log")
         return HeadraceMount(
