@@ -3,6 +3,7 @@
 
 mod attached;
 mod copying;
+mod coverage;
 mod face;
 mod forgetting;
 mod holding;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::runtime::{Handle, Runtime};
 
+use super::coverage::Coverage;
 use super::forgetting::Forgetting;
 use super::job::{Job, Jobs};
 use super::report;
@@ -54,6 +55,7 @@ pub struct Owner {
     jobs: Jobs,
     mounts: Mutex<Vec<Arc<MountHandle>>>,
     forgetting: Arc<Forgetting>,
+    coverage: Coverage,
     server: Mutex<Option<Server>>,
     refresh_error: Mutex<Option<String>>,
     refreshing: Mutex<()>,
@@ -124,6 +126,7 @@ impl Owner {
             jobs: Jobs::default(),
             mounts: Mutex::new(Vec::new()),
             forgetting,
+            coverage: Coverage::default(),
             server: Mutex::new(None),
             refresh_error: Mutex::new(refresh_error),
             refreshing: Mutex::new(()),
@@ -214,6 +217,7 @@ impl Owner {
     fn move_on(&self, snapshot: Snapshot) -> Vec<Delivery> {
         let version = snapshot.version();
         let before = self.tree.refresh(snapshot.clone());
+        self.store.iter().for_each(|store| self.coverage.forget(store));
         let told = self.mounts.lock().iter().map(|mount| announce(mount, &before, &snapshot)).collect();
         self.note_snapshot();
         self.state.prune(version, &self.tree.versions_in_use());
@@ -345,6 +349,7 @@ impl Owner {
             refresh_error: self.refresh_error.lock().clone(),
             tree: &self.tree,
             store: self.store.as_deref(),
+            coverage: &self.coverage,
             budgets: &self.budgets,
             replies: &self.replies,
             metrics: &self.metrics,

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use super::coverage::Coverage;
 use super::status::{
     BudgetStatus, LevelStatus, MountStatus, OriginStatus, ProofStatus, ReadStatus, RejectedKey, SnapshotStatus, Status,
 };
@@ -12,9 +13,8 @@ use crate::config::EngineConfig;
 use crate::error::ErrorKind;
 use crate::fuse::MountHandle;
 use crate::metrics::{LevelLabel, Metrics, ReasonLabel};
-use crate::origin::{Checksums, Origin};
-use crate::store::{Blocks, Proof, Store};
-use crate::transfer::Source;
+use crate::origin::Origin;
+use crate::store::{Listed, Store};
 use crate::vfs::Tree;
 
 /// The name of the budget for inodes that the kernel holds.
@@ -29,6 +29,7 @@ pub struct Facts<'a> {
     pub refresh_error: Option<String>,
     pub tree: &'a Tree,
     pub store: Option<&'a Store>,
+    pub coverage: &'a Coverage,
     pub budgets: &'a Budgets,
     /// The part of the memory for replies to other processes of this machine.
     pub replies: &'a Budget,
@@ -38,15 +39,15 @@ pub struct Facts<'a> {
 
 impl Facts<'_> {
     pub fn status(self) -> Status {
-        let Cached { bytes: cached_bytes, files: cached_files, proofs } = self.cached();
+        let cached = self.cached();
         Status {
             name: self.config.name.clone(),
             pid: std::process::id(),
             origins: self.origins(),
-            cached_bytes,
-            cached_files,
+            cached_bytes: cached.bytes(),
+            cached_files: cached.files,
             levels: self.levels(),
-            proofs,
+            proofs: self.proofs(&cached),
             corrupt_blocks: self.metrics.store_corrupt_blocks.get(),
             evicted_blocks: self.metrics.store_evicted_blocks.get(),
             reads: ReadStatus::of(self.metrics, read_errors(self.metrics)),
@@ -94,20 +95,19 @@ impl Facts<'_> {
         }
     }
 
-    /// What of the current snapshot is in the cache: a look-up or two in the store for each file.
-    fn cached(&self) -> Cached {
-        let mut cached = Cached::default();
-        cached.proofs.mismatches = self.metrics.origin_checksum_mismatches.get();
-        let Some(store) = self.store else { return cached };
-        let Ok(everything) = self.tree.select(&[b""]) else { return cached };
-        for source in everything.sources() {
-            let here = store.cached_bytes(&source.id()).min(source.size());
-            let whole = here == source.size();
-            cached.bytes += here;
-            cached.files += u64::from(whole);
-            *cached.proofs.share(whole, &source, store) += here;
+    /// What of the current snapshot is in the cache.
+    fn cached(&self) -> Listed {
+        self.store.map_or_else(Listed::default, |store| self.coverage.of(self.tree, store))
+    }
+
+    fn proofs(&self, cached: &Listed) -> ProofStatus {
+        ProofStatus {
+            proven_bytes: cached.proven_bytes,
+            unsummed_bytes: cached.unsummed_bytes,
+            uncompared_bytes: cached.uncompared_bytes,
+            partial_bytes: cached.partial_bytes,
+            mismatches: self.metrics.origin_checksum_mismatches.get(),
         }
-        cached
     }
 
     fn levels(&self) -> Vec<LevelStatus> {
@@ -117,31 +117,6 @@ impl Facts<'_> {
             level.folders.iter().map(|folder| folder.path.display().to_string()).collect()
         };
         levels.map(|(usage, level)| LevelStatus { folders: folders(level), usage }).collect()
-    }
-}
-
-/// What of a snapshot is in the cache.
-#[derive(Default)]
-struct Cached {
-    bytes: u64,
-    files: u64,
-    proofs: ProofStatus,
-}
-
-impl ProofStatus {
-    /// Where the bytes of a file count.
-    fn share(&mut self, whole: bool, source: &Source, store: &Store) -> &mut u64 {
-        if !whole {
-            return &mut self.partial_bytes;
-        }
-        if source.origin().capability().checksums == Checksums::Never {
-            return &mut self.unsummed_bytes;
-        }
-        match store.proof(&source.id()) {
-            Some(Proof::Proven) => &mut self.proven_bytes,
-            Some(Proof::NoChecksum) => &mut self.unsummed_bytes,
-            None => &mut self.uncompared_bytes,
-        }
     }
 }
 

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hashbrown::HashTable;
 
+use super::blocks::Proof;
+use super::listed::{Fragment, Share, Standing, Sum, Tally};
 use super::part::{BlockState, OpenFile, Part};
 use super::weights::Weights;
 use crate::ids::{BlockSize, FileId};
@@ -34,6 +36,7 @@ pub struct Shard {
     pinned_bytes: Arc<AtomicU64>,
     /// How often a block has come or gone, of all shards.
     changes: Arc<AtomicU64>,
+    tally: Tally,
 }
 
 impl Shard {
@@ -81,6 +84,7 @@ impl Shard {
         let part = self.parts[number as usize].take()?;
         self.weigh(number, -drawn(&part));
         self.pinned_bytes.fetch_sub(kept_bytes(&part, self.block_size), Ordering::Relaxed);
+        self.tally.replace(number, share(&part, self.block_size), Share::Nothing);
         self.changes.fetch_add(u64::from(part.present > 0), Ordering::Release);
         self.free.push(number);
         Some(part)
@@ -107,13 +111,42 @@ impl Shard {
         self.change(number, |part| part.pinned = pinned);
     }
 
+    /// Notes what a part is to list number `list`; without effect when the shard does not go by that.
+    pub fn set_standing(&mut self, id: &FileId, list: u64, standing: Standing) {
+        let Some(number) = self.number(id).filter(|_| self.tally.list == list) else { return };
+        self.change(number, |part| part.standing = standing);
+    }
+
+    /// What is known of the comparison of a part that is on the list has changed.
+    pub fn set_compared(&mut self, id: &FileId, proof: Option<Proof>) {
+        let Some(number) = self.number(id) else { return };
+        self.change(number, |part| part.standing = part.standing.compared(proof));
+    }
+
+    /// Goes by list number `list`, on which no part is yet.
+    pub fn begin_list(&mut self, list: u64) {
+        self.parts.iter_mut().flatten().for_each(|part| part.standing = Standing::Unlisted);
+        self.tally = Tally::new(list);
+    }
+
+    /// Adds what of the list is here: a look at parts that are not whole, and no others.
+    pub fn add_listed(&self, sum: &mut Sum) {
+        let parts = self.tally.partial().filter_map(|number| self.parts.get(number as usize)?.as_ref());
+        let fragment = |part: &Part| {
+            let bytes = part.content_bytes(self.block_size);
+            Fragment { id: part.id, size: part.size, bytes, standing: part.standing }
+        };
+        sum.add(&self.tally, parts.map(fragment));
+    }
+
     /// Changes a part and keeps what is counted of it right.
     fn change(&mut self, number: u32, make: impl FnOnce(&mut Part)) {
         let block_size = self.block_size;
         let Some(part) = self.parts[number as usize].as_mut() else { return };
-        let (weight, kept) = (drawn(part), kept_bytes(part, block_size));
+        let (weight, kept, before) = (drawn(part), kept_bytes(part, block_size), share(part, block_size));
         make(part);
         let (change, now_kept) = (drawn(part) - weight, kept_bytes(part, block_size));
+        self.tally.replace(number, before, share(part, block_size));
         self.pinned_bytes.fetch_add(now_kept.wrapping_sub(kept), Ordering::Relaxed);
         self.weigh(number, change);
     }
@@ -253,6 +286,16 @@ impl Index {
 /// How many blocks of the part may be drawn.
 fn drawn(part: &Part) -> i32 {
     if part.pinned { 0 } else { part.present as i32 }
+}
+
+/// How the part counts for the list.
+fn share(part: &Part, block_size: BlockSize) -> Share {
+    match part.standing {
+        Standing::Unlisted => Share::Nothing,
+        _ if part.present == 0 => Share::Nothing,
+        standing if part.present == block_size.count(part.size) => Share::Whole(standing, part.size),
+        _ => Share::Partial,
+    }
 }
 
 /// What of a pinned part is here.

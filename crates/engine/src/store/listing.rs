@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Store;
 use super::folder::{Folder, Removal, Verdict};
+use super::listed::{Catalogue, Listed, Sum};
 use crate::ids::{FileId, FileKey};
 
 /// One file version of which something is here.
@@ -17,6 +18,34 @@ pub struct CachedFile {
 }
 
 impl Store {
+    /// Counts what of `catalogue` is here from now on. All files of it are gone through once, if anything is here.
+    pub fn count_by(&self, catalogue: Arc<dyn Catalogue>, files: impl Iterator<Item = (FileId, bool)>) {
+        let list = self.core.shared.list.read().number() + 1;
+        self.core.open_folders().for_each(|folder| folder.begin_list(list));
+        // What comes from here on is looked up as it comes; what came before is found below.
+        self.core.shared.list.write().replace(list, Some(catalogue));
+        if self.core.open_folders().all(|folder| folder.is_empty()) {
+            return;
+        }
+        for (id, has_checksums) in files {
+            self.core.open_folders().for_each(|folder| folder.mark_listed(&id, list, has_checksums));
+        }
+    }
+
+    /// Lets go of the list; what comes from now on is not counted.
+    pub fn count_by_none(&self) {
+        let mut list = self.core.shared.list.write();
+        let number = list.number();
+        list.replace(number, None);
+    }
+
+    /// What of the list is here, as it was counted; each file version once.
+    pub fn listed(&self) -> Listed {
+        let mut sum = Sum::default();
+        self.core.open_folders().for_each(|folder| folder.add_listed(&mut sum));
+        sum.finish(|id| self.core.open_folders().any(|folder| folder.holds_whole(id)))
+    }
+
     /// Shows every file version of which something is here, each once; reads keys from disk, so it takes a while. What
     /// lies on a disk that hangs is left out.
     pub fn files(&self, mut visit: impl FnMut(CachedFile)) {

@@ -4,7 +4,7 @@
 //! can be given a whole file as it is), and one log says which blocks are really there. See `docs/format/cache-folder.md`.
 //!
 //! - `record`, `log`, `lock`, `layout`, `disk`: what lies on the disk;
-//! - `index`, `part`, `weights`, `pins`: what is where, in memory;
+//! - `index`, `part`, `weights`, `pins`, `listed`: what is where, in memory;
 //! - `folder/`: one folder, all of the above together;
 //! - `watch`, `reach`: whether a disk hangs, and what lies there then;
 //! - `eviction/`: who gives way to whom, pure;
@@ -34,6 +34,7 @@ mod folder;
 mod index;
 mod layout;
 mod levels;
+mod listed;
 mod listing;
 mod loan;
 mod lock;
@@ -54,6 +55,7 @@ mod wrong;
 pub use blocks::{AtOnce, BlockHandle, Blocks, Proof, Put, WholeFile};
 pub use counters::DISK_HANGS;
 pub use disk::{WrongMark, is_distrusted, mark_of};
+pub use listed::{Catalogue, Listed};
 pub use listing::CachedFile;
 pub use loan::{BlockMap, Loan, LoanHold};
 pub use watch::DiskWatch;
@@ -290,6 +292,7 @@ impl Blocks for Store {
     fn note_proof(&self, file: &FileId, proof: Proof) {
         for folder in self.core.open_folders().filter(|folder| folder.holds_file(file)) {
             self.core.shared.proofs.note(*file, proof);
+            folder.note_compared(file);
             // What a disk that hangs does not learn costs the next process another comparison.
             if !folder.watch.hangs() {
                 folder.note_proof(file);

@@ -56,6 +56,7 @@ fn share(config: &StoreConfig, budgets: &Budgets, metrics: &Metrics) -> StoreSta
         pins: Default::default(),
         proofs: Default::default(),
         wrong: Default::default(),
+        list: Default::default(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::disk::Stamp;
 use super::eviction::Mark;
+use super::listed::Standing;
 use crate::budget::Permit;
 use crate::ids::{BlockSize, FileId};
 
@@ -111,6 +112,8 @@ pub struct Part {
     pub recent: bool,
     /// Pinned by name: pressure does not touch it. Changed by `Shard::set_pinned` alone.
     pub pinned: bool,
+    /// Changed by `Shard::set_standing` alone.
+    pub standing: Standing,
     /// Another process holds the file: not worth another try before this second of the store's life.
     pub held_until_s: u32,
 }
@@ -133,6 +136,7 @@ impl Part {
             lending: Lending::Never,
             recent: false,
             pinned: false,
+            standing: Standing::Unlisted,
             held_until_s: 0,
         }
     }

@@ -50,7 +50,7 @@ impl Generation {
         Generation { snapshot, origins, names }
     }
 
-    fn succeeded_by(&self, snapshot: Snapshot) -> Self {
+    pub(super) fn succeeded_by(&self, snapshot: Snapshot) -> Self {
         Generation { snapshot, origins: self.origins.clone(), names: self.names.clone() }
     }
 
@@ -72,6 +72,15 @@ impl Generation {
         let object = ObjectVersion { key: path.clone(), size: node.size, version: version.clone() };
         let key = FileKey { dataset: dataset.clone(), path, size: node.size, version };
         Ok(Source::new(key, object, origin.clone()))
+    }
+
+    /// Where a file of that key stands in the tree, if it does.
+    pub(super) fn paths<'a>(&'a self, key: &'a FileKey) -> impl Iterator<Item = Vec<u8>> + 'a {
+        let mounts = self.snapshot.mounts().iter().zip(self.names.iter());
+        mounts.filter(|(_, name)| **name == key.dataset).map(|(mount, _)| match mount.as_bytes() {
+            b"" => key.path.to_vec(),
+            mount => [mount, b"/", &key.path].concat(),
+        })
     }
 
     /// Adds the inodes of the files that are among `wanted`.

@@ -3,6 +3,7 @@
 //! `FileSystem` is the seam: the FUSE session, the local server and the SDK all answer from the same implementation, so
 //! they cannot disagree.
 
+mod catalogue;
 mod files;
 mod generation;
 mod replies;
@@ -18,6 +19,7 @@ use futures::future::BoxFuture;
 
 use crate::error::Result;
 
+pub use catalogue::{Catalogue, has_checksums};
 pub use selection::Selection;
 pub use tree::{Ownership, Tree};
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
+use super::catalogue::Catalogue;
 use super::files::{Files, OpenFile};
 use super::generation::{Generation, Generations, TreeNode};
 use super::replies::{reply_from_cache, reply_when_ready};
@@ -98,6 +99,11 @@ impl Tree {
     /// The files at `paths` (below the root, no leading slash; a directory means all below it) in the current snapshot.
     pub fn select(&self, paths: &[impl AsRef<[u8]>]) -> Result<Selection> {
         Selection::new(self.generations.current(), paths)
+    }
+
+    /// The files of the current snapshot, to count by.
+    pub fn catalogue(&self) -> Catalogue {
+        Catalogue::new(&self.generations.current())
     }
 
     /// The attributes of the entry at `path`; the root's for an empty one.

@@ -8,3 +8,4 @@ mod evict;
 mod names;
 mod pins;
 mod refresh;
+mod status;

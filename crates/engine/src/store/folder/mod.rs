@@ -12,6 +12,7 @@ use super::counters::{Counters, LevelGauges};
 use super::disk;
 use super::eviction::{self, Eviction, Mark, Tick};
 use super::index::Index;
+use super::listed::{List, Standing, Sum};
 use super::lock::FolderLock;
 use super::log::Log;
 use super::part::Part;
@@ -57,6 +58,7 @@ pub struct StoreState {
     pub pins: Pins,
     pub proofs: Proofs,
     pub wrong: WrongContent,
+    pub list: List,
 }
 
 impl StoreState {
@@ -152,6 +154,17 @@ impl Folder {
         self.index.shard(id).find(id).is_some_and(|part| part.present > 0)
     }
 
+    /// True when every block of the file version is here.
+    pub fn holds_whole(&self, id: &FileId) -> bool {
+        let count = |size| self.shared.block_size.count(size);
+        self.index.shard(id).find(id).is_some_and(|part| part.present == count(part.size))
+    }
+
+    /// True when no file version has a place here.
+    pub fn is_empty(&self) -> bool {
+        self.index.shards().all(|shard| shard.lock().parts().next().is_none())
+    }
+
     /// How many blocks of the file version are here.
     pub fn present(&self, id: &FileId) -> u32 {
         self.index.shard(id).find(id).map_or(0, |part| part.present)
@@ -199,6 +212,31 @@ impl Folder {
     /// Content bytes here of what is pinned by name.
     pub fn pinned_bytes(&self) -> u64 {
         self.index.pinned_bytes()
+    }
+
+    /// Counts by list number `list` from now on, on which nothing is yet.
+    pub fn begin_list(&self, list: u64) {
+        self.index.shards().for_each(|shard| shard.lock().begin_list(list));
+    }
+
+    /// The file version is on list number `list`.
+    pub fn mark_listed(&self, id: &FileId, list: u64, has_checksums: bool) {
+        let mut shard = self.index.shard(id);
+        // Looked up with the lock held: a comparison is noted first, and told of then.
+        let standing = Standing::listed(has_checksums, self.shared.proofs.get(id));
+        shard.set_standing(id, list, standing);
+    }
+
+    /// What is known of the comparison of the file version has changed.
+    pub fn note_compared(&self, id: &FileId) {
+        let mut shard = self.index.shard(id);
+        let proof = self.shared.proofs.get(id);
+        shard.set_compared(id, proof);
+    }
+
+    /// Adds what of the list is here.
+    pub fn add_listed(&self, sum: &mut Sum) {
+        self.index.shards().for_each(|shard| shard.lock().add_listed(sum));
     }
 
     /// True for files that are evicted as a whole, whoever holds them.

@@ -75,6 +75,7 @@ impl Folder {
         }
         if why != Removal::Move {
             self.shared.proofs.forget(id);
+            self.note_compared(id);
         }
         if why.is_of_wrong_content() {
             self.distrust(id, &claim);

@@ -23,6 +23,7 @@ fn folder(place: &std::path::Path, quota_bytes: u64) -> Folder {
         proofs: Default::default(),
         pins: Pins::default(),
         wrong: Default::default(),
+        list: Default::default(),
     };
     let gauges = LevelGauges::new(&metrics, 0, Medium::Ssd, quota_bytes);
     Folder::open(place, quota_bytes, 0, Arc::new(shared), gauges).unwrap_or_else(|error| panic!("{error}"))

@@ -99,7 +99,18 @@ impl Folder {
             if let Some(part) = self.index.shard(id).find_mut(id) {
                 part.record = record;
             }
-        })
+        })?;
+        self.judge(content);
+        Ok(())
+    }
+
+    /// Looks the new part up in the list that is counted by. The list is taken now that the part is there: who begins
+    /// another one finds it.
+    fn judge(&self, content: &Content<'_>) {
+        let Some((list, catalogue)) = self.shared.list.read().current() else { return };
+        if let Some(has_checksums) = catalogue.has_checksums(content.key) {
+            self.mark_listed(&content.id, list, has_checksums);
+        }
     }
 
     fn settle(&self, content: &Content<'_>, open: &OpenFile) {
