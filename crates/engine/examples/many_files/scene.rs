@@ -54,7 +54,7 @@ impl Scene {
         let content = Bytes::from(vec![7; FILE_BYTES as usize]);
         let mut put = 0;
         for source in self.everything()?.sources().take(self.cached as usize) {
-            put += u64::from(store.put(source.key(), 0, &[content.clone()]) == Put::Stored);
+            put += u64::from(store.put(source.key(), 0, std::slice::from_ref(&content)) == Put::Stored);
         }
         if put < self.cached {
             eprintln!("{put} of {} files were kept", self.cached);
