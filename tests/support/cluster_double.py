@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,9 @@ def make_module() -> Any:
 
 
 class DoubleWorker:
-    """Its cache holds as much as a file `cached` in its state folder says."""
+    """Its cache holds as much as a file `cached` in its state folder says. While there is a file `silent`, its disk
+    makes a drain wait; with a file `hanging`, it is known to hang.
+    """
 
     opened: list[DoubleWorker]
 
@@ -65,6 +68,9 @@ class DoubleWorker:
 
     def drain(self) -> native_double.DoubleJob:
         assert any(member["state"] == "draining" for member in self.views[-1]["members"])
+        while (self.state / "silent").exists():
+            (self.state / "waiting").touch()
+            time.sleep(0.01)
         self.drains.append(native_double.DoubleJob(dict(self.drain_report)))
         return self.drains[-1]
 

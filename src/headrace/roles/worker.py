@@ -8,11 +8,13 @@ drain hands the blocks over first, and then ends the process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from headrace.control.client import ControlClient
@@ -61,6 +63,7 @@ class WorkerProcess:
         self._name = spec.id
         self._state = spec.config.state_directory.parent
         self._ended = asyncio.Event()
+        self._woken = asyncio.Event()
         self._told_to_end = asyncio.Event()
         self._reachability = Reachability(_log, f"worker/{self._name}", spec.master)
         self._outlook: Outlook | None = None
@@ -165,7 +168,8 @@ class WorkerProcess:
                 first = False
                 wait_s = answer.next_interval_s
                 await self._apply(client, answer)
-                if await self._has_drained(client):
+                if self._drain is not None and self._drain.is_done:
+                    await self._leave(client)
                     return
             await self._sleep(wait_s * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - only to spread
 
@@ -221,10 +225,10 @@ class WorkerProcess:
             # Only once the view says so, too: before that, the next owners are not the right ones.
             if self._own_row().get("state") == "draining":
                 _log.info("worker/%s: draining", self._name)
-                self._drain = await asyncio.to_thread(Drain, self._worker, self._name)
+                self._drain = Drain(self._worker, self._name, self._wake_from_thread())
         elif order is HeartbeatOrder.SERVE and self._drain is not None:
             _log.info("worker/%s: stays after all", self._name)
-            await asyncio.to_thread(self._drain.cancel)
+            self._drain.cancel()
             self._drain = None
 
     async def _take_pins(self, client: ControlClient) -> None:
@@ -236,16 +240,22 @@ class WorkerProcess:
         await asyncio.to_thread(self._worker.set_pinned, pins.ids)
         self._pins_version = pins.version
 
-    async def _has_drained(self, client: ControlClient) -> bool:
-        if self._drain is None or not await asyncio.to_thread(self._drain.poll):
-            return False
+    def _wake_from_thread(self) -> Callable[[], None]:
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended before
+                loop.call_soon_threadsafe(self._woken.set)
+
+        return wake
+
+    async def _leave(self, client: ControlClient) -> None:
         try:
             await client.heartbeat(await self._beat(WorkerState.LEFT))
         except HeadraceError as error:
             # Its blocks are with others already; the master will find it silent.
             self._reachability.lost(error)
         self._drained = True
-        return True
 
     def _remember(self, outlook: Outlook) -> None:
         if outlook.view is None:
@@ -257,10 +267,11 @@ class WorkerProcess:
             _log.warning("worker/%s: the view cannot be kept for a restart: %s", self._name, error.strerror)
 
     async def _sleep(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._ended.wait(), seconds)
-        except TimeoutError:
-            return
+        """Until then, or until there is something to do or to say."""
+        if not self._ended.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), seconds)
+        self._woken.clear()
 
     def _listen_to_signals(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -269,6 +280,7 @@ class WorkerProcess:
     def _end(self) -> None:
         self._told_to_end.set()
         self._ended.set()
+        self._woken.set()
 
 
 def _line(path: str) -> str:

@@ -147,6 +147,25 @@ def test_a_drain_does_not_end_before_a_disk_that_hangs_answers_and_says_so(
         wait_for("its end", lambda: states(url) == {"w1": "drained", "w2": "active"})
 
 
+def test_heartbeats_go_on_while_a_drain_waits_for_a_disk(tmp_path: Path, port: int, url: str) -> None:
+    state = tmp_path / "w1" / "engine"
+    state.mkdir(parents=True)
+    (state / "silent").touch()
+    with (
+        role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log"),
+        role_process("worker", worker_spec(tmp_path / "w1", url, "w1"), tmp_path / "w1.log") as first,
+        role_process("worker", worker_spec(tmp_path / "w2", url, "w2"), tmp_path / "w2.log"),
+    ):
+        wait_for("both workers", lambda: states(url) == {"w1": "active", "w2": "active"})
+        order_drain(url, "w1")
+        wait_for("the disk to be waited for", (state / "waiting").exists)
+        (state / "cached").write_text("4321")
+        wait_for("a heartbeat that began later", lambda: workers(url)["w1"]["cached_bytes"] == 4321)
+        (state / "silent").unlink()
+        assert first.wait(120) == 0
+        wait_for("its end", lambda: states(url) == {"w1": "drained", "w2": "active"})
+
+
 def test_a_second_process_of_the_same_name_takes_its_place(tmp_path: Path, port: int, url: str) -> None:
     with (
         role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log"),
