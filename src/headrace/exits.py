@@ -27,7 +27,8 @@ class ExitCode(IntEnum):
     REFUSED = 5, "credentials or rights were refused"
     UNREACHABLE = (
         6,
-        "the origin cannot be reached, does not answer in time, or asks to slow down for too long",
+        "the origin cannot be reached, does not answer in time, or asks to slow down for too long; or a cache disk does"
+        " not answer",
     )
     BUSY = 7, "somebody else holds the mountpoint, the cache folder or the tree"
     NO_SPACE = 8, "no room left"

@@ -15,7 +15,7 @@ from typing import Any
 
 import native_double
 
-from headrace.errors import OriginUnreachableError
+from headrace.errors import DeadlineError, OriginUnreachableError
 
 QUOTA_BYTES = 1 << 30
 
@@ -96,6 +96,10 @@ class DoubleWorker:
 
     def close(self) -> None:
         self.closed = True
+        if (self.state / "hanging").exists():
+            raise DeadlineError.of(
+                "the disk of cache folder /cache does not answer: not closed", hint="it is checked"
+            )
 
 
 class DoubleLister:

@@ -192,6 +192,14 @@ impl Error {
         self.0.hint.as_deref()
     }
 
+    /// What failed and what to do next, where there is room for one text only.
+    pub fn sentence(&self) -> String {
+        match self.hint() {
+            Some(hint) => format!("{self}; {hint}"),
+            None => self.to_string(),
+        }
+    }
+
     /// The facts beside the message.
     pub fn context(&self) -> &[(&'static str, String)] {
         &self.0.context

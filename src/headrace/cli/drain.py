@@ -55,7 +55,7 @@ def run(
 def _held_up(worker: str, folders: Sequence[str]) -> DeadlineError:
     return DeadlineError.of(
         f"worker {worker} cannot hand over what lies in {', '.join(folders)}: the disk does not answer",
-        hint="the drain goes on when it does; if it never does, kill the worker: what only it had is fetched from the"
+        hint="the drain goes on when it does; if it never does, stop the worker: what only it had is fetched from the"
         f" storage again. `headrace drain {worker} --cancel` lets it stay",
     )
 

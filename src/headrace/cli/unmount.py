@@ -9,6 +9,7 @@ import typer
 
 from headrace.cli import printer
 from headrace.engine.registry import Registry
+from headrace.errors import DeadlineError
 from headrace.roles.mountpoints import unmount
 from headrace.settings.environment import Environment
 from headrace.settings.paths import absolute
@@ -23,5 +24,10 @@ def run(
 ) -> None:
     """End a mount; the cache stays."""
     folder = absolute(mountpoint)
-    unmount(folder, Registry(Environment.current().runtime_directory), force=force, lazy=lazy)
+    left = unmount(folder, Registry(Environment.current().runtime_directory), force=force, lazy=lazy)
     printer.say(f"unmounted {folder}")
+    if left is not None:
+        raise DeadlineError.of(
+            left,
+            hint="what lies there is checked at the next start; until the disk answers, mount without that folder",
+        )

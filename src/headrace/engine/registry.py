@@ -72,12 +72,29 @@ class Registry:
         draft = target.with_suffix(f".{entry.pid}.draft")
         draft.write_text(entry.model_dump_json(indent=2) + "\n", encoding="utf-8")
         draft.replace(target)
+        for word in self.directory.glob(f"{target.stem}.*.word"):
+            word.unlink(missing_ok=True)
 
     def remove(self, mountpoint: str, *, pid: int) -> None:
         """Removes the entry that process `pid` has written."""
         entry = self._read(self._file(mountpoint))
         if entry is not None and entry.pid == pid:
             self._file(mountpoint).unlink(missing_ok=True)
+
+    def leave_word(self, mountpoint: str, text: str) -> None:
+        """Leaves what this process could not do at its end, for whoever unmounts it."""
+        with contextlib.suppress(OSError):
+            self._word(mountpoint, os.getpid()).write_text(text, encoding="utf-8")
+
+    def take_word(self, entry: Entry) -> str | None:
+        """What the process of a mount that is gone has left."""
+        word = self._word(entry.mountpoint, entry.pid)
+        try:
+            text = word.read_text(encoding="utf-8")
+            word.unlink()
+        except OSError:
+            return None
+        return text
 
     def entries(self) -> list[Entry]:
         """The running mounts, by mountpoint."""
@@ -104,6 +121,9 @@ class Registry:
 
     def _file(self, mountpoint: str) -> Path:
         return self.directory / f"{hashlib.blake2b(os.fsencode(mountpoint), digest_size=8).hexdigest()}.json"
+
+    def _word(self, mountpoint: str, pid: int) -> Path:
+        return self._file(mountpoint).with_suffix(f".{pid}.word")
 
     def _live(self) -> Iterator[Entry]:
         if not self.directory.is_dir():

@@ -44,6 +44,8 @@ class Child:
     serving_since_s: float | None = None
     dying_since_s: float | None = None
     ended: bool = False
+    unclosed: bool = False
+    """It has said that it leaves a cache folder as it is, since the disk hangs."""
     handed_over: bool = False
     oom_kills_before: int = field(default_factory=oom_kills)
 
@@ -99,6 +101,11 @@ class Child:
         now = time.monotonic()
         self.dying_since_s = self.dying_since_s or now
         return now - self.dying_since_s
+
+    @property
+    def is_kept_by_disk(self) -> bool:
+        """True when nothing of it is left but threads that wait in the kernel for a disk: nobody can end those."""
+        return self.unclosed and is_dying(self.pid)
 
 
 def spare_supervisor() -> None:

@@ -20,12 +20,13 @@ _MOST_DESCRIPTORS = 4
 BEGIN = "begin"
 HAND_OVER = "hand-over"
 # From the mount process: what to keep for a successor, mounted and answering, told to whoever started the mount,
-# stopped for a successor, unmounted.
+# stopped for a successor, unmounted, ended with a cache folder whose disk hangs.
 KEPT = "kept"
 SERVING = "serving"
 ANSWERED = "answered"
 HANDED_OVER = "handed-over"
 ENDED = "ended"
+UNCLOSED = "unclosed"
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING
 from headrace.engine.handles import Engine
 from headrace.engine.native import set_log
 from headrace.engine.registry import Entry, Registry, own_entry
-from headrace.errors import BusyError, HeadraceError
-from headrace.exits import complaint
+from headrace.errors import BusyError, DeadlineError, HeadraceError
+from headrace.exits import complaint, exit_code
 from headrace.garbage import pass_over_what_is_there
 from headrace.roles.keeping import Kept
-from headrace.roles.lifeline import ANSWERED, ENDED, HAND_OVER, HANDED_OVER, SERVING, Lifeline
+from headrace.roles.lifeline import ANSWERED, ENDED, HAND_OVER, HANDED_OVER, SERVING, UNCLOSED, Lifeline
 from headrace.roles.logs import LogFile, set_python_level, start_python_log
 from headrace.roles.messages import Answer, MountSpec
 from headrace.roles.orphaned import become_supervisor, can_supervise
@@ -60,6 +60,7 @@ class MountProcess:
         self._has_served = False
         self._follower: Follower | None = None
         self._kept: Kept | None = None
+        self._unclosed: DeadlineError | None = None
 
     def run(self, answer_descriptor: int | None) -> int:
         """Mounts or goes on, answers on the descriptor, serves; the exit code."""
@@ -77,7 +78,7 @@ class MountProcess:
             Exception
         ) as error:  # the last line of defence: whatever it was, the starter and the log hear of it
             return self._fail(answer_descriptor, error)
-        return 0
+        return 0 if self._unclosed is None else int(exit_code(self._unclosed))
 
     def go_on(self) -> None:
         """After `run`: becomes the supervisor where there is none to go on with the mount. Returns otherwise."""
@@ -89,15 +90,18 @@ class MountProcess:
         beginning = self._supervision.begin()
         self._config = spec.config if beginning.kept is None else self._config_now()
         if beginning.kept is None:
-            self._engine = stack.enter_context(Engine.own(self._config))
+            self._engine = Engine.own(self._config)
+            stack.callback(self._close)
             self._open_endpoint(stack)
             self._mount = self._engine.mount(spec.mountpoint, spec.settings)
             self._mounted = True
             stack.callback(self._let_go)
             self._supervision.keep(self._mount, spec.config.name, spec.log_file)
         else:
-            engine, self._mount = Engine.resume(self._config, spec.settings, beginning.kept, beginning.relay)
-            self._engine = stack.enter_context(engine)
+            self._engine, self._mount = Engine.resume(
+                self._config, spec.settings, beginning.kept, beginning.relay
+            )
+            stack.callback(self._close)
             self._mounted = self._has_served = True
             stack.callback(self._let_go)
             self._open_endpoint(stack)
@@ -245,6 +249,16 @@ class MountProcess:
             return
         with contextlib.suppress(HeadraceError):
             self._unmount()
+
+    def _close(self) -> None:
+        """Ends the engine, and says which cache folders it had to leave as they are."""
+        try:
+            self._engine.close()
+        except DeadlineError as error:
+            self._unclosed = error
+            _log.error("mount/%s: %s; %s", self._spec.config.name, error.message, error.hint)
+            Registry(self._spec.registry_directory).leave_word(str(self._spec.mountpoint), error.message)
+            self._supervision.tell(UNCLOSED)
 
     def _watch(self) -> None:
         while not self._mount.wait(_WATCH_S):

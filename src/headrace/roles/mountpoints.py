@@ -105,8 +105,8 @@ def check_places(mountpoint: Path, config: EngineConfig) -> None:
             )
 
 
-def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) -> None:
-    """Ends a mount and waits until its processes have ended, too."""
+def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) -> str | None:
+    """Ends a mount and waits until its processes have ended, too; what those could not do at their end, if anything."""
     entry = next((entry for entry in registry.entries() if entry.mountpoint == str(mountpoint)), None)
     device = device_at(str(mountpoint))
     if device is None:
@@ -119,6 +119,8 @@ def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) ->
     if entry is not None and not lazy:
         for pid, ticks in entry.processes:
             _wait_for_end(pid, ticks, mountpoint, device)
+        return registry.take_word(entry)
+    return None
 
 
 def _detach(mountpoint: Path, *, force: bool, lazy: bool) -> None:

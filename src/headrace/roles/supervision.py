@@ -75,7 +75,7 @@ class Supervision:
             self._relay = None
 
     def tell(self, kind: str) -> bool:
-        """Says how things are: SERVING, ANSWERED, HANDED_OVER or ENDED. False when nobody hears it any more."""
+        """Says how things are: SERVING, ANSWERED, HANDED_OVER, ENDED or UNCLOSED. False when nobody hears it."""
         return self._line is not None and self._line.send(Message(kind))
 
     def watch(self, put: Callable[[str], None]) -> None:

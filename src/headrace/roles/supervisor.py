@@ -35,6 +35,7 @@ from headrace.roles.trial import fault_of_installed
 
 _FAULT = 1
 _POLL_S = 5.0
+_UNCLOSED_POLL_S = 0.2
 _DYING_S = 30.0
 _RELAY_S = 1.0
 _AS_BEFORE = "going on as the supervisor that was installed before"
@@ -94,6 +95,8 @@ class Supervisor:
     def _patience_s(self) -> float:
         if self._start_at_s is not None:
             return max(self._start_at_s - time.monotonic(), 0)
+        if self._child is not None and self._child.unclosed:
+            return _UNCLOSED_POLL_S
         return self._succession.poll_s or _POLL_S
 
     def _poll(self) -> None:
@@ -101,7 +104,9 @@ class Supervisor:
         if self._start_at_s is not None and time.monotonic() >= self._start_at_s and self._exit_code is None:
             self._start_at_s = None
             self._start()
-        if self._child is not None:
+        if self._child is not None and self._child.ended and self._child.is_kept_by_disk:
+            self._leave_to_disk(self._child)
+        elif self._child is not None:
             self._look_after_dying(self._child)
         if self._exit_code is None:
             self._succession.deposit(self._kept, self._restarts.count)
@@ -162,6 +167,8 @@ class Supervisor:
             child.handed_over = True
         elif message.kind == lifeline.ENDED:
             child.ended = True
+        elif message.kind == lifeline.UNCLOSED:
+            child.unclosed = True
 
     # How it ends
 
@@ -221,6 +228,12 @@ class Supervisor:
     def _let_go(self) -> None:
         if self._kept is not None and not self._kept.let_go():
             self._say("ERROR", f"a dead mount is left: headrace unmount --lazy {self._kept.mountpoint}")
+
+    def _leave_to_disk(self, child: Child) -> None:
+        """The mount is gone; what the kernel keeps of its process is not waited for."""
+        self._say("WARNING", f"process {child.pid} has ended, but for a thread that waits for a cache disk")
+        self._forget(child)
+        self._exit_code = int(ExitCode.UNREACHABLE)
 
     def _look_after_dying(self, child: Child) -> None:
         """A killed process whose thread hangs in the kernel does not end, and its successor cannot start. A thread that

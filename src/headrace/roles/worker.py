@@ -2,7 +2,8 @@
 
 The master is asked and told, never needed: without it the worker goes on by the last view, also after a restart.
 SIGTERM and SIGINT end it in order and keep its cache and its place, as a rolling restart wants it. Only an order to
-drain hands the blocks over first, and then ends the process.
+drain hands the blocks over first, and then ends the process. A cache folder whose disk hangs is left unclosed; the exit
+code says so.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from headrace.control.state_file import Lock
 from headrace.engine.cluster import NativeWorker
 from headrace.engine.native import set_log, version
 from headrace.engine.status import LevelReport
-from headrace.errors import BusyError, ConfigError, HeadraceError, RefusedError
+from headrace.errors import BusyError, ConfigError, DeadlineError, HeadraceError, RefusedError
 from headrace.exits import complaint, exit_code
 from headrace.garbage import pass_over_what_is_there
 from headrace.roles.datasets import fingerprint
@@ -71,6 +72,7 @@ class WorkerProcess:
         self._drain: Drain | None = None
         self._drained = False
         self._superseded = False
+        self._unclosed: DeadlineError | None = None
         self._silence = Silence()
 
     async def run(self) -> int:
@@ -100,7 +102,7 @@ class WorkerProcess:
         finally:
             if endpoint is not None:
                 await asyncio.to_thread(endpoint.close)
-            await asyncio.to_thread(self._worker.close)
+            await asyncio.to_thread(self._close)
         if self._superseded:
             raise BusyError.of(
                 f"a younger process is worker '{self._name}' now", hint="give each worker an id of its own"
@@ -108,7 +110,15 @@ class WorkerProcess:
         _log.info("worker/%s: ended%s", self._name, ", drained" if self._drained else "")
         if self._drained and self._spec.settings.lingers_drained:
             await self._told_to_end.wait()
-        return 0
+        return 0 if self._unclosed is None else int(exit_code(self._unclosed))
+
+    def _close(self) -> None:
+        """Ends the native worker, and says which cache folders it had to leave as they are."""
+        try:
+            self._worker.close()
+        except DeadlineError as error:
+            self._unclosed = error
+            _log.error("worker/%s: %s; %s", self._name, error.message, error.hint)
 
     async def _first_outlook(self, client: ControlClient) -> Outlook | None:
         """The master's, else the last one that was kept; without either it waits. `None` when told to end."""

@@ -98,3 +98,14 @@ def test_only_its_writer_removes_an_entry(tmp_path: Path) -> None:
 
 def test_start_of_a_process_that_is_not_there() -> None:
     assert started_ticks(2**30) is None
+
+
+def test_the_last_word_of_a_mount_is_taken_once_and_not_by_the_next_mount(tmp_path: Path) -> None:
+    registry, mount = Registry(tmp_path), entry("/mnt/data")
+    registry.add(mount)
+    registry.leave_word("/mnt/data", "not closed")
+    assert registry.take_word(mount) == "not closed"
+    assert registry.take_word(mount) is None
+    registry.leave_word("/mnt/data", "not closed")
+    registry.add(mount)
+    assert registry.take_word(mount) is None

@@ -136,7 +136,7 @@ def test_a_drain_does_not_end_before_a_disk_that_hangs_answers_and_says_so(
         assert main(["drain", "w1", "--cluster", url]) == ExitCode.UNREACHABLE
         told = capfd.readouterr().err
         assert "worker w1 cannot hand over what lies in /cache: the disk does not answer" in told
-        assert "kill the worker" in told
+        assert "stop the worker" in told
         log = tmp_path / "w1.log"
         wait_for(
             "a word about it", lambda: "the disk of cache folder /cache does not answer" in log.read_text()
@@ -164,6 +164,21 @@ def test_heartbeats_go_on_while_a_drain_waits_for_a_disk(tmp_path: Path, port: i
         (state / "silent").unlink()
         assert first.wait(120) == 0
         wait_for("its end", lambda: states(url) == {"w1": "drained", "w2": "active"})
+
+
+def test_a_worker_that_cannot_close_a_folder_ends_and_says_so(tmp_path: Path, port: int, url: str) -> None:
+    (tmp_path / "w1" / "engine").mkdir(parents=True)
+    with (
+        role_process("master", master_spec(tmp_path / "m", port), tmp_path / "log"),
+        role_process("worker", worker_spec(tmp_path / "w1", url), tmp_path / "w1.log") as worker,
+    ):
+        wait_for("the worker", lambda: states(url) == {"w1": "active"})
+        (tmp_path / "w1" / "engine" / "hanging").touch()
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(120) == ExitCode.UNREACHABLE
+    log = (tmp_path / "w1.log").read_text()
+    assert "worker/w1: the disk of cache folder /cache does not answer: not closed; it is checked" in log
+    assert "worker/w1: ended\n" in log
 
 
 def test_a_second_process_of_the_same_name_takes_its_place(tmp_path: Path, port: int, url: str) -> None:

@@ -26,11 +26,8 @@ use crate::serve::{Control, ServeCounters, ServeLimits, Server, Welcome};
 use crate::snapshot::{Difference, Snapshot, difference_inodes};
 use crate::store::{Blocks, Store};
 use crate::sync::Mutex;
-use crate::transfer::Transfer;
+use crate::transfer::{Transfer, on_disks};
 use crate::vfs::{FileSystem, Tree};
-
-/// How long background work may take to end when the engine closes.
-const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// How long a refresh waits for the kernel to hear of it.
 const TOLD_WITHIN: Duration = Duration::from_secs(2);
@@ -265,11 +262,21 @@ impl Owner {
         Ok((self.jobs.add(job.clone()), job))
     }
 
-    /// Drops the cached blocks of the files at and below `paths`; the bytes given back.
+    /// Drops the cached blocks of the files at and below `paths`; the bytes given back. `Timeout`, once the others are
+    /// gone, when some lie on a disk that hangs.
     pub fn evict(&self, paths: &[impl AsRef<[u8]>]) -> Result<u64> {
-        let selected = self.tree.select(paths)?;
+        let selected = Arc::new(self.tree.select(paths)?);
         let Some(store) = &self.store else { return Ok(0) };
-        Ok(selected.sources().map(|source| store.evict(&source.id())).sum())
+        let (evicting, chosen) = (store.clone(), selected.clone());
+        let evict = move || chosen.sources().map(|source| evicting.evict(&source.id())).sum();
+        let evicted = self.handle.block_on(on_disks(&self.handle, &**store, evict))?;
+        store.within_reach(selected.sources().map(|source| source.id()))?;
+        Ok(evicted)
+    }
+
+    /// How long a call on a cache disk may take before the disk counts as hanging.
+    pub fn set_disk_patience(&self, patience: Duration) {
+        self.store.iter().for_each(|store| store.set_disk_patience(patience));
     }
 
     /// Mounts the tree; it stays until `MountHandle::unmount`, an unmount from outside, or `close`.
@@ -394,7 +401,8 @@ impl Owner {
         self.mounts.lock().iter().any(|mount| mount.is_handed_over())
     }
 
-    /// Ends everything in order: mounts, other processes, jobs, transfers, the store. Safe to call twice.
+    /// Ends everything in order: mounts, other processes, jobs, transfers, the store. Safe to call twice. `Timeout` names
+    /// the cache folders that could not be closed, since their disk hangs: they are not waited for.
     pub fn close(&self) -> Result<()> {
         if let (Some(server), true) = (&mut *self.server.lock(), self.is_succeeded()) {
             server.expect_successor();
@@ -410,9 +418,11 @@ impl Owner {
         self.handle.block_on(self.transfer.close());
         let runtime = self.runtime.lock().take();
         if let Some(runtime) = runtime {
-            runtime.shutdown_timeout(SHUTDOWN_GRACE);
+            runtime.shutdown_timeout(parts::shutdown_grace(self.store.as_deref()));
         }
-        self.store.as_ref().map_or(Ok(()), |store| store.close())
+        let closed = self.store.as_ref().map_or(Ok(()), |store| store.close());
+        self.state.release();
+        closed
     }
 }
 

@@ -86,6 +86,14 @@ pub fn open_store(
     Store::open(store, budgets.clone(), metrics.clone()).map(Some)
 }
 
+/// How long background work may take to end when the engine closes: what waits for a disk that hangs will not.
+pub fn shutdown_grace(store: Option<&Store>) -> Duration {
+    match store.and_then(Blocks::hanging) {
+        None => Duration::from_secs(5),
+        Some(_) => Duration::from_secs(1),
+    }
+}
+
 /// The cluster that `config` describes, without a word to anybody yet.
 pub fn open_cluster(config: &ClusterConfig, metrics: &Metrics, runtime: &Handle) -> Result<Arc<Cluster>> {
     let _within = runtime.enter();

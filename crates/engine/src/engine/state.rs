@@ -72,6 +72,13 @@ impl StateDirectory {
         &self.path
     }
 
+    /// Gives the ownership back now: a thread that a disk keeps in the kernel keeps the descriptors of its process, too.
+    pub fn release(&self) {
+        if let Err(error) = File::unlock(&self.lock) {
+            tracing::debug!("cannot give {} back: {error}", self.path.display());
+        }
+    }
+
     /// Where the snapshot of that version lies.
     pub fn snapshot_path(&self, version: u64) -> PathBuf {
         self.path.join(format!("snapshot-{version}.hrs"))

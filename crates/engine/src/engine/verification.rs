@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::job::{Job, JobState, Progress};
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ids::FileId;
 use crate::store::Store;
 use crate::sync::{Condvar, Mutex};
-use crate::transfer::{OrderedFiles, Source, Transfer};
+use crate::transfer::{OrderedFiles, Source, Transfer, on_disks, unless_disks_hang};
 
 use tokio::runtime::Handle;
 
@@ -21,6 +22,8 @@ pub struct Verification {
     /// What differs from the origin, or could not be compared with it.
     faults: Mutex<Vec<String>>,
     differing_files: AtomicU64,
+    /// What is out of reach: a disk that hangs, and what to do about it.
+    obstacle: Mutex<Option<String>>,
     total_files: u64,
     /// What is cached of them; 0 until that was counted.
     total_bytes: AtomicU64,
@@ -39,6 +42,19 @@ pub struct Tools {
     pub runtime: Handle,
 }
 
+impl Tools {
+    /// How many blocks of the file do not match their checksums; `Timeout` when a disk hangs over that.
+    async fn corrupt_blocks(&self, file: FileId) -> Result<u64> {
+        let store = self.store.clone();
+        let verify = move || {
+            // It would wait for a disk that hangs already.
+            store.within_reach([file])?;
+            Ok(store.verify(&file).1)
+        };
+        on_disks(&self.runtime, &*self.store, verify).await?
+    }
+}
+
 /// Starts checking `files` on a thread of its own.
 pub fn start(tools: Tools, files: Arc<dyn OrderedFiles>) -> std::io::Result<Arc<Verification>> {
     let verification = Arc::new(Verification {
@@ -47,6 +63,7 @@ pub fn start(tools: Tools, files: Arc<dyn OrderedFiles>) -> std::io::Result<Arc<
         corrupt_blocks: AtomicU64::new(0),
         faults: Mutex::default(),
         differing_files: AtomicU64::new(0),
+        obstacle: Mutex::default(),
         total_files: files.count() as u64,
         total_bytes: AtomicU64::new(0),
         cancelled: AtomicBool::new(false),
@@ -65,10 +82,11 @@ impl Verification {
             if self.cancelled.load(Ordering::Relaxed) {
                 break;
             }
-            if let Some(source) = files.get(position) {
-                self.verify(tools, &source);
+            let verified = files.get(position).map_or(Ok(()), |source| self.verify(tools, &source));
+            match verified {
+                Ok(()) => drop(self.done_files.fetch_add(1, Ordering::Relaxed)),
+                Err(error) => *self.obstacle.lock() = Some(error.sentence()),
             }
-            self.done_files.fetch_add(1, Ordering::Relaxed);
         }
         *self.ended.lock() = true;
         self.end.notify_all();
@@ -82,13 +100,21 @@ impl Verification {
         self.total_bytes.store(cached.sum(), Ordering::Relaxed);
     }
 
-    fn verify(&self, tools: &Tools, source: &Source) {
+    /// `Timeout` when the file is out of reach: its disk hangs.
+    fn verify(&self, tools: &Tools, source: &Source) -> Result<()> {
         let id = source.id();
         let bytes = tools.store.cached_bytes(&id).min(source.size());
-        let (_, corrupt) = tools.store.verify(&id);
+        let corrupt = tools.runtime.block_on(tools.corrupt_blocks(id))?;
         self.corrupt_blocks.fetch_add(corrupt, Ordering::Relaxed);
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let Err(error) = tools.runtime.block_on(tools.transfer.compare(source)) else { return };
+        let comparing = unless_disks_hang(&*tools.store, tools.transfer.compare(source));
+        if let Err(error) = tools.runtime.block_on(comparing)? {
+            self.note_fault(source, &error);
+        }
+        Ok(())
+    }
+
+    fn note_fault(&self, source: &Source, error: &Error) {
         if error.kind() == ErrorKind::Corrupt {
             self.differing_files.fetch_add(1, Ordering::Relaxed);
         }
@@ -107,6 +133,10 @@ impl Verification {
         let (corrupt, differing) =
             (self.corrupt_blocks.load(Ordering::Relaxed), self.differing_files.load(Ordering::Relaxed));
         let mut parts = Vec::new();
+        let out_of_reach = self.total_files.saturating_sub(self.done_files.load(Ordering::Relaxed));
+        if self.obstacle.lock().is_some() {
+            parts.push(format!("{out_of_reach} files are out of reach: a cache disk does not answer"));
+        }
         if corrupt > 0 {
             parts.push(format!("{corrupt} corrupt blocks were dropped; they are fetched again when next read"));
         }
@@ -119,6 +149,8 @@ impl Verification {
     fn state(&self) -> JobState {
         if !*self.ended.lock() {
             JobState::Running
+        } else if self.obstacle.lock().is_some() {
+            JobState::Failed
         } else if self.done_files.load(Ordering::Relaxed) < self.total_files {
             JobState::Cancelled
         } else if self.is_bad() {
@@ -136,6 +168,7 @@ impl Job for Verification {
         if self.corrupt_blocks.load(Ordering::Relaxed) > 0 {
             errors.push(sentence.clone());
         }
+        errors.extend(self.obstacle.lock().clone());
         Progress {
             state: self.state(),
             done_bytes: self.done_bytes.load(Ordering::Relaxed),

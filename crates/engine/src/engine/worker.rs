@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::runtime::{Handle, Runtime};
@@ -24,9 +23,6 @@ use crate::sync::Mutex;
 use crate::transfer::Transfer;
 use crate::wire::{PeerServer, Rights, ServerLimits, ServerSecurity, Token};
 use crate::worker::BlockService;
-
-/// How long background work may take to end when the worker closes.
-const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 const LEASE_SOCKET: &str = "lease.sock";
 
@@ -144,7 +140,8 @@ impl Worker {
         report::metrics_text(&self.metrics, &self.budgets, Some(&self.answers), Some(&self.store), &[])
     }
 
-    /// Ends everything in order; the cache stays for the next start. Safe to call twice.
+    /// Ends everything in order; the cache stays for the next start. Safe to call twice. `Timeout` names the cache folders
+    /// that could not be closed, since their disk hangs: they are not waited for.
     pub fn close(&self) -> Result<()> {
         let Some(runtime) = self.runtime.lock().take() else { return Ok(()) };
         drop(self.leases.lock().take());
@@ -153,8 +150,10 @@ impl Worker {
             self.server.close().await;
             self.transfer.close().await;
         });
-        runtime.shutdown_timeout(SHUTDOWN_GRACE);
-        self.store.close()
+        runtime.shutdown_timeout(parts::shutdown_grace(Some(&self.store)));
+        let closed = self.store.close();
+        self.state.release();
+        closed
     }
 }
 

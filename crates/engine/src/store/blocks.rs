@@ -11,6 +11,7 @@ use bytes::Bytes;
 use super::watch::DiskWatch;
 use super::wrong::TellWrong;
 use crate::checksum::Checksum;
+use crate::error::Error;
 use crate::ids::{FileId, FileKey};
 
 /// Whatever keeps bytes in place as long as somebody holds it.
@@ -76,6 +77,11 @@ pub trait Blocks: Debug + Send + Sync + 'static {
     /// True when what has been waiting since then for one of the disks may wait for one that hangs.
     fn waits_in_vain(&self, _since: std::time::Instant) -> bool {
         false
+    }
+
+    /// What is to be said of a disk that hangs, if one does.
+    fn hanging(&self) -> Option<Error> {
+        None
     }
 
     /// True when `get` would probably answer, as far as is known in this process: never waits, for callers under locks.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use super::errands::{Afterwards, Errand, Errands};
 use super::eviction::Use;
@@ -9,9 +10,7 @@ use super::folder::{Folder, FolderAnswer, StoreState};
 use super::loan::Loan;
 use super::{AtOnce, BlockHandle, WholeFile};
 use crate::config::Medium;
-use crate::error::{Error, Result};
 use crate::ids::FileId;
-use crate::sync::RwLock;
 
 /// Folders of one medium.
 #[derive(Debug)]
@@ -29,8 +28,6 @@ pub struct Core {
     pub levels: Vec<Level>,
     pub errands: OnceLock<Errands>,
     pub closed: AtomicBool,
-    /// Read by whoever changes a folder, written by `close`.
-    pub gate: RwLock<()>,
 }
 
 impl Core {
@@ -131,16 +128,8 @@ impl Core {
         }
     }
 
-    pub fn close(&self) -> Result<()> {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        let _alone = self.gate.write();
-        let close = |folder: &Arc<Folder>| {
-            folder.close().map_err(|error| Error::from_io("write the log of cache folder", &folder.path, error))
-        };
-        // Every folder is closed, whatever becomes of the others; the first failure is told.
-        let results: Vec<Result<()>> = self.levels.iter().flat_map(|level| &level.folders).map(close).collect();
-        results.into_iter().collect()
+    /// True when the end, which has waited since then for work on any disk, goes on without that.
+    pub fn ends_in_vain(&self, since: Instant) -> bool {
+        self.levels.iter().flat_map(|level| &level.folders).any(|folder| folder.watch.ends_in_vain(since))
     }
 }

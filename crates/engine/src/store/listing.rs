@@ -68,7 +68,6 @@ impl Store {
         for folder in self.core.open_folders() {
             for id in folder.ids() {
                 if folder.key(&id).is_some_and(|key| chosen(&key)) {
-                    let _open = self.core.gate.read();
                     evicted += folder.remove(&id, None, Removal::Evict);
                 }
             }

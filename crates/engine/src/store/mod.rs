@@ -6,7 +6,7 @@
 //! - `record`, `log`, `lock`, `layout`, `disk`: what lies on the disk;
 //! - `index`, `part`, `weights`, `pins`, `listed`: what is where, in memory;
 //! - `folder/`: one folder, all of the above together;
-//! - `watch`, `reach`: whether a disk hangs, and what lies there then;
+//! - `watch`, `reach`: whether a disk hangs, and what lies there then; `closing`: the end, also then;
 //! - `eviction/`: who gives way to whom, pure;
 //! - `levels`, `placement`, `mover`, `listing`: several folders and levels;
 //! - `blocks`, `loan`, `wrong`: what readers, here and in other processes, see of all that.
@@ -15,17 +15,19 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 
 use crate::budget::Budgets;
 use crate::checksum::Checksum;
 use crate::config::{EvictionPolicy, LevelConfig};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{BlockSize, FileId, FileKey};
 use crate::metrics::Metrics;
 
 mod blocks;
+mod closing;
 mod counters;
 mod disk;
 mod errands;
@@ -182,7 +184,6 @@ impl Store {
 
     /// Drops all blocks of this file version that nobody is reading, unless it is pinned; returns the bytes given back.
     pub fn evict(&self, file: &FileId) -> u64 {
-        let _open = self.core.gate.read();
         self.core.usable_folders().map(|folder| folder.remove(file, None, Removal::Evict)).sum()
     }
 
@@ -218,10 +219,16 @@ impl Store {
         self.core.levels.iter().map(level).collect()
     }
 
-    /// Writes what a restart needs and gives the folders free. Afterwards nothing is here and nothing is kept.
+    /// Writes what a restart needs and gives the folders free. Afterwards nothing is here and nothing is kept. `Timeout`
+    /// names the folders whose disk hangs: those are closed once it answers, if this process lives then.
     pub fn close(&self) -> Result<()> {
-        self.mover.stop();
+        self.stop_mover();
         self.core.close()
+    }
+
+    fn stop_mover(&self) {
+        let began = Instant::now();
+        self.mover.stop(|| self.core.ends_in_vain(began));
     }
 
     pub fn block_size(&self) -> BlockSize {
@@ -247,6 +254,10 @@ impl Blocks for Store {
         // What hung before was left alone.
         let mut hanging = self.core.open_folders().filter(|folder| folder.watch.has_hung_since(since));
         hanging.any(|folder| since.elapsed() > folder.watch.patience())
+    }
+
+    fn hanging(&self) -> Option<Error> {
+        self.hanging_folders().first().map(|path| reach::hangs(path))
     }
 
     fn may_contain(&self, file: &FileId, index: u32) -> bool {
@@ -301,7 +312,6 @@ impl Blocks for Store {
     }
 
     fn discard(&self, file: &FileId) {
-        let _open = self.core.gate.read();
         // From a disk that hangs, too, and last: what is removed there is out of sight before it is waited for.
         let (hanging, usable): (Vec<_>, Vec<_>) = self.core.open_folders().partition(|folder| folder.watch.hangs());
         for folder in usable.into_iter().chain(hanging) {
@@ -320,6 +330,6 @@ impl Blocks for Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.mover.stop();
+        self.stop_mover();
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::closing::wait_unless;
 use super::disk;
 use super::errands::{Errand, Errands};
 use super::eviction::Use;
@@ -34,7 +35,7 @@ const MAX_VICTIMS: usize = 4096;
 pub struct Mover {
     sender: SyncSender<Errand>,
     stopping: Arc<AtomicBool>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<(JoinHandle<()>, Receiver<()>)>>,
 }
 
 impl Mover {
@@ -47,23 +48,31 @@ impl Mover {
             None
         } else {
             let spawned = std::thread::Builder::new().name("headrace-store".to_owned());
-            let spawned = spawned.spawn(move || worker.run(&receiver));
-            Some(spawned.map_err(|error| {
+            let (running, ended) = sync_channel(0);
+            let spawned = spawned.spawn(move || {
+                let _running: SyncSender<()> = running;
+                worker.run(&receiver);
+            });
+            let failed = |error| {
                 Error::new(ErrorKind::Unexpected, "cannot start the store's background thread").with_source(error)
-            })?)
+            };
+            Some((spawned.map_err(failed)?, ended))
         };
         // A core is given to one mover only.
         let _ = core.errands.set(errands);
         Ok(Mover { sender, stopping, thread: Mutex::new(thread) })
     }
 
-    /// Waits for the errand at hand and ends the thread. Harmless when repeated.
-    pub fn stop(&self) {
+    /// Waits for the errand at hand, unless that is `in_vain`, and ends the thread. Harmless when repeated.
+    pub fn stop(&self, in_vain: impl Fn() -> bool) {
         self.stopping.store(true, Ordering::Relaxed);
         let _ = self.sender.try_send(Errand::Stop);
-        if let Some(thread) = self.thread.lock().take()
-            && thread.join().is_err()
-        {
+        let Some((thread, ended)) = self.thread.lock().take() else { return };
+        wait_unless(&ended, &in_vain);
+        if !thread.is_finished() && in_vain() {
+            return;
+        }
+        if thread.join().is_err() {
             tracing::error!("the store's background thread ended with a fault");
         }
     }

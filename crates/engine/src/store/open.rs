@@ -32,8 +32,7 @@ pub fn open(config: StoreConfig, budgets: &Budgets, metrics: &Metrics) -> Result
     for (number, level) in config.levels.drain(..).enumerate() {
         levels.push(open_level(number, level, &shared, metrics)?);
     }
-    let core =
-        Core { shared, levels, errands: OnceLock::new(), closed: AtomicBool::new(false), gate: Default::default() };
+    let core = Core { shared, levels, errands: OnceLock::new(), closed: AtomicBool::new(false) };
     // Compared was what lay in all folders together, of which some may have lost its part.
     core.shared.proofs.retain(|id| core.holds_all(id));
     Ok(core)

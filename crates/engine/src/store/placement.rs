@@ -19,8 +19,6 @@ const MAX_NAME_BYTES: usize = u16::MAX as usize;
 impl Core {
     /// Keeps a block if a folder takes it.
     pub fn put(&self, key: &FileKey, index: u32, parts: &[Bytes]) -> Put {
-        // Held until the block is in place, so that `close` gives no folder free under a writer.
-        let _open = self.gate.read();
         let length: u64 = parts.iter().map(|part| part.len() as u64).sum();
         if let Some(reason) = self.objection(key, index, length) {
             return Put::Declined(reason);

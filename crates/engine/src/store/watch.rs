@@ -16,6 +16,8 @@ use crate::sync::Mutex;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What writes out all of a file takes so many times as long.
 const SLOW: u64 = 12;
+/// At the end of a process a disk that hangs already gets this part of it: what need not wait for the disk ends by then.
+const LAST_CHANCE: u32 = 5;
 /// Threads that wait for one disk on behalf of readers: enough for its queue, and few of those that there are.
 const WAITING_THREADS: usize = 32;
 /// Nothing is under way.
@@ -115,6 +117,11 @@ impl DiskWatch {
     pub fn has_hung_since(&self, moment: Instant) -> bool {
         let moment_ms = moment.saturating_duration_since(self.made).as_millis() as u64;
         self.hangs() && self.late_at_ms.load(Ordering::Relaxed) >= moment_ms
+    }
+
+    /// True when the end of a process, which has waited since then for what is under way on the disk, goes on without it.
+    pub fn ends_in_vain(&self, since: Instant) -> bool {
+        self.hangs() && since.elapsed() > self.patience() / LAST_CHANCE
     }
 
     /// Waits until the disk hangs.

@@ -45,13 +45,18 @@ async fn on_disk<T: Send + 'static>(
 
 /// What `work` returns, which may wait for any disk that there is; `None` when one of them hangs. Its thread is left to
 /// the disk then: nobody else must wait for it.
-pub(crate) async fn on_any_disk<T: Send + 'static>(
+pub(super) async fn on_any_disk<T: Send + 'static>(
     runtime: &Handle,
     blocks: &dyn Blocks,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<std::result::Result<T, JoinError>> {
+    unless_in_vain(blocks, runtime.spawn_blocking(work)).await
+}
+
+/// What `working` resolves to, which may wait for any disk that there is; `None` when one of them hangs.
+async fn unless_in_vain<T>(blocks: &dyn Blocks, working: impl Future<Output = T>) -> Option<T> {
     let began = Instant::now();
-    let mut working = runtime.spawn_blocking(work);
+    tokio::pin!(working);
     loop {
         tokio::select! {
             biased;
@@ -62,6 +67,27 @@ pub(crate) async fn on_any_disk<T: Send + 'static>(
             return None;
         }
     }
+}
+
+/// What `work` returns, on a thread of its own; for somebody who waits: `Timeout`, in words, when a disk hangs meanwhile.
+pub(crate) async fn on_disks<T: Send + 'static>(
+    runtime: &Handle,
+    blocks: &dyn Blocks,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    unless_disks_hang(blocks, runtime.spawn_blocking(work)).await?.map_err(|_| super::fetch::closing_error())
+}
+
+/// The same for what leaves the waiting to threads already.
+pub(crate) async fn unless_disks_hang<T>(blocks: &dyn Blocks, working: impl Future<Output = T>) -> Result<T> {
+    unless_in_vain(blocks, working).await.ok_or_else(|| hanging(blocks))
+}
+
+/// What is to be said of the disk that hung.
+pub(super) fn hanging(blocks: &dyn Blocks) -> Error {
+    // It may answer again by now.
+    let silent = || Error::new(ErrorKind::Timeout, "a cache disk did not answer for a while").with_hint("try again");
+    blocks.hanging().unwrap_or_else(silent)
 }
 
 impl Transfer {

@@ -50,7 +50,7 @@ use memory::Memory;
 use order::Orders;
 use proof::Doubts;
 
-pub(crate) use disk::on_any_disk;
+pub(crate) use disk::{on_disks, unless_disks_hang};
 pub use hold::HoldOutcome;
 pub use order::{OrderedFiles, Prefetch};
 pub use progress::{WarmProgress, WarmState};

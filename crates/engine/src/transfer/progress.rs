@@ -1,5 +1,7 @@
 //! How far a warm-up is, in numbers and in one sentence.
 
+use crate::store::DISK_HANGS;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WarmState {
@@ -56,6 +58,9 @@ impl WarmProgress {
             }
             WarmState::Incomplete if self.failed_blocks > 0 => {
                 format!("incomplete: {missing} of {total} bytes are missing, {} blocks failed", self.failed_blocks)
+            }
+            WarmState::Incomplete if self.declined_reason == DISK_HANGS => {
+                format!("incomplete: {missing} of {total} bytes are out of reach: a cache disk does not answer")
             }
             WarmState::Incomplete if self.declined_reason.is_empty() => {
                 format!("incomplete: {missing} of {total} bytes were evicted again; the cache is too small for them")

@@ -12,12 +12,12 @@ use tokio_util::task::TaskTracker;
 use super::Transfer;
 use super::background::Found;
 use super::control::{Outcome, Purpose};
-use super::disk::on_any_disk;
+use super::disk::{hanging, on_any_disk};
 use super::order::OrderedFiles;
 use super::progress::{WarmProgress, WarmState};
 use super::source::Source;
 use crate::error::{Error, Result};
-use crate::store::Blocks;
+use crate::store::{Blocks, DISK_HANGS};
 use crate::sync::{Condvar, Mutex};
 
 /// Errors kept word for word; beyond them only their number is known.
@@ -235,14 +235,16 @@ impl Transfer {
             }
             seen
         };
-        let (bytes, whole_files) = match on_any_disk(&self.runtime, &*store, verify).await {
+        let seen = on_any_disk(&self.runtime, &*store, verify).await;
+        let (bytes, whole_files) = match seen {
             Some(Ok(seen)) => seen,
             Some(Err(_)) => return job.enter(WarmState::Cancelled),
-            None => {
-                job.errors.lock().push("a cache disk does not answer; the log names its folder".to_owned());
-                (0, 0)
-            }
+            None => (0, 0),
         };
+        if seen.is_none() || bytes < job.total_bytes && store.hanging().is_some() {
+            job.errors.lock().push(hanging(&*store).sentence());
+            *job.declined_reason.lock() = DISK_HANGS;
+        }
         job.counts.done_bytes.store(bytes, Ordering::Relaxed);
         job.counts.done_files.store(whole_files, Ordering::Relaxed);
         job.enter(match () {

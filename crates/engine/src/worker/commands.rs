@@ -33,7 +33,7 @@ impl BlockService {
         let held = self.transfer.hold(&source, first..first.saturating_add(count)).await;
         let mut report = report(&held);
         if let Some(error) = self.hanging().filter(|_| held.declined_reason == DISK_HANGS) {
-            report["obstacle"] = Value::from(sentence(&error));
+            report["obstacle"] = Value::from(error.sentence());
         }
         Ok(report)
     }
@@ -59,7 +59,7 @@ impl BlockService {
         let (store, id) = (self.store.clone(), key.id());
         let verifying = move || {
             // It would wait for a disk that hangs already.
-            store.within_reach(&[id])?;
+            store.within_reach([id])?;
             Ok(store.verify_blocks(&id, first..first.saturating_add(count)))
         };
         let (good, corrupt) = self.on_disks(verifying).await?.map_err(|error| self.named(error))?;
@@ -87,14 +87,6 @@ fn check_count(blocks: u32) -> Result<()> {
     }
     let message = format!("{blocks} blocks at once were asked for; at most {MOST_BLOCKS} are possible");
     Err(Error::new(ErrorKind::Config, message))
-}
-
-/// An error with its hint, where there is room for one text only.
-fn sentence(error: &Error) -> String {
-    match error.hint() {
-        Some(hint) => format!("{error}; {hint}"),
-        None => error.to_string(),
-    }
 }
 
 fn report(held: &HoldOutcome) -> Value {

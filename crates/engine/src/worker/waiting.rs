@@ -3,22 +3,20 @@
 use tokio::runtime::Handle;
 
 use super::service::BlockService;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::ids::FileId;
-use crate::transfer::on_any_disk;
+use crate::store::Blocks;
+use crate::transfer::on_disks;
 
 impl BlockService {
     /// What `work` returns, on a thread of its own; `Timeout` when a disk hangs meanwhile.
     pub(super) async fn on_disks<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        match on_any_disk(&Handle::current(), &*self.store, work).await {
-            Some(done) => done.map_err(|_| Error::new(ErrorKind::Cancelled, "the worker is stopping")),
-            None => Err(self.named(self.store.hanging().unwrap_or_else(answers_again))),
-        }
+        on_disks(&Handle::current(), &*self.store, work).await.map_err(|error| self.named(error))
     }
 
     /// `Timeout` when something of one of these files lies on a disk that hangs.
     pub(super) fn within_reach(&self, files: &[FileId]) -> Result<()> {
-        self.store.within_reach(files).map_err(|error| self.named(error))
+        self.store.within_reach(files.iter().copied()).map_err(|error| self.named(error))
     }
 
     /// What is to be said of a disk that hangs, if one does.
@@ -33,9 +31,4 @@ impl BlockService {
             None => error,
         }
     }
-}
-
-/// It did not a moment ago.
-fn answers_again() -> Error {
-    Error::new(ErrorKind::Timeout, "a cache disk did not answer for a while").with_hint("try again")
 }

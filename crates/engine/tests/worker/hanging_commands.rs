@@ -104,7 +104,7 @@ impl Struck {
         let error = self.ask(command).expect_err("it was done on a disk that hangs");
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
         self.must_name_worker_and_folder(&error.to_string());
-        assert!(error.hint().unwrap().contains("kill the worker"), "{error}");
+        assert!(error.hint().unwrap().contains("start the worker"), "{error}");
     }
 }
 
@@ -191,7 +191,8 @@ fn a_warm_up_of_what_hangs_ends_incomplete() {
     assert!(job.wait(PATIENCE), "{:?}", job.progress());
     let progress = job.progress();
     assert_eq!(progress.state, WarmState::Incomplete);
-    assert!(progress.errors.join("\n").contains("a cache disk does not answer"), "{:?}", progress.errors);
+    assert!(progress.errors.join("\n").contains(&struck.hanging.display().to_string()), "{progress:?}");
+    assert!(progress.message.contains("a cache disk does not answer"), "{progress:?}");
 }
 
 #[test]

@@ -11,5 +11,7 @@ mod circles;
 mod commands;
 mod hanging_commands;
 mod hanging_disk;
+mod hanging_end;
 mod hanging_file;
+mod hanging_owner;
 mod members;

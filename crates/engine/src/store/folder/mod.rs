@@ -22,6 +22,7 @@ use super::watch::DiskWatch;
 use super::wrong::WrongContent;
 use crate::budget::Budget;
 use crate::ids::{BlockSize, FileId, FileKey};
+use crate::sync::RwLock;
 
 mod descriptors;
 mod lend;
@@ -93,6 +94,8 @@ pub struct Folder {
     /// The file system can give back the room of one block.
     punches: AtomicBool,
     promises: crate::sync::Mutex<promises::Promises>,
+    /// Held by whoever changes the folder; true once it is closed.
+    closed: RwLock<bool>,
 }
 
 impl Folder {
@@ -362,10 +365,12 @@ impl Folder {
         self.log.compact(keep, moved)
     }
 
-    /// Ends the log and gives the folder free.
+    /// Waits for those who change the folder, ends the log and gives the folder free. Nothing is changed afterwards.
     pub fn close(&self) -> std::io::Result<()> {
+        let mut closed = self.closed.write();
+        *closed = true;
         let result = self.log.close();
-        self.lock.release();
+        self.watch.during(|| self.lock.release());
         result
     }
 }

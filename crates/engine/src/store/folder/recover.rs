@@ -17,6 +17,7 @@ use crate::store::part::{BlockState, Lending, Part};
 use crate::store::record::Record;
 use crate::store::watch::DiskWatch;
 use crate::store::{disk, layout};
+use crate::sync::RwLock;
 
 /// Room that a file system may use beyond the blocks, for its own bookkeeping.
 const SLACK_BYTES: u64 = 64 << 10;
@@ -52,6 +53,7 @@ impl Folder {
             aside_until_ms: AtomicU64::new(0),
             punches: AtomicBool::new(true),
             promises: crate::sync::Mutex::default(),
+            closed: RwLock::new(false),
         };
         folder.reconcile(&replayed)?;
         Ok(folder)

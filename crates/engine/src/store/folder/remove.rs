@@ -67,7 +67,9 @@ enum Room {
 impl Folder {
     /// Removes one block, or all; returns the bytes of the quota given back (0: it may not go, or is not here).
     pub fn remove(&self, id: &FileId, index: Option<u32>, why: Removal) -> u64 {
-        let Some(mut claim) = self.claim_removal(id, index, why) else { return 0 };
+        let closed = self.closed.read_recursive();
+        let claim = if *closed { None } else { self.claim_removal(id, index, why) };
+        let Some(mut claim) = claim else { return 0 };
         let room = self.room(id, &claim);
         if matches!(room, Room::Held) && !why.is_of_wrong_content() {
             self.unclaim_removal(id, &claim);

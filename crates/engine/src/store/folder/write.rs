@@ -37,7 +37,12 @@ pub enum Fault {
 impl Folder {
     /// Writes a block for which `charge(length)` is reserved; gives the reservation back if it cannot.
     pub fn store(&self, content: &Content<'_>) -> Result<(), Fault> {
-        let result = self.claim(content).and_then(|open| self.fill(content, open));
+        let closed = self.closed.read_recursive();
+        let result = if *closed {
+            Err(Fault::Disk(reasons::CLOSED))
+        } else {
+            self.claim(content).and_then(|open| self.fill(content, open))
+        };
         match result {
             Ok(()) => self.count_blocks(1, i64::from(content.length)),
             Err(_) => self.release(charge(content.length)),
