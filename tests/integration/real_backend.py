@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from headrace.local.lifecycle.guard_keeping import GUARD
 from headrace.local.processes.process_tags import TaggedProcess, tagged_processes
 from headrace.local.protocol.client import LocalClient
 from headrace.local.protocol.messages import BackendStatus, Declaration, Named
+from headrace.process_stat import stat_of
 from headrace.roles.detaching import mountpoints_below
 
 from .harness import tree_of
@@ -154,9 +155,8 @@ class RealWorld:
 
     def strike(self, which: float, how: signal.Signals) -> str:
         """Kills or stops one of the first processes of roles; `which` says which, from 0 to 1."""
-        processes = sorted(
-            (each for each in tagged_processes(self.instance) if each.is_first), key=lambda each: each.role
-        )
+        firsts = first_processes(tagged_processes(self.instance))
+        processes = [firsts[role] for role in sorted(firsts)]
         if not processes:
             return "nobody"
         process = processes[int(which * len(processes))]
@@ -205,7 +205,7 @@ class RealWorld:
 
     def _process_faults(self, status: BackendStatus, marked: list[TaggedProcess]) -> Iterator[str]:
         running = {line.id: line.pid for line in status.roles if line.state == "running"}
-        first = {each.role: each.pid for each in marked if each.is_first}
+        first = {role: each.pid for role, each in first_processes(marked).items()}
         if running != first:
             yield f"processes: written down {running}, and in the world {first}"
         strangers = {each.role for each in marked} - running.keys()
@@ -379,6 +379,17 @@ def _folders_at(folder: Path, depth: int) -> list[Path]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [found for name in sorted(names) for found in _folders_at(folder / name, depth - 1)]
+
+
+def first_processes(tagged: Iterable[TaggedProcess]) -> dict[str, TaggedProcess]:
+    """Of each role the process that no other of the role has started, or none that lives: it leads the others.
+
+    A mount goes on in the process that its supervisor had started, when that is killed.
+    """
+    tagged = list(tagged)
+    roles = {each.pid: each.role for each in tagged}
+    stats = {each: stat_of(each.pid) for each in tagged}
+    return {each.role: each for each, stat in stats.items() if stat and roles.get(stat.parent) != each.role}
 
 
 def kill(pid: int, number: signal.Signals) -> None:
