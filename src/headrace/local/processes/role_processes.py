@@ -28,6 +28,8 @@ from headrace.settings.environment import ROLE_MARK, Environment
 
 _log = logging.getLogger("headrace.local")
 
+_REAPED_WITHIN_S = 1.0
+
 RoleKind = Literal["master", "worker", "mount", "job"]
 RoleState = Literal["recorded", "running", "ended"]
 TRAINING_PREFIX = "training:"
@@ -132,7 +134,10 @@ class RoleProcesses:
     def forget(self, role: str) -> None:
         """Strikes a role that does not run."""
         self._unwatch(role)
-        self._children.pop(role, None)
+        if child := self._children.pop(role, None):
+            # Its tag goes with its memory, a moment before it can be waited for; a disk that hangs keeps it longer.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(_REAPED_WITHIN_S)
         if self._records.pop(role, None) is not None:
             with self._database.transaction() as connection:
                 connection.execute("DELETE FROM roles WHERE id = ?", (role,))
