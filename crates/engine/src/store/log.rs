@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::blocks::Proof;
 use super::layout;
@@ -49,8 +50,8 @@ struct Writer {
 /// How a replay ended.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// The last record says that the folder was closed in good order.
-    pub clean: bool,
+    /// When the folder was closed in good order, if the last record says that it was.
+    pub closed_at: Option<SystemTime>,
     /// The log says which files were given away whole.
     pub notes_lending: bool,
     /// Bytes at the end that were no records, and were cut off.
@@ -255,6 +256,8 @@ impl Writer {
     fn replay(&mut self, visit: &mut impl FnMut(u64, &Record) -> bool) -> io::Result<Replayed> {
         let mut reader = RecordReader::new(&self.file);
         let (mut clean, mut notes_lending) = (false, false);
+        // The note of the end was the last write.
+        let written_at = self.file.metadata()?.modified()?;
         let mut datasets = Vec::new();
         let mut counted = (0, 0, 0);
         while let Some((offset, record, length)) = reader.next()? {
@@ -288,7 +291,8 @@ impl Writer {
             self.file.set_len(good)?;
         }
         self.length = good;
-        Ok(Replayed { clean: clean && cut_bytes == 0, notes_lending, cut_bytes })
+        let closed_at = (clean && cut_bytes == 0).then_some(written_at);
+        Ok(Replayed { closed_at, notes_lending, cut_bytes })
     }
 
     /// Copies header, dataset names and the records to keep; the new offsets of the file records.

@@ -93,6 +93,8 @@ pub struct Folder {
     aside_until_ms: AtomicU64,
     /// The file system can give back the room of one block.
     punches: AtomicBool,
+    /// A data file is left that no record speaks of.
+    strays: AtomicBool,
     promises: crate::sync::Mutex<promises::Promises>,
     /// Held by whoever changes the folder; true once it is closed.
     closed: RwLock<bool>,
@@ -369,7 +371,8 @@ impl Folder {
     pub fn close(&self) -> std::io::Result<()> {
         let mut closed = self.closed.write();
         *closed = true;
-        let result = self.log.close();
+        // With one, the log does not say what is here.
+        let result = if self.strays.load(Ordering::Relaxed) { Ok(()) } else { self.log.close() };
         self.watch.during(|| self.lock.release());
         result
     }

@@ -243,8 +243,14 @@ impl Folder {
             && error.kind() != std::io::ErrorKind::NotFound
         {
             tracing::debug!("cannot remove the data file of {id}: {error}");
-            // It would be filled again, and nobody would remember who has it mapped.
-            self.punches.store(false, Ordering::Relaxed);
+            self.note_stray();
         }
+    }
+
+    /// A data file that should be gone is still there. It would be filled again, and nobody would remember who has it
+    /// mapped: so no holes are made any more, and the next opening looks for it.
+    pub(super) fn note_stray(&self) {
+        self.punches.store(false, Ordering::Relaxed);
+        self.strays.store(true, Ordering::Relaxed);
     }
 }

@@ -154,3 +154,59 @@ fn what_was_lent_is_remembered_through_a_compaction_and_forgotten_with_the_file(
     put(&folder, "large", 4 * BLOCK, 0);
     assert!(!folder.is_lent(&id), "that is another inode");
 }
+
+/// A folder that was closed in good order a while ago, and the data file of an unknown file version in it.
+fn closed_with_orphan(before_close: impl Fn(&Folder)) -> (tempfile::TempDir, std::path::PathBuf) {
+    let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    let closing = folder(place.path(), 100 * BLOCK);
+    let id = put(&closing, "kept", BLOCK, 0);
+    before_close(&closing);
+    assert!(closing.close().is_ok());
+    let kept = super::super::layout::data_file(place.path(), &id);
+    let orphan = kept.with_file_name(format!("{}{}", &id.to_string()[..2], "0".repeat(30)));
+    assert!(std::fs::write(&orphan, b"of nobody").is_ok());
+    (place, orphan)
+}
+
+/// Makes the directories of data files look as if nothing had come or gone since.
+fn make_untouched(place: &std::path::Path) {
+    let data = place.join(super::super::layout::DATA);
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let directories = std::fs::read_dir(&data).into_iter().flatten().flatten().map(|entry| entry.path());
+    for path in directories.chain([data.clone()]) {
+        let set = std::fs::File::open(&path).and_then(|directory| directory.set_modified(long_ago));
+        assert!(set.is_ok(), "{}: {set:?}", path.display());
+    }
+}
+
+#[test]
+fn a_folder_that_nobody_touched_since_it_was_closed_is_opened_without_a_look_at_its_files() {
+    let (place, orphan) = closed_with_orphan(|_| ());
+    make_untouched(place.path());
+    let opened = folder(place.path(), 100 * BLOCK);
+    assert_eq!((opened.blocks(), opened.used()), (1, BLOCK));
+    assert!(orphan.exists(), "it was looked for");
+}
+
+#[test]
+fn files_that_came_or_went_while_a_folder_was_closed_are_noticed_when_it_is_opened() {
+    let (place, orphan) = closed_with_orphan(|_| ());
+    drop(folder(place.path(), 100 * BLOCK));
+    assert!(!orphan.exists(), "nobody knows it");
+
+    let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    let closing = folder(place.path(), 100 * BLOCK);
+    let lost = put(&closing, "lost", BLOCK, 0);
+    assert!(closing.close().is_ok());
+    drop(closing);
+    assert!(std::fs::remove_file(super::super::layout::data_file(place.path(), &lost)).is_ok());
+    assert_eq!(folder(place.path(), 100 * BLOCK).blocks(), 0);
+}
+
+#[test]
+fn a_data_file_that_could_not_be_removed_is_looked_for_when_the_folder_is_opened_again() {
+    let (place, orphan) = closed_with_orphan(Folder::note_stray);
+    make_untouched(place.path());
+    drop(folder(place.path(), 100 * BLOCK));
+    assert!(!orphan.exists());
+}
