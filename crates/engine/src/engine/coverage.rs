@@ -1,5 +1,5 @@
-//! How much of the current snapshot is in the cache. Each snapshot is gone through once, when that is first asked; the store
-//! counts from then on.
+//! How much of the current snapshot is in the cache. It is looked for once for each snapshot, when that is first asked; the
+//! store counts from then on.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ impl Coverage {
         if *counted != catalogue.identity() {
             *counted = catalogue.identity();
             let files = catalogue.clone();
-            store.count_by(catalogue, files.files().map(|source| (source.id(), has_checksums(&source))));
+            let ids = files.files().map(|source| (source.id(), has_checksums(&source)));
+            store.count_by(catalogue, files.count(), ids);
         }
         store.listed()
     }

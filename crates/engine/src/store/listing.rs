@@ -2,12 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use super::Store;
+use super::closing::wait_unless;
 use super::folder::{Folder, Removal, Verdict};
 use super::listed::{Catalogue, Listed, Sum};
 use crate::ids::{FileId, FileKey};
+
+/// Reading a key from a log and looking it up costs about as much as making so many ids of a list.
+const KEY_COST: u64 = 8;
 
 /// One file version of which something is here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,14 +22,38 @@ pub struct CachedFile {
     pub cached_bytes: u64,
 }
 
+/// Looks up what is in the folder, on a thread of its own, as keys are read from disk: one that hangs goes on with it when it
+/// answers, and is not waited for. False when no thread can be started.
+fn look_up(folder: &Arc<Folder>, list: u64, catalogue: &Arc<dyn Catalogue>) -> bool {
+    if folder.file_versions() == 0 {
+        return true;
+    }
+    let (here, catalogue) = (folder.clone(), catalogue.clone());
+    let (told, coming) = sync_channel(1);
+    let work = move || {
+        here.look_up_all(list, &*catalogue);
+        drop((here, catalogue));
+        let _ = told.send(());
+    };
+    let started = std::thread::Builder::new().name("headrace-count".to_owned()).spawn(work).is_ok();
+    if started {
+        wait_unless(&coming, || folder.watch.hangs());
+    }
+    started
+}
+
 impl Store {
-    /// Counts what of `catalogue` is here from now on. All files of it are gone through once, if anything is here.
-    pub fn count_by(&self, catalogue: Arc<dyn Catalogue>, files: impl Iterator<Item = (FileId, bool)>) {
+    /// Counts what of `catalogue`, a list of `count` files, is here from now on. Whichever are fewer are gone through once:
+    /// the files of the list or the file versions that are here.
+    pub fn count_by(&self, catalogue: Arc<dyn Catalogue>, count: u64, files: impl Iterator<Item = (FileId, bool)>) {
         let list = self.core.shared.list.read().number() + 1;
         self.core.open_folders().for_each(|folder| folder.begin_list(list));
         // What comes from here on is looked up as it comes; what came before is found below.
-        self.core.shared.list.write().replace(list, Some(catalogue));
-        if self.core.open_folders().all(|folder| folder.is_empty()) {
+        self.core.shared.list.write().replace(list, Some(catalogue.clone()));
+        let here: u64 = self.core.open_folders().map(|folder| folder.file_versions()).sum();
+        if here.saturating_mul(KEY_COST) < count
+            && self.core.open_folders().all(|folder| look_up(folder, list, &catalogue))
+        {
             return;
         }
         for (id, has_checksums) in files {

@@ -21,6 +21,11 @@ impl Catalogue {
         self.0.snapshot.identity()
     }
 
+    /// How many files there are.
+    pub fn count(&self) -> u64 {
+        self.0.snapshot.files()
+    }
+
     /// All files, one by one.
     pub fn files(&self) -> impl Iterator<Item = Source> + '_ {
         let nodes = (0..self.0.snapshot.nodes()).filter_map(|index| self.0.snapshot.node(NodeIndex(index)));

@@ -1,6 +1,7 @@
 //! The cache on disk and in memory.
 
 mod basics;
+mod counting;
 mod crash;
 mod damage;
 mod disk;

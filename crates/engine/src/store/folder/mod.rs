@@ -12,7 +12,7 @@ use super::counters::{Counters, LevelGauges};
 use super::disk;
 use super::eviction::{self, Eviction, Mark, Tick};
 use super::index::Index;
-use super::listed::{List, Standing, Sum};
+use super::listed::{Catalogue, List, Standing, Sum};
 use super::lock::FolderLock;
 use super::log::Log;
 use super::part::Part;
@@ -165,9 +165,9 @@ impl Folder {
         self.index.shard(id).find(id).is_some_and(|part| part.present == count(part.size))
     }
 
-    /// True when no file version has a place here.
-    pub fn is_empty(&self) -> bool {
-        self.index.shards().all(|shard| shard.lock().parts().next().is_none())
+    /// How many file versions have a place here.
+    pub fn file_versions(&self) -> u64 {
+        self.index.shards().map(|shard| shard.lock().parts().count() as u64).sum()
     }
 
     /// How many blocks of the file version are here.
@@ -230,6 +230,14 @@ impl Folder {
         // Looked up with the lock held: a comparison is noted first, and told of then.
         let standing = Standing::listed(has_checksums, self.shared.proofs.get(id));
         shard.set_standing(id, list, standing);
+    }
+
+    /// Looks up every file version that is here in `catalogue`, which is list number `list`. Reads keys from the log.
+    pub fn look_up_all(&self, list: u64, catalogue: &dyn Catalogue) {
+        for id in self.index.ids() {
+            let has_checksums = self.key(&id).and_then(|key| catalogue.has_checksums(&key));
+            has_checksums.into_iter().for_each(|has_checksums| self.mark_listed(&id, list, has_checksums));
+        }
     }
 
     /// What is known of the comparison of the file version has changed.
