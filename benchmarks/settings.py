@@ -24,6 +24,10 @@ class Scale:
     epochs: int
     directories: tuple[int, ...]
     """Entries of the wide directories."""
+    many_files: int
+    """Names of a snapshot of which nothing is read."""
+    many_cached: int
+    """How many of them, small ones, a cache holds."""
     link_bits_per_s: int
     link_read_bytes: int
     first_byte_files: int
@@ -66,6 +70,8 @@ DEFAULT = Scale(
     epoch_files=4_000,
     epochs=3,
     directories=(100_000, 1_000_000),
+    many_files=10_000_000,
+    many_cached=1_000_000,
     link_bits_per_s=1_000_000_000,
     link_read_bytes=256 * MEBIBYTE,
     first_byte_files=50,
@@ -92,6 +98,8 @@ QUICK = Scale(
     epoch_files=2_000,
     epochs=3,
     directories=(10_000, 100_000),
+    many_files=1_000_000,
+    many_cached=20_000,
     link_bits_per_s=500_000_000,
     link_read_bytes=64 * MEBIBYTE,
     first_byte_files=10,

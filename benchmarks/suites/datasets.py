@@ -10,7 +10,8 @@ import shutil
 import time
 from pathlib import Path
 
-from benchmarks import rows
+from benchmarks import rows_at_scale as rows
+from benchmarks.samples import Row
 from benchmarks.session import Session
 from benchmarks.workloads.datasets import (
     Backend,
@@ -89,7 +90,7 @@ def _served(session: Session, backend: Backend, count: int) -> None:
     _add(session, rows.served_gone(count), time.perf_counter() - start)
 
 
-def _add(session: Session, row: rows.Row, value: float) -> None:
+def _add(session: Session, row: Row, value: float) -> None:
     session.samples.add(row, SUBJECT, value)
 
 

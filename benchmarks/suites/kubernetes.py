@@ -10,7 +10,7 @@ import shutil
 import time
 from pathlib import Path
 
-from benchmarks import rows
+from benchmarks import rows_at_scale as rows
 from benchmarks.native import LoopError
 from benchmarks.session import Session
 from benchmarks.workloads.kubernetes import Bed, running_bed
