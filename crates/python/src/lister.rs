@@ -60,7 +60,7 @@ impl Lister {
         bytes_per_second: Option<u64>,
         verify: bool,
     ) -> PyResult<Job> {
-        let wish = HoldWish { replicas, bytes_per_second, verify };
+        let wish = HoldWish { replicas, bytes_per_second, verify, lets_go: false };
         python.detach(|| self.0.load(&paths, wish)).map(Job).map_err(to_python)
     }
 

@@ -60,6 +60,10 @@ class Drain:
             return False
         left = self._worker.status().hanging_folders
         if report.complete and not left:
+            if let_go := report.total_bytes - report.done_bytes:
+                _log.info(
+                    "worker/%s: the others have no room for %d bytes, which are let go", self._name, let_go
+                )
             return True
         out_of_reach = f"the disk of cache folder {', '.join(left)} does not answer" if left else ""
         self._put_off(out_of_reach or report.message or report.state)

@@ -70,6 +70,8 @@ pub struct HoldWish {
     pub bytes_per_second: Option<u64>,
     /// What is held already is compared with its checksums first; what is fetched is anyway.
     pub verify: bool,
+    /// What the owners have no room for is let go: all is done when they hold the rest.
+    pub lets_go: bool,
 }
 
 /// Orders under way.
@@ -176,8 +178,12 @@ impl HoldJob {
         self.done_bytes.store(0, Ordering::Relaxed);
         self.done_files.store(0, Ordering::Relaxed);
         self.errors.lock().clear();
+        let declined_before = self.declined_bytes.load(Ordering::Relaxed);
         self.go_through(cluster, None).await;
-        let is_whole = self.done_bytes.load(Ordering::Relaxed) == self.orders.total_bytes();
+        let declined = self.declined_bytes.load(Ordering::Relaxed) - declined_before;
+        // With an error, the reason is another one than room.
+        let let_go = if self.wish.lets_go && self.errors.lock().is_empty() { declined } else { 0 };
+        let is_whole = self.done_bytes.load(Ordering::Relaxed) + let_go >= self.orders.total_bytes();
         if is_whole { HoldState::Complete } else { HoldState::Incomplete }
     }
 

@@ -6,7 +6,6 @@ use super::service::BlockService;
 use crate::cluster::{HoldJob, HoldOrder, HoldWish, Orders, orders};
 use crate::error::Result;
 use crate::ids::{BlockSize, FileKey};
-use crate::store::Store;
 
 /// The blocks of a store as orders, as they were when the drain began.
 struct Leaving {
@@ -32,23 +31,30 @@ impl Orders for Leaving {
 }
 
 impl BlockService {
-    /// Has the owners of what is here take it. The view must say that this worker is draining: then the owners are
-    /// others, and ask this one first. Reads the names of all cached files from disk, and leaves out disks that hang:
-    /// `Timeout` when one begins to meanwhile.
-    pub async fn drain(&self) -> Result<Arc<HoldJob>> {
-        let (block_size, store) = (self.transfer.block_size(), self.store.clone());
-        let leaving = self.on_disks(move || leaving(&store, block_size)).await?;
-        Ok(HoldJob::start(&self.cluster, Arc::new(leaving), block_size, HoldWish::default()))
+    /// Has the owners of what is here take it, but for what they have no room for. The view must say that this worker is
+    /// draining: then the owners are others, and ask this one first. Reads the names of all cached files from disk, and
+    /// leaves out disks that hang: `Timeout` when one begins to meanwhile.
+    pub async fn drain(self: &Arc<Self>) -> Result<Arc<HoldJob>> {
+        let (block_size, service) = (self.transfer.block_size(), self.clone());
+        let leaving = self.on_disks(move || service.leaving()).await?;
+        let wish = HoldWish { lets_go: true, ..HoldWish::default() };
+        Ok(HoldJob::start(&self.cluster, Arc::new(leaving), block_size, wish))
     }
-}
 
-fn leaving(store: &Store, block_size: BlockSize) -> Leaving {
-    let mut leaving = Leaving { blocks: Vec::new(), block_size, bytes: 0 };
-    store.files(|file| {
-        let size = file.key.size;
-        let here: Vec<u32> = (0..block_size.count(size)).filter(|index| store.may_contain(&file.id, *index)).collect();
-        leaving.bytes += here.iter().map(|index| block_size.range(*index, size).length()).sum::<u64>();
-        leaving.blocks.push((Arc::new(file.key), here));
-    });
-    leaving
+    /// Files of an origin that the dataset no longer has are left out: nobody would take them, or ask for them.
+    fn leaving(&self) -> Leaving {
+        let (block_size, store) = (self.transfer.block_size(), &self.store);
+        let mut leaving = Leaving { blocks: Vec::new(), block_size, bytes: 0 };
+        store.files(|file| {
+            if !self.serves(&file.key) {
+                return;
+            }
+            let size = file.key.size;
+            let indices = 0..block_size.count(size);
+            let here: Vec<u32> = indices.filter(|index| store.may_contain(&file.id, *index)).collect();
+            leaving.bytes += here.iter().map(|index| block_size.range(*index, size).length()).sum::<u64>();
+            leaving.blocks.push((Arc::new(file.key), here));
+        });
+        leaving
+    }
 }

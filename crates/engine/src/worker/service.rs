@@ -69,6 +69,11 @@ impl BlockService {
         Arc::new(BlockService { transfer, store, cluster, metrics, checksums: Checksums::default(), origins: served })
     }
 
+    /// True when the file is of an origin that this worker has.
+    pub(super) fn serves(&self, key: &FileKey) -> bool {
+        self.origins.contains_key(&key.dataset)
+    }
+
     /// The file and where it comes from; `NotFound` for a dataset that is not served here.
     pub(super) fn source(&self, key: FileKey, block_size: u32) -> Result<Source> {
         let own = self.transfer.block_size().bytes();

@@ -14,4 +14,5 @@ mod hanging_disk;
 mod hanging_end;
 mod hanging_file;
 mod hanging_owner;
+mod leaving;
 mod members;
