@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterable
 
+from headrace.local import supervisor
 from headrace.local.context import BackendContext
+from headrace.local.lifecycle.guard_keeping import GuardKeeper
 from headrace.local.processes.role_processes import RoleOrder
 from headrace.local.reconciler import ReconcileResult
 from headrace.local.store.records import Reference
-from headrace.local.supervisor import main
 
 FINALIZER = "toy"
 PROGRAM = "import os, time; print('serving as', os.getpid(), flush=True); time.sleep(600)"
@@ -49,5 +51,15 @@ class Toy:
     async def close(self) -> None: ...
 
 
+class Unguarded(GuardKeeper):
+    """A guard knows the real supervisor only. Started by it after a kill, that one would find no runtime for the
+    dataset, and end its role: the guard is faster than the test's own `up` now and then.
+    """
+
+    async def keep(self) -> None:
+        await asyncio.Event().wait()
+
+
 if __name__ == "__main__":
-    sys.exit(main(Toy))
+    supervisor.GuardKeeper = Unguarded
+    sys.exit(supervisor.main(Toy))
