@@ -6,7 +6,7 @@ import contextlib
 import json
 import random
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,14 +128,15 @@ class Holding:
             "scaled in": self.scale_in,
         }
 
-    def shuffled_ways(self, seed: int) -> list[str]:
-        """The names of all of them in an order of chance.
+    def shuffled_ways(self, seed: int, among: Collection[str] = ()) -> list[str]:
+        """The names of all of them, or of some, in an order of chance.
 
         Kubelet waits longer before each start of a pod that runs out of memory again and again. So another pod takes
         its place before the next time: one of the ways that replace it comes later in the same round.
         """
-        names = random.Random(seed).sample(sorted(self.ways()), len(self.ways()))
-        if not {*names[names.index(_OUT_OF_MEMORY) :]} & _REPLACING:
+        chosen = among or self.ways()
+        names = random.Random(seed).sample(sorted(chosen), len(chosen))
+        if _OUT_OF_MEMORY in names and not {*names[names.index(_OUT_OF_MEMORY) :]} & _REPLACING:
             names.remove(_OUT_OF_MEMORY)
             names.insert(0, _OUT_OF_MEMORY)
         return names

@@ -67,7 +67,7 @@ class RoleRecord:
 
 
 class RoleProcesses:
-    """All roles of one backend. Used from one event loop; nothing in it waits but `stop`."""
+    """All roles of one backend, for one event loop. Nothing in it waits but `stop`, and `forget` a second at most."""
 
     def __init__(
         self, database: Database, environment: Environment, on_end: Callable[[RoleRecord], None] | None = None
