@@ -54,6 +54,12 @@ def mpijob(
     }
 
 
+def of_training_operator(job: Content, policy: str = "All") -> Content:
+    """The same as an MPIJob of v1, whose operator deletes pods by this policy."""
+    run_policy = job["spec"]["runPolicy"] | {"cleanPodPolicy": policy}
+    return job | {"apiVersion": "kubeflow.org/v1", "spec": job["spec"] | {"runPolicy": run_policy}}
+
+
 def succeeded(seconds: float = 60, **more: Any) -> Content:
     ends = (condition("Running", 5, "False"), condition("Succeeded", seconds))
     return mpijob(*ends, completionTime=at(seconds), **more)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from headrace.api.times import format_time
 from headrace.errors import HeadraceError, MissingFileError
 from headrace.jobs.objects import start_patch, warm_percent
+from headrace.jobs.spec import CleanPolicy
 from headrace.kube.faults import ConflictError
 from headrace.kube.pod_metrics import Scraper
 from headrace.kubeflow.cluster_api import Cluster
@@ -24,12 +25,13 @@ from headrace.kubeflow.keeper_plan import (
     Plan,
     Start,
     Step,
+    TakeOverCleaning,
     decide,
 )
 from headrace.kubeflow.kept_logs import limit_bytes
 from headrace.kubeflow.log_keeping import keep_log
 from headrace.kubeflow.metering import Metered
-from headrace.kubeflow.names import KEPT_ANNOTATION, Content
+from headrace.kubeflow.names import CLEANING_ANNOTATION, KEPT_ANNOTATION, Content
 from headrace.kubeflow.notes import Note, note_of, text_of
 from headrace.kubeflow.phases import is_suspended
 from headrace.kubeflow.sources import claims_of_job
@@ -57,13 +59,9 @@ class JobReconciler:
         self, job: Content, pods: Sequence[Content], gone: Iterable[Content] = ()
     ) -> float | None:
         """Does what is to be done for a job now; when to reconcile again at the latest. `pods` are its own."""
-        try:
-            # Before pods go, since with them the mounts may go that counted.
-            await self._metered.measure(job, pods)
-        except HeadraceError as error:
-            _log.warning("%s: what its data costs is not known: %s", _title(job), error)
         plan = decide(job, pods, gone, await self.warmth(job), self._clock())
-        note = await self._keep_logs(job, pods, plan)
+        # Neither waits for the other: pods that are leaving take their logs with them, and the mounts that counted.
+        note, _ = await asyncio.gather(self._keep_logs(job, pods, plan), self._measure(job, pods))
         try:
             if note != note_of(job):
                 await self._patch(job, {"metadata": {"annotations": {KEPT_ANNOTATION: text_of(note)}}})
@@ -73,6 +71,12 @@ class JobReconciler:
             # It is another job by now, or none.
             return _SOON_S
         return plan.requeue_after_s
+
+    async def _measure(self, job: Content, pods: Sequence[Content]) -> None:
+        try:
+            await self._metered.measure(job, pods)
+        except HeadraceError as error:
+            _log.warning("%s: what its data costs is not known: %s", _title(job), error)
 
     async def start(self, job: Content) -> None:
         """Lets a job go that was held back, whatever it waited for."""
@@ -110,6 +114,8 @@ class JobReconciler:
         match step:
             case Start():
                 await self._patch(job, start_patch(job))
+            case TakeOverCleaning():
+                await self._patch(job, _CLEANED_BY_KEEPER)
             case HoldBack():
                 await self._patch(job, {"spec": {"runPolicy": {"suspend": True}}})
             case Fail(message):
@@ -130,8 +136,13 @@ class JobReconciler:
         await self._cluster.patch(job["kind"], metadata["namespace"], metadata["name"], whole, subresource)
 
 
+_CLEANED_BY_KEEPER: Content = {
+    "metadata": {"annotations": {CLEANING_ANNOTATION: CleanPolicy.ALL.value}},
+    "spec": {"runPolicy": {"cleanPodPolicy": CleanPolicy.RUNNING.value}},
+}
 _WORDS = {
     Start: "is started",
+    TakeOverCleaning: "its pods are cleaned up by the keeper, once their logs are kept",
     HoldBack: "ends what still runs of it",
     Fail: "has failed",
     DeletePod: "a pod that has ended is deleted",

@@ -13,10 +13,18 @@ from datetime import datetime, timedelta
 
 from headrace.jobs.naming import STARTING_TIMEOUT, TTL
 from headrace.jobs.objects import warm_percent
+from headrace.jobs.spec import CleanPolicy
 from headrace.jobs.views import InstanceView, JobPhase
 from headrace.kubeflow.disruptions import disruption_of
 from headrace.kubeflow.job_views import all_started, instances_of
-from headrace.kubeflow.names import KIND_OF, Content, annotations_of, time_of
+from headrace.kubeflow.names import (
+    CLEANING_ANNOTATION,
+    KIND_OF,
+    TRAINING_VERSION,
+    Content,
+    annotations_of,
+    time_of,
+)
 from headrace.kubeflow.notes import KeptInstance, Note, note_of
 from headrace.kubeflow.phases import ended_at, is_over_for_operator, is_suspended, phase_of
 from headrace.kubeflow.pod_states import (
@@ -39,6 +47,11 @@ _SOON_S = 2.0
 @dataclass(frozen=True, slots=True)
 class Start:
     """The operator may start the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOverCleaning:
+    """Pods that have ended are left to the keeper: the operator would delete them at once, with their logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +86,7 @@ class DeleteJob:
     """The job's time is over."""
 
 
-Step = Start | HoldBack | Fail | KeepLog | DeletePod | DeleteJob
+Step = Start | TakeOverCleaning | HoldBack | Fail | KeepLog | DeletePod | DeleteJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +109,8 @@ def decide(
     note = _remembered(job, phase, note, pods, gone)
     if phase.has_ended:
         return _at_the_end(job, pods, note, now)
-    logs = tuple(KeepLog(pod) for pod in pods if _wants_log(pod, note))
+    cleaning = (TakeOverCleaning(),) if _deletes_ended_pods(job) else ()
+    logs = (*cleaning, *(KeepLog(pod) for pod in pods if _wants_log(pod, note)))
     if not note.failing and (late := _lateness(job, note, now)):
         note = replace(note, failing=late)
     if note.failing:
@@ -201,7 +215,9 @@ def _at_the_end(job: Content, pods: Sequence[Content], note: Note, now: datetime
     deletions = tuple(
         DeletePod(pod["metadata"]["name"], _uid(pod))
         for pod in pods
-        if has_ended(pod) and not is_leaving(pod) and claims_of(pod.get("spec") or {})
+        if has_ended(pod)
+        and not is_leaving(pod)
+        and (claims_of(pod.get("spec") or {}) or _is_cleaned_by_keeper(job))
     )
     ttl = ttl_of(job)
     if ttl is None:
@@ -209,6 +225,17 @@ def _at_the_end(job: Content, pods: Sequence[Content], note: Note, now: datetime
     if now - ended >= ttl:
         return Plan(note, (*deletions, DeleteJob()), _SOON_S)
     return Plan(note, deletions, _SOON_S if deletions else (ttl - (now - ended)).total_seconds())
+
+
+def _deletes_ended_pods(job: Content) -> bool:
+    """True when the operator would delete every pod the moment that the job has ended. Of the two operators only the
+    training operator does, whose kinds are all of v1: the MPI operator leaves its launcher."""
+    policy = ((job.get("spec") or {}).get("runPolicy") or {}).get("cleanPodPolicy")
+    return job["apiVersion"] == TRAINING_VERSION and policy == CleanPolicy.ALL
+
+
+def _is_cleaned_by_keeper(job: Content) -> bool:
+    return annotations_of(job).get(CLEANING_ANNOTATION) == CleanPolicy.ALL
 
 
 def _wants_log(pod: Content, note: Note) -> bool:

@@ -16,8 +16,13 @@ DATA_COST_ANNOTATION = "headrace.io/data-cost"
 """Of a job: what reading cost it so far (JSON, docs/format/job-annotations.md)."""
 KEPT_ANNOTATION = "headrace.io/kept"
 """Of a job: what is remembered of its pods (JSON, the same page)."""
+CLEANING_ANNOTATION = "headrace.io/clean-pod-policy"
+"""Of a job: the policy that it was given, where the keeper cleans up in its operator's place."""
 LOG_LABEL = "headrace.io/kept-log"
 """Of a ConfigMap with a part of a log: the name of the job."""
+
+TRAINING_VERSION = "kubeflow.org/v1"
+"""What all kinds of the training operator are served as, and nothing else."""
 
 _JOB_NAMES = ("training.kubeflow.org/job-name", "mpi-job-name", "mpi_job_name")
 _ROLES = (

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from job_cluster import JobCluster
-from job_objects import BEGAN, Content, condition, failed, launcher, mpijob, succeeded, worker
+from job_objects import (
+    BEGAN,
+    Content,
+    condition,
+    failed,
+    launcher,
+    mpijob,
+    of_training_operator,
+    succeeded,
+    worker,
+)
 
 from headrace.errors import EngineError
 from headrace.jobs.naming import HELD_QUEUE, QUEUE_LABEL, TTL, WAIT_WARM
+from headrace.kube.pod_logs import LogQuery
 from headrace.kubeflow.job_reconciler import JobReconciler
 from headrace.kubeflow.job_views import pods_of, view_of
 from headrace.kubeflow.kept_logs import kept_logs, shown
@@ -90,6 +102,49 @@ def test_a_pod_that_never_printed_holds_nothing_up() -> None:
     desk = Desk(failed(), worker(0, "Failed"))
     desk.settle()
     assert (desk.pods, desk.kept()) == ([], {})
+
+
+def test_the_pods_of_a_training_operator_go_when_their_logs_are_kept() -> None:
+    desk = Desk(of_training_operator(mpijob(condition("Running", 5))), launcher(), worker(0))
+    desk.reconcile()
+    assert desk.job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"
+    ended = succeeded()
+    desk.job["status"] = ended["status"]
+    desk.cluster.put(launcher("Succeeded"), worker(0, "Succeeded"))
+    desk.cluster.logs = dict.fromkeys(desk.pods, LOG)
+    desk.settle()
+    assert (desk.pods, len(desk.kept())) == ([], 2)
+
+
+class ReadsLogsFirst(JobCluster):
+    """Tells of no pods until a log is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+
+    async def log(self, namespace: str, pod: str, query: LogQuery) -> AsyncIterator[bytes]:
+        self.asked.set()
+        async for line in super().log(namespace, pod, query):
+            yield line
+
+    async def list(self, kind: str, *args: Any, **more: Any) -> list[Content]:
+        if kind == "Pod":
+            async with asyncio.timeout(10):
+                await self.asked.wait()
+        return await super().list(kind, *args, **more)
+
+
+def test_a_log_does_not_wait_for_counters_to_be_read() -> None:
+    """Its pod may be gone by then."""
+    pod = worker(0, "Succeeded", leaving=True)
+    desk = Desk(succeeded(), pod)
+    desk.cluster = ReadsLogsFirst()
+    desk.cluster.put(succeeded(), pod)
+    desk.cluster.logs = dict.fromkeys(desk.pods, LOG)
+    desk.tender = JobReconciler(desk.cluster, NoMetrics(), lambda: desk.now)
+    desk.reconcile()
+    assert list(desk.kept()) == ["resnet-worker-0"]
 
 
 def test_a_log_whose_node_is_away_is_tried_again_and_then_given_up() -> None:

@@ -17,6 +17,7 @@ from job_objects import (
     failed,
     launcher,
     mpijob,
+    of_training_operator,
     succeeded,
     worker,
 )
@@ -31,9 +32,10 @@ from headrace.kubeflow.keeper_plan import (
     KeepLog,
     Plan,
     Start,
+    TakeOverCleaning,
     decide,
 )
-from headrace.kubeflow.names import KEPT_ANNOTATION
+from headrace.kubeflow.names import CLEANING_ANNOTATION, KEPT_ANNOTATION
 from headrace.kubeflow.notes import MOST_INSTANCES, KeptInstance, Note, note_of, text_of
 from headrace.kubeflow.pod_states import instance_of
 from headrace.kubeflow.warmth import Warmth
@@ -87,6 +89,31 @@ def test_logs_come_before_pods_go() -> None:
 def test_pods_without_claims_stay() -> None:
     plan = look(succeeded(), launcher("Succeeded"))
     assert look(noted(succeeded(), with_logs(plan)), launcher("Succeeded")).steps == ()
+
+
+@pytest.mark.parametrize(
+    ("job", "takes_over"),
+    [
+        (of_training_operator(mpijob()), True),
+        (of_training_operator(mpijob(suspend=True)), True),
+        (of_training_operator(mpijob(), "Running"), False),
+        (of_training_operator(mpijob(), "None"), False),
+        (of_training_operator(succeeded()), False),
+        (mpijob(), False),
+    ],
+)
+def test_an_operator_that_would_delete_logs_with_their_pods_is_told_to_leave_them(
+    job: Content, *, takes_over: bool
+) -> None:
+    assert look(job, worker(0)).steps == ((TakeOverCleaning(),) if takes_over else ())
+
+
+def test_pods_without_claims_go_as_well_where_the_keeper_cleans_up() -> None:
+    job = of_training_operator(succeeded(annotations={CLEANING_ANNOTATION: "All"}), "Running")
+    plan = look(job, launcher("Succeeded"))
+    assert plan.steps == (KeepLog(launcher("Succeeded")),)
+    after = look(noted(job, with_logs(plan)), launcher("Succeeded"))
+    assert [type(each) for each in after.steps] == [DeletePod]
 
 
 def test_pods_that_still_run_are_not_ended() -> None:
