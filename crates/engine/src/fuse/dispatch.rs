@@ -1,12 +1,14 @@
 //! One request in, one answer out: what each operation of the kernel means on a read-only tree.
 
+use std::cell::RefCell;
 use std::io::IoSlice;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::abi::{Opcode, RESENT, open};
 use super::counts::{Counts, Lookups};
 use super::device::Device;
 use super::directory::{self, Listing};
+use super::disk_reads::{DiskReads, Due, LOOK_EVERY};
 use super::interrupt::InFlight;
 use super::negotiate::Negotiated;
 use super::open_modes::{OpenModes, Opened};
@@ -16,7 +18,7 @@ use super::reply::{self, Pending, Presentation};
 use super::request::{Body, Header, Malformed, Request};
 use super::unanswered::{Note, Read, Unanswered};
 use crate::error::{Error, ErrorKind};
-use crate::vfs::{FileSystem, Inode};
+use crate::vfs::{DiskRead, FileSystem, Inode, ReadReply};
 
 /// Nothing larger is believed of a request: 16 MiB, far beyond what the kernel asks for.
 const MOST_BYTES: u32 = 16 << 20;
@@ -31,6 +33,7 @@ pub struct SessionState {
     pub in_flight: Arc<InFlight>,
     pub opens: OpenModes,
     pub unanswered: Arc<Unanswered>,
+    pub disk_reads: DiskReads,
     pub counts: Counts,
     pub lookups: Lookups,
 }
@@ -178,15 +181,50 @@ impl SessionState {
         let (inode, handle, length) = (read.header.inode, self.opens.handle(read.handle), read.length as usize);
         match self.filesystem.read_cached(inode, handle, read.offset, length) {
             Ok(Some(found)) => reads::answer(pending, found, length, &mut scratch.reads),
-            Ok(None) => self.read_later(pending, read, self.unanswered.note(&self.device, &read)),
+            Ok(None) => {
+                let due = self.due(pending, read, self.unanswered.note(&self.device, &read));
+                match self.filesystem.read_from_disk(inode, handle, read.offset, length) {
+                    Some(found) => self.read_from_disk(due, found),
+                    None => self.read_later(due),
+                }
+            }
             Err(error) => fail(pending, &error),
         }
     }
 
-    /// Waits for the origin on the runtime, never on a request thread.
-    fn read_later(self: &Arc<Self>, pending: Pending, read: Read, note: Note) {
-        let shared = self.clone();
+    fn due(&self, pending: Pending, read: Read, note: Note) -> Due {
         let waiting = self.in_flight.enter(read.header.unique, read.header.thread);
+        Due { pending, read, note, waiting }
+    }
+
+    /// Waits for the disk on a thread of the runtime that may, and answers from there: each thread that a read passes
+    /// through costs it as much as the disk does.
+    fn read_from_disk(self: &Arc<Self>, due: Due, found: DiskRead) {
+        let (number, is_first) = self.disk_reads.enter(found.disks(), due);
+        let shared = self.clone();
+        self.runtime.spawn_blocking(move || BUFFER.with_borrow_mut(|buffer| shared.load(number, &found, buffer)));
+        if is_first {
+            self.runtime.spawn(rescue(Arc::downgrade(self)));
+        }
+    }
+
+    fn load(self: &Arc<Self>, number: u64, found: &DiskRead, buffer: &mut Vec<u8>) {
+        let loaded = found.load_into(buffer);
+        let Some(due) = self.disk_reads.take(number) else { return };
+        match loaded {
+            Ok(()) => {
+                drop(due.waiting);
+                due.pending.bytes(buffer);
+            }
+            // Once more, where it is known what becomes of such a block.
+            Err(_) => self.read_later(due),
+        }
+    }
+
+    /// Waits for the origin on the runtime, never on a request thread.
+    fn read_later(self: &Arc<Self>, due: Due) {
+        let Due { pending, read, note, waiting } = due;
+        let shared = self.clone();
         self.runtime.spawn(async move {
             let (handle, length) = (shared.opens.handle(read.handle), read.length as usize);
             let outcome = tokio::select! {
@@ -205,7 +243,7 @@ impl SessionState {
 
     /// Handles a read that the daemon before had noted.
     pub fn read_again(self: &Arc<Self>, read: Read, note: Note) {
-        self.read_later(self.pending(read.header.unique), read, note);
+        self.read_later(self.due(self.pending(read.header.unique), read, note));
     }
 
     fn list(&self, pending: Pending, listing: Listing, scratch: &mut Scratch) {
@@ -221,10 +259,30 @@ impl SessionState {
     }
 }
 
+thread_local! {
+    /// What a thread that waits for disks reads into.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Gives reads whose disk hangs to others, for as long as any waits for a disk.
+async fn rescue(session: Weak<SessionState>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(session) = session.upgrade() else { return };
+        let Some(overdue) = session.disk_reads.overdue() else { return };
+        overdue.into_iter().for_each(|due| session.read_later(due));
+    }
+}
+
 /// Memory is handed over at once; a cache file may block on its disk, which the runtime's own threads must not.
-async fn answer_from_runtime(pending: Pending, found: crate::vfs::ReadReply, length: usize) {
+async fn answer_from_runtime(pending: Pending, found: ReadReply, length: usize) {
+    let waits = matches!(found, ReadReply::Files(_));
     let answer = move || reads::answer(pending, found, length, &mut ReadBuffers::default());
-    let _ = tokio::task::spawn_blocking(answer).await;
+    if waits {
+        let _ = tokio::task::spawn_blocking(answer).await;
+    } else {
+        answer();
+    }
 }
 
 fn fail(pending: Pending, error: &Error) {

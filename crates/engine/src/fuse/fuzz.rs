@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use super::abi::IN_HEADER_BYTES;
 use super::counts::{Counts, Lookups};
 use super::device::Device;
+use super::disk_reads::DiskReads;
 use super::dispatch::{Scratch, SessionState};
 use super::ledger::Ledger;
 use super::negotiate::Negotiated;
@@ -103,6 +104,7 @@ fn session(runtime: tokio::runtime::Handle, mode: Mode) -> (Arc<SessionState>, U
         shown: Presentation { entry: lifetime, attributes: lifetime },
         runtime,
         in_flight: Arc::default(),
+        disk_reads: DiskReads::default(),
         counts: Counts::new(&Metrics::new()),
         lookups: Lookups::new(ledger, 1000),
     };

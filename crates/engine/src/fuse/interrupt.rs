@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -27,8 +28,15 @@ pub struct InFlight {
 
 #[derive(Debug, Default)]
 struct Table {
-    waiting: HashMap<u64, Arc<Notify>>,
+    waiting: HashMap<u64, Arc<Interruption>>,
     early: VecDeque<u64>,
+}
+
+/// Whether INTERRUPT has come for a read.
+#[derive(Debug, Default)]
+struct Interruption {
+    came: AtomicBool,
+    notify: Notify,
 }
 
 /// One read that waits; dropping it ends the waiting.
@@ -37,17 +45,17 @@ pub struct WaitingRead {
     in_flight: Arc<InFlight>,
     unique: u64,
     thread: u32,
-    interrupted: Arc<Notify>,
+    interrupted: Arc<Interruption>,
 }
 
 impl InFlight {
     /// Starts to wait for request `unique` of `thread`.
     pub fn enter(self: &Arc<Self>, unique: u64, thread: u32) -> WaitingRead {
-        let interrupted = Arc::new(Notify::new());
+        let interrupted = Arc::<Interruption>::default();
         let mut table = self.table.lock();
         if let Some(place) = table.early.iter().position(|early| *early == unique) {
             table.early.remove(place);
-            interrupted.notify_one();
+            interrupted.tell();
         }
         table.waiting.insert(unique, interrupted.clone());
         WaitingRead { in_flight: self.clone(), unique, thread, interrupted }
@@ -57,7 +65,7 @@ impl InFlight {
     pub fn interrupt(&self, unique: u64) {
         let mut table = self.table.lock();
         if let Some(interrupted) = table.waiting.get(&unique) {
-            interrupted.notify_one();
+            interrupted.tell();
             return;
         }
         if table.early.len() == EARLY_LIMIT {
@@ -67,10 +75,22 @@ impl InFlight {
     }
 }
 
+impl Interruption {
+    fn tell(&self) {
+        self.came.store(true, Ordering::Relaxed);
+        self.notify.notify_one();
+    }
+}
+
 impl WaitingRead {
+    /// Whether its thread has had a signal: it may be being killed.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.came.load(Ordering::Relaxed)
+    }
+
     /// Returns when the thread that waits is being killed; otherwise never.
     pub async fn abandoned(&self) {
-        self.interrupted.notified().await;
+        self.interrupted.notify.notified().await;
         while !is_being_killed(self.thread) {
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
@@ -113,7 +133,8 @@ mod tests {
         let in_flight = Arc::new(InFlight::default());
         in_flight.interrupt(8);
         let waiting = in_flight.enter(8, 0);
-        tokio::time::timeout(Duration::from_secs(60), waiting.interrupted.notified()).await.expect("remembered");
+        tokio::time::timeout(Duration::from_secs(60), waiting.interrupted.notify.notified()).await.expect("remembered");
+        assert!(waiting.is_interrupted());
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod abi;
 mod counts;
 mod device;
 mod directory;
+mod disk_reads;
 mod dispatch;
 mod fusermount;
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::abi::init;
 use super::counts::{Counts, Lookups};
 use super::device::{Device, Received};
+use super::disk_reads::DiskReads;
 use super::dispatch::{Scratch, SessionState};
 use super::ledger::{Ledger, RequestBuffer};
 use super::negotiate::{self, Negotiated};
@@ -220,6 +221,7 @@ fn share(
         },
         runtime: with.runtime,
         in_flight: Arc::default(),
+        disk_reads: DiskReads::default(),
         counts: Counts::new(&with.metrics),
         lookups,
     }

@@ -13,6 +13,7 @@ mod block_memory;
 mod claim;
 mod control;
 mod disk;
+mod disk_read;
 mod fetch;
 mod flight;
 mod flights;
@@ -51,6 +52,7 @@ use order::Orders;
 use proof::Doubts;
 
 pub(crate) use disk::{on_disks, unless_disks_hang};
+pub use disk_read::{DiskRead, Disks};
 pub use hold::HoldOutcome;
 pub use order::{OrderedFiles, Prefetch};
 pub use progress::{WarmProgress, WarmState};

@@ -70,7 +70,7 @@ impl Transfer {
         Ok(reply.inspect(|_| self.note_hit(source, range, reader)))
     }
 
-    fn collect(&self, source: &Source, range: ByteRange) -> Option<Reply> {
+    pub(super) fn collect(&self, source: &Source, range: ByteRange) -> Option<Reply> {
         let mut reply = Reply::default();
         for index in self.block_size.indices(range) {
             let within = self.within(index, range);

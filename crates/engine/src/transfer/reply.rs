@@ -58,8 +58,15 @@ impl StoredPart {
 
     /// The bytes themselves, read from the cache file. Waits for the disk.
     pub fn load(&self) -> Result<Bytes> {
+        let mut buffer = vec![0; self.length];
+        self.load_into(&mut buffer)?;
+        Ok(Bytes::from(buffer))
+    }
+
+    /// The same, into a buffer of their length.
+    pub(crate) fn load_into(&self, buffer: &mut [u8]) -> Result<()> {
         use std::os::unix::fs::FileExt;
-        let (mut buffer, mut offset) = (vec![0; self.length], self.offset);
+        let mut offset = self.offset;
         for step in buffer.chunks_mut(STEP_BYTES) {
             let _operation = self.block.watch.as_ref().map(|watch| watch.begin());
             self.block.file.read_exact_at(step, offset).map_err(|error| {
@@ -67,7 +74,7 @@ impl StoredPart {
             })?;
             offset += step.len() as u64;
         }
-        Ok(Bytes::from(buffer))
+        Ok(())
     }
 }
 

@@ -19,6 +19,7 @@ use futures::future::BoxFuture;
 
 use crate::error::Result;
 
+pub use crate::transfer::{DiskRead, Disks};
 pub use catalogue::{Catalogue, has_checksums};
 pub use selection::Selection;
 pub use tree::{Ownership, Tree};
@@ -118,6 +119,11 @@ pub trait FileSystem: Send + Sync + 'static {
     /// The bytes at `offset`, at most `length`, fewer only at the end of the file, if neither an origin nor a disk is
     /// needed for them: what is answered with files can be read from memory.
     fn read_cached(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Result<Option<ReadReply>>;
+
+    /// What `read_cached` does not tell only because a disk has to be waited for; `None` when more is needed.
+    fn read_from_disk(&self, _inode: Inode, _handle: u64, _offset: u64, _length: usize) -> Option<DiskRead> {
+        None
+    }
 
     /// The same, fetching what is missing. Dropping the future cancels this reader's interest, nobody else's.
     fn read(

@@ -11,7 +11,9 @@ use super::generation::{Generation, Generations, TreeNode};
 use super::replies::{reply_from_cache, reply_when_ready};
 use super::selection::Selection;
 use super::siblings::Siblings;
-use super::{Attributes, Backing, DirectoryEntry, FileKind, FileSystem, Inode, Opened, ROOT, ReadReply, Statistics};
+use super::{
+    Attributes, Backing, DirectoryEntry, DiskRead, FileKind, FileSystem, Inode, Opened, ROOT, ReadReply, Statistics,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::ByteRange;
 use crate::origin::Origin;
@@ -237,6 +239,11 @@ impl FileSystem for Tree {
         }
         let reply = self.transfer.read_at_once(&file.source, ByteRange::new(offset, length as u64), &file.reader)?;
         reply.map(reply_from_cache).transpose()
+    }
+
+    fn read_from_disk(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Option<DiskRead> {
+        let file = self.file(inode, handle).ok()?;
+        self.transfer.read_from_disk(&file.source, ByteRange::new(offset, length as u64), &file.reader)
     }
 
     fn read(

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::*;
 use bytes::Bytes;
-use headrace_engine::ids::{FileId, FileKey};
+use headrace_engine::ids::{ByteRange, FileId, FileKey};
 use headrace_engine::metrics::Metrics;
 use headrace_engine::store::{BlockHandle, Blocks, Put, WholeFile};
 use headrace_engine::transfer::{ReaderState, Transfer};
@@ -81,4 +81,25 @@ async fn writes_that_a_disk_keeps_waiting_hold_neither_memory_nor_the_end() {
     tokio::time::timeout(patience, reading).await.expect("blocks keep their memory for a disk that takes none");
     assert!(disk.waiting.load(Ordering::SeqCst) > 2, "the disk was tried");
     tokio::time::timeout(patience, transfer.close()).await.expect("the end waits for the disk");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_lies_in_cache_files_is_read_by_as_many_as_may_wait_for_their_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let stored = store(folder.path(), 64 * MIB, BLOCK);
+    let setup = setup_with(Some(stored.clone()), 16 * MIB, config(BLOCK));
+    let (file, reader) = (setup.origin.put("file", 4 * BLOCK + 7, 3), ReaderState::still());
+    let range = ByteRange::new(BLOCK / 2, 100 * BLOCK);
+    assert!(setup.transfer.read_from_disk(&file, range, &reader).is_none(), "nothing is there yet");
+    scan(&setup.transfer, &file, 3, BLOCK, &reader).await;
+    until("all is stored", || stored.whole_file(&file.id(), file.size()).is_some()).await;
+    let mut reads = Vec::new();
+    while let Some(read) = setup.transfer.read_from_disk(&file, range, &reader) {
+        reads.push(read);
+        assert!(reads.len() < 1000, "any number of threads may wait for one disk");
+    }
+    let mut buffer = vec![1; 3];
+    reads.pop().expect("some may").load_into(&mut buffer).unwrap();
+    assert!(buffer == pattern(file.size(), 3)[BLOCK as usize / 2..]);
+    assert!(setup.transfer.read_from_disk(&file, range, &reader).is_some(), "the right was given back");
 }

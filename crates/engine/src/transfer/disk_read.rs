@@ -1,0 +1,76 @@
+//! Reads that need nothing but a disk: for callers with threads of their own that may wait for it.
+
+use std::sync::Arc;
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::Transfer;
+use super::reader::ReaderState;
+use super::reply::{Piece, StoredPart};
+use super::source::Source;
+use crate::error::Result;
+use crate::ids::ByteRange;
+use crate::store::DiskWatch;
+
+/// Bytes that lie in cache files, and may not be in memory; with the right to one thread that waits for their disks.
+#[derive(Debug)]
+pub struct DiskRead {
+    parts: Vec<StoredPart>,
+    /// Held for as long as a thread may wait.
+    _rights: Vec<OwnedSemaphorePermit>,
+}
+
+/// The disks that a read waits for.
+#[derive(Debug, Clone)]
+pub struct Disks(Vec<Arc<DiskWatch>>);
+
+impl DiskRead {
+    pub fn disks(&self) -> Disks {
+        Disks::of(self.parts.iter().filter_map(|part| part.block.watch.clone()))
+    }
+
+    /// The bytes, as all that is in `buffer` then. Waits for the disks.
+    pub fn load_into(&self, buffer: &mut Vec<u8>) -> Result<()> {
+        buffer.resize(self.parts.iter().map(|part| part.length).sum(), 0);
+        let mut rest = buffer.as_mut_slice();
+        for part in &self.parts {
+            let (now, later) = rest.split_at_mut(part.length);
+            part.load_into(now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+}
+
+impl Disks {
+    pub(crate) fn of(disks: impl IntoIterator<Item = Arc<DiskWatch>>) -> Self {
+        Disks(disks.into_iter().collect())
+    }
+
+    /// Whether one of them hangs: whoever waits for it should look elsewhere.
+    pub fn hang(&self) -> bool {
+        self.0.iter().any(|disk| disk.hangs())
+    }
+}
+
+impl Transfer {
+    /// What `read_at_once` does not return only because a disk has to be waited for. `None` when `range` needs anything
+    /// else, or when as many threads wait for the disk as may.
+    pub fn read_from_disk(
+        self: &Arc<Self>,
+        source: &Source,
+        range: ByteRange,
+        reader: &ReaderState,
+    ) -> Option<DiskRead> {
+        let range = range.clamp_to(source.size());
+        let stored = |piece| match piece {
+            Piece::Stored(part) => Some(part),
+            Piece::Memory(_) => None,
+        };
+        let parts = self.collect(source, range)?.pieces.into_iter().map(stored).collect::<Option<Vec<_>>>()?;
+        let disks = parts.iter().filter_map(|part| part.block.watch.as_ref());
+        let rights = disks.map(|disk| disk.threads.clone().try_acquire_owned().ok()).collect::<Option<_>>()?;
+        self.note_hit(source, range, reader);
+        Some(DiskRead { parts, _rights: rights })
+    }
+}
