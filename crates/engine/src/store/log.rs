@@ -255,7 +255,7 @@ impl Writer {
 
     fn replay(&mut self, visit: &mut impl FnMut(u64, &Record) -> bool) -> io::Result<Replayed> {
         let mut reader = RecordReader::new(&self.file);
-        let (mut clean, mut notes_lending) = (false, false);
+        let (mut clean, mut notes_lending) = (None, false);
         // The note of the end was the last write.
         let written_at = self.file.metadata()?.modified()?;
         let mut datasets = Vec::new();
@@ -274,7 +274,7 @@ impl Writer {
                 reader.offset = offset;
                 break;
             }
-            clean = record == Record::Clean;
+            clean = (record == Record::Clean).then_some(offset);
             notes_lending |= record == Record::NotesLending && offset == HEADER_BYTES as u64;
             match record {
                 Record::File { .. } => counted = (counted.0 + 1, counted.1 + length, counted.2),
@@ -283,16 +283,18 @@ impl Writer {
                 _ => {}
             }
         }
-        let good = reader.offset;
+        let length = self.file.metadata()?.len();
+        let cut_bytes = length.saturating_sub(reader.offset);
+        let clean = clean.filter(|_| cut_bytes == 0);
+        // It is used up: a log that loses its end to a power loss may not come to look like one closed in good order.
+        let good = clean.unwrap_or(reader.offset);
         (self.file_records, self.file_record_bytes, self.garbage) = counted;
         datasets.into_iter().enumerate().for_each(|(number, name)| self.learn(&name, number as u32));
-        let cut_bytes = self.file.metadata()?.len().saturating_sub(good);
-        if cut_bytes > 0 {
+        if length > good {
             self.file.set_len(good)?;
         }
         self.length = good;
-        let closed_at = (clean && cut_bytes == 0).then_some(written_at);
-        Ok(Replayed { closed_at, notes_lending, cut_bytes })
+        Ok(Replayed { closed_at: clean.map(|_| written_at), notes_lending, cut_bytes })
     }
 
     /// Copies header, dataset names and the records to keep; the new offsets of the file records.

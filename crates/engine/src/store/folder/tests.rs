@@ -189,6 +189,24 @@ fn a_folder_that_nobody_touched_since_it_was_closed_is_opened_without_a_look_at_
 }
 
 #[test]
+fn a_log_that_lost_all_since_its_opening_is_not_taken_for_one_closed_in_good_order() {
+    let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    let log = place.path().join(super::super::layout::LOG);
+    let closing = folder(place.path(), 100 * BLOCK);
+    put(&closing, "kept", BLOCK, 0);
+    assert!(closing.close().is_ok());
+    drop(closing);
+    let closed_bytes = std::fs::metadata(&log).map_or(0, |data| data.len());
+    let lost = put(&folder(place.path(), 100 * BLOCK), "lost", BLOCK, 0);
+    make_untouched(place.path());
+    // What a power loss leaves that came before the log's end was on the disk; the log is the newest of all then.
+    let bytes = std::fs::read(&log).unwrap_or_default();
+    assert!(std::fs::write(&log, bytes.get(..closed_bytes as usize).unwrap_or(&bytes)).is_ok());
+    drop(folder(place.path(), 100 * BLOCK));
+    assert!(!super::super::layout::data_file(place.path(), &lost).exists(), "its room would be taken for good");
+}
+
+#[test]
 fn files_that_came_or_went_while_a_folder_was_closed_are_noticed_when_it_is_opened() {
     let (place, orphan) = closed_with_orphan(|_| ());
     drop(folder(place.path(), 100 * BLOCK));
