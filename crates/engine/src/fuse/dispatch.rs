@@ -16,6 +16,7 @@ use super::options::Mode;
 use super::reads::{self, ReadBuffers};
 use super::reply::{self, Pending, Presentation};
 use super::request::{Body, Header, Malformed, Request};
+use super::threads::RequestThreads;
 use super::unanswered::{Note, Read, Unanswered};
 use crate::error::{Error, ErrorKind};
 use crate::vfs::{DiskRead, FileSystem, Inode, ReadReply};
@@ -34,6 +35,7 @@ pub struct SessionState {
     pub opens: OpenModes,
     pub unanswered: Arc<Unanswered>,
     pub disk_reads: DiskReads,
+    pub threads: RequestThreads,
     pub counts: Counts,
     pub lookups: Lookups,
 }
@@ -197,15 +199,18 @@ impl SessionState {
         Due { pending, read, note, waiting }
     }
 
-    /// Waits for the disk on a thread of the runtime that may, and answers from there: each thread that a read passes
-    /// through costs it as much as the disk does.
+    /// Waits for the disk and answers from there: on this thread where enough others go on, since each thread that a read
+    /// passes through costs it as much as the disk does.
     fn read_from_disk(self: &Arc<Self>, due: Due, found: DiskRead) {
         let (number, is_first) = self.disk_reads.enter(found.disks(), due);
-        let shared = self.clone();
-        self.runtime.spawn_blocking(move || BUFFER.with_borrow_mut(|buffer| shared.load(number, &found, buffer)));
         if is_first {
             self.runtime.spawn(rescue(Arc::downgrade(self)));
         }
+        if let Some(_away) = self.threads.leave() {
+            return BUFFER.with_borrow_mut(|buffer| self.load(number, &found, buffer));
+        }
+        let shared = self.clone();
+        self.runtime.spawn_blocking(move || BUFFER.with_borrow_mut(|buffer| shared.load(number, &found, buffer)));
     }
 
     fn load(self: &Arc<Self>, number: u64, found: &DiskRead, buffer: &mut Vec<u8>) {

@@ -17,7 +17,9 @@ use super::ledger::Ledger;
 use super::negotiate::Negotiated;
 use super::open_modes::OpenModes;
 use super::options::Mode;
+use super::patience::Places;
 use super::reply::{Lifetime, Presentation};
+use super::threads::RequestThreads;
 use super::unanswered::Unanswered;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
@@ -95,8 +97,9 @@ fn session(runtime: tokio::runtime::Handle, mode: Mode) -> (Arc<SessionState>, U
     let device = Arc::new(Device::new(OwnedFd::from(ours)));
     let ledger = Arc::new(Ledger::create().expect("made"));
     let lifetime = Lifetime::from_seconds(1.0);
+    let places = Arc::new(Places::of(2));
     let shared = SessionState {
-        opens: OpenModes::new(device.clone(), ledger.clone(), mode == Mode::Passthrough, 2),
+        opens: OpenModes::new(device.clone(), ledger.clone(), mode == Mode::Passthrough, places.clone()),
         unanswered: Unanswered::new(ledger.clone()),
         device,
         filesystem: Arc::new(Endless),
@@ -105,6 +108,7 @@ fn session(runtime: tokio::runtime::Handle, mode: Mode) -> (Arc<SessionState>, U
         runtime,
         in_flight: Arc::default(),
         disk_reads: DiskReads::default(),
+        threads: RequestThreads::new(places),
         counts: Counts::new(&Metrics::new()),
         lookups: Lookups::new(ledger, 1000),
     };

@@ -30,6 +30,7 @@ mod relay;
 mod reply;
 mod request;
 mod session;
+mod threads;
 mod tickets;
 mod unanswered;
 

@@ -32,7 +32,7 @@ pub struct OpenModes {
     allowed: AtomicBool,
     /// A refusal of single files is told once.
     complained: AtomicBool,
-    places: Places,
+    places: Arc<Places>,
 }
 
 /// The opens of one inode: all of one kind at any time.
@@ -73,12 +73,11 @@ pub struct Opened {
 }
 
 impl OpenModes {
-    /// `passthrough`: whether it was negotiated; `threads`: how many open files.
-    pub fn new(device: Arc<Device>, ledger: Arc<Ledger>, passthrough: bool, threads: usize) -> Self {
+    /// `passthrough`: whether it was negotiated; `places`: for threads that look for a file's place in the cache.
+    pub fn new(device: Arc<Device>, ledger: Arc<Ledger>, passthrough: bool, places: Arc<Places>) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let (allowed, complained) = (AtomicBool::new(passthrough), AtomicBool::new(false));
-        let (tickets, places) = (Tickets::new(ledger), Places::of(threads));
-        OpenModes { shards, tickets, device, mixed: passthrough, allowed, complained, places }
+        OpenModes { shards, tickets: Tickets::new(ledger), device, mixed: passthrough, allowed, complained, places }
     }
 
     /// Whether opens may be passed through at all.

@@ -48,6 +48,13 @@ impl Places {
         state.free = state.free.checked_sub(1)?;
         Some(PatienceSlot(self))
     }
+
+    /// A place that is free now.
+    pub fn take_free(&self) -> Option<PatienceSlot<'_>> {
+        let mut state = self.state.lock();
+        state.free = state.free.checked_sub(1)?;
+        Some(PatienceSlot(self))
+    }
 }
 
 impl Drop for PatienceSlot<'_> {
@@ -69,6 +76,9 @@ mod tests {
         let (first, second) = (places.take(), places.take());
         assert!(first.is_some() && second.is_some() && places.take().is_none() && places.take().is_none());
         drop(first);
+        let third = places.take_free();
+        assert!(third.is_some() && places.take_free().is_none());
+        drop(third);
         assert!(places.take().is_some() && Places::of(1).take().is_some());
     }
 

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::abi::init;
 use super::counts::{Counts, Lookups};
@@ -19,13 +19,15 @@ use super::negotiate::{self, Negotiated};
 use super::notify;
 use super::open_modes::OpenModes;
 use super::options::{Mode, MountOptions};
+use super::patience::Places;
 use super::reply::{Lifetime, Presentation};
 use super::request::{Body, Request};
+use super::threads::RequestThreads;
 use super::unanswered::Unanswered;
 use crate::budget::Budgets;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::Mutex;
 use crate::vfs::FileSystem;
 
 /// After so many failures in a row the connection is taken for lost.
@@ -45,7 +47,7 @@ pub struct Surroundings {
 pub struct Session {
     shared: Arc<SessionState>,
     ledger: Arc<Ledger>,
-    control: Arc<Control>,
+    stopping: Arc<AtomicBool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -55,13 +57,6 @@ pub struct Inheritance {
     pub connection: OwnedFd,
     pub ledger: OwnedFd,
     pub negotiated: Negotiated,
-}
-
-#[derive(Default)]
-struct Control {
-    stopping: AtomicBool,
-    alive: Mutex<usize>,
-    ended: Condvar,
 }
 
 impl Session {
@@ -89,7 +84,7 @@ impl Session {
     }
 
     fn serve(shared: Arc<SessionState>, ledger: Arc<Ledger>, options: &MountOptions) -> Result<Session> {
-        let mut session = Session { shared, ledger, control: Arc::default(), threads: Mutex::default() };
+        let mut session = Session { shared, ledger, stopping: Arc::default(), threads: Mutex::default() };
         for number in 0..options.thread_count() {
             session.start_thread(number)?;
         }
@@ -99,15 +94,15 @@ impl Session {
     fn start_thread(&mut self, number: usize) -> Result<()> {
         let cannot = |why: String| Error::new(ErrorKind::Unexpected, format!("cannot start a request thread: {why}"));
         let buffer = self.ledger.take_buffer().ok_or_else(|| cannot("too many".to_owned()))?;
-        let (shared, control) = (self.shared.clone(), self.control.clone());
-        *self.control.alive.lock() += 1;
+        let (shared, stopping) = (self.shared.clone(), self.stopping.clone());
+        self.shared.threads.starts();
         let started = std::thread::Builder::new()
             .name(format!("headrace-fuse-{number}"))
-            .spawn(move || serve_requests(&shared, &control, buffer));
+            .spawn(move || serve_requests(&shared, &stopping, buffer));
         match started {
             Ok(thread) => self.threads.lock().push(thread),
             Err(error) => {
-                *self.control.alive.lock() -= 1;
+                self.shared.threads.cannot_start();
                 return Err(cannot(error.to_string()));
             }
         }
@@ -139,31 +134,21 @@ impl Session {
 
     /// Waits until the mount is gone; false when `timeout` passed first.
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
-        let mut alive = self.control.alive.lock();
-        while *alive > 0 {
-            match deadline {
-                None => self.control.ended.wait(&mut alive),
-                Some(deadline) if self.control.ended.wait_until(&mut alive, deadline).timed_out() => {
-                    return *alive == 0;
-                }
-                Some(_) => {}
-            }
-        }
-        true
+        self.shared.threads.wait(timeout)
     }
 
     /// Stops serving without unmounting: requests wait in the kernel until another daemon resumes, and reads that wait
     /// for an origin are left to it.
     pub fn stop(&self) {
-        self.control.stopping.store(true, Ordering::SeqCst);
+        self.stopping.store(true, Ordering::SeqCst);
         wake::prepare();
         let threads = std::mem::take(&mut *self.threads.lock());
         while !self.wait(Some(STOP_PAUSE)) {
             // A thread may have been just before its read when the last signal came.
             threads.iter().for_each(|thread| wake::thread(thread.as_pthread_t()));
         }
-        threads.into_iter().for_each(|thread| drop(thread.join()));
+        // Those that wait for a disk may do so for ever. They find nothing to say and nobody to say it to.
+        threads.into_iter().filter(JoinHandle::is_finished).for_each(|thread| drop(thread.join()));
         self.shared.device.retire();
     }
 }
@@ -209,8 +194,9 @@ fn share(
 ) -> SessionState {
     let passthrough = negotiated.mode == Mode::Passthrough;
     let lookups = Lookups::new(ledger.clone(), with.budgets.inodes.limit());
+    let places = Arc::new(Places::of(options.thread_count()));
     SessionState {
-        opens: OpenModes::new(device.clone(), ledger.clone(), passthrough, options.thread_count()),
+        opens: OpenModes::new(device.clone(), ledger.clone(), passthrough, places.clone()),
         unanswered: Unanswered::new(ledger),
         device,
         filesystem: with.filesystem,
@@ -222,6 +208,7 @@ fn share(
         runtime: with.runtime,
         in_flight: Arc::default(),
         disk_reads: DiskReads::default(),
+        threads: RequestThreads::new(places),
         counts: Counts::new(&with.metrics),
         lookups,
     }
@@ -236,11 +223,12 @@ fn can_pass_through(device: &Device) -> bool {
     registered.is_ok_and(|id| device.close_backing(id).is_ok())
 }
 
-fn serve_requests(shared: &Arc<SessionState>, control: &Control, mut buffer: RequestBuffer) {
+fn serve_requests(shared: &Arc<SessionState>, stopping: &AtomicBool, mut buffer: RequestBuffer) {
+    let _serving = shared.threads.serving();
     let buffer = buffer.bytes();
     let mut scratch = Scratch::default();
     let mut failures = 0;
-    while !control.stopping.load(Ordering::SeqCst) && failures < MOST_FAILURES {
+    while !stopping.load(Ordering::SeqCst) && failures < MOST_FAILURES {
         match shared.device.receive(buffer) {
             Ok(Received::Request(length)) => {
                 failures = 0;
@@ -255,8 +243,6 @@ fn serve_requests(shared: &Arc<SessionState>, control: &Control, mut buffer: Req
             }
         }
     }
-    *control.alive.lock() -= 1;
-    control.ended.notify_all();
 }
 
 /// A fault in one request is answered with EIO and must not end the thread: every other reader needs it.

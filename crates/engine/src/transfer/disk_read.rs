@@ -1,5 +1,6 @@
 //! Reads that need nothing but a disk: for callers with threads of their own that may wait for it.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
@@ -10,7 +11,7 @@ use super::reply::{Piece, StoredPart};
 use super::source::Source;
 use crate::error::Result;
 use crate::ids::ByteRange;
-use crate::store::DiskWatch;
+use crate::store::{BlockHandle, DiskWatch};
 
 /// Bytes that lie in cache files, and may not be in memory; with the right to one thread that waits for their disks.
 #[derive(Debug)]
@@ -25,6 +26,12 @@ pub struct DiskRead {
 pub struct Disks(Vec<Arc<DiskWatch>>);
 
 impl DiskRead {
+    /// `length` bytes of `file` from `offset`, which lie on the disk that is watched.
+    pub fn of_file(file: Arc<File>, offset: u64, length: usize, disk: &Arc<DiskWatch>) -> Self {
+        let block = BlockHandle::new(file, offset, length as u32, Arc::new(())).on(disk);
+        DiskRead { parts: vec![StoredPart { block, offset, length }], _rights: Vec::new() }
+    }
+
     pub fn disks(&self) -> Disks {
         Disks::of(self.parts.iter().filter_map(|part| part.block.watch.clone()))
     }

@@ -10,14 +10,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use headrace_engine::error::{Error, ErrorKind, Result};
+use headrace_engine::store::DiskWatch;
 use headrace_engine::vfs::{
-    Attributes, Backing, DirectoryEntry, FileKind, FilePart, FileSystem, Inode, Opened, ROOT, ReadReply, Statistics,
+    Attributes, Backing, DirectoryEntry, DiskRead, FileKind, FilePart, FileSystem, Inode, Opened, ROOT, ReadReply,
+    Statistics,
 };
 
 pub enum Content {
@@ -53,6 +55,8 @@ pub struct Knobs {
     /// Requests for a local file wait as long as this is set, as for a disk that hangs; `backings` counts them.
     pub backing_held: AtomicBool,
     pub backings: AtomicU64,
+    /// Where disk files are read from, until their disk hangs.
+    pub disk: Mutex<Option<(Arc<File>, Arc<DiskWatch>)>>,
     /// Every other request for a local file is denied, as if it had just been evicted.
     pub flicker: AtomicBool,
     /// `read_cached` panics.
@@ -260,10 +264,17 @@ impl FileSystem for Tree {
 
     fn read_cached(&self, inode: Inode, _handle: u64, offset: u64, length: usize) -> Result<Option<ReadReply>> {
         assert!(!self.knobs.panic.load(Ordering::Relaxed), "a fault on purpose");
-        if self.knobs.slow.load(Ordering::Relaxed) || matches!(&*self.content(inode)?, Content::Stuck { .. }) {
+        let on_disk = self.knobs.disk.lock().expect("lock").is_some();
+        if on_disk || self.knobs.slow.load(Ordering::Relaxed) || matches!(&*self.content(inode)?, Content::Stuck { .. })
+        {
             return Ok(None);
         }
         self.read_now(inode, offset, length).map(Some)
+    }
+
+    fn read_from_disk(&self, _inode: Inode, _handle: u64, offset: u64, length: usize) -> Option<DiskRead> {
+        let disk = self.knobs.disk.lock().expect("lock");
+        disk.as_ref().map(|(file, watch)| DiskRead::of_file(file.clone(), offset, length, watch))
     }
 
     fn read(
