@@ -148,6 +148,9 @@ SCALE_BYTES = Row(
     WARMED,
     compare=False,
 )
+CALM_STALL = Row(
+    "calm-stall", "the same epoch, no worker is killed: longest wait", "s", Better.LOWER, EMPTY, compare=False
+)
 KILL_STALL = Row(
     "kill-stall", "a worker is killed: longest wait of a reader", "s", Better.LOWER, EMPTY, compare=False
 )

@@ -43,7 +43,7 @@ PEER_ROWS = (
     rows.ORIGIN_COST,
 )
 SCALE_ROWS = (rows.SCALE_SHARE, rows.SCALE_JOIN, rows.SCALE_TIME, rows.SCALE_BYTES)
-KILL_ROWS = (rows.KILL_STALL, rows.KILL_ERRORS)
+KILL_ROWS = (rows.CALM_STALL, rows.KILL_STALL, rows.KILL_ERRORS)
 HISTOGRAM = "How long opens and reads waited while a worker was killed"
 
 
@@ -216,19 +216,31 @@ def _scale_out(session: Session, bucket: Path) -> None:
 
 
 def _kill(session: Session, bucket: Path) -> None:
-    """Readers on two nodes, a limited storage, and the third node's worker is killed in the middle of it."""
+    """An epoch without a fault, and one in which a worker is killed: files are of one block, so a reader waits for the
+    whole of one, proven by the storage's checksum, while the others share the link with it."""
+    calm = _limited_epoch(session, bucket, lambda _: None)
+    epoch = _limited_epoch(session, bucket, _kill_third)
+    session.samples.add(rows.CALM_STALL, SUBJECT, calm.longest_wait_s)
+    session.samples.add(rows.KILL_STALL, SUBJECT, epoch.longest_wait_s)
+    session.samples.add(rows.KILL_ERRORS, SUBJECT, epoch.errors)
+    session.samples.histograms[HISTOGRAM] = epoch.waits()
+
+
+def _limited_epoch(session: Session, bucket: Path, meanwhile: Callable[[ClusterBed], None]) -> Epoch:
+    """Readers on two nodes of three, nothing cached, a limited storage; `meanwhile` comes in the middle of it."""
     scale = session.scale
     with _cluster(bucket, session, 3) as cluster:
-        victim = cluster.bed.nodes[2]
         cluster.bed.storage.set_rate(scale.cluster_link_bits_per_s)
         start = time.monotonic()
         readings = start_epoch(_trees(cluster, cluster.bed.nodes[:2]), flags=("--passes", "2"))
         readings[0].wait_for_files(scale.cluster_files // (3 * LOADERS))
-        victim.kill(cluster.workers[victim.name])
-        epoch = finish_epoch(readings, start, limit_s=2 * _patience_s(session))
-    session.samples.add(rows.KILL_STALL, SUBJECT, epoch.longest_wait_s)
-    session.samples.add(rows.KILL_ERRORS, SUBJECT, epoch.errors)
-    session.samples.histograms[HISTOGRAM] = epoch.waits()
+        meanwhile(cluster)
+        return finish_epoch(readings, start, limit_s=2 * _patience_s(session))
+
+
+def _kill_third(cluster: ClusterBed) -> None:
+    victim = cluster.bed.nodes[2]
+    victim.kill(cluster.workers[victim.name])
 
 
 # --- the bed ---
