@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from headrace.local.processes.process_tags import TaggedProcess, end, tag_of, tagged_processes
+from headrace.process_stat import stat_of
 from headrace.settings.environment import ROLE_MARK
 from headrace.testing.kubernetes.programs import SEARCH_PATH
 
@@ -46,7 +47,10 @@ def start(
         )
     # Until then it is one of the programs that stand before it.
     program = resolved_name(command[0])
-    _wait(lambda: is_running(instance, role, program), f"{program} did not start: see {log_path}")
+    _wait(
+        lambda: is_running(instance, role, program),
+        lambda: f"{program} did not start: see {log_path}; of {role} there is {_described(instance, role)}",
+    )
 
 
 def processes_of(instance: str, role: str) -> list[TaggedProcess]:
@@ -66,7 +70,7 @@ def kill_program(instance: str, role: str, program: str, signal_number: int = si
         raise ProcessLookupError(f"{program} does not run as {role}")
     end(killed, signal_number)
     if signal_number == signal.SIGKILL:
-        _wait(lambda: not is_running(instance, role, program), f"{program} cannot be killed")
+        _wait(lambda: not is_running(instance, role, program), lambda: f"{program} cannot be killed")
 
 
 def kill_all(instance: str, roles_prefix: str = "") -> None:
@@ -106,9 +110,24 @@ def first_of_namespace(instance: str, role: str) -> int | None:
     return None
 
 
-def _wait(is_so: Callable[[], bool], complaint: str) -> None:
+def _described(instance: str, role: str) -> str:
+    """What lives of a role, in words: who stands before a program that does not start, and what it waits for."""
+    words = [
+        f"{program_of(each.pid)} ({each.pid}{_waits(each.pid)})" for each in processes_of(instance, role)
+    ]
+    return ", ".join(words) or "no process"
+
+
+def _waits(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        if stat := stat_of(pid):
+            return f", state {stat.state} in {Path(f'/proc/{pid}/wchan').read_text() or 'nothing'}"
+    return ""
+
+
+def _wait(is_so: Callable[[], bool], complaint: Callable[[], str]) -> None:
     deadline = time.monotonic() + _WAIT_S
     while not is_so():
         if time.monotonic() > deadline:
-            raise TimeoutError(complaint)
+            raise TimeoutError(complaint())
         time.sleep(_POLL_S)
