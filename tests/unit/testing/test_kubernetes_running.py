@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import secrets
 import signal
+import socket
 from pathlib import Path
 
 import pytest
 
+from headrace.testing.cluster.cluster_bed import wait_until
 from headrace.testing.kubernetes import running
+from headrace.testing.processes import free_port
 
 
 def test_a_program_that_does_not_start_is_told_with_what_stands_before_it(
@@ -30,6 +33,28 @@ def test_a_program_that_does_not_start_is_told_with_what_stands_before_it(
             )
     finally:
         monkeypatch.undo()
+        running.kill_all(instance)
+
+
+LISTENING = """
+import mmap, socket, sys, time
+# So much that giving it back takes the kernel a while: it does so before it closes sockets.
+kept = mmap.mmap(-1, 512 << 20)
+kept.write(bytes(len(kept)))
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))):
+    print("listening", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_killed_program_is_gone_with_all_it_had_open(tmp_path: Path) -> None:
+    instance, port, log = f"test-{secrets.token_hex(4)}", free_port(), tmp_path / "log"
+    running.start(["python3", "-c", LISTENING, str(port)], instance=instance, role="storage", log_path=log)
+    try:
+        wait_until(lambda: "listening" in log.read_text(), "a program that listens", timeout_s=60)
+        running.kill_program(instance, "storage", running.resolved_name("python3"))
+        socket.create_server(("127.0.0.1", port)).close()
+    finally:
         running.kill_all(instance)
 
 

@@ -70,7 +70,19 @@ def kill_program(instance: str, role: str, program: str, signal_number: int = si
         raise ProcessLookupError(f"{program} does not run as {role}")
     end(killed, signal_number)
     if signal_number == signal.SIGKILL:
-        _wait(lambda: not is_running(instance, role, program), lambda: f"{program} cannot be killed")
+        _wait(lambda: not any(map(_has_something, killed)), lambda: f"{program} cannot be killed")
+
+
+def _has_something(process: TaggedProcess) -> bool:
+    """Whether something is left of a process that ends: its program is gone first, its sockets last, perhaps with a
+    thread that outlives the first one."""
+    stat = stat_of(process.pid)
+    if stat is None or stat.started_ticks != process.started_ticks:
+        return False
+    try:
+        return not stat.has_ended or len(list(Path(f"/proc/{process.pid}/task").iterdir())) > 1
+    except FileNotFoundError:
+        return False
 
 
 def kill_all(instance: str, roles_prefix: str = "") -> None:
