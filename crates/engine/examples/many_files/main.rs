@@ -6,7 +6,7 @@
 
 mod scene;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Instant;
 
 use headrace_engine::cluster::HoldWish;
@@ -21,7 +21,9 @@ fn main() -> Result<()> {
     let (Some(files), Some(cached)) = (number(0), number(1)) else {
         return Err(Error::config("usage: many_files FILES CACHED [DIRECTORY]"));
     };
-    let folder = arguments.get(2).map_or_else(PathBuf::new, PathBuf::from).join("many-files");
+    let place = arguments.get(2).map_or(".", String::as_str);
+    let folder =
+        std::path::absolute(place).map_err(|error| Error::from_io("find", Path::new(place), error))?.join("many-files");
     let measured = measure(&Scene::new(&folder, files, cached.min(files)));
     if let Err(error) = std::fs::remove_dir_all(&folder) {
         eprintln!("cannot remove {}: {error}", folder.display());
