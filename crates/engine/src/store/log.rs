@@ -43,6 +43,8 @@ struct Writer {
     datasets: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u32>,
     block_size: BlockSize,
+    /// Where the record of a good end stands that an earlier run left at the end.
+    clean_at: Option<u64>,
     /// A torn record may stand at the end: nothing more may be appended before a compaction.
     broken: bool,
 }
@@ -128,6 +130,17 @@ impl Log {
         self.writer.lock().append(&bytes).map(drop)
     }
 
+    /// To be called before a data file is made or written to.
+    pub fn begin_change(&self) -> io::Result<()> {
+        let mut writer = self.writer.lock();
+        if writer.clean_at.is_none() {
+            return Ok(());
+        }
+        let watch = writer.watch.clone();
+        let _operation = watch.begin();
+        writer.cut_clean()
+    }
+
     /// Marks the log as complete.
     ///
     /// It is not forced to the disk: on ext4 that would first write out every block of the run (40 s for 2 GB on a slow
@@ -193,6 +206,7 @@ impl Writer {
             datasets: Vec::new(),
             numbers: HashMap::new(),
             block_size,
+            clean_at: None,
             broken: false,
         }
     }
@@ -211,8 +225,10 @@ impl Writer {
         if self.broken {
             return Err(io::Error::other("the log's end is damaged"));
         }
+        let watch = self.watch.clone();
+        let _operation = watch.begin();
+        self.cut_clean()?;
         let start = self.length;
-        let _operation = self.watch.begin();
         if let Err(error) = self.file.write_all(bytes) {
             // A part may have been written: what follows it could not be replayed.
             self.broken = self.file.set_len(start).is_err();
@@ -220,6 +236,16 @@ impl Writer {
         }
         self.length += bytes.len() as u64;
         Ok(start)
+    }
+
+    /// Takes back that the folder was closed in good order. Cut off, not followed by more: a log that loses its end to a
+    /// power loss may not come to look so again.
+    fn cut_clean(&mut self) -> io::Result<()> {
+        if let Some(offset) = self.clean_at {
+            self.file.set_len(offset)?;
+            (self.length, self.clean_at) = (offset, None);
+        }
+        Ok(())
     }
 
     /// The number of a dataset; a new one is put into `bytes` as a record, and counts once `learn` is told.
@@ -283,18 +309,16 @@ impl Writer {
                 _ => {}
             }
         }
-        let length = self.file.metadata()?.len();
-        let cut_bytes = length.saturating_sub(reader.offset);
-        let clean = clean.filter(|_| cut_bytes == 0);
-        // It is used up: a log that loses its end to a power loss may not come to look like one closed in good order.
-        let good = clean.unwrap_or(reader.offset);
+        let good = reader.offset;
         (self.file_records, self.file_record_bytes, self.garbage) = counted;
         datasets.into_iter().enumerate().for_each(|(number, name)| self.learn(&name, number as u32));
-        if length > good {
+        let cut_bytes = self.file.metadata()?.len().saturating_sub(good);
+        if cut_bytes > 0 {
             self.file.set_len(good)?;
         }
         self.length = good;
-        Ok(Replayed { closed_at: clean.map(|_| written_at), notes_lending, cut_bytes })
+        self.clean_at = clean.filter(|_| cut_bytes == 0);
+        Ok(Replayed { closed_at: self.clean_at.map(|_| written_at), notes_lending, cut_bytes })
     }
 
     /// Copies header, dataset names and the records to keep; the new offsets of the file records.

@@ -189,6 +189,20 @@ fn a_folder_that_nobody_touched_since_it_was_closed_is_opened_without_a_look_at_
 }
 
 #[test]
+fn a_process_that_was_killed_before_it_changed_anything_leaves_the_folder_closed_in_good_order() {
+    let (place, orphan) = closed_with_orphan(|_| ());
+    make_untouched(place.path());
+    drop(folder(place.path(), 100 * BLOCK));
+    let opened = folder(place.path(), 100 * BLOCK);
+    assert!(orphan.exists() && opened.blocks() == 1, "it was looked for");
+    put(&opened, "new", BLOCK, 0);
+    drop(opened);
+    make_untouched(place.path());
+    drop(folder(place.path(), 100 * BLOCK));
+    assert!(!orphan.exists(), "a process that changed something was killed");
+}
+
+#[test]
 fn a_log_that_lost_all_since_its_opening_is_not_taken_for_one_closed_in_good_order() {
     let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     let log = place.path().join(super::super::layout::LOG);

@@ -76,7 +76,9 @@ impl Folder {
 
     fn fill(&self, content: &Content<'_>, open: Option<Arc<OpenFile>>) -> Result<(), Fault> {
         let (id, index) = (&content.id, content.index);
-        let written = open.map_or_else(|| self.open_data(id, true), Ok).and_then(|open| {
+        let begun = self.log.begin_change();
+        let opened = begun.and_then(|()| open.map_or_else(|| self.open_data(id, true), Ok));
+        let written = opened.and_then(|open| {
             disk::write_parts(&open.file, content.parts, self.offset_of(index), &self.watch)?;
             self.note_file(content)?;
             self.log.append_block(*id, index, content.length, content.crc)?;
