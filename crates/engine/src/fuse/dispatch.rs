@@ -186,7 +186,7 @@ impl SessionState {
             Ok(None) => {
                 let due = self.due(pending, read, self.unanswered.note(&self.device, &read));
                 match self.filesystem.read_from_disk(inode, handle, read.offset, length) {
-                    Some(found) => self.read_from_disk(due, found),
+                    Some(found) => self.read_from_disk(due, found, scratch),
                     None => self.read_later(due),
                 }
             }
@@ -201,25 +201,27 @@ impl SessionState {
 
     /// Waits for the disk and answers from there: on this thread where enough others go on, since each thread that a read
     /// passes through costs it as much as the disk does.
-    fn read_from_disk(self: &Arc<Self>, due: Due, found: DiskRead) {
+    fn read_from_disk(self: &Arc<Self>, due: Due, found: DiskRead, scratch: &mut Scratch) {
+        let unique = due.read.header.unique;
         let (number, is_first) = self.disk_reads.enter(found.disks(), due);
         if is_first {
             self.runtime.spawn(rescue(Arc::downgrade(self)));
         }
         if let Some(_away) = self.threads.leave() {
-            return BUFFER.with_borrow_mut(|buffer| self.load(number, &found, buffer));
+            return self.load(number, unique, &found, &mut scratch.reads);
         }
         let shared = self.clone();
-        self.runtime.spawn_blocking(move || BUFFER.with_borrow_mut(|buffer| shared.load(number, &found, buffer)));
+        self.runtime
+            .spawn_blocking(move || BUFFERS.with_borrow_mut(|buffers| shared.load(number, unique, &found, buffers)));
     }
 
-    fn load(self: &Arc<Self>, number: u64, found: &DiskRead, buffer: &mut Vec<u8>) {
-        let loaded = found.load_into(buffer);
+    fn load(self: &Arc<Self>, number: u64, unique: u64, found: &DiskRead, buffers: &mut ReadBuffers) {
+        let loaded = reads::load(unique, found, buffers);
         let Some(due) = self.disk_reads.take(number) else { return };
         match loaded {
-            Ok(()) => {
+            Ok(loaded) => {
                 drop(due.waiting);
-                due.pending.bytes(buffer);
+                loaded.answer(due.pending);
             }
             // Once more, where it is known what becomes of such a block.
             Err(_) => self.read_later(due),
@@ -265,8 +267,8 @@ impl SessionState {
 }
 
 thread_local! {
-    /// What a thread that waits for disks reads into.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// What a thread of the runtime that waits for disks answers with.
+    static BUFFERS: RefCell<ReadBuffers> = RefCell::default();
 }
 
 /// Gives reads whose disk hangs to others, for as long as any waits for a disk.
@@ -282,7 +284,7 @@ async fn rescue(session: Weak<SessionState>) {
 /// Memory is handed over at once; a cache file may block on its disk, which the runtime's own threads must not.
 async fn answer_from_runtime(pending: Pending, found: ReadReply, length: usize) {
     let waits = matches!(found, ReadReply::Files(_));
-    let answer = move || reads::answer(pending, found, length, &mut ReadBuffers::default());
+    let answer = move || BUFFERS.with_borrow_mut(|buffers| reads::answer(pending, found, length, buffers));
     if waits {
         let _ = tokio::task::spawn_blocking(answer).await;
     } else {

@@ -5,9 +5,10 @@ use std::os::unix::fs::FileExt;
 
 use bytes::Bytes;
 
-use super::pipe::Pipe;
+use super::pipe::{Filling, Pipe, WORTHWHILE_BYTES};
 use super::reply::Pending;
-use crate::vfs::{FilePart, ReadReply};
+use crate::error::Result;
+use crate::vfs::{DiskRead, FilePart, ReadReply};
 
 /// `writev` takes 1024 pieces; one is the header.
 const MOST_PIECES: usize = 1000;
@@ -16,7 +17,7 @@ const MOST_PIECES: usize = 1000;
 #[derive(Default)]
 pub struct ReadBuffers {
     copy: Vec<u8>,
-    pipe: Option<Pipe>,
+    pipe: Pipe,
 }
 
 /// Answers a read of `length` bytes with what the file system found: never more than was asked for.
@@ -49,16 +50,11 @@ fn answer_memory(pending: Pending, pieces: &[Bytes], length: usize, buffers: &mu
 
 fn answer_files(pending: Pending, parts: &[FilePart], length: usize, buffers: &mut ReadBuffers) {
     let total = parts.iter().map(|part| part.length).sum::<usize>().min(length);
-    if total >= super::pipe::WORTHWHILE_BYTES {
-        let pipe = buffers.pipe.get_or_insert_with(Pipe::default);
-        match pipe.send(pending.device(), pending.unique(), parts, total) {
+    if total >= WORTHWHILE_BYTES {
+        match pass(&pending, parts, total, &mut buffers.pipe) {
             Ok(true) => return pending.written(),
             Ok(false) => {}
-            Err(error) => {
-                // The pipe may hold half an answer: a new one next time, and a plain copy now.
-                buffers.pipe = None;
-                tracing::debug!("fuse: splicing failed ({error}), copying instead");
-            }
+            Err(error) => tracing::debug!("fuse: splicing failed ({error}), copying instead"),
         }
     }
     match copy(parts, total, &mut buffers.copy) {
@@ -68,6 +64,16 @@ fn answer_files(pending: Pending, parts: &[FilePart], length: usize, buffers: &m
             pending.error(libc::EIO)
         }
     };
+}
+
+/// Answers through the pipe, or returns false when that cannot hold so much.
+fn pass(pending: &Pending, parts: &[FilePart], total: usize, pipe: &mut Pipe) -> io::Result<bool> {
+    let lengths = parts.iter().map(|part| part.length);
+    let Some(mut filling) = pipe.begin(pending.unique(), lengths, total)? else { return Ok(false) };
+    for part in parts {
+        filling.take(&part.file, part.offset, part.length)?;
+    }
+    filling.send(pending.device()).map(|()| true)
 }
 
 /// Reads all parts, one after the other, into the start of `buffer`. A part that ends early is an error: its length was
@@ -83,4 +89,53 @@ fn copy(parts: &[FilePart], total: usize, buffer: &mut Vec<u8>) -> io::Result<()
         rest = later;
     }
     Ok(())
+}
+
+/// What a read has found on disks, on its way to the kernel.
+pub struct Loaded<'a> {
+    found: &'a DiskRead,
+    /// `None`: all of it is in `copy`.
+    piped: Option<Filling<'a>>,
+    copy: &'a mut Vec<u8>,
+}
+
+/// Brings what is on disks to where the kernel takes it from, as the answer to the request `unique`. Waits for the disks.
+pub fn load<'a>(unique: u64, found: &'a DiskRead, buffers: &'a mut ReadBuffers) -> Result<Loaded<'a>> {
+    let ReadBuffers { copy, pipe } = buffers;
+    let piped = fill(unique, found, pipe).unwrap_or_else(|error| {
+        tracing::debug!("fuse: splicing from a disk failed ({error}), copying instead");
+        None
+    });
+    if piped.is_none() {
+        found.load_into(copy)?;
+    }
+    Ok(Loaded { found, piped, copy })
+}
+
+fn fill<'a>(unique: u64, found: &DiskRead, pipe: &'a mut Pipe) -> io::Result<Option<Filling<'a>>> {
+    let total = found.lengths().sum();
+    if total < WORTHWHILE_BYTES {
+        return Ok(None);
+    }
+    let Some(mut filling) = pipe.begin(unique, found.lengths(), total)? else { return Ok(None) };
+    found.in_calls(|file, offset, length| filling.take(file, offset, length))?;
+    Ok(Some(filling))
+}
+
+impl Loaded<'_> {
+    /// Answers the request that it was loaded for.
+    pub fn answer(self, pending: Pending) {
+        let Loaded { found, piped, copy } = self;
+        if let Some(filling) = piped {
+            match filling.send(pending.device()) {
+                Ok(()) => return pending.written(),
+                Err(error) => tracing::debug!("fuse: splicing failed ({error}), copying instead"),
+            }
+            if let Err(error) = found.load_into(copy) {
+                pending.error(error.errno());
+                return;
+            }
+        }
+        pending.bytes(copy);
+    }
 }

@@ -1,6 +1,7 @@
 //! Reads that need nothing but a disk: for callers with threads of their own that may wait for it.
 
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
@@ -36,9 +37,14 @@ impl DiskRead {
         Disks::of(self.parts.iter().filter_map(|part| part.block.watch.clone()))
     }
 
+    /// Bytes of each stretch.
+    pub fn lengths(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().map(|part| part.length)
+    }
+
     /// The bytes, as all that is in `buffer` then. Waits for the disks.
     pub fn load_into(&self, buffer: &mut Vec<u8>) -> Result<()> {
-        buffer.resize(self.parts.iter().map(|part| part.length).sum(), 0);
+        buffer.resize(self.lengths().sum(), 0);
         let mut rest = buffer.as_mut_slice();
         for part in &self.parts {
             let (now, later) = rest.split_at_mut(part.length);
@@ -46,6 +52,11 @@ impl DiskRead {
             rest = later;
         }
         Ok(())
+    }
+
+    /// Has the bytes read in order by `read`, which is given file, offset and length, and may wait for the disk.
+    pub fn in_calls(&self, mut read: impl FnMut(&File, u64, usize) -> io::Result<()>) -> io::Result<()> {
+        self.parts.iter().try_for_each(|part| part.in_calls(&mut read))
     }
 }
 

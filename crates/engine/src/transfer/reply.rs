@@ -1,5 +1,9 @@
 //! What a read returns: bytes in memory, or places in cache files that hold them.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
 use bytes::Bytes;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -65,14 +69,22 @@ impl StoredPart {
 
     /// The same, into a buffer of their length.
     pub(crate) fn load_into(&self, buffer: &mut [u8]) -> Result<()> {
-        use std::os::unix::fs::FileExt;
-        let mut offset = self.offset;
-        for step in buffer.chunks_mut(STEP_BYTES) {
+        let mut rest = buffer;
+        self.in_calls(|file, offset, length| {
+            let (now, later) =
+                std::mem::take(&mut rest).split_at_mut_checked(length).ok_or(io::ErrorKind::UnexpectedEof)?;
+            rest = later;
+            file.read_exact_at(now, offset)
+        })
+        .map_err(|error| Error::new(ErrorKind::Corrupt, format!("cannot read a block back from the cache: {error}")))
+    }
+
+    /// Has all of it read by `read`, which is given file, offset and length: as one call on the disk each time.
+    pub(crate) fn in_calls(&self, mut read: impl FnMut(&File, u64, usize) -> io::Result<()>) -> io::Result<()> {
+        for done in (0..self.length).step_by(STEP_BYTES) {
             let _operation = self.block.watch.as_ref().map(|watch| watch.begin());
-            self.block.file.read_exact_at(step, offset).map_err(|error| {
-                Error::new(ErrorKind::Corrupt, format!("cannot read a block back from the cache: {error}"))
-            })?;
-            offset += step.len() as u64;
+            let length = STEP_BYTES.min(self.length - done);
+            read(&self.block.file, self.offset + done as u64, length)?;
         }
         Ok(())
     }
