@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use super::heap::give_back_free_memory;
 use super::state::StateDirectory;
 use crate::config::EngineConfig;
 use crate::error::{Error, ErrorKind, Result};
@@ -16,6 +17,8 @@ use crate::snapshot::{Difference, Snapshot, SnapshotBuilder};
 const BATCHES_IN_FLIGHT: usize = 64;
 /// How often progress is told, in objects.
 const REPORT_EVERY: u64 = 250_000;
+/// What the list of so many objects leaves on the heap is worth giving back, at some milliseconds.
+const LONG_LIST: u64 = 100_000;
 
 /// Lists every origin and writes the snapshot to `path`; nothing is written unless every listing is complete.
 pub fn take_snapshot(
@@ -50,7 +53,11 @@ pub fn take_snapshot(
             .block_on(listing)
             .unwrap_or_else(|_| Err(Error::new(ErrorKind::Cancelled, "the listing was stopped")))?;
     }
-    builder.finish(path, previous)
+    let taken = builder.finish(path, previous);
+    if objects >= LONG_LIST {
+        give_back_free_memory();
+    }
+    taken
 }
 
 /// Fails with the first origin that cannot be used, in the order given.

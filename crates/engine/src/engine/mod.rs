@@ -6,6 +6,7 @@ mod copying;
 mod coverage;
 mod face;
 mod forgetting;
+mod heap;
 mod holding;
 mod job;
 mod lister;
