@@ -61,7 +61,14 @@ impl World {
             Some(reply) => reply,
             None => self.tree.clone().read(inode, handle, offset, length).await.map_err(kind)?,
         };
-        Ok(bytes_of(reply))
+        let bytes = bytes_of(reply);
+        let mut copy = vec![0; length];
+        if handle == 0
+            && let Some(count) = self.tree.copy_cached(inode, offset, &mut copy).map_err(kind)?
+        {
+            assert!(copy[..count] == bytes, "{count} bytes of inode {inode} from {offset} are others when copied");
+        }
+        Ok(bytes)
     }
 
     fn inode(&self, path: &str) -> Option<Inode> {

@@ -227,11 +227,10 @@ fn read_owned(owner: &Owner, inode: u64, offset: u64, buffer: &mut [u8]) -> Resu
     let mut done = 0;
     for piece in buffer.chunks_mut(MAX_PIECE_BYTES) {
         let (from, length) = (offset + done as u64, piece.len());
-        let reply = match tree.read_cached(inode, 0, from, length)? {
-            Some(reply) => reply,
-            None => owner.runtime().block_on(tree.clone().read(inode, 0, from, length))?,
+        let count = match tree.copy_cached(inode, from, piece)? {
+            Some(count) => count,
+            None => copy_out(&owner.runtime().block_on(tree.clone().read(inode, 0, from, length))?, piece)?,
         };
-        let count = copy_out(&reply, piece)?;
         done += count;
         if count < length {
             break;
@@ -260,8 +259,8 @@ fn read_many_owned(owner: &Owner, paths: &[&[u8]], offsets: &[u64], buffers: &mu
             hits.push((number, read_owned(owner, item.inode, item.offset, item.buffer)?));
             continue;
         }
-        if let Some(reply) = tree.read_cached(item.inode, 0, item.offset, length)? {
-            hits.push((number, copy_out(&reply, item.buffer)?));
+        if let Some(count) = tree.copy_cached(item.inode, item.offset, item.buffer)? {
+            hits.push((number, count));
             continue;
         }
         if window.len() >= BATCH_WINDOW {

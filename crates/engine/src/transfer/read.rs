@@ -70,6 +70,20 @@ impl Transfer {
         Ok(reply.inspect(|_| self.note_hit(source, range, reader)))
     }
 
+    /// The same, copied into `buffer`: how many bytes, fewer than it holds only at the end of the file.
+    pub fn copy_at_once(
+        self: &Arc<Self>,
+        source: &Source,
+        offset: u64,
+        buffer: &mut [u8],
+        reader: &ReaderState,
+    ) -> Option<usize> {
+        let range = ByteRange::new(offset, buffer.len() as u64).clamp_to(source.size());
+        let copied = self.collect(source, range)?.copy_at_once(buffer)?;
+        self.note_hit(source, range, reader);
+        Some(copied)
+    }
+
     pub(super) fn collect(&self, source: &Source, range: ByteRange) -> Option<Reply> {
         let mut reply = Reply::default();
         for index in self.block_size.indices(range) {

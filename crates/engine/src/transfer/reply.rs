@@ -60,6 +60,12 @@ impl StoredPart {
         }
     }
 
+    /// Fills `buffer`, which is as long as this, if all of it is in memory.
+    fn copy_at_once(&self, buffer: &mut [u8]) -> Option<()> {
+        let copied = read_cached(&self.block.file, buffer, self.offset)?;
+        copied.is_ok_and(|count| count == buffer.len()).then_some(())
+    }
+
     /// The bytes themselves, read from the cache file. Waits for the disk.
     pub fn load(&self) -> Result<Bytes> {
         let mut buffer = vec![0; self.length];
@@ -102,6 +108,20 @@ impl Reply {
             Piece::Memory(_) => true,
             Piece::Stored(part) => part.is_at_once(),
         })
+    }
+
+    /// Copies all bytes to the start of `buffer`, which has room for them; `None` when a disk would have to be waited for.
+    pub(crate) fn copy_at_once(&self, buffer: &mut [u8]) -> Option<usize> {
+        let mut done = 0;
+        for piece in &self.pieces {
+            let target = buffer.get_mut(done..done + piece.length())?;
+            match piece {
+                Piece::Memory(bytes) => target.copy_from_slice(bytes),
+                Piece::Stored(part) => part.copy_at_once(target)?,
+            }
+            done += piece.length();
+        }
+        Some(done)
     }
 
     /// All bytes in one vector; reads cache files.
