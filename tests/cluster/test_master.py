@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.testing.cluster.content import make_files
+from headrace.testing.processes import freeze
 
 MEBIBYTE = 1 << 20
 FILES = make_files(24, MEBIBYTE)
@@ -136,7 +137,7 @@ def test_a_mount_that_was_away_while_a_new_master_numbered_anew_shows_what_there
     commands = {pid: command_of(pid) for pid in cluster.mount_processes(node)}
     (supervisor,) = (pid for pid, command in commands.items() if "headrace.roles.supervisor" in command)
     (serving,) = commands.keys() - {supervisor}
-    os.kill(supervisor, signal.SIGSTOP)
+    freeze(supervisor)
     os.kill(serving, signal.SIGKILL)
     cluster.control.kill(cluster.master)
     shutil.rmtree(cluster.control.state_folder / "master")

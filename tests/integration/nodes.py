@@ -16,8 +16,8 @@ import grpc
 from headrace.csi.specification import csi_pb2, csi_pb2_grpc
 from headrace.engine.handles import Engine
 from headrace.errors import HeadraceError
-from headrace.process_stat import stat_of
 from headrace.roles.mount_table import mount_at, mounts
+from headrace.testing.processes import freeze
 
 from .harness import DEADLINE_S, HEADRACE, Shell
 
@@ -206,20 +206,12 @@ def tree_below(pid: int) -> list[int]:
     Those that have ended meanwhile are left out.
     """
     try:
-        os.kill(pid, signal.SIGSTOP)
         # A process that is about to start another does so before it stops.
-        until(lambda: is_stopped(pid), lambda: f"process {pid} does not stop")
+        freeze(pid)
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except (ProcessLookupError, FileNotFoundError):
         return []
     return [each for child in children for each in tree_below(int(child))] + [pid]
-
-
-def is_stopped(pid: int) -> bool:
-    """Whether a process stands still, or has ended. Raises when nothing is left of it."""
-    if (stat := stat_of(pid)) is None:
-        raise ProcessLookupError(pid)
-    return stat.state in ("T", "t") or stat.has_ended
 
 
 def until(condition: object, talk: object = lambda: "", deadline_s: float = DEADLINE_S) -> None:

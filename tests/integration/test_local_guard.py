@@ -16,6 +16,7 @@ from headrace.local.lifecycle.backend_lock import is_owned
 from headrace.local.lifecycle.guard_keeping import GUARD
 from headrace.local.processes.process_tags import tagged_processes
 from headrace.local.store.database import Database
+from headrace.testing.processes import freeze
 
 from .declared import Backend, backend
 from .harness import eventually
@@ -78,7 +79,7 @@ def test_a_killed_supervisor_comes_back_and_so_does_its_guard(up: Backend) -> No
 def test_who_takes_a_backend_down_is_not_answered_by_the_next_supervisor(up: Backend) -> None:
     eventually(lambda: len(_guards(up)) == 1, lambda: _guards(up))
     # It does not hear SIGTERM, and is killed in the end.
-    os.kill(up.client.hello().pid, signal.SIGSTOP)
+    freeze(up.client.hello().pid)
     launch.stop(_places(up), wait_s=0.5)
     eventually(lambda: not _guards(up), lambda: _guards(up))
     assert not is_owned(_places(up))

@@ -16,7 +16,7 @@ import pytest
 from headrace.errors import HeadraceError
 from headrace.local.datasets.mount_probe import answers
 from headrace.local.jobs.mount_counters import counters_of_mount
-from headrace.process_stat import stat_of
+from headrace.testing.processes import freeze
 
 from .harness import Shell, eventually
 
@@ -59,8 +59,7 @@ def test_a_silent_mount_is_told_and_holds_up_nobody(mounts: tuple[Path, Path, in
         return await asyncio.gather(*silent), other, free
 
     assert asyncio.run(answers(str(first)))
-    os.kill(process, signal.SIGSTOP)
-    eventually(lambda: stopped(process), lambda: f"{process} does not stop")
+    freeze(process)
     for _ in range(2):
         told, other, free = asyncio.run(ask())
         assert not any(told), "a mount whose process is frozen is told as answering"
@@ -93,8 +92,7 @@ def test_counters_are_asked_of_a_silent_mount_once_and_hold_up_nobody(
         return await asyncio.gather(*silent), other, threads
 
     assert asyncio.run(told(first))
-    os.kill(process, signal.SIGSTOP)
-    eventually(lambda: stopped(process), lambda: f"{process} does not stop")
+    freeze(process)
     for _ in range(2):
         silent, other, threads = asyncio.run(ask())
         assert not any(silent), "a process that is frozen has told its counters"
@@ -107,8 +105,3 @@ def test_counters_are_asked_of_a_silent_mount_once_and_hold_up_nobody(
 def waiting(mountpoint: Path) -> int:
     """Threads that wait for an answer of a mount."""
     return sum(str(mountpoint) in thread.name for thread in threading.enumerate())
-
-
-def stopped(process: int) -> bool:
-    stat = stat_of(process)
-    return stat is not None and stat.state == "T"

@@ -25,6 +25,7 @@ from headrace.testing.buckets import put_object
 from headrace.testing.faulty_origin import Fault, FaultyOrigin, Lie
 from headrace.testing.made_files import MadeFiles
 from headrace.testing.network import LoopbackLink
+from headrace.testing.processes import freeze
 from headrace.testing.s3_server import S3Server
 
 from .harness import Shell, tree_of
@@ -304,7 +305,7 @@ def test_a_deleted_copy_leaves_neither_an_upload_nor_half_a_file(
     backend: Shell, storage: S3Server, way: FaultyOrigin, tmp_path: Path
 ) -> None:
     with begun(backend, way, tmp_path, "gone") as process:
-        os.kill(process, signal.SIGSTOP)
+        freeze(process)
         backend.must("delete", "datamigrate", "gone", "--no-wait")
         eventually(lambda: is_told_to_end(process), "the supervisor cancels it")
         os.kill(process, signal.SIGCONT)

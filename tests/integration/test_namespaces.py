@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from headrace.roles.detaching import device_at
-from headrace.roles.mountpoints import end_unused_copies
 from headrace.roles.other_namespaces import holders_of
+from headrace.roles.unmounted_process import end_unused_copies
 
 from .harness import Shell
 from .survival import wait_until_ended

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.testing.processes import freeze
+
 from .harness import DEADLINE_S, Shell
 from .survival import fill, registered, shell_without_server, wait_until, wait_until_ended
 
@@ -148,7 +150,7 @@ def assert_broken_off(program: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    os.kill(pid, signal.SIGSTOP)
+    freeze(pid)
     try:
         yield
     finally:
@@ -217,7 +219,7 @@ def test_readers_go_on_with_the_next_process_when_one_that_stands_still_is_kille
     with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
         mount = registered(shell, mountpoint)
         with reader(shell, mountpoint) as program:
-            os.kill(mount.pid, signal.SIGSTOP)
+            freeze(mount.pid)
             begin_to_wait(program)
             os.kill(mount.pid, signal.SIGKILL)
             said, failure = program.communicate(timeout=DEADLINE_S)

@@ -21,6 +21,7 @@ import pytest
 
 from headrace.errors import HeadraceError
 from headrace.testing.faulty_origin import Fault, FaultyOrigin, Lie
+from headrace.testing.processes import freeze
 
 from .harness import DEADLINE_S, HEADRACE, Shell, tree_of
 from .servers import Bucket
@@ -209,7 +210,7 @@ def test_a_process_that_is_stopped_for_a_while_is_not_replaced(
         with readers(mountpoint, source, count=2) as reading:
             for pid in (before["pid"], before["supervisor_pid"]):
                 reading.wait_for_a_round()
-                os.kill(pid, signal.SIGSTOP)
+                freeze(pid)
                 # So long that who watches has looked more than once.
                 time.sleep(0.5)
                 os.kill(pid, signal.SIGCONT)
@@ -387,7 +388,7 @@ def test_the_kernel_forgets_a_list_in_whose_place_another_of_the_same_number_cam
                 for each in (mountpoint, other)
             ]
             supervisor = entry_of(shell, mountpoint)["supervisor_pid"]
-            os.kill(supervisor, signal.SIGSTOP)
+            freeze(supervisor)
             kill_process(shell, mountpoint)
             shutil.copyfile(lists[1], lists[0])
             os.kill(supervisor, signal.SIGCONT)
@@ -402,6 +403,35 @@ def test_a_mount_can_be_ended_while_its_process_is_away(shell: Shell, source: Pa
         shell.must("unmount", mountpoint)
         wait_until_ended(entry["supervisor_pid"])
         assert json.loads(shell.must("status", "--json").stdout) == []
+
+
+@pytest.mark.parametrize("which", ["pid", "supervisor_pid"])
+def test_a_mount_whose_process_stands_still_can_be_ended_by_force(
+    shell: Shell, source: Path, tmp_path: Path, which: str
+) -> None:
+    mountpoint = tmp_path / "mnt"
+    with shell.mounted(str(source), mountpoint, cache=tmp_path / "cache"):
+        # Nobody has looked at it yet: who does from now on waits for an answer.
+        entry = entry_of(shell, mountpoint)
+        freeze(entry[which])
+        shell.must("unmount", "--force", mountpoint)
+        wait_until_ended(entry["pid"], entry["supervisor_pid"])
+        # Nothing of it is in the way of the next one.
+        with shell.mounted(str(source), mountpoint, cache=tmp_path / "cache"):
+            assert tree_of(mountpoint) == tree_of(source)
+
+
+def test_who_ends_a_mount_whose_process_stands_still_is_told_so(
+    shell: Shell, source: Path, tmp_path: Path
+) -> None:
+    with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        pid = entry_of(shell, mountpoint)["pid"]
+        freeze(pid)
+        refused = shell.run("unmount", mountpoint)
+        assert f"{mountpoint} is unmounted, but its process {pid} stands still" in refused.stderr
+        assert f"kill -CONT {pid}" in refused.stderr and f"kill -KILL {pid}" in refused.stderr
+        os.kill(pid, signal.SIGCONT)
+        wait_until_ended(pid)
 
 
 @pytest.mark.root

@@ -250,7 +250,7 @@ def test_pods_are_created_while_the_webhook_is_down_and_steered_when_it_is_back(
         if how == "killed":
             replica.end(signal.SIGKILL)
         else:
-            replica.send(signal.SIGSTOP)
+            replica.freeze()
     try:
         assert node_affinity(kubernetes, place, pod()) is None
     finally:
@@ -258,7 +258,7 @@ def test_pods_are_created_while_the_webhook_is_down_and_steered_when_it_is_back(
             if how == "killed":
                 replica.start()
             else:
-                replica.send(signal.SIGCONT)
+                replica.thaw()
     kubernetes.wait(lambda: node_affinity(kubernetes, place, pod()) is not None, "steered again")
     kubernetes.wait(lambda: all(replica.is_ready() for replica in lenient.replicas), "all replicas")
 

@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from headrace.testing.processes import free_port
+from headrace.testing.processes import free_port, freeze
 from headrace.webhook.certificate_keeper import SECRET
 
 SERVICE = "headrace-webhook"
@@ -149,10 +149,15 @@ class Replica:
                 self._words, stdout=log, stderr=log, env=environment, start_new_session=True
             )
 
-    def send(self, number: signal.Signals) -> None:
-        """Sends it a signal."""
+    def freeze(self) -> None:
+        """It stands still, and answers nothing."""
         assert self._process is not None
-        self._process.send_signal(number)
+        freeze(self._process.pid)
+
+    def thaw(self) -> None:
+        """It goes on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Ends it by a signal; the exit code."""

@@ -16,7 +16,8 @@ from headrace.settings.paths import absolute
 
 
 def run(
-    mountpoint: Annotated[Path, typer.Argument(metavar="MOUNTPOINT", readable=False)],
+    # Nobody looks at it before: a mount whose process stands still would answer nothing.
+    mountpoint: Annotated[Path, typer.Argument(metavar="MOUNTPOINT", parser=Path)],
     lazy: Annotated[
         bool, typer.Option("--lazy", help="Detach now; the mount ends when the last file is closed.")
     ] = False,

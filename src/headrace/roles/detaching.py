@@ -27,7 +27,8 @@ def mountpoints_below(folder: str) -> list[str]:
 def detach_commands(mountpoint: str, *, lazy: bool, force: bool = False) -> list[list[str]]:
     """What to try, in order, to take `mountpoint` off."""
     as_root = [["umount", "-f", mountpoint]] if force else []
-    as_root.append(["umount", *(["-l"] if lazy or force else []), mountpoint])
+    # Without "-c" it looks at the mountpoint first, and a mount whose process stands still does not answer.
+    as_root.append(["umount", "-l" if lazy or force else "-c", mountpoint])
     as_user = [["fusermount3", "-u", *(["-z"] if lazy or force else []), "--", mountpoint]]
     return as_root if os.geteuid() == 0 else as_user
 

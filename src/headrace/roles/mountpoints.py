@@ -6,31 +6,24 @@ import errno
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.engine.registry import Registry, started_ticks
+from headrace.engine.registry import Registry
 from headrace.errors import (
     BusyError,
     ConfigError,
-    DeadlineError,
     HeadraceError,
     MissingFileError,
     RefusedError,
     UnsupportedError,
 )
-from headrace.roles.detaching import abort, detach_commands, device_at
+from headrace.roles.detaching import detach_commands, device_at
 from headrace.roles.mount_table import mount_at, place_of
-from headrace.roles.other_namespaces import holders_of, sees_all_processes
+from headrace.roles.unmounted_process import MOST_USERS, wait_for_end
 
 if TYPE_CHECKING:
     from headrace.settings.engine import EngineConfig
-
-_END_S = 60.0
-# Then it is worth looking who holds it: usually a process ends at once.
-_COPIES_AFTER_S = 1.0
-_MOST_USERS = 3
 
 
 def check_free(mountpoint: Path, registry: Registry, *, is_kept: bool, nonempty: bool) -> None:
@@ -118,7 +111,7 @@ def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) ->
         _detach(mountpoint, force=force, lazy=lazy)
     if entry is not None and not lazy:
         for pid, ticks in entry.processes:
-            _wait_for_end(pid, ticks, mountpoint, device)
+            wait_for_end(pid, ticks, mountpoint, device, force=force)
         return registry.take_word(entry)
     return None
 
@@ -164,7 +157,7 @@ def users_of(mountpoint: Path) -> list[str]:
             found.append(f"{(process / 'comm').read_text().strip()} ({process.name})")
         except OSError:
             continue
-        if len(found) == _MOST_USERS:
+        if len(found) == MOST_USERS:
             break
     return found
 
@@ -182,39 +175,6 @@ def _uses(process: Path, mountpoint: Path) -> bool:
         if target == str(mountpoint) or target.startswith(f"{mountpoint}/"):
             return True
     return False
-
-
-def _wait_for_end(pid: int, ticks: int, mountpoint: Path, device: str | None) -> None:
-    begin = time.monotonic()
-    look = begin + _COPIES_AFTER_S
-    while started_ticks(pid) == ticks:
-        now = time.monotonic()
-        if now > begin + _END_S:
-            raise _not_ended(pid, mountpoint, device)
-        if device is not None and now > look:
-            end_unused_copies(device)
-            look = now + _COPIES_AFTER_S
-        time.sleep(0.02)
-
-
-def end_unused_copies(device: str) -> None:
-    """Ends a mount that was taken off here, unless a program in another mount namespace uses a copy of it."""
-    if sees_all_processes() and not any(holder.is_user for holder in holders_of(device)):
-        abort(device)
-
-
-def _not_ended(pid: int, mountpoint: Path, device: str | None) -> DeadlineError:
-    users = [] if device is None else [str(holder) for holder in holders_of(device) if holder.is_user]
-    if users:
-        by = ", ".join(users[:_MOST_USERS])
-        return DeadlineError.of(
-            f"{mountpoint} is unmounted here, but in another mount namespace it is in use by {by}",
-            hint=f"end them; to end the mount for them, too: kill {pid}",
-        )
-    return DeadlineError.of(
-        f"{mountpoint} is unmounted, but its process {pid} has not ended yet",
-        hint=f"see its log, or: kill {pid}",
-    )
 
 
 def _check_fuse() -> None:

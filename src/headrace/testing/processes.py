@@ -31,6 +31,8 @@ _FIRST_PORT, _LAST_PORT = 24_000, 29_999
 _CHANCE = random.SystemRandom()
 # Who got one of the ports before these has begun to listen, or has ended.
 _MOST_CLAIMS = 32
+_STANDSTILL_DEADLINE_S = 60
+_STOPPED, _ENDED, _UNINTERRUPTIBLE = "Tt", "ZX", "D"
 _claims: deque[int] = deque()
 
 
@@ -126,7 +128,7 @@ class ServerProcess:
 
     def freeze(self) -> None:
         """Stops the process and all that descend from it: alive, silent, its connections open."""
-        signal_tree(self._process.pid, signal.SIGSTOP)
+        _await_standstill(signal_tree(self._process.pid, signal.SIGSTOP))
 
     def thaw(self) -> None:
         signal_tree(self._process.pid, signal.SIGCONT)
@@ -152,6 +154,44 @@ def signal_tree(root: int, signal_number: int) -> set[int]:
                 os.kill(pid, signal_number)
         told |= pids
     return told
+
+
+def freeze(pid: int) -> None:
+    """Stops a process, and returns once none of its threads will do anything more. Raises when there is no such one.
+
+    SIGSTOP alone is only under way when `kill` returns: on a busy machine the process goes on for a while, and may
+    hear a signal that was sent to it later first.
+    """
+    os.kill(pid, signal.SIGSTOP)
+    _await_standstill([pid])
+
+
+def _await_standstill(pids: Iterable[int]) -> None:
+    deadline_s = time.monotonic() + _STANDSTILL_DEADLINE_S
+    for pid in pids:
+        while not stands_still(pid):
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"process {pid} does not stop: {sorted(_thread_states(pid))}")
+            time.sleep(POLL_INTERVAL_S)
+
+
+def stands_still(pid: int) -> bool:
+    """Whether a process is stopped with all its threads, or has ended.
+
+    A thread that waits in the kernel where no signal reaches it stops before it is back in its program.
+    """
+    alive = [state for state in _thread_states(pid) if state not in _ENDED]
+    has_heard = len(alive) <= 1 or any(state in _STOPPED for state in alive)
+    return has_heard and all(state in _STOPPED or state == _UNINTERRUPTIBLE for state in alive)
+
+
+def _thread_states(pid: int) -> list[str]:
+    """The letters of `/proc/PID/task/*/stat`."""
+    try:
+        threads = [int(folder.name) for folder in Path(f"/proc/{pid}/task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [stat.state for thread in threads if (stat := stat_of(thread))]
 
 
 def processor_seconds(pids: Iterable[int]) -> float:

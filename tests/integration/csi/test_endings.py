@@ -14,6 +14,7 @@ import grpc
 import pytest
 
 from headrace.roles.mount_table import mount_at
+from headrace.testing.processes import freeze
 from integration.harness import DEADLINE_S, tree_of
 from integration.nodes import Node, is_mounted, until
 
@@ -150,7 +151,7 @@ def test_mount_and_driver_that_are_told_to_end_at_once_leave_no_dead_mount(node:
     until(node.is_kept, node.talk)
     assert node.mount is not None
     (entry,) = node.entries()
-    os.kill(entry["pid"], signal.SIGSTOP)
+    freeze(entry["pid"])
     node.mount.terminate()
     time.sleep(2)  # by now the mount process was told to stop
     node.kill_driver()

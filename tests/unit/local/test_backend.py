@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
 import stat
 import subprocess
@@ -31,6 +30,7 @@ from headrace.local.store.database import Database
 from headrace.netns.namespaces import can_make_namespaces
 from headrace.netns.rates import MINIMUM_BURST_BYTES
 from headrace.settings.environment import Environment
+from headrace.testing.processes import freeze
 
 needs_root = pytest.mark.skipif(not can_make_namespaces(), reason="network namespaces need root")
 DEADLINE_S = 60.0
@@ -318,7 +318,7 @@ def test_a_supervisor_that_hangs_is_ended_by_down(layout: BackendLayout, monkeyp
     from headrace.local.lifecycle import launch
 
     backends.bring_up(layout)
-    os.kill(LocalClient(layout).hello().pid, signal.SIGSTOP)
+    freeze(LocalClient(layout).hello().pid)
     launch.stop(layout, wait_s=10)
     assert not is_owned(layout)
 

@@ -1,0 +1,85 @@
+"""The end of a process whose mount was taken off: usually at once, unless something holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+from headrace.engine.registry import started_ticks
+from headrace.errors import DeadlineError
+from headrace.process_stat import stat_of
+from headrace.roles.detaching import abort
+from headrace.roles.other_namespaces import holders_of, sees_all_processes
+
+MOST_USERS = 3
+"""How many programs that use a mount are named."""
+
+_END_S = 60.0
+# Of a process that was stopped: it cannot end, and whoever stopped it may not know.
+_STANDSTILL_S = 3.0
+# Then it is worth looking who holds it: usually a process ends at once.
+_COPIES_AFTER_S = 1.0
+_POLL_S = 0.02
+
+
+def wait_for_end(pid: int, ticks: int, mountpoint: Path, device: str | None, *, force: bool) -> None:
+    """Returns once the process has ended; `force` kills one that was stopped. Raises `DeadlineError`: who holds it."""
+    begin = still_since = time.monotonic()
+    look = begin + _COPIES_AFTER_S
+    while started_ticks(pid) == ticks:
+        now = time.monotonic()
+        if not _is_stopped(pid):
+            still_since = now
+        elif force:
+            _kill(pid)
+        if now > still_since + _STANDSTILL_S:
+            raise _stands_still(pid, mountpoint)
+        if now > begin + _END_S:
+            raise _not_ended(pid, mountpoint, device)
+        if device is not None and now > look:
+            end_unused_copies(device)
+            look = now + _COPIES_AFTER_S
+        time.sleep(_POLL_S)
+
+
+def end_unused_copies(device: str) -> None:
+    """Ends a mount that was taken off here, unless a program in another mount namespace uses a copy of it."""
+    if sees_all_processes() and not any(holder.is_user for holder in holders_of(device)):
+        abort(device)
+
+
+def _is_stopped(pid: int) -> bool:
+    """By SIGSTOP, or a terminal; not by a debugger, which lets it go on."""
+    with contextlib.suppress(PermissionError):
+        stat = stat_of(pid)
+        return stat is not None and stat.state == "T"
+    return False
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _stands_still(pid: int, mountpoint: Path) -> DeadlineError:
+    return DeadlineError.of(
+        f"{mountpoint} is unmounted, but its process {pid} stands still: it was stopped",
+        hint=f"`kill -CONT {pid}` lets it end in order, `kill -KILL {pid}` ends it; the cache is kept either way",
+    )
+
+
+def _not_ended(pid: int, mountpoint: Path, device: str | None) -> DeadlineError:
+    users = [] if device is None else [str(holder) for holder in holders_of(device) if holder.is_user]
+    if users:
+        by = ", ".join(users[:MOST_USERS])
+        return DeadlineError.of(
+            f"{mountpoint} is unmounted here, but in another mount namespace it is in use by {by}",
+            hint=f"end them; to end the mount for them, too: kill {pid}",
+        )
+    return DeadlineError.of(
+        f"{mountpoint} is unmounted, but its process {pid} has not ended yet",
+        hint=f"see its log, or: kill {pid}",
+    )
