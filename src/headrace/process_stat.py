@@ -24,6 +24,11 @@ class ProcessStat:
         """True once it only waits for its parent to ask how it ended."""
         return self.state in ("Z", "X")
 
+    @property
+    def is_stopped(self) -> bool:
+        """By SIGSTOP, or a terminal; not by a debugger, which lets it go on."""
+        return self.state == "T"
+
 
 def stat_of(pid: int) -> ProcessStat | None:
     """What is known of process `pid`; `None` when there is none. Raises `PermissionError` if it is hidden."""

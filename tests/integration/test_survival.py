@@ -421,6 +421,28 @@ def test_a_mount_whose_process_stands_still_can_be_ended_by_force(
             assert tree_of(mountpoint) == tree_of(source)
 
 
+@pytest.mark.parametrize("which", ["pid", "supervisor_pid"])
+def test_commands_do_not_wait_for_a_mount_whose_process_stands_still(
+    shell: Shell, source: Path, tmp_path: Path, which: str
+) -> None:
+    with shell.mounted(str(source), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        entry = entry_of(shell, mountpoint)
+        freeze(entry[which])
+        refused = shell.run("mount", source, mountpoint)
+        assert f"something is mounted at {mountpoint} already" in refused.stderr
+        assert f"headrace unmount {mountpoint}" in refused.stderr
+        refused = shell.run("restart", mountpoint)
+        assert f"process {entry[which]} stands still" in refused.stderr
+        assert f"kill -CONT {entry[which]}" in refused.stderr
+        assert f"kill -KILL {entry[which]}" in refused.stderr
+        # Then it is replaced after all.
+        os.kill(entry[which], signal.SIGCONT)
+        wait_until(
+            lambda: registered(shell, mountpoint).pid != entry["pid"], lambda: entry_of(shell, mountpoint)
+        )
+        assert tree_of(mountpoint) == tree_of(source)
+
+
 def test_who_ends_a_mount_whose_process_stands_still_is_told_so(
     shell: Shell, source: Path, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.engine.registry import Registry
+from headrace.engine.registry import Entry, Registry
 from headrace.errors import (
     BusyError,
     ConfigError,
@@ -27,9 +27,14 @@ if TYPE_CHECKING:
 
 
 def check_free(mountpoint: Path, registry: Registry, *, is_kept: bool, nonempty: bool) -> None:
-    """Raises what would keep `mountpoint` from being mounted on, by a mount that a keeper holds or by another."""
+    """Raises what would keep `mountpoint` from being mounted on, by a mount that a keeper holds or by another.
+
+    Does not touch a mount of ours that is there already: it may be silent.
+    """
     if is_kept:
         check_kept_mountpoint(mountpoint, registry, nonempty=nonempty)
+    elif _is_mounted(mountpoint) and _server_of(place_of(mountpoint), registry) is not None:
+        raise _is_taken(mountpoint)
     else:
         check_mountpoint(mountpoint, nonempty=nonempty)
 
@@ -44,10 +49,7 @@ def check_mountpoint(mountpoint: Path, *, nonempty: bool) -> None:
     with names:
         empty = next(names, None) is None
     if _is_mounted(mountpoint):
-        raise BusyError.of(
-            f"something is mounted at {mountpoint} already",
-            hint=f"headrace unmount {mountpoint}, or choose another",
-        )
+        raise _is_taken(mountpoint)
     if not empty and not nonempty:
         raise ConfigError.of(
             f"the mountpoint {mountpoint} is not empty",
@@ -67,11 +69,10 @@ def check_kept_mountpoint(mountpoint: Path, registry: Registry, *, nonempty: boo
     if there is None or not there.is_ours:
         check_mountpoint(mountpoint, nonempty=nonempty)
         return
-    for entry in registry.entries():
-        if entry.mountpoint == place:
-            raise BusyError.of(
-                f"process {entry.pid} serves the mount at {mountpoint}", hint=f"headrace unmount {mountpoint}"
-            )
+    if (entry := _server_of(place, registry)) is not None:
+        raise BusyError.of(
+            f"process {entry.pid} serves the mount at {mountpoint}", hint=f"headrace unmount {mountpoint}"
+        )
 
 
 def check_places(mountpoint: Path, config: EngineConfig) -> None:
@@ -100,7 +101,7 @@ def check_places(mountpoint: Path, config: EngineConfig) -> None:
 
 def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) -> str | None:
     """Ends a mount and waits until its processes have ended, too; what those could not do at their end, if anything."""
-    entry = next((entry for entry in registry.entries() if entry.mountpoint == str(mountpoint)), None)
+    entry = _server_of(str(mountpoint), registry)
     device = device_at(str(mountpoint))
     if device is None:
         if entry is None:
@@ -192,6 +193,18 @@ def _check_fuse() -> None:
 def _is_mounted(path: Path) -> bool:
     """True for the root of a mount; also for one whose process has died, which `stat` cannot enter."""
     return device_at(str(path)) is not None
+
+
+def _server_of(place: str, registry: Registry) -> Entry | None:
+    """What runs for the mount at `place`, if it is one of ours."""
+    return next((entry for entry in registry.entries() if entry.mountpoint == place), None)
+
+
+def _is_taken(mountpoint: Path) -> BusyError:
+    return BusyError.of(
+        f"something is mounted at {mountpoint} already",
+        hint=f"headrace unmount {mountpoint}, or choose another",
+    )
 
 
 def _unusable(mountpoint: Path, error: OSError) -> HeadraceError:

@@ -8,6 +8,7 @@ import time
 
 from headrace.engine.registry import Entry, Registry, started_ticks
 from headrace.errors import DeadlineError, EngineError, RefusedError, UnsupportedError
+from headrace.roles.standstill import Standstill
 
 _DEADLINE_S = 120.0
 _POLL_S = 0.05
@@ -33,11 +34,21 @@ def replace_process(target: str, registry: Registry) -> Entry:
 def _wait_for_other(before: Entry, registry: Registry) -> Entry:
     deadline = time.monotonic() + _DEADLINE_S
     log = f"see its log, {before.log_file}" if before.log_file else "see its log"
+    watched = {pid: Standstill(pid) for pid, _ in before.processes}
     while time.monotonic() < deadline:
         entry = next((one for one in registry.entries() if one.mountpoint == before.mountpoint), None)
         if entry is None:
             raise EngineError.of(f"{before.mountpoint} ended instead of being restarted", hint=log)
         if entry.pid != before.pid:
             return entry
+        if still := [pid for pid, standstill in watched.items() if standstill.lasts]:
+            raise _stands_still(before.mountpoint, still[0])
         time.sleep(_POLL_S)
     raise DeadlineError.of(f"{before.mountpoint} still runs in process {before.pid}", hint=log)
+
+
+def _stands_still(mountpoint: str, pid: int) -> DeadlineError:
+    return DeadlineError.of(
+        f"{mountpoint} is not restarted: its process {pid} stands still: it was stopped",
+        hint=f"`kill -CONT {pid}` lets the restart go on, `kill -KILL {pid}` has another process start at once",
+    )

@@ -10,16 +10,14 @@ from pathlib import Path
 
 from headrace.engine.registry import started_ticks
 from headrace.errors import DeadlineError
-from headrace.process_stat import stat_of
 from headrace.roles.detaching import abort
 from headrace.roles.other_namespaces import holders_of, sees_all_processes
+from headrace.roles.standstill import Standstill
 
 MOST_USERS = 3
 """How many programs that use a mount are named."""
 
 _END_S = 60.0
-# Of a process that was stopped: it cannot end, and whoever stopped it may not know.
-_STANDSTILL_S = 3.0
 # Then it is worth looking who holds it: usually a process ends at once.
 _COPIES_AFTER_S = 1.0
 _POLL_S = 0.02
@@ -27,15 +25,14 @@ _POLL_S = 0.02
 
 def wait_for_end(pid: int, ticks: int, mountpoint: Path, device: str | None, *, force: bool) -> None:
     """Returns once the process has ended; `force` kills one that was stopped. Raises `DeadlineError`: who holds it."""
-    begin = still_since = time.monotonic()
+    begin = time.monotonic()
+    standstill = Standstill(pid)
     look = begin + _COPIES_AFTER_S
     while started_ticks(pid) == ticks:
         now = time.monotonic()
-        if not _is_stopped(pid):
-            still_since = now
-        elif force:
+        if force and standstill.is_now:
             _kill(pid)
-        if now > still_since + _STANDSTILL_S:
+        if standstill.lasts:
             raise _stands_still(pid, mountpoint)
         if now > begin + _END_S:
             raise _not_ended(pid, mountpoint, device)
@@ -49,14 +46,6 @@ def end_unused_copies(device: str) -> None:
     """Ends a mount that was taken off here, unless a program in another mount namespace uses a copy of it."""
     if sees_all_processes() and not any(holder.is_user for holder in holders_of(device)):
         abort(device)
-
-
-def _is_stopped(pid: int) -> bool:
-    """By SIGSTOP, or a terminal; not by a debugger, which lets it go on."""
-    with contextlib.suppress(PermissionError):
-        stat = stat_of(pid)
-        return stat is not None and stat.state == "T"
-    return False
 
 
 def _kill(pid: int) -> None:
