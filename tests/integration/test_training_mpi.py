@@ -227,6 +227,10 @@ def test_the_commands_of_seed_001_run_here_as_they_are_written_there(
     assert without_warnings(told).split("\n") == ["4"] * 32 + ["1000 8 4 8", ""]
     assert machine.wait(job.name, JobPhase.SUCCEEDED).exit_code == 0
     assert machine.arena(*words_of(DELETES["001"])) == f'mpijob.kubeflow.org "{job.name}" deleted\n'
+    with machine.beginning(*words_of(GETS["001"])) as reader:
+        _, complaint = reader.communicate(timeout=DEADLINE_S)
+    assert reader.returncode == 1
+    assert f"Not found training job {job.name} in namespace default,please use 'arena submit'" in complaint
     assert not Path("/data").exists()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.errors import ConfigError, TakenJobError
 from headrace.jobs.backend import LogWish
-from headrace.jobs.job_choice import the_one
+from headrace.jobs.job_choice import only_job
 from headrace.jobs.naming import full_name, record_name
 from headrace.jobs.objects import job_objects, shown
 from headrace.jobs.planning import placement_problems
@@ -116,7 +116,8 @@ class MemoryJobBackend:
         return [full_name(spec.kind, spec.name), f"configmap/{record_name(spec.name, spec.kind)}"]
 
     def get(self, namespace: str, name: str, kind: JobKind | None, *, events: bool = False) -> JobView:
-        view = the_one(self.views, namespace, name, kind)
+        found = [view for view in self.jobs(namespace, kind) if view.name == name]
+        view = only_job(found, lambda each: each.kind, namespace, name, kind)
         if self.course:
             self.views.remove(view)
             view = replace(view, phase=self.course.pop(0))

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from headrace.errors import AmbiguousJobError, ConfigError, MissingJobError
 from headrace.jobs.spec import JobKind
 from headrace.jobs.views import InstanceView, JobPhase, JobView
 
+_Job = TypeVar("_Job")
 
-def the_one(jobs: Iterable[JobView], namespace: str, name: str, kind: JobKind | None = None) -> JobView:
-    """The job of that name. Raises `MissingJobError`, or `AmbiguousJobError` when several kinds have it."""
-    found = [
-        job for job in jobs if job.name == name and job.namespace == namespace and kind in (None, job.kind)
-    ]
+
+def only_job(
+    found: Sequence[_Job], kind_of: Callable[[_Job], JobKind], namespace: str, name: str, kind: JobKind | None
+) -> _Job:
+    """The job that is meant, of those with that name. Raises `MissingJobError`, or `AmbiguousJobError` when several
+    kinds have it.
+    """
     if not found:
-        raise missing_job(namespace, name, kind)
+        among = f" with its kind ({kind.value} was asked for)" if kind else ""
+        # In Arena's words, which its SDK and programs look for.
+        raise MissingJobError.of(
+            f"Not found training job {name[:128]} in namespace {namespace},"
+            "please use 'arena submit' to create it.",
+            hint=f"arena list --all-namespaces shows each job that there is{among}",
+        )
     if len(found) > 1:
-        kinds = ", ".join(sorted(job.kind.value for job in found))
+        kinds = [kind_of(job).value for job in found]
         raise AmbiguousJobError.of(
-            f"there are several training jobs {name} in namespace {namespace}: {kinds}",
-            hint=f"name the kind by --type: --type {found[0].kind.value}",
+            f"there are several training jobs {name} in namespace {namespace}: {', '.join(kinds)}",
+            hint=f"name the kind by --type: --type {kinds[0]}",
         )
     return found[0]
-
-
-def missing_job(namespace: str, name: str, kind: JobKind | None = None) -> MissingJobError:
-    """The error, in Arena's words, which programs look for."""
-    what = f" of the kind {kind.value}" if kind else ""
-    return MissingJobError.of(
-        f"Not found training job {name}{what} in namespace {namespace},please use 'arena submit' to create it.",
-        hint="arena list --all-namespaces shows the jobs that there are",
-    )
 
 
 def the_instance(job: JobView, name: str) -> InstanceView:

@@ -6,7 +6,8 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Protocol
 
-from headrace.errors import AmbiguousJobError, HeadraceError, MissingJobError
+from headrace.errors import HeadraceError
+from headrace.jobs.job_choice import only_job
 from headrace.jobs.naming import GROUP, KINDS, record_name, tensorboard_name
 from headrace.jobs.objects import recorded_spec, warm_percent
 from headrace.jobs.spec import JobKind
@@ -59,18 +60,7 @@ class Jobs:
     async def one(self, namespace: str, name: str, kind: JobKind | None) -> Content:
         """The job. Raises `MissingJobError` or `AmbiguousJobError`."""
         found = await self.find(namespace, name, kind)
-        if not found:
-            what = kind.value if kind else "training job"
-            raise MissingJobError.of(
-                f"there is no {what} {name} in the namespace {namespace}",
-                hint="`arena list` shows those of a namespace, `arena list -A` all",
-            )
-        if len(found) > 1:
-            kinds = ", ".join(each["kind"].lower() for each in found)
-            raise AmbiguousJobError.of(
-                f"{name} is the name of several jobs: {kinds}", hint="say which by --type"
-            )
-        return found[0]
+        return only_job(found, lambda job: JobKind(job["kind"].lower()), namespace, name, kind)
 
     async def pods(self, namespace: str | None) -> list[Content]:
         """The pods of all jobs."""

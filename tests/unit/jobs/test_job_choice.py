@@ -9,20 +9,29 @@ from memory_jobs import BEGIN, seed_view
 from headrace.errors import AmbiguousJobError, ConfigError, MissingJobError
 from headrace.jobs import job_choice
 from headrace.jobs.spec import JobKind
-from headrace.jobs.views import JobPhase
+from headrace.jobs.views import JobPhase, JobView
 
 
-def test_a_job_is_found_by_namespace_name_and_kind() -> None:
-    jobs = [seed_view("a"), seed_view("a", kind=JobKind.TF), seed_view("a", namespace="x"), seed_view("b")]
-    assert job_choice.the_one(jobs, "x", "a").namespace == "x"
-    assert job_choice.the_one(jobs, "default", "a", JobKind.TF).kind is JobKind.TF
-    with pytest.raises(AmbiguousJobError, match="mpijob, tfjob") as caught:
-        job_choice.the_one(jobs, "default", "a")
-    assert "--type" in str(caught.value.hint)
-    with pytest.raises(
-        MissingJobError, match="Not found training job c in namespace default,please use 'arena submit'"
-    ):
-        job_choice.the_one(jobs, "default", "c")
+def only(*found: JobView, kind: JobKind | None = None) -> JobView:
+    return job_choice.only_job(found, lambda job: job.kind, "default", "a", kind)
+
+
+def test_a_job_is_meant_when_it_alone_has_the_name() -> None:
+    assert only(seed_view("a")) == seed_view("a")
+    with pytest.raises(AmbiguousJobError, match="mpijob, tfjob") as ambiguous:
+        only(seed_view("a"), seed_view("a", kind=JobKind.TF))
+    assert "--type mpijob" in str(ambiguous.value.hint)
+
+
+@pytest.mark.parametrize("kind", [None, JobKind.TF])
+def test_a_job_that_is_not_there_is_told_in_the_words_that_programs_look_for(kind: JobKind | None) -> None:
+    with pytest.raises(MissingJobError) as missing:
+        only(kind=kind)
+    assert (
+        missing.value.message
+        == "Not found training job a in namespace default,please use 'arena submit' to create it."
+    )
+    assert ("tfjob" in str(missing.value.hint)) is (kind is JobKind.TF)
 
 
 def test_the_chief_is_meant_when_nobody_is_named() -> None:

@@ -222,5 +222,5 @@ def test_jobs_are_found_by_name_and_kind() -> None:
     with pytest.raises(AmbiguousJobError, match="mpijob, tfjob"):
         asyncio.run(jobs.one("default", "resnet", None))
     assert asyncio.run(jobs.one("default", "resnet", JobKind.TF))["kind"] == "TFJob"
-    with pytest.raises(MissingJobError):
+    with pytest.raises(MissingJobError, match="Not found training job other in namespace default"):
         asyncio.run(jobs.one("default", "other", None))

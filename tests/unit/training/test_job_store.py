@@ -35,7 +35,7 @@ def test_jobs_are_found_by_their_names_and_kinds(tmp_path: Path) -> None:
     assert job_store.named("default", "job", JobKind.TF) == second
     with pytest.raises(AmbiguousJobError, match="mpijob, tfjob"):
         job_store.named("default", "job")
-    with pytest.raises(MissingJobError):
+    with pytest.raises(MissingJobError, match="Not found training job job in namespace other"):
         job_store.named("other", "job")
     assert [each.uid for each in job_store.select(None)] == ["a", "b"]
 

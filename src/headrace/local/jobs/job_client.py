@@ -12,13 +12,13 @@ from urllib.parse import urlencode
 
 from headrace.engine.registry import started_ticks
 from headrace.errors import (
-    AmbiguousJobError,
     BusyError,
     HeadraceError,
     MissingJobError,
     TakenJobError,
 )
 from headrace.jobs.backend import LogWish
+from headrace.jobs.job_choice import only_job
 from headrace.jobs.naming import full_name
 from headrace.jobs.objects import job_objects, shown
 from headrace.jobs.spec import JobKind, JobSpec
@@ -80,14 +80,7 @@ class LocalJobBackend:
     def get(self, namespace: str, name: str, kind: JobKind | None, *, events: bool = False) -> JobView:
         """One job. Raises `MissingJobError` or `AmbiguousJobError`."""
         found = self._jobs(namespace=namespace, name=name, kind=kind or "", events="1" if events else "")
-        if not found:
-            raise MissingJobError.of(
-                f"there is no training job {name} in namespace {namespace}", hint="arena list -A"
-            )
-        if len(found) > 1:
-            kinds = ", ".join(each.kind.value for each in found)
-            raise AmbiguousJobError.of(f"{name} is the name of several jobs: {kinds}", hint="say --type")
-        return found[0]
+        return only_job(found, lambda job: job.kind, namespace, name, kind)
 
     def jobs(self, namespace: str | None, kind: JobKind | None = None) -> Sequence[JobView]:
         """All jobs of a namespace (None: of all), the newest first."""

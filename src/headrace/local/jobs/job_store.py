@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pydantic import SecretStr, ValidationError
 
-from headrace.errors import AmbiguousJobError, CorruptDataError, MissingJobError
+from headrace.errors import CorruptDataError
+from headrace.jobs.job_choice import only_job
 from headrace.jobs.spec import JobKind, JobSpec
 from headrace.local.jobs.job_layout import JobLayout
 from headrace.local.jobs.job_records import JobRecord
@@ -41,14 +42,7 @@ class JobStore:
     def named(self, namespace: str, name: str, kind: JobKind | None = None) -> JobRecord:
         """The job of that name. Raises `MissingJobError`, or `AmbiguousJobError` when several kinds have it."""
         found = self.select(namespace, name, kind)
-        if not found:
-            raise MissingJobError.of(
-                f"there is no training job {name[:64]} in namespace {namespace}", hint="arena list -A"
-            )
-        if len(found) > 1:
-            kinds = ", ".join(each.spec.kind.value for each in found)
-            raise AmbiguousJobError.of(f"{name} is the name of several jobs: {kinds}", hint="say --type")
-        return found[0]
+        return only_job(found, lambda job: job.spec.kind, namespace, name, kind)
 
     def select(self, namespace: str | None, name: str = "", kind: JobKind | None = None) -> list[JobRecord]:
         """The jobs of a namespace (None: of all), of a name, of a kind; the oldest first."""
