@@ -347,7 +347,7 @@ def test_what_speaks_against_a_job_is_said_before_anything_is_made(machine: Mach
 
 def test_a_job_that_fails_is_tried_again_and_then_tells_its_code_and_keeps_all_logs(machine: Machine) -> None:
     machine.submit(machine.spec("fails", "echo try; exit 7", retries=1))
-    with pytest.raises(TakenJobError):
+    with pytest.raises(TakenJobError, match="the job fails is already exist, please delete it first"):
         machine.jobs.submit(machine.spec("fails", "true"))
     view = machine.wait("fails", JobPhase.FAILED)
     assert view.exit_code == 7

@@ -111,8 +111,8 @@ def _check_that_a_taken_name_is_refused(arena: Arena, name: str) -> None:
     words = ("--name", name, "--image", JOB_IMAGE, "--workers=1", "true")
     done = arena.run("submit", "mpi", "-n", arena.namespace, *words)
     assert done.returncode == 1
-    assert f"there is a mpijob {name} in {arena.namespace} already: choose another name" in done.stderr
-    assert f"arena delete {name} --type mpijob" in done.stderr
+    assert f"the job {name} is already exist, please delete it first" in done.stderr
+    assert f"arena delete {name} --type mpijob -n {arena.namespace}" in done.stderr
     after = arena.kubectl.get("-n", arena.namespace, "mpijob,configmap", "-l", f"release={name}")
     identities = [
         [

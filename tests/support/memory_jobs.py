@@ -10,6 +10,7 @@ from typing import Any
 from headrace.errors import ConfigError, TakenJobError
 from headrace.jobs.backend import LogWish
 from headrace.jobs.job_choice import only_job
+from headrace.jobs.known_words import taken_job
 from headrace.jobs.naming import full_name, record_name
 from headrace.jobs.objects import job_objects, shown
 from headrace.jobs.planning import placement_problems
@@ -110,7 +111,7 @@ class MemoryJobBackend:
 
     def submit(self, spec: JobSpec) -> Sequence[str]:
         if any(view.name == spec.name and view.kind is spec.kind for view in self.views):
-            raise TakenJobError.of(f"job {spec.name} is there already")
+            raise TakenJobError.of(taken_job(spec))
         self.submitted.append(spec)
         self.views.append(seed_view(spec.name, namespace=spec.namespace, kind=spec.kind, spec=spec))
         return [full_name(spec.kind, spec.name), f"configmap/{record_name(spec.name, spec.kind)}"]

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from headrace.errors import AmbiguousJobError, ConfigError, MissingJobError
+from headrace.jobs.known_words import missing_job
 from headrace.jobs.spec import JobKind
 from headrace.jobs.views import InstanceView, JobPhase, JobView
 
@@ -21,10 +22,8 @@ def only_job(
     """
     if not found:
         among = f" with its kind ({kind.value} was asked for)" if kind else ""
-        # In Arena's words, which its SDK and programs look for.
         raise MissingJobError.of(
-            f"Not found training job {name[:128]} in namespace {namespace},"
-            "please use 'arena submit' to create it.",
+            missing_job(namespace, name),
             hint=f"arena list --all-namespaces shows each job that there is{among}",
         )
     if len(found) > 1:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.errors import HeadraceError, MissingFileError, RefusedError
+from headrace.jobs.known_words import taken_job
 from headrace.jobs.naming import KINDS, record_name
 from headrace.jobs.objects import job_object
 from headrace.jobs.planning import placement_problems
@@ -56,10 +57,7 @@ async def _kind(jobs: Jobs, spec: JobSpec) -> list[str]:
 async def _name(jobs: Jobs, spec: JobSpec) -> list[str]:
     taken = [each["kind"].lower() for each in await jobs.find(spec.namespace, spec.name, None)]
     if spec.kind.value in taken:
-        return [
-            f"there is a {spec.kind.value} {spec.name} in {spec.namespace} already: choose another name, or "
-            f"`arena delete {spec.name} --type {spec.kind.value} -n {spec.namespace}` first"
-        ]
+        return [taken_job(spec)]
     if taken:
         return [
             f"there is a {taken[0]} {spec.name} in {spec.namespace}, and commands could not tell them apart: "

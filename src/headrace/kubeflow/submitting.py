@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 
 from headrace.errors import HeadraceError, TakenJobError
+from headrace.jobs.known_words import taken_job
 from headrace.jobs.naming import KINDS, full_name, record_name, tensorboard_name
 from headrace.jobs.objects import job_objects, owned
 from headrace.jobs.spec import JobSpec
@@ -69,10 +70,7 @@ async def _create(cluster: Cluster, job: Content, spec: JobSpec, *, trial: bool 
     try:
         return await cluster.create(job, trial=trial)
     except ConflictError:
-        raise TakenJobError.of(
-            f"there is a {spec.kind.value} {spec.name} in {spec.namespace} already",
-            hint=f"choose another name, or `arena delete {spec.name} --type {spec.kind.value}` first",
-        ) from None
+        raise TakenJobError.of(taken_job(spec)) from None
 
 
 async def _create_part(cluster: Cluster, part: Content, spec: JobSpec) -> Content:

@@ -106,10 +106,16 @@ def test_what_an_old_version_cannot_say_is_a_problem() -> None:
     assert cluster.spoken == {"MPIJob": "v1alpha1"}
 
 
-@pytest.mark.parametrize("kind", ["MPIJob", "TFJob"])
-def test_a_name_that_is_taken_is_told(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("MPIJob", "the job resnet is already exist, please delete it first"),
+        ("TFJob", "there is a tfjob resnet in default"),
+    ],
+)
+def test_a_name_that_is_taken_is_told(kind: str, told: str) -> None:
     (said,) = problems(ready_cluster(mpijob() | {"kind": kind}))
-    assert f"there is a {kind.lower()} resnet in default" in said
+    assert told in said
 
 
 def test_an_object_of_somebody_else_that_is_called_so_is_told() -> None:
@@ -190,9 +196,10 @@ def test_what_a_killed_submission_left_is_taken_over(fault: int, monkeypatch: py
 def test_a_job_of_that_name_is_left_as_it_is() -> None:
     cluster = ready_cluster(mpijob())
     before = dict(cluster.objects)
-    with pytest.raises(TakenJobError):
+    with pytest.raises(TakenJobError, match="the job resnet is already exist, please delete it first"):
         submit(cluster)
     assert cluster.objects == before
+    assert problems(cluster)[0].startswith("the job resnet is already exist, please delete it first")
 
 
 def test_a_deleted_job_takes_with_it_what_was_made_for_it_and_nothing_else() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from headrace.jobs.known_words import taken_job
 from headrace.jobs.planning import placement_problems
 from headrace.jobs.spec import JobKind, JobSpec, Resources
 from headrace.jobs.views import NodeRoom
@@ -36,7 +37,7 @@ class AdmissionContext:
 def problems(spec: JobSpec, here: AdmissionContext) -> Iterator[str]:
     """Each thing that keeps the job from running."""
     if spec.kind in here.taken:
-        yield f"there is a {spec.kind.value} {spec.name} already: delete it first with `arena delete {spec.name}`"
+        yield taken_job(spec)
     yield from (each.problem for each in here.volumes if each.problem)
     yield from placement_problems(spec, here.rooms, counts_gpus=False)
     placed = schedule(spec, replicas_of(spec, "", 1), here.sites)

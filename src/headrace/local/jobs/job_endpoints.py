@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from headrace.control.http_call import Call
 from headrace.errors import BusyError, ConfigError, MissingFileError, TakenJobError
 from headrace.jobs.environments import without_secrets
+from headrace.jobs.known_words import taken_job
 from headrace.jobs.spec import CleanPolicy, JobKind, JobSpec
 from headrace.jobs.views import NodeRoom
 from headrace.local.context import BackendContext
@@ -71,7 +72,7 @@ class JobEndpoints:
         # Nothing was awaited since the name was looked for but the writing of files.
         if self._job_store.select(spec.namespace, spec.name, spec.kind):
             await asyncio.to_thread(self._job_store.strike, record.uid)
-            raise TakenJobError.of(f"there is a {spec.kind.value} {spec.name} already")
+            raise TakenJobError.of(taken_job(spec))
         self._job_store.write(record)
         self._runner.enqueue(record.uid)
         return job_messages.JobViews(jobs=(view_of(record),))
