@@ -122,8 +122,9 @@ class Keeper:
     def _take_off(self, held: Held, why: str) -> None:
         deposit = held.deposit
         _log.warning("mount/%s: taking %s off: %s", deposit.name, deposit.mountpoint, why)
+        # The number of a mount that has ended may be another's by now.
+        aborted = is_ended(held.connection) or abort(deposit.device)
         self.deposits.drop(held)
-        aborted = abort(deposit.device)
         if not detach(deposit.mountpoint, deposit.device, force=not aborted):
             _log.error("mount/%s: cannot unmount %s", deposit.name, deposit.mountpoint)
 

@@ -20,6 +20,7 @@ from headrace.errors import (
 )
 from headrace.roles.detaching import detach_commands, device_at
 from headrace.roles.mount_table import mount_at, place_of
+from headrace.roles.other_namespaces import copies_of
 from headrace.roles.unmounted_process import MOST_USERS, wait_for_end
 
 if TYPE_CHECKING:
@@ -102,8 +103,9 @@ def check_places(mountpoint: Path, config: EngineConfig) -> None:
 def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) -> str | None:
     """Ends a mount and waits until its processes have ended, too; what those could not do at their end, if anything."""
     entry = _server_of(str(mountpoint), registry)
-    device = device_at(str(mountpoint))
-    if device is None:
+    there = mount_at(str(mountpoint))
+    copies = copies_of(there) if there is not None else frozenset()
+    if there is None:
         if entry is None:
             raise MissingFileError.of(
                 f"nothing is mounted at {mountpoint}", hint="see `headrace status` for what is"
@@ -112,7 +114,7 @@ def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) ->
         _detach(mountpoint, force=force, lazy=lazy)
     if entry is not None and not lazy:
         for pid, ticks in entry.processes:
-            wait_for_end(pid, ticks, mountpoint, device, force=force)
+            wait_for_end(pid, ticks, mountpoint, copies, force=force)
         return registry.take_word(entry)
     return None
 

@@ -6,11 +6,12 @@ unmounting is not handed on to them, the copy keeps the connection, though nobod
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.roles.mount_table import mounts
+from headrace.roles.mount_table import MountEntry, mounts
 
 # Of the namespace in which a machine starts: include/linux/proc_ns.h, PROC_PID_INIT_INO.
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
@@ -37,22 +38,49 @@ def sees_all_processes() -> bool:
         return False
 
 
-def holders_of(device: str) -> list[Holder]:
-    """The processes whose mount namespace has the mount `device` (`major:minor`)."""
-    return list(_holders(device))
+def copies_of(mount: MountEntry) -> frozenset[MountEntry]:
+    """All other places where the same file system is mounted, in whatever namespace. Ask before `mount` is taken off.
+
+    Afterwards its number is no name for it: when it was the last, the kernel gives the number to the next file system
+    that anybody mounts. No two mounts of a machine have one `id`.
+    """
+    found: set[MountEntry] = set()
+    seen: set[str] = set()
+    for process in _processes():
+        with contextlib.suppress(OSError):
+            # One namespace has one list. Of processes of somebody else that cannot be told: each is looked at.
+            namespace = _namespace_of(process)
+            if namespace not in seen:
+                seen.add(namespace)
+                found.update(entry for entry in mounts(process / "mountinfo") if entry.device == mount.device)
+    return frozenset(entry for entry in found if entry.id != mount.id)
 
 
-def _holders(device: str) -> Iterator[Holder]:
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
+def holders_of(copies: frozenset[MountEntry]) -> list[Holder]:
+    """The processes whose mount namespace still has one of the copies."""
+    return list(_holders(copies)) if copies else []
+
+
+def _holders(copies: frozenset[MountEntry]) -> Iterator[Holder]:
+    for process in _processes():
         try:
-            paths = [entry.path for entry in mounts(process / "mountinfo") if entry.device == device]
+            paths = [entry.path for entry in mounts(process / "mountinfo") if entry in copies]
             name = (process / "comm").read_text(errors="replace").strip()
         except OSError:
             continue
         if paths:
             yield Holder(int(process.name), name, _uses(process, paths))
+
+
+def _processes() -> Iterator[Path]:
+    return (process for process in Path("/proc").iterdir() if process.name.isdigit())
+
+
+def _namespace_of(process: Path) -> str:
+    try:
+        return str((process / "ns" / "mnt").readlink())
+    except PermissionError:
+        return process.name
 
 
 def _uses(process: Path, paths: list[str]) -> bool:

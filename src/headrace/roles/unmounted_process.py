@@ -11,6 +11,7 @@ from pathlib import Path
 from headrace.engine.registry import started_ticks
 from headrace.errors import DeadlineError
 from headrace.roles.detaching import abort
+from headrace.roles.mount_table import MountEntry
 from headrace.roles.other_namespaces import holders_of, sees_all_processes
 from headrace.roles.standstill import Standstill
 
@@ -23,7 +24,9 @@ _COPIES_AFTER_S = 1.0
 _POLL_S = 0.02
 
 
-def wait_for_end(pid: int, ticks: int, mountpoint: Path, device: str | None, *, force: bool) -> None:
+def wait_for_end(
+    pid: int, ticks: int, mountpoint: Path, copies: frozenset[MountEntry], *, force: bool
+) -> None:
     """Returns once the process has ended; `force` kills one that was stopped. Raises `DeadlineError`: who holds it."""
     begin = time.monotonic()
     standstill = Standstill(pid)
@@ -35,17 +38,21 @@ def wait_for_end(pid: int, ticks: int, mountpoint: Path, device: str | None, *, 
         if standstill.lasts:
             raise _stands_still(pid, mountpoint)
         if now > begin + _END_S:
-            raise _not_ended(pid, mountpoint, device)
-        if device is not None and now > look:
-            end_unused_copies(device)
+            raise _not_ended(pid, mountpoint, copies)
+        if copies and now > look:
+            end_unused_copies(copies)
             look = now + _COPIES_AFTER_S
         time.sleep(_POLL_S)
 
 
-def end_unused_copies(device: str) -> None:
-    """Ends a mount that was taken off here, unless a program in another mount namespace uses a copy of it."""
-    if sees_all_processes() and not any(holder.is_user for holder in holders_of(device)):
-        abort(device)
+def end_unused_copies(copies: frozenset[MountEntry]) -> None:
+    """Ends a mount that was taken off here, unless a program in another mount namespace uses a copy of it.
+
+    Only while there is a copy: without one it has ended, and its number may be another mount's.
+    """
+    holders = holders_of(copies)
+    if holders and sees_all_processes() and not any(holder.is_user for holder in holders):
+        abort(next(iter(copies)).device)
 
 
 def _kill(pid: int) -> None:
@@ -60,8 +67,8 @@ def _stands_still(pid: int, mountpoint: Path) -> DeadlineError:
     )
 
 
-def _not_ended(pid: int, mountpoint: Path, device: str | None) -> DeadlineError:
-    users = [] if device is None else [str(holder) for holder in holders_of(device) if holder.is_user]
+def _not_ended(pid: int, mountpoint: Path, copies: frozenset[MountEntry]) -> DeadlineError:
+    users = [str(holder) for holder in holders_of(copies) if holder.is_user]
     if users:
         by = ", ".join(users[:MOST_USERS])
         return DeadlineError.of(
