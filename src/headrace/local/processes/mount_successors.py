@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from headrace.local.processes.process_tags import TaggedProcess
+from headrace.process_stat import strings_of
 
 # Once it has taken the place, it has a mount process of its own again. The first mount process is a copy of the called
 # one (`roles.process_pair`).
@@ -20,7 +20,7 @@ def successor_of(processes: Iterable[TaggedProcess]) -> TaggedProcess | None:
 
 def _program_of(process: TaggedProcess) -> str | None:
     try:
-        words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        words = strings_of(process.pid, "cmdline")
     except OSError:
         return None
     return next((name for name in _PROGRAMS if name.encode() in words), None)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.engine.registry import started_ticks
-from headrace.process_stat import process_tree
+from headrace.process_stat import process_tree, strings_of
 from headrace.settings.environment import ROLE_MARK
 
 _POLL_S = 0.05
@@ -82,8 +82,7 @@ def _wanted(instance: str, roles: set[str] | None) -> list[TaggedProcess]:
 def _marked(pid: int, instance: str) -> TaggedProcess | None:
     start = f"{ROLE_MARK}={instance}:".encode()
     try:
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        tag = next((each for each in variables if each.startswith(start)), None)
+        tag = next((each for each in strings_of(pid, "environ") if each.startswith(start)), None)
         ticks = started_ticks(pid)
         if tag is None or ticks is None:
             return None
