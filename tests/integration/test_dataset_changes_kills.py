@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from headrace.local.protocol.messages import Named
+from headrace.local.protocol.messages import Named, RoleLine
 from headrace.plan.dataset_status import READY_MESSAGE
 from headrace.testing.s3_server import S3Server
 
@@ -59,8 +59,10 @@ def test_a_file_stays_open_though_the_supervisor_of_its_mount_is_killed(
     mounted = made.mountpoint("living") / "a"
     name = next(path.name for path in sorted(source.iterdir()) if path.is_file())
     made.eventually((mounted / name).exists, "living")
+    # Those that the test before has left may be about to start a mount process: until then nobody could go on.
+    made.eventually(lambda: all(is_served(made, line) for line in mounts_of(made).values()), "living")
 
-    mounts = {role: line for role, line in made.roles("living").items() if line.role == "mount"}
+    mounts = mounts_of(made)
     with (mounted / name).open("rb") as file:
         for line in mounts.values():
             os.kill(line.pid or 0, signal.SIGKILL)
@@ -68,6 +70,16 @@ def test_a_file_stays_open_though_the_supervisor_of_its_mount_is_killed(
         assert file.read() == (source / name).read_bytes()
     now = made.roles("living")
     assert [now[role].restarts for role in mounts] == [line.restarts for line in mounts.values()]
+
+
+def mounts_of(made: Backend) -> dict[str, RoleLine]:
+    return {role: line for role, line in made.roles("living").items() if line.role == "mount"}
+
+
+def is_served(made: Backend, mount: RoleLine) -> bool:
+    """True when the supervisor has a mount process, which would take its place."""
+    entry = made.shell.registry().find(str(made.mountpoint("living", int(mount.node.removeprefix("node-")))))
+    return entry is not None and entry.supervisor_pid == mount.pid != entry.pid and not entry.is_restarting
 
 
 def times_ready(made: Backend) -> int:
