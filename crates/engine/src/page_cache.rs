@@ -26,11 +26,38 @@ pub fn read_cached(file: &File, buffer: &mut [u8], offset: u64) -> Option<io::Re
     }
 }
 
-/// Whether `length` bytes from `offset` are probably in memory: their first and last byte are.
+/// Whether `length` bytes from `offset` are probably in memory: the kernel knows all their pages, and the first and last
+/// byte can be read.
 pub fn is_cached(file: &File, offset: u64, length: u32) -> bool {
     let mut byte = [0];
     let mut cached = |offset| matches!(read_cached(file, &mut byte, offset), Some(Ok(1)));
-    cached(offset) && cached(offset + u64::from(length) - 1)
+    has_pages(file, offset, length) && cached(offset) && cached(offset + u64::from(length) - 1)
+}
+
+/// Below this the kernel reads as much for one byte as for all.
+const WORTH_ASKING_BYTES: u32 = 16 << 10;
+/// The system call's number, the same for all processors that we build for; libc does not name it yet.
+const CACHESTAT: libc::c_long = 451;
+
+/// Whether the kernel has all pages of the range, or is reading them from the disk. True as well where it cannot tell.
+///
+/// A byte that is tried and is not in memory makes it read a few pages, and whoever then wants all waits for the disk
+/// twice. So it is asked first: `cachestat`, since Linux 6.5.
+fn has_pages(file: &File, offset: u64, length: u32) -> bool {
+    if length <= WORTH_ASKING_BYTES {
+        return true;
+    }
+    // Offset and length; pages in memory, dirty, under write-back, evicted, and evicted lately (include/uapi/linux/mman.h).
+    let (range, mut counts) = ([offset, u64::from(length)], [0_u64; 5]);
+    // SAFETY: both are as large as the kernel's structures and live for the call; the descriptor is open.
+    let failed = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0_u32) };
+    let page = page_bytes();
+    failed != 0 || counts[0] >= (offset + u64::from(length)).div_ceil(page) - offset / page
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: asks for a constant.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 #[cfg(test)]
@@ -47,5 +74,37 @@ mod tests {
             assert!(is_cached(&file, 0, 8192));
         }
         assert!(!is_cached(&file, 0, 8193));
+    }
+
+    /// Beside this program, which lies on a disk: memory file systems do not drop pages.
+    fn file_on_a_disk(content: &[u8]) -> File {
+        let program = std::env::current_exe().expect("known");
+        let file = tempfile::tempfile_in(program.parent().expect("in a folder")).expect("a file");
+        file.write_all_at(content, 0).expect("written");
+        file.sync_all().expect("on the disk");
+        file
+    }
+
+    fn advise(file: &File, advice: libc::c_int) {
+        // SAFETY: gives advice on an open descriptor.
+        assert_eq!(unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) }, 0);
+    }
+
+    #[test]
+    fn what_is_not_in_memory_is_not_read_by_asking_and_a_part_in_memory_is_not_all() {
+        const WHOLE: u32 = 128 << 10;
+        let file = file_on_a_disk(&[7; WHOLE as usize]);
+        assert!(is_cached(&file, 0, WHOLE));
+        advise(&file, libc::POSIX_FADV_DONTNEED);
+        advise(&file, libc::POSIX_FADV_RANDOM);
+        if has_pages(&file, 0, WHOLE) {
+            return; // A kernel before 6.5, or a file system that drops nothing.
+        }
+        assert!(!is_cached(&file, 0, WHOLE));
+        assert!(!has_pages(&file, 0, 17 << 10), "nothing was read by asking");
+        let mut part = [0; 20 << 10];
+        file.read_exact_at(&mut part, 0).expect("readable");
+        assert!(has_pages(&file, 100, 19 << 10));
+        assert!(!has_pages(&file, 0, WHOLE));
     }
 }
