@@ -47,6 +47,8 @@ class Child:
     unclosed: bool = False
     """It has said that it leaves a cache folder as it is, since the disk hangs."""
     handed_over: bool = False
+    is_to_hand_over: bool = False
+    """As soon as it serves: it was wished for before."""
     oom_kills_before: int = field(default_factory=oom_kills)
 
     @classmethod

@@ -160,6 +160,8 @@ class Supervisor:
             if self._served:
                 self._say("INFO", f"resumed by process {child.pid}; restarts so far: {self._restarts.count}")
             self._served = True
+            if child.is_to_hand_over:
+                self._hand_over()
         elif message.kind == lifeline.ANSWERED and self._answer is not None:
             os.close(self._answer)
             self._answer = None
@@ -177,7 +179,10 @@ class Supervisor:
             self._understand(child, message)
         code = child.process.wait()
         self._forget(child)
-        if not self._served and not self._is_begun(code):
+        is_begun = self._is_begun(code)
+        # Once the starter waits no more, programs are all that waits: whatever follows is tried as often as ever.
+        self._served = self._served or (is_begun and self._answer is None)
+        if not self._served and not is_begun:
             self._end_as(code)
         elif child.ended or (self._kept is not None and self._kept.is_unmounted()):
             self._exit_code = max(code, 0)
@@ -285,8 +290,11 @@ class Supervisor:
 
     def _hand_over(self) -> None:
         child = self._child
-        if child is None or child.serving_since_s is None:
+        if child is None:
             return  # the next one starts from what is installed anyway
+        if child.serving_since_s is None:
+            child.is_to_hand_over = True
+            return
         if fault := fault_of_installed():
             self._say("ERROR", f"not replaced: what is installed now does not start: {fault}")
             return

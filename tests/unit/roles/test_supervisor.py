@@ -14,7 +14,7 @@ from headrace.roles.messages import Answer, read_answer
 
 _BEGINNING = """
 import os, signal, sys
-from headrace.roles.lifeline import ANSWERED, ENDED, KEPT, SERVING, Lifeline, Message
+from headrace.roles.lifeline import ANSWERED, ENDED, HAND_OVER, HANDED_OVER, KEPT, SERVING, Lifeline, Message
 from headrace.roles.messages import Answer
 
 line = Lifeline.from_descriptor(int(sys.argv[3]))
@@ -35,21 +35,25 @@ if kept is not None:
 """
 _SUPERVISOR = """
 import sys
-from headrace.roles import child, supervisor
+from headrace.roles import child, renewal, supervisor
 
 child._MOUNT_PROCESS = (sys.executable, "-P", sys.argv[1])
+renewal._PROGRAM = tuple(sys.orig_argv[:4])
 sys.exit(supervisor.main(sys.argv[2:]))
 """
 
 
-def supervise(tmp_path: Path, body: str) -> tuple[Answer | None, int, str]:
-    """What the starter of the mount hears, the exit code, and what the supervisor said."""
+def supervise(tmp_path: Path, body: str, *, is_asked: bool = True) -> tuple[Answer | None, int, str]:
+    """What the starter of the mount hears if it asks, the exit code, and what the supervisor said."""
     program = tmp_path / "mount_process.py"
     program.write_text(_BEGINNING + textwrap.dedent(body) + _SUCCESSOR)
     spec = os.memfd_create("spec")
     reader, writer = os.pipe()
     process = subprocess.Popen(
-        [sys.executable, "-c", _SUPERVISOR, program, tmp_path / "mnt", str(spec), str(writer)],
+        [
+            *(sys.executable, "-c", _SUPERVISOR, program, tmp_path / "mnt", str(spec)),
+            *([str(writer)] if is_asked else []),
+        ],
         pass_fds=(spec, writer),
         stderr=subprocess.PIPE,
         text=True,
@@ -125,3 +129,36 @@ def test_a_process_that_says_why_it_could_not_mount_is_not_replaced(tmp_path: Pa
     assert answer is not None
     assert answer.error == "no"
     assert code == 4
+
+
+def test_a_process_in_the_foreground_that_was_killed_before_it_served_is_replaced_as_often_as_others(
+    tmp_path: Path,
+) -> None:
+    body = """
+        if kept is None:
+            keep()
+            os.kill(os.getpid(), signal.SIGKILL)
+        sys.exit(4)
+    """
+    _, code, said = supervise(tmp_path, body, is_asked=False)
+    assert code == 4
+    assert said.count("ended with code 4") > 1
+    assert "giving up" in said
+
+
+def test_a_process_that_is_to_be_replaced_before_it_serves_is_replaced_once_it_does(tmp_path: Path) -> None:
+    body = """
+        if kept is None:
+            keep()
+            os.kill(os.getppid(), signal.SIGUSR2)
+            line.send(Message(SERVING))
+            assert line.receive().kind == HAND_OVER
+            line.send(Message(HANDED_OVER))
+            sys.exit(0)
+        line.send(Message(SERVING))
+        line.send(Message(ENDED))
+        sys.exit(0)
+    """
+    _, code, said = supervise(tmp_path, body, is_asked=False)
+    assert code == 0
+    assert "resumed by process" in said
