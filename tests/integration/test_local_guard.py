@@ -16,6 +16,7 @@ from headrace.local.lifecycle.backend_lock import is_owned
 from headrace.local.lifecycle.guard_keeping import GUARD
 from headrace.local.processes.process_tags import tagged_processes
 from headrace.local.store.database import Database
+from headrace.process_stat import stat_of
 from headrace.testing.processes import freeze
 
 from .declared import Backend, backend
@@ -38,6 +39,14 @@ def _guards(up: Backend) -> list[int]:
         return [each.pid for each in tagged_processes(database.instance) if each.role == GUARD]
     finally:
         database.close()
+
+
+def _guards_of(up: Backend, supervisor: int) -> list[int]:
+    """Its own: the one that has started it goes on for a moment."""
+    stats = ((pid, stat_of(pid)) for pid in _guards(up))
+    return [
+        pid for pid, stat in stats if stat is not None and stat.parent == supervisor and not stat.has_ended
+    ]
 
 
 def _places(up: Backend) -> BackendLayout:
@@ -63,14 +72,24 @@ def _await_another(up: Backend, killed: int) -> int:
     return seen[-1]
 
 
+def _await_guard(up: Backend, supervisor: int, killed: int | None) -> int:
+    seen: list[int] = []
+
+    def has_come() -> bool:
+        seen.extend(each for each in _guards_of(up, supervisor) if each != killed)
+        return bool(seen)
+
+    eventually(has_come, lambda: _guards(up))
+    return seen[0]
+
+
 def test_a_killed_supervisor_comes_back_and_so_does_its_guard(up: Backend) -> None:
     up.apply(SECRET)
     supervisor = up.client.hello().pid
     for _ in range(2):
-        eventually(lambda: len(_guards(up)) == 1, lambda: _guards(up))
-        (guard,) = _guards(up)
+        guard = _await_guard(up, supervisor, None)
         os.kill(guard, signal.SIGKILL)
-        eventually(lambda: [each for each in _guards(up) if each != guard])  # noqa: B023
+        _await_guard(up, supervisor, guard)
         os.kill(supervisor, signal.SIGKILL)
         supervisor = _await_another(up, supervisor)
     assert up.object("Secret", "known") is not None
@@ -80,7 +99,7 @@ def test_who_takes_a_backend_down_is_not_answered_by_the_next_supervisor(up: Bac
     eventually(lambda: len(_guards(up)) == 1, lambda: _guards(up))
     # It does not hear SIGTERM, and is killed in the end.
     freeze(up.client.hello().pid)
-    launch.stop(_places(up), wait_s=0.5)
+    launch.stop(_places(up), wait_s=4.0)
     eventually(lambda: not _guards(up), lambda: _guards(up))
     assert not is_owned(_places(up))
     up.shell.must("up")

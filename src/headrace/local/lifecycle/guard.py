@@ -21,11 +21,13 @@ _LONGEST_PAUSE_S = 30.0
 
 
 def main() -> int:
-    """The spec is the first line of standard input; the argument says which process is guarded."""
-    supervisor = int(sys.argv[1])
+    """The arguments say which process is guarded, and which descriptor holds the spec of the next one."""
+    supervisor, memory = map(int, sys.argv[1:])
     began = time.monotonic()
-    spec = sys.stdin.buffer.readline()
-    if not spec or _ended_in_order(supervisor):
+    with os.fdopen(memory, "rb") as file:
+        file.seek(0)
+        spec = file.read()
+    if _ended_in_order(supervisor):
         return 0
     # Only now: a guard that waits is as small as an interpreter.
     from headrace.local.lifecycle.relaunch import relaunch  # noqa: PLC0415

@@ -29,7 +29,7 @@ class GuardKeeper:
     """Starts the guard, and the next one when it is killed."""
 
     def __init__(self, spec: SupervisorSpec, instance: str, environment: Environment) -> None:
-        self._spec = spec.model_dump_json().encode() + b"\n"
+        self._spec = spec.model_dump_json().encode()
         self._variables = child_environment(environment) | {ROLE_MARK: tag_of(instance, GUARD)}
         self._guard: asyncio.subprocess.Process | None = None
 
@@ -62,16 +62,16 @@ class GuardKeeper:
             guard.kill()
 
     async def _start(self) -> asyncio.subprocess.Process:
-        guard = await asyncio.create_subprocess_exec(
-            *_PROGRAM,
-            str(os.getpid()),
-            stdin=asyncio.subprocess.PIPE,
-            env=self._variables,
-            cwd="/",
-            start_new_session=True,
-        )
-        if guard.stdin is not None:
-            with contextlib.suppress(OSError):
-                guard.stdin.write(self._spec)
-                await guard.stdin.drain()
-        return guard
+        # Not told later: a guard knows what to start from its first moment, should this process be killed in the next.
+        with os.fdopen(os.memfd_create("headrace-guard"), "wb", buffering=0) as memory:
+            memory.write(self._spec)
+            return await asyncio.create_subprocess_exec(
+                *_PROGRAM,
+                str(os.getpid()),
+                str(memory.fileno()),
+                stdin=asyncio.subprocess.PIPE,
+                pass_fds=(memory.fileno(),),
+                env=self._variables,
+                cwd="/",
+                start_new_session=True,
+            )
