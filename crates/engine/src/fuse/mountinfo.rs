@@ -25,6 +25,12 @@ pub fn topmost_at(path: &Path) -> Result<Option<MountEntry>> {
     Ok(find_topmost(&table, path))
 }
 
+/// The mount that `path` lies in, by its words alone: links on the way are not followed.
+pub fn around(path: &Path) -> Result<Option<MountEntry>> {
+    let table = std::fs::read(MOUNTS).map_err(|error| Error::from_io("read", Path::new(MOUNTS), error))?;
+    Ok(path.ancestors().find_map(|folder| find_topmost(&table, folder)))
+}
+
 /// Later lines cover earlier ones.
 fn find_topmost(table: &[u8], path: &Path) -> Option<MountEntry> {
     table.split(|byte| *byte == b'\n').filter_map(parse_line).rfind(|entry| entry.path == path)
@@ -78,6 +84,16 @@ mod tests {
     fn the_topmost_mount_is_found_with_its_blanks() {
         let found = find_topmost(TABLE, Path::new("/mnt/two words")).expect("listed");
         assert_eq!((found.kind.as_str(), found.device.as_str(), found.id), ("fuse.other", "0:42", 41));
+    }
+
+    #[test]
+    fn a_path_lies_in_the_nearest_mount_above_it() {
+        let kind =
+            |path| Path::new(path).ancestors().find_map(|folder| find_topmost(TABLE, folder)).map(|entry| entry.kind);
+        assert_eq!(kind("/mnt/two words/a/b").as_deref(), Some("fuse.other"));
+        assert_eq!(kind("/proc/1").as_deref(), Some("proc"));
+        assert_eq!(kind("/mnt/two"), None);
+        assert!(around(Path::new("/proc/1/fd")).expect("read").is_some_and(|entry| entry.kind == "proc"));
     }
 
     #[test]

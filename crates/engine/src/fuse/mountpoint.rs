@@ -1,4 +1,5 @@
-//! Is this folder fit to be mounted on? Every answer comes within a second, also when a dead mount hangs there.
+//! Is this folder fit to be mounted on? The answer comes within a second when a dead mount hangs there, and within half a
+//! minute however slow the folder is.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,12 @@ use crate::error::{Error, ErrorKind, Result};
 /// The type that our mounts show in `/proc/mounts`.
 pub const MOUNT_KIND: &str = "fuse.headrace";
 
-/// A local folder answers at once; what does not within this time is a mount whose server hangs.
+/// A folder answers at once; what does not within this time is a mount whose server hangs, if it is one of a server.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(700);
+/// A folder of a local disk may be late as well: of a machine that is busy, or a disk that writes much.
+const LOCAL_TIMEOUT: Duration = Duration::from_secs(30);
+/// File systems with a server that may be gone; those of FUSE have a process.
+const SERVED_KINDS: [&str; 9] = ["9p", "afs", "ceph", "cifs", "gfs2", "lustre", "nfs", "nfs4", "smb3"];
 
 /// The absolute path of `mountpoint`, when it can be mounted on.
 pub fn check(mountpoint: &Path, allow_nonempty: bool) -> Result<PathBuf> {
@@ -58,7 +63,8 @@ fn probe(mountpoint: &Path) -> Result<Found> {
         .name("headrace-probe".into())
         .spawn(move || sender.send(look(&path)))
         .map_err(|error| Error::from_io("start a thread to look at", mountpoint, error))?;
-    match receiver.recv_timeout(PROBE_TIMEOUT) {
+    let in_time = receiver.recv_timeout(PROBE_TIMEOUT);
+    match in_time.or_else(|late| if is_served(mountpoint) { Err(late) } else { receiver.recv_timeout(LOCAL_TIMEOUT) }) {
         Ok(Ok(found)) => Ok(found),
         Ok(Err(error)) => Err(explain(mountpoint, error)),
         Err(_) => Err(Error::new(
@@ -67,6 +73,12 @@ fn probe(mountpoint: &Path) -> Result<Found> {
         )
         .with_hint(unmount_hint(mountpoint))),
     }
+}
+
+/// Whether the folder lies in a file system that somebody serves, as far as that can be told without asking him.
+fn is_served(mountpoint: &Path) -> bool {
+    let around = std::path::absolute(mountpoint).ok().and_then(|path| mountinfo::around(&path).ok().flatten());
+    around.is_some_and(|mount| mount.kind.starts_with("fuse") || SERVED_KINDS.contains(&mount.kind.as_str()))
 }
 
 fn look(mountpoint: &Path) -> io::Result<Found> {
