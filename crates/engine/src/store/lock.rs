@@ -15,6 +15,7 @@ const NAME: &str = "lock";
 #[derive(Debug)]
 pub struct FolderLock {
     file: File,
+    owner: u32,
 }
 
 impl FolderLock {
@@ -29,13 +30,13 @@ impl FolderLock {
         }
         let owner = format!("pid {} start {}\n", std::process::id(), start_time(std::process::id()).unwrap_or(0));
         file.set_len(0).and_then(|()| file.write_all(owner.as_bytes())).map_err(|error| not_writable(folder, error))?;
-        Ok(FolderLock { file })
+        Ok(FolderLock { file, owner: std::process::id() })
     }
 
     /// True when `take` would succeed now.
     pub fn is_free(folder: &Path) -> bool {
         match OpenOptions::new().read(true).open(folder.join(NAME)) {
-            Ok(file) => file.try_lock().is_ok(),
+            Ok(file) => file.try_lock().is_ok_and(|()| file.unlock().is_ok()),
             Err(_) => true,
         }
     }
@@ -44,6 +45,16 @@ impl FolderLock {
     pub fn release(&self) {
         if let Err(error) = self.file.set_len(0).and_then(|()| self.file.unlock()) {
             tracing::debug!("cannot release a cache folder's lock: {error}");
+        }
+    }
+}
+
+/// Closing is not enough: a program that is just being started has a copy of each descriptor until it runs.
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // A copy of this process has the lock in common with it, and does not end it for both.
+        if self.owner == std::process::id() {
+            let _ = self.file.unlock();
         }
     }
 }
@@ -86,4 +97,31 @@ fn start_time(pid: u32) -> Option<u64> {
 fn not_writable(folder: &Path, error: std::io::Error) -> Error {
     Error::from_io("write into cache folder", folder, error)
         .with_hint("give the folder to this user, or use another --cache folder")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_free_once_its_lock_is_dropped_though_a_child_that_begins_has_a_copy() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let lock = FolderLock::take(folder.path()).expect("free");
+        let of_a_child = lock.file.try_clone().expect("copied");
+        assert!(!FolderLock::is_free(folder.path()));
+        assert_eq!(FolderLock::take(folder.path()).expect_err("taken").kind(), ErrorKind::Busy);
+        drop(lock);
+        assert!(FolderLock::is_free(folder.path()));
+        assert!(FolderLock::take(folder.path()).is_ok());
+        drop(of_a_child);
+    }
+
+    #[test]
+    fn a_copy_of_the_process_does_not_give_the_folder_free() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let lock = FolderLock::take(folder.path()).expect("free");
+        let file = lock.file.try_clone().expect("copied");
+        drop(FolderLock { file, owner: std::process::id() + 1 });
+        assert!(!FolderLock::is_free(folder.path()));
+    }
 }
