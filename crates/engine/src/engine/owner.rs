@@ -30,7 +30,7 @@ use crate::transfer::{Transfer, on_disks};
 use crate::vfs::{FileSystem, Tree};
 
 /// How long a refresh waits for the kernel to hear of it.
-const TOLD_WITHIN: Duration = Duration::from_secs(2);
+const TOLD_WITHIN: Duration = Duration::from_secs(10);
 
 /// Datasets whose files are smaller than this on average are mounted without opens.
 const ELIDE_BELOW_MEAN_BYTES: u64 = 1 << 20;
