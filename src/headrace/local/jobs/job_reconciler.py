@@ -27,8 +27,8 @@ from headrace.work_queue import ReconcileResult, WorkQueue
 _log = logging.getLogger("headrace.local")
 
 _READ_EVERY_S = 5.0
-# Workers tell their master what they fetched every two seconds.
-_SETTLED_S = 3.0
+# Workers tell their master what they fetched every two seconds; the second time it has arrived on a busy machine, too.
+_SETTLED_S = 6.0
 _JOB = "job"
 _COUNTED = (Stage.STARTING, Stage.RUNNING, Stage.CLOSING)
 
