@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -121,10 +120,7 @@ def _inodes(cluster) -> dict[str, int]:
 
 
 def command_of(pid: int) -> str:
-    """Nothing of a process that has ended since it was listed."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    return ""
+    return Path(f"/proc/{pid}/cmdline").read_text()
 
 
 def test_a_mount_that_was_away_while_a_new_master_numbered_anew_shows_what_there_is(make_cluster) -> None:
@@ -134,9 +130,10 @@ def test_a_mount_that_was_away_while_a_new_master_numbered_anew_shows_what_there
     root = cluster.mountpoint(node)
     cluster.wait_for("the mount to be known", lambda _: _shown(cluster) == {1})
     before = {path.name for path in root.iterdir()}
-    commands = {pid: command_of(pid) for pid in cluster.mount_processes(node)}
-    (supervisor,) = (pid for pid, command in commands.items() if "headrace.roles.supervisor" in command)
-    (serving,) = commands.keys() - {supervisor}
+    supervisor = cluster.mounts[node.name].pid
+    # The mount may have been there before the process that was called went on as its supervisor.
+    cluster.wait_for("the supervisor", lambda _: "headrace.roles.supervisor" in command_of(supervisor))
+    (serving,) = set(cluster.mount_processes(node)) - {supervisor}
     freeze(supervisor)
     os.kill(serving, signal.SIGKILL)
     cluster.control.kill(cluster.master)

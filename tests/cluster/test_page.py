@@ -171,7 +171,8 @@ def test_a_load_that_runs_tells_its_speed_and_what_is_left(make_cluster, open_pa
 
 def test_hostile_names_are_text(make_cluster, open_page: OpenPage) -> None:
     folder = HOSTILE.replace("/", "\u2215")
-    rules = Rules(worker={"node": HOSTILE}, mount={"node": HOSTILE})
+    # A worker that is suspect for a moment would be told in the title.
+    rules = replace(PATIENT, worker={"node": HOSTILE}, mount={"node": HOSTILE})
     cluster = make_cluster(1, {f"{folder}/a.bin": b"a" * 1000}, rules)
     cluster.load(folder)
     tab = open_page(cluster)

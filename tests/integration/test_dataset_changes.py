@@ -84,6 +84,8 @@ def test_rotated_keys_take_effect(made: Backend, server: S3Server, living: Path)
     assert same(living / "a", source / "a")
     with readers(living / "a", source / "a", 2):
         server.give_keys(Credentials(old.access_key_id, "rotated-secret-0123456789"))
+        # What the test before has changed may still be under way.
+        made.eventually(lambda: {"master", "worker-0", "worker-1"} <= made.roles("living").keys(), "living")
         before = made.roles("living")
         made.apply(declared(server, made.folder / "cache", mounts=f"[{A}]"))
         made.eventually(partial(replaced, made, before, "master", "worker-0", "worker-1"), "living")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from headrace.testing.faulty_origin import Fault, FaultyOrigin, Lie
+from headrace.testing.processes import freeze
 
 from .harness import DEADLINE_S, Shell, bytes_of, drop_page_cache, files_below, tree_of
 from .servers import Bucket
@@ -48,8 +49,9 @@ def test_kill_9_during_a_fill_leaves_a_cache_that_serves_nothing_wrong(
         reader.start()
         # Whatever it does with the answers before, the fill cannot end: the origin keeps the rest to itself.
         wait_until(lambda: held.done, lambda: liar.requests)
-        # The supervisor first: otherwise another process would go on.
+        # The supervisor first: otherwise another process would go on. This one shall not, and does not take its place.
         entry = registered(shell, mountpoint)
+        freeze(entry.pid)
         os.kill(entry.supervisor_pid, signal.SIGKILL)
         os.kill(entry.pid, signal.SIGKILL)
         reader.join(DEADLINE_S)

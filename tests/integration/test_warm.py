@@ -19,7 +19,7 @@ CONTENT = {
     f"{'left' if i % 2 else 'right'}/part-{i:02}": random.Random(i).randbytes(400_000 + i) for i in range(40)
 }
 TOTAL = sum(map(len, CONTENT.values()))
-LINE = re.compile(r"warm: [\d.]+MiB of [\d.]+MiB \([\d.]+%\), \d+ of 40 files, [\d.]+[KM]?iB/s")
+LINE = re.compile(r"warm: [\d.]+([KM]i)?B of [\d.]+MiB \([\d.]+%\), \d+ of 40 files, [\d.]+([KM]i)?B/s")
 
 
 def start_warm(shell: Shell, *words: str | Path) -> subprocess.Popen[str]:

@@ -15,7 +15,7 @@ from headrace.testing.processes import free_port
 from integration.harness import DEADLINE_S, Shell, tree_of
 from integration.nodes import DATASET, Node, capability, node_at, until
 
-from .kubelet_calls import is_aborted, publish_as_a_kubelet_does, refused
+from .kubelet_calls import is_aborted, publish_as_a_kubelet_does, publish_in_vain, refused
 
 pytestmark = pytest.mark.root
 
@@ -63,8 +63,7 @@ def test_a_part_of_the_dataset_can_be_a_volume(shared_node: Node) -> None:
 
 def test_a_pod_that_comes_before_its_mount_waits_for_it(node: Node) -> None:
     target = node.root / "target"
-    with refused(grpc.StatusCode.UNAVAILABLE):
-        node.publish(target, timeout_s=3)
+    publish_in_vain(node, target)
     assert not target.exists(), "a call that failed leaves nothing"
     published = threading.Thread(target=publish_as_a_kubelet_does, args=(node, target))
     published.start()
@@ -98,7 +97,6 @@ def test_a_pod_that_comes_before_its_mount_waits_for_it(node: Node) -> None:
         ({"volume_context": {"dataset": DATASET, "subPath": "out"}}, INVALID),
         ({"volume_context": {"dataset": DATASET, "subPath": "nowhere"}}, grpc.StatusCode.NOT_FOUND),
         ({"volume_context": {"dataset": DATASET, "subPath": "part-00"}}, grpc.StatusCode.NOT_FOUND),
-        ({"volume_context": {"dataset": "default/other"}}, grpc.StatusCode.UNAVAILABLE),
     ],
 )
 def test_wrong_words_are_refused_by_their_code_and_leave_nothing(
@@ -106,7 +104,14 @@ def test_wrong_words_are_refused_by_their_code_and_leave_nothing(
 ) -> None:
     node, target = shared_node, shared_node.root / "target"
     with refused(code):
-        node.publish(target, timeout_s=3, secrets={"password": "s3cret"}, **changes)
+        node.publish(target, secrets={"password": "s3cret"}, **changes)
+    assert not target.exists()
+    assert "s3cret" not in node.talk()
+
+
+def test_a_dataset_that_has_no_mount_is_waited_for_in_vain_and_leaves_nothing(shared_node: Node) -> None:
+    node, target = shared_node, shared_node.root / "target"
+    publish_in_vain(node, target, secrets={"password": "s3cret"}, volume_context={"dataset": "default/other"})
     assert not target.exists()
     assert "s3cret" not in node.talk()
 

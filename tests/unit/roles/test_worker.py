@@ -91,7 +91,12 @@ def test_a_worker_goes_on_and_starts_again_without_a_master(tmp_path: Path, port
             wait_for("the metric", lambda: unreachable() == "0")
     # It may have been quicker than the master at first, and have said so, too.
     log = (tmp_path / "w1.log").read_text().rpartition("answers again")[2]
-    assert log.count("going on without the master: cannot reach the master") == 1
+    told = [
+        line for line in log.splitlines() if "going on without the master: cannot reach the master" in line
+    ]
+    reasons = [line.rpartition(": ")[2] for line in told]
+    # The answer that was under way may have been cut off; then nobody listened any more.
+    assert len(reasons) == len(set(reasons)) >= 1, told
     assert "answers again" in (tmp_path / "w2.log").read_text()
 
 
@@ -159,7 +164,9 @@ def test_heartbeats_go_on_while_a_drain_waits_for_a_disk(tmp_path: Path, port: i
         wait_for("both workers", lambda: states(url) == {"w1": "active", "w2": "active"})
         order_drain(url, "w1")
         wait_for("the disk to be waited for", (state / "waiting").exists)
-        (state / "cached").write_text("4321")
+        # Whole at once: each heartbeat reads it.
+        (state / "draft").write_text("4321")
+        (state / "draft").rename(state / "cached")
         wait_for("a heartbeat that began later", lambda: workers(url)["w1"]["cached_bytes"] == 4321)
         (state / "silent").unlink()
         assert first.wait(120) == 0

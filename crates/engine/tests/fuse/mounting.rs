@@ -135,7 +135,9 @@ fn an_ordinary_user_mounts_through_the_helper() {
     // Where the program lies, another user may not be able to look.
     let program = tempfile::Builder::new().prefix("headrace-test").tempdir_in("/tmp").expect("a folder");
     let copy = program.path().join("test");
-    std::fs::copy(std::env::current_exe().expect("this program"), &copy).expect("copied");
+    // By a program of its own: what this one has open for writing, a child that begins has open, too, and is not run.
+    let copied = Command::new("cp").arg(std::env::current_exe().expect("this program")).arg(&copy).status();
+    assert!(copied.expect("cp").success());
     let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(program.path(), open_to_all).expect("opened");
     // A machine without udev lets only root open the device; in a mount namespace of its own the test has its own.

@@ -80,7 +80,12 @@ fn what_is_on_lease_is_not_evicted_and_what_is_given_back_is() {
     assert!(read_whole(&handle.file, LARGE) == content_of(&lent));
     drop(handle);
     eventually("idle leases are given back", || worker.number("leases") == 0);
-    assert!(worker.number(&format!("evict lent {LARGE}")) > 0);
+    // It may have gone already: the cache is under pressure. Or not yet: a program that another test is just starting has a
+    // copy of the descriptor, and so of its lock, until it runs.
+    eventually("what was given back may go", || {
+        worker.number(&format!("evict lent {LARGE}"));
+        worker.number(&format!("cached lent {LARGE}")) == 0
+    });
     assert_eq!(blocks.leased_files(), 0);
 }
 

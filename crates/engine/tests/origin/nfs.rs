@@ -22,8 +22,8 @@ fn replaced(honest: &[u8], result: &[u8]) -> Vec<u8> {
     framed(&[&honest[..24], result].concat())
 }
 
-async fn impatient() -> Fixture {
-    let settings = TransferConfig { retries: 0, timeout_s: 0.5, ..settings() };
+async fn unretried(timeout_s: f64) -> Fixture {
+    let settings = TransferConfig { retries: 0, timeout_s, ..settings() };
     fixture_with(Protocol::Nfs, "data", settings).await
 }
 
@@ -172,7 +172,7 @@ async fn no_key_leads_out_of_the_folder() {
 
 #[tokio::test]
 async fn a_listing_in_circles_ends_with_an_error() {
-    let fixture = impatient().await;
+    let fixture = unretried(30.0).await;
     (0..20).for_each(|index| fixture.put(&format!("{index}"), b"x"));
     let entry =
         |cookie: u64| [&numbers(&[1, 0, 1])[..], &opaque(b"name"), &cookie.to_be_bytes(), &numbers(&[0, 0])].concat();
@@ -193,7 +193,7 @@ async fn a_listing_in_circles_ends_with_an_error() {
 
 #[tokio::test]
 async fn a_name_with_a_slash_ends_the_listing() {
-    let fixture = impatient().await;
+    let fixture = unretried(30.0).await;
     fixture.put("x", b"x");
     server(&fixture).tamper(|asked, honest| match asked.procedure {
         READDIRPLUS => {
@@ -209,7 +209,7 @@ async fn a_name_with_a_slash_ends_the_listing() {
 /// Each of these would be an endless loop, a huge allocation or a panic in a client that believes lengths.
 #[tokio::test]
 async fn nonsense_is_an_error_within_the_silence() {
-    let fixture = impatient().await;
+    let fixture = unretried(0.5).await;
     fixture.put("x", &pattern(10_000));
     let object = fixture.version("x").await;
     type Lie = fn(Vec<u8>) -> Vec<u8>;
@@ -239,7 +239,13 @@ async fn nonsense_is_an_error_within_the_silence() {
         assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout), "{name}: {error:?}");
         assert!(started.elapsed() < Duration::from_secs(30), "{name}");
         server(&fixture).be_honest();
-        assert!(fixture.read_all(&object).await.unwrap() == pattern(10_000), "after {name}");
+        // On a busy machine an honest answer may be late as well.
+        let mut again = fixture.read_all(&object).await;
+        while again.as_ref().is_err_and(|error| error.kind() == ErrorKind::Timeout) {
+            assert!(started.elapsed() < Duration::from_secs(60), "after {name}: {again:?}");
+            again = fixture.read_all(&object).await;
+        }
+        assert!(again.unwrap() == pattern(10_000), "after {name}");
     }
 }
 
@@ -263,7 +269,7 @@ async fn a_reply_in_many_fragments_is_put_together() {
 
 #[tokio::test]
 async fn statuses_of_the_server_are_told_apart() {
-    let fixture = impatient().await;
+    let fixture = unretried(30.0).await;
     fixture.put("x", b"x");
     let object = fixture.version("x").await;
     for (status, kind, is_temporary) in [

@@ -155,7 +155,11 @@ fn a_loan_keeps_its_file_until_it_is_given_back() {
     press(&store, 0);
     assert_eq!((store.evict(&file.id()), store.cached_bytes(&file.id())), (0, SIZE));
     store.give_back(loan.into_hold());
-    assert!(store.evict(&file.id()) > 0);
+    // A program that another test is just starting has a copy of the descriptor, and so of its lock, until it runs.
+    eventually("what was given back may go", || {
+        store.evict(&file.id());
+        store.cached_bytes(&file.id()) == 0
+    });
 }
 
 #[test]

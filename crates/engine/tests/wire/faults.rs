@@ -39,7 +39,7 @@ proptest! {
         tokio::runtime::Runtime::new().unwrap().block_on(async {
             let fixture = Fixture::new(Depot::new()).await;
             let address = proxy(fixture.server.address(), Fault::Cut(at)).await;
-            let error = get(&client(impatient()), &address, &request("a", range())).await.unwrap_err();
+            let error = get(&client(one_connection()), &address, &request("a", range())).await.unwrap_err();
             assert!(error.is_temporary() && error.kind() == ErrorKind::Unreachable, "{at}: {error:?}");
         });
     }
