@@ -13,7 +13,7 @@ import pytest
 from headrace.roles.messages import Answer, read_answer
 
 _BEGINNING = """
-import os, signal, sys
+import os, signal, sys, time
 from headrace.roles.lifeline import ANSWERED, ENDED, HAND_OVER, HANDED_OVER, KEPT, SERVING, Lifeline, Message
 from headrace.roles.messages import Answer
 
@@ -54,14 +54,17 @@ def supervise(tmp_path: Path, body: str, *, is_asked: bool = True) -> tuple[Answ
             *(sys.executable, "-c", _SUPERVISOR, program, tmp_path / "mnt", str(spec)),
             *([str(writer)] if is_asked else []),
         ],
-        pass_fds=(spec, writer),
+        pass_fds=(spec, writer) if is_asked else (spec,),
         stderr=subprocess.PIPE,
         text=True,
     )
     os.close(writer)
     os.close(spec)
     answer = read_answer(reader)
-    _, said = process.communicate(timeout=60)
+    try:
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
     return answer, process.returncode, said
 
 
@@ -151,6 +154,7 @@ def test_a_process_that_is_to_be_replaced_before_it_serves_is_replaced_once_it_d
         if kept is None:
             keep()
             os.kill(os.getppid(), signal.SIGUSR2)
+            time.sleep(0.3)  # The wish is to come first; it is heard in the other order, too.
             line.send(Message(SERVING))
             assert line.receive().kind == HAND_OVER
             line.send(Message(HANDED_OVER))
