@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +15,10 @@ from headrace.errors import HeadraceError
 from headrace.local.layout import BackendLayout
 from headrace.local.lifecycle import launch
 from headrace.local.lifecycle.backend_lock import is_owned
+from headrace.local.lifecycle.guard import DISMISSED
 from headrace.local.lifecycle.guard_keeping import GUARD
 from headrace.local.processes.process_tags import tagged_processes
+from headrace.local.protocol.messages import NodesWish, SupervisorSpec
 from headrace.local.store.database import Database
 from headrace.process_stat import stat_of
 from headrace.testing.processes import freeze
@@ -83,6 +87,11 @@ def _await_guard(up: Backend, supervisor: int, killed: int | None) -> int:
     return seen[0]
 
 
+def _run_guard(up: Backend, supervisor: int, told: bytes) -> None:
+    command = [sys.executable, "-P", "-m", "headrace.local.lifecycle.guard", str(supervisor)]
+    subprocess.run(command, input=told, env=up.shell.full_environment(), check=True, timeout=60)
+
+
 def test_a_killed_supervisor_comes_back_and_so_does_its_guard(up: Backend) -> None:
     up.apply(SECRET)
     supervisor = up.client.hello().pid
@@ -93,6 +102,20 @@ def test_a_killed_supervisor_comes_back_and_so_does_its_guard(up: Backend) -> No
         os.kill(supervisor, signal.SIGKILL)
         supervisor = _await_another(up, supervisor)
     assert up.object("Secret", "known") is not None
+
+
+def test_a_guard_that_a_supervisor_from_before_an_upgrade_starts_is_told_on_its_input(up: Backend) -> None:
+    hello = up.client.hello()
+    guard = _await_guard(up, hello.pid, None)
+    freeze(guard)
+    os.kill(hello.pid, signal.SIGKILL)
+    spec = SupervisorSpec(folder=_places(up).folder, nodes=NodesWish(), release=hello.release)
+    told = spec.model_dump_json().encode() + b"\n"
+    _run_guard(up, hello.pid, told + DISMISSED)
+    assert _supervisor(up) is None
+    _run_guard(up, hello.pid, told)
+    _await_another(up, hello.pid)
+    os.kill(guard, signal.SIGKILL)
 
 
 def test_who_takes_a_backend_down_is_not_answered_by_the_next_supervisor(up: Backend) -> None:

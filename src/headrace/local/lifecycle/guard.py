@@ -22,17 +22,26 @@ _LONGEST_PAUSE_S = 30.0
 
 def main() -> int:
     """The arguments say which process is guarded, and which descriptor holds the spec of the next one."""
-    supervisor, memory = map(int, sys.argv[1:])
+    supervisor = int(sys.argv[1])
     began = time.monotonic()
-    with os.fdopen(memory, "rb") as file:
-        file.seek(0)
-        spec = file.read()
-    if _ended_in_order(supervisor):
+    spec = _told_by(sys.argv[2:])
+    if not spec or _ended_in_order(supervisor):
         return 0
     # Only now: a guard that waits is as small as an interpreter.
     from headrace.local.lifecycle.relaunch import relaunch  # noqa: PLC0415
 
     return relaunch(spec, was_well=time.monotonic() - began > _WELL_S, longest_pause_s=_LONGEST_PAUSE_S)
+
+
+def _told_by(arguments: list[str]) -> bytes:
+    """The spec; a supervisor from before an upgrade names no descriptor and writes it as the first line instead."""
+    if not arguments:
+        # Unbuffered: what the supervisor says later is looked for in the pipe itself.
+        with os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0) as pipe:
+            return pipe.readline()
+    with os.fdopen(int(arguments[0]), "rb") as file:
+        file.seek(0)
+        return file.read()
 
 
 def _ended_in_order(supervisor: int) -> bool:
