@@ -34,7 +34,9 @@ class Outcome:
 
 @dataclass
 class Shell:
-    """Runs `headrace` with an environment of its own: nothing of the machine's clouds or caches leaks in."""
+    """Runs `headrace` with an environment of its own: nothing of the machine's clouds or caches leaks in, nor what
+    mounts at the same place have left, since pytest numbers its folders anew when they were cleared.
+    """
 
     home: Path
     environment: dict[str, str] = field(default_factory=dict)
@@ -43,7 +45,12 @@ class Shell:
         kept = {
             name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "PYTHONPATH") if name in os.environ
         }
-        own = {"HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.home / "run"), "NO_COLOR": "1"}
+        own = {
+            "HOME": str(self.home),
+            "XDG_RUNTIME_DIR": str(self.home / "run"),
+            "HEADRACE_STATE_DIR": str(self.home / ".local" / "state" / "headrace"),
+            "NO_COLOR": "1",
+        }
         return kept | own | self.environment
 
     def run(self, *arguments: str | Path, user: str | None = None, deadline_s: float = DEADLINE_S) -> Outcome:
