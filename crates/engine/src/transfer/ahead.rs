@@ -7,13 +7,19 @@ use super::block_memory::BlockMemory;
 use super::claim::Run;
 use super::control::Purpose;
 use super::fetch::Span;
-use super::reader::{Plan, ReaderState, Shape};
+use super::reader::{Observed, Plan, ReaderState, Shape};
 use super::source::Source;
 use crate::ids::ByteRange;
 
 impl Transfer {
-    /// Follows the reader and fetches ahead of it.
-    pub(crate) fn advance(self: &Arc<Self>, source: &Source, range: ByteRange, reader: &ReaderState) {
+    /// Follows the reader, who has to wait for `missed_bytes` of this read, and fetches ahead of it.
+    pub(crate) fn advance(
+        self: &Arc<Self>,
+        source: &Source,
+        range: ByteRange,
+        missed_bytes: u64,
+        reader: &ReaderState,
+    ) {
         if range.start == 0 || range.end == source.size() {
             self.orders.reached(source.id());
         }
@@ -21,7 +27,9 @@ impl Transfer {
             return;
         }
         let shape = self.shape(source);
-        if let Some(plan) = reader.observe(range, &shape) {
+        let (at, answer_time) = (self.began.elapsed(), self.answer_time.least());
+        let read = Observed { range, missed_bytes, at, answer_time };
+        if let Some(plan) = reader.observe(&read, &shape) {
             let reached = self.fetch_ahead(source, &plan);
             if reached < plan.to {
                 reader.pressed(&plan, reached, &shape);

@@ -2,6 +2,7 @@
 //! on as it completes. A fetch belongs to nobody: readers come and go.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -153,7 +154,9 @@ impl Transfer {
         if range.length() == source.size() && self.comes_with_checksum(source) {
             return self.stream_whole(span, &flights[0]).await;
         }
+        let asked = Instant::now();
         let stream = source.origin().read(source.object(), range).await?;
+        self.answer_time.note(asked.elapsed());
         self.pour(span, flights, stretch, range, stream).await
     }
 

@@ -19,8 +19,10 @@ mod flight;
 mod flights;
 mod hold;
 mod kept;
+mod latency;
 mod memory;
 mod order;
+mod pace;
 mod pieces;
 mod progress;
 mod proof;
@@ -33,6 +35,7 @@ mod source;
 mod warm;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -47,6 +50,7 @@ use crate::metrics::Metrics;
 use crate::store::Blocks;
 
 use flights::Flights;
+use latency::AnswerTime;
 use memory::Memory;
 use order::Orders;
 use proof::Doubts;
@@ -79,6 +83,9 @@ pub struct Transfer {
     doubts: Doubts,
     tasks: TaskTracker,
     closing: CancellationToken,
+    /// What readers' times count from.
+    began: Instant,
+    answer_time: AnswerTime,
 }
 
 impl Transfer {
@@ -113,6 +120,8 @@ impl Transfer {
             doubts: Doubts::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
+            began: Instant::now(),
+            answer_time: AnswerTime::default(),
             config,
             metrics,
             flights,

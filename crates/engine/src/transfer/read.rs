@@ -45,6 +45,15 @@ enum Share {
     Coming(FlightWaiter, Arc<Flight>, Within),
 }
 
+impl Share {
+    fn missed_bytes(&self) -> u64 {
+        match self {
+            Share::Here(_) => 0,
+            Share::Coming(_, _, within) => u64::from(within.to - within.from),
+        }
+    }
+}
+
 impl Transfer {
     /// The bytes of `range` (cut off at the end of the file) if all of them are on this machine: in the store or in
     /// memory. Never waits; `None` when `read` would have to. What is in the store may yet have to be read from disk.
@@ -100,7 +109,7 @@ impl Transfer {
     pub(crate) fn note_hit(self: &Arc<Self>, source: &Source, range: ByteRange, reader: &ReaderState) {
         self.metrics.read_requests.inc();
         self.metrics.read_hit_bytes.inc_by(range.length());
-        self.advance(source, range, reader);
+        self.advance(source, range, 0, reader);
     }
 
     /// The bytes of `range` (cut off at the end of the file), fetching what is missing. Dropping the future takes this
@@ -125,14 +134,13 @@ impl Transfer {
         // What this reader waits for is asked for first, what it will want next after that, and only then it waits.
         let found = self.find_on_disk(source, range).await;
         let shares = self.request(source, range, &found)?;
-        self.advance(source, range, reader);
+        let missed = shares.iter().map(Share::missed_bytes).sum();
+        self.advance(source, range, missed, reader);
         let mut reply = Reply::default();
-        let mut missed = 0;
         for share in shares {
             match share {
                 Share::Here(pieces) => reply.pieces.extend(pieces),
                 Share::Coming(waiting, flight, within) => {
-                    missed += u64::from(within.to - within.from);
                     reply.pieces.extend(self.wait_for(source, within, waiting, flight).await?);
                 }
             }
