@@ -8,6 +8,7 @@
 //! budget (`memory`). Knows neither names nor inodes: `vfs` does.
 
 mod ahead;
+mod answer_time;
 mod background;
 mod block_memory;
 mod claim;
@@ -19,7 +20,6 @@ mod flight;
 mod flights;
 mod hold;
 mod kept;
-mod latency;
 mod memory;
 mod order;
 mod pace;
@@ -49,8 +49,8 @@ use crate::ids::BlockSize;
 use crate::metrics::Metrics;
 use crate::store::Blocks;
 
+use answer_time::AnswerTime;
 use flights::Flights;
-use latency::AnswerTime;
 use memory::Memory;
 use order::Orders;
 use proof::Doubts;

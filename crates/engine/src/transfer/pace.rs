@@ -29,6 +29,8 @@ const MOST_PATIENCE: u32 = 64;
 pub(super) struct Window {
     pub(super) bytes: u64,
     pub(super) block_bytes: u64,
+    /// No window is larger.
+    pub(super) most_bytes: u64,
     /// Whether it had to wait for a part of it.
     pub(super) waited: bool,
 }
@@ -65,7 +67,7 @@ impl Pace {
     /// The next window of a reader that has come to the end of one, at `reached`. The storage begins to answer after
     /// `answer_time`. Whole blocks; none when the reads themselves ask for enough.
     pub(super) fn next_window(&mut self, before: Window, reached: u64, now: Duration, answer_time: Duration) -> u64 {
-        let doubled = (before.bytes * 2).max(before.block_bytes);
+        let doubled = (before.bytes * 2).max(before.block_bytes).min(before.most_bytes);
         if !before.waited {
             *self = Pace::new(reached, now);
             return doubled;
@@ -89,7 +91,7 @@ impl Pace {
         let bytes = rate * (ANSWER_TIMES * answer_time.as_secs_f64()).max(LEAST.as_secs_f64());
         let wanted = (bytes as u64 / before.block_bytes * before.block_bytes).clamp(self.least.min(doubled), doubled);
         self.unchanged += 1;
-        if wanted <= before.bytes && self.unchanged >= self.patience {
+        if wanted <= before.bytes && before.bytes < doubled && self.unchanged >= self.patience {
             return self.try_from(self.least, rate, doubled);
         }
         wanted
@@ -120,7 +122,7 @@ mod tests {
     const BLOCK: u64 = 4 << 20;
 
     fn waited(bytes: u64) -> Window {
-        Window { bytes, block_bytes: BLOCK, waited: true }
+        Window { bytes, block_bytes: BLOCK, most_bytes: 128 << 20, waited: true }
     }
 
     /// The windows, in MiB, of a reader that waits and gets `rate(window)` MiB a second.
@@ -134,7 +136,7 @@ mod tests {
             reached += length;
             now += length / MIB / rate(window as f64 / MIB);
             let (at, answer_time) = (Duration::from_secs_f64(now), Duration::from_secs_f64(answer_time_s));
-            window = pace.next_window(waited(window), reached as u64, at, answer_time).min(128 << 20);
+            window = pace.next_window(waited(window), reached as u64, at, answer_time);
         }
         seen
     }
@@ -155,6 +157,12 @@ mod tests {
     fn a_far_storage_gets_requests_until_its_link_is_full() {
         let seen = windows(0.1, |window| ((window + 4.0) / 0.1).min(400.0));
         assert_eq!(seen[..7], [4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 128.0]);
+    }
+
+    #[test]
+    fn the_largest_window_is_not_given_up_for_one_that_is_not_allowed() {
+        let seen = windows(0.1, |window| (window + 4.0) / 0.1);
+        assert!(seen[5..].iter().all(|window| *window == 128.0), "{seen:?}");
     }
 
     #[test]

@@ -180,7 +180,7 @@ impl Stream {
             self.set_window(block, shape);
         } else if self.next >= self.judged_at {
             let waited = self.missed_bytes * NOTICED >= self.window.max(block);
-            let before = Window { bytes: self.window, block_bytes: block, waited };
+            let before = Window { bytes: self.window, block_bytes: block, most_bytes: shape.max_window, waited };
             let next = self.pace.next_window(before, self.next, read.at, read.answer_time);
             self.set_window(next, shape);
         }
