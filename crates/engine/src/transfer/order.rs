@@ -32,6 +32,16 @@ pub trait OrderedFiles: Send + Sync + 'static {
     }
 }
 
+impl OrderedFiles for Vec<Source> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn get(&self, position: usize) -> Option<Source> {
+        self.as_slice().get(position).cloned()
+    }
+}
+
 /// Readers of one order overtake each other by less than this many files. A file this far behind the furthest one
 /// reached counts as left out.
 const DISORDER: usize = 1024;

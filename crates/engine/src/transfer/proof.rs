@@ -7,13 +7,16 @@
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use tokio::sync::Notify;
 
 use super::Transfer;
 use super::fetch::{Span, closing_error, wrong_content, wrong_length};
 use super::flight::{Flight, Stretch};
+use super::order::OrderedFiles;
 use super::source::Source;
 use crate::checksum::{Checksum, Digest, Kind};
 use crate::error::Result;
@@ -23,7 +26,9 @@ use crate::store::{Blocks, Proof};
 use crate::sync::Mutex;
 
 /// What does not match is fetched so often in all.
-const FETCHES: u32 = 2;
+pub(super) const FETCHES: u32 = 2;
+/// Whoever wants to know how comparisons end waits so long for an origin that does not tell its checksum.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a cached file that are read at once.
 const STEP_BYTES: usize = 1 << 20;
 
@@ -32,6 +37,8 @@ const STEP_BYTES: usize = 1 << 20;
 pub(crate) struct Doubts {
     wrong: Mutex<HashMap<FileId, u32>>,
     comparing: Mutex<HashSet<FileId>>,
+    /// Told when a comparison has ended.
+    compared: Notify,
 }
 
 /// Which kinds of checksum are worth computing now.
@@ -55,7 +62,32 @@ impl Doubts {
     fn forget(&self, file: &FileId) {
         self.wrong.lock().remove(file);
     }
+
+    /// Those that did not match, and were not seen to match since.
+    fn wrong(&self) -> HashSet<FileId> {
+        self.wrong.lock().keys().copied().collect()
+    }
+
+    fn end_comparison(&self, file: &FileId) {
+        self.comparing.lock().remove(file);
+        self.compared.notify_waiters();
+    }
+
+    /// Waits until all comparisons that are under way now have ended.
+    async fn compared(&self) {
+        let begun = self.comparing.lock().clone();
+        loop {
+            let one_more = self.compared.notified();
+            if self.comparing.lock().is_disjoint(&begun) {
+                return;
+            }
+            one_more.await;
+        }
+    }
 }
+
+/// A file whose comparison is due; it counts as being compared.
+pub(crate) struct DueComparison(Source);
 
 impl Transfer {
     /// Fetches the only block of a file in one answer. Where that tells the file's checksum, readers are answered once
@@ -98,21 +130,34 @@ impl Transfer {
         }
     }
 
-    /// Compares the file in the background if all of it is in the store by now.
-    pub(crate) fn prove_when_whole(self: &Arc<Self>, source: &Source) {
-        let Some(blocks) = self.blocks.as_ref().filter(|_| self.is_worth_asking(source)) else { return };
+    /// The comparison of the file, if all of it is in the store by now.
+    pub(crate) fn due_comparison(&self, source: &Source) -> Option<DueComparison> {
+        let blocks = self.blocks.as_ref().filter(|_| self.is_worth_asking(source))?;
         let due = blocks.is_whole(&source.id(), source.size()) && blocks.proof(&source.id()).is_none();
-        if !due || !self.doubts.comparing.lock().insert(source.id()) {
-            return;
-        }
-        let (transfer, source) = (self.clone(), source.clone());
+        (due && self.doubts.comparing.lock().insert(source.id())).then(|| DueComparison(source.clone()))
+    }
+
+    /// Compares the file in the background.
+    pub(crate) fn start_comparison(self: &Arc<Self>, DueComparison(source): DueComparison) {
+        let transfer = self.clone();
         let compare = async move {
             if let Err(error) = transfer.prove(&source, Effort::Cheap).await {
                 tracing::debug!(path = source.path(), %error, "a file was not compared with its checksum at the origin");
             }
-            transfer.doubts.comparing.lock().remove(&source.id());
+            transfer.doubts.end_comparison(&source.id());
         };
         drop(self.tasks.spawn_on(compare, &self.runtime));
+    }
+
+    /// Those of `files` that turned out to be wrong, and are not in the store any more; waits for the comparisons that
+    /// are under way.
+    pub(crate) async fn found_wrong(&self, files: &dyn OrderedFiles) -> Vec<Source> {
+        // What was not compared by then is compared all the same.
+        let _ = tokio::time::timeout(PATIENCE, self.doubts.compared()).await;
+        let wrong = self.doubts.wrong();
+        let Some(blocks) = self.blocks.as_ref().filter(|_| !wrong.is_empty()) else { return Vec::new() };
+        let named = (0..files.count()).filter_map(|position| files.get(position));
+        named.filter(|file| wrong.contains(&file.id()) && !blocks.is_whole(&file.id(), file.size())).collect()
     }
 
     /// Compares a file of which all is in the store with the origin's checksum, whatever the kind; gives a file that was

@@ -51,10 +51,12 @@ impl Transfer {
         match put {
             Put::Stored | Put::Present => {
                 self.flights.remove(flight);
+                // Whoever hears of the end can see that it is due.
+                let due = flight.proof().is_none().then(|| self.due_comparison(&flight.source)).flatten();
                 flight.end_stored();
                 // Last: what turns out to be wrong is not in memory any more.
-                if flight.proof().is_none() {
-                    self.prove_when_whole(&flight.source);
+                if let Some(due) = due {
+                    self.start_comparison(due);
                 }
             }
             Put::Declined(reason) if self.keeps(flight) => self.memory.keep(flight.clone(), reason),

@@ -1,5 +1,6 @@
 //! Warm-up: brings given files into the store, skips what is there, and calls itself complete only when every block has
-//! been seen in the store afterwards. Starting it again goes on where it was.
+//! been seen in the store afterwards. What turned out not to be what the origin has is fetched once more (`proof`).
+//! Starting it again goes on where it was.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +16,7 @@ use super::control::{Outcome, Purpose};
 use super::disk::{hanging, on_any_disk};
 use super::order::OrderedFiles;
 use super::progress::{WarmProgress, WarmState};
+use super::proof::FETCHES;
 use super::source::Source;
 use crate::error::{Error, Result};
 use crate::store::{Blocks, DISK_HANGS};
@@ -123,6 +125,15 @@ impl WarmJob {
         self.changed.notify_all();
     }
 
+    /// The file was dropped: it counts when it has come once more.
+    fn take_back(&self, file: &Source) {
+        let less = |count: &AtomicU64, amount| {
+            let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_sub(amount)));
+        };
+        less(&self.counts.done_bytes, file.size());
+        less(&self.counts.done_files, 1);
+    }
+
     /// True when going on is of no use: the store is full, or the origin is gone.
     fn is_hopeless(&self) -> bool {
         self.counts.declined_in_a_row_bytes.load(Ordering::Relaxed) >= DECLINED_IN_A_ROW_BYTES
@@ -173,12 +184,25 @@ impl Transfer {
             tokio::select! {
                 () = transfer.closing.cancelled() => running.cancel(),
                 () = running.cancelled.cancelled() => {}
-                () = transfer.warm_all(&running, &*files) => {}
+                () = transfer.warm_until_right(&running, &*files) => {}
             }
             transfer.conclude(&running, store, files).await;
         };
         drop(self.tasks.spawn_on(run, &self.runtime));
         Ok(job)
+    }
+
+    /// What is wrong as often as it is fetched is asked for once more: the refusal tells why.
+    async fn warm_until_right(self: &Arc<Self>, job: &Arc<WarmJob>, files: &dyn OrderedFiles) {
+        self.warm_all(job, files).await;
+        for _ in 0..FETCHES {
+            let again = self.found_wrong(files).await;
+            if again.is_empty() {
+                return;
+            }
+            again.iter().for_each(|file| job.take_back(file));
+            self.warm_all(job, &again).await;
+        }
     }
 
     async fn warm_all(self: &Arc<Self>, job: &Arc<WarmJob>, files: &dyn OrderedFiles) {

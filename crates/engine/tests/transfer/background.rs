@@ -27,7 +27,7 @@ async fn an_order_is_fetched_in_its_order_and_each_byte_once() {
     let mut sources = files(&setup.origin, 60, 10_000);
     sources.reverse();
     let expected: Vec<String> = sources.iter().map(Source::path).collect();
-    let order = setup.transfer.prefetch(1, Arc::new(List(sources.clone())));
+    let order = setup.transfer.prefetch(1, Arc::new(sources.clone()));
     order.ended().await;
     until("all arrived", || setup.metrics.fills.get() == 60).await;
     // Requests that are open together reach the origin in any order; it is the order of the starts that counts.
@@ -47,7 +47,7 @@ async fn an_order_is_fetched_in_its_order_and_each_byte_once() {
 async fn the_window_follows_the_client_through_a_long_order() {
     let setup = setup_with(None, 4 * MIB, config(BLOCK));
     let sources = files(&setup.origin, 100, BLOCK);
-    let order = setup.transfer.prefetch(1, Arc::new(List(sources.clone())));
+    let order = setup.transfer.prefetch(1, Arc::new(sources.clone()));
     let reader = ReaderState::new();
     for (seed, source) in sources.iter().enumerate() {
         until("the file is fetched ahead", || order.position() > seed).await;
@@ -63,7 +63,7 @@ async fn files_that_were_read_before_their_turn_are_skipped() {
     let setup = setup_with(None, 2 * MIB, config(BLOCK));
     let sources = files(&setup.origin, 12, BLOCK);
     let gate = setup.origin.close_gate();
-    let order = setup.transfer.prefetch(1, Arc::new(List(sources.clone())));
+    let order = setup.transfer.prefetch(1, Arc::new(sources.clone()));
     until("the window is full", || setup.origin.open.load(Ordering::SeqCst) >= 4).await;
     gate.add_permits(100_000);
     // From behind: these are read long before the order comes to them.
@@ -83,9 +83,9 @@ async fn a_new_order_replaces_the_clients_old_one_and_no_other() {
     let setup = setup_with(None, 2 * MIB, config(BLOCK));
     let sources = files(&setup.origin, 50, BLOCK);
     setup.origin.close_gate();
-    let first = setup.transfer.prefetch(1, Arc::new(List(sources.clone())));
-    let other = setup.transfer.prefetch(2, Arc::new(List(sources[..1].to_vec())));
-    let second = setup.transfer.prefetch(1, Arc::new(List(sources[40..].to_vec())));
+    let first = setup.transfer.prefetch(1, Arc::new(sources.clone()));
+    let other = setup.transfer.prefetch(2, Arc::new(sources[..1].to_vec()));
+    let second = setup.transfer.prefetch(1, Arc::new(sources[40..].to_vec()));
     first.ended().await;
     other.ended().await;
     assert!(first.position() < 50);
@@ -100,7 +100,7 @@ async fn readers_do_not_wait_behind_a_prefetch() {
     let sources = files(&setup.origin, 100, BLOCK);
     let wanted = setup.origin.put("wanted", BLOCK, 7);
     let gate = setup.origin.close_gate();
-    setup.transfer.prefetch(1, Arc::new(List(sources)));
+    setup.transfer.prefetch(1, Arc::new(sources));
     until("the prefetch is at work", || setup.origin.open.load(Ordering::SeqCst) == 2).await;
     settle().await;
     assert_eq!(setup.origin.open.load(Ordering::SeqCst), 2, "half of the requests, no more");
@@ -124,7 +124,7 @@ async fn a_warm_up_is_complete_when_every_byte_is_in_and_costs_nothing_again() {
     let total = 300 * 20_000 + 10 * MIB + 3;
     for fetched in [total, 0] {
         let before = setup.origin.bytes_sent();
-        let job = setup.transfer.warm(Arc::new(List(sources.clone()))).unwrap();
+        let job = setup.transfer.warm(Arc::new(sources.clone())).unwrap();
         job.ended().await;
         let progress = job.progress();
         assert_eq!(progress.state, WarmState::Complete, "{progress:?}");
@@ -143,7 +143,7 @@ async fn a_cancelled_warm_up_says_so_and_the_next_one_goes_on() {
     let setup = setup_with(Some(store(folder.path(), 64 * MIB, BLOCK)), 16 * MIB, config(BLOCK));
     let sources = files(&setup.origin, 200, 50_000);
     let gate = setup.origin.close_gate();
-    let job = setup.transfer.warm(Arc::new(List(sources.clone()))).unwrap();
+    let job = setup.transfer.warm(Arc::new(sources.clone())).unwrap();
     gate.add_permits(60);
     until("some are in", || job.progress().done_files >= 10).await;
     assert!(!job.wait(Duration::from_millis(1)));
@@ -152,7 +152,7 @@ async fn a_cancelled_warm_up_says_so_and_the_next_one_goes_on() {
     assert_eq!(job.progress().state, WarmState::Cancelled);
     setup.origin.open_gate();
     gate.add_permits(100_000);
-    let again = setup.transfer.warm(Arc::new(List(sources))).unwrap();
+    let again = setup.transfer.warm(Arc::new(sources)).unwrap();
     again.ended().await;
     assert_eq!(again.progress().state, WarmState::Complete, "{:?}", again.progress());
     assert_eq!(setup.origin.bytes_sent(), 200 * 50_000, "nothing was fetched twice");
@@ -166,7 +166,7 @@ async fn a_warm_up_that_does_not_fit_says_how_much_and_stops_early() {
     let source = setup.origin.put("large", 400 * MIB, 1);
     let mut sources = vec![source];
     sources.extend(files(&setup.origin, 20, MIB));
-    let job = setup.transfer.warm(Arc::new(List(sources))).unwrap();
+    let job = setup.transfer.warm(Arc::new(sources)).unwrap();
     job.ended().await;
     let progress = job.progress();
     assert_eq!(progress.state, WarmState::Incomplete);
@@ -184,7 +184,7 @@ async fn a_warm_up_with_failures_is_incomplete_and_names_them() {
     let setup = setup_with(Some(store(folder.path(), 64 * MIB, BLOCK)), 16 * MIB, config(BLOCK));
     let sources = files(&setup.origin, 30, 1000);
     setup.origin.put("f00007", 1000, 999);
-    let job = setup.transfer.warm(Arc::new(List(sources))).unwrap();
+    let job = setup.transfer.warm(Arc::new(sources)).unwrap();
     job.ended().await;
     let progress = job.progress();
     assert_eq!((progress.state, progress.failed_blocks, progress.done_files), (WarmState::Incomplete, 1, 29));
@@ -194,6 +194,6 @@ async fn a_warm_up_with_failures_is_incomplete_and_names_them() {
 #[tokio::test]
 async fn there_is_nothing_to_warm_without_a_cache() {
     let setup = setup();
-    let error = setup.transfer.warm(Arc::new(List(Vec::new()))).unwrap_err();
+    let error = setup.transfer.warm(Arc::new(Vec::<Source>::new())).unwrap_err();
     assert!(error.kind() == ErrorKind::Config && error.hint().is_some());
 }

@@ -9,7 +9,7 @@ use headrace_engine::checksum::Kind;
 use headrace_engine::error::ErrorKind;
 use headrace_engine::ids::ByteRange;
 use headrace_engine::store::{Blocks, Proof, Store};
-use headrace_engine::transfer::{ReaderState, Source};
+use headrace_engine::transfer::{ReaderState, Source, WarmState};
 
 const BLOCK: u64 = 256 * KIB;
 const LARGE: u64 = 3 * BLOCK + 17;
@@ -107,6 +107,37 @@ async fn a_larger_file_that_is_wrong_twice_is_refused_until_it_is_asked_for_agai
     until("all of them have failed", || setup.transfer.blocks_in_memory() == 0).await;
     setup.transfer.compare(&source).await.unwrap();
     assert!(read_all(&setup, &source).await.unwrap() == pattern(LARGE, 7));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_warm_up_is_complete_once_what_was_wrong_came_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (setup, store) = stored(&folder);
+    let (right, wrong) =
+        (setup.origin.put("right", LARGE, 5), setup.origin.put_summed("wrong", LARGE, 7, Kind::Crc32c));
+    setup.transfer.warm(Arc::new(vec![right.clone()])).unwrap().ended().await;
+    setup.origin.lies.store(1, Ordering::SeqCst);
+    let job = setup.transfer.warm(Arc::new(vec![right, wrong.clone()])).unwrap();
+    job.ended().await;
+    let progress = job.progress();
+    assert_eq!((progress.state, progress.done_bytes, progress.done_files), (WarmState::Complete, 2 * LARGE, 2));
+    assert_eq!(store.proof(&wrong.id()), Some(Proof::Proven), "it ends after the comparison");
+    assert_eq!(setup.metrics.origin_checksum_mismatches.get(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_warm_up_tells_what_the_origin_has_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let (setup, store) = stored(&folder);
+    let source = setup.origin.put_summed("a", LARGE, 7, Kind::Crc64Nvme);
+    setup.origin.lies.store(1000, Ordering::SeqCst);
+    let job = setup.transfer.warm(Arc::new(vec![source.clone()])).unwrap();
+    job.ended().await;
+    let progress = job.progress();
+    assert_eq!((progress.state, progress.done_bytes, progress.done_files), (WarmState::Incomplete, 0, 0));
+    assert!(progress.errors[0].contains("sends other bytes of"), "{progress:?}");
+    assert!(progress.message.contains("blocks failed"), "{progress:?}");
+    assert_eq!((store.cached_bytes(&source.id()), setup.metrics.origin_checksum_mismatches.get()), (0, 2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

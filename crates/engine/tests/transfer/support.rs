@@ -22,7 +22,7 @@ use headrace_engine::origin::{
     ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, WholeObject,
 };
 use headrace_engine::store::{Blocks, Store, StoreConfig};
-use headrace_engine::transfer::{OrderedFiles, ReaderState, Source, Transfer};
+use headrace_engine::transfer::{ReaderState, Source, Transfer};
 
 pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;
@@ -333,17 +333,4 @@ pub async fn until(what: &str, condition: impl Fn() -> bool) {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
     panic!("never came true: {what}");
-}
-
-/// Sources as an order.
-pub struct List(pub Vec<Source>);
-
-impl OrderedFiles for List {
-    fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    fn get(&self, position: usize) -> Option<Source> {
-        self.0.get(position).cloned()
-    }
 }
