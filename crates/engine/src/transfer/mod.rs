@@ -32,6 +32,7 @@ mod reply;
 mod settle;
 mod shared;
 mod source;
+mod sums;
 mod warm;
 
 use std::sync::Arc;
@@ -54,6 +55,7 @@ use flights::Flights;
 use memory::Memory;
 use order::Orders;
 use proof::Doubts;
+use sums::Sums;
 
 pub(crate) use disk::{on_disks, unless_disks_hang};
 pub use disk_read::{DiskRead, Disks};
@@ -81,6 +83,7 @@ pub struct Transfer {
     put_slots: Semaphore,
     orders: Orders,
     doubts: Doubts,
+    sums: Sums,
     tasks: TaskTracker,
     closing: CancellationToken,
     /// What readers' times count from.
@@ -109,6 +112,7 @@ impl Transfer {
         let flights = Arc::new(Flights::new());
         let writers = std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 8));
         Ok(Arc::new(Transfer {
+            sums: Sums::new(runtime.clone()),
             blocks,
             runtime,
             block_size,

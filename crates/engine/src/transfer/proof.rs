@@ -100,7 +100,7 @@ impl Transfer {
                 flight.note_proof(Proof::NoChecksum);
                 return self.pour(span, flights, Stretch::Tail, whole(&span.source), stream).await;
             };
-            let (pieces, computed) = collect(&span.source, told.kind(), stream).await?;
+            let (pieces, computed) = self.receive(&span.source, told.kind(), stream).await?;
             if computed == told {
                 flight.note_proof(Proof::Proven);
                 let mut position = 0;
@@ -114,6 +114,25 @@ impl Transfer {
             self.tell_mismatch(&span.source, told.kind());
         }
         Err(wrong_content(&span.source))
+    }
+
+    /// All of an answer, and its checksum.
+    async fn receive(&self, source: &Source, kind: Kind, mut stream: ByteStream) -> Result<(Vec<Bytes>, Checksum)> {
+        let (mut pieces, mut sum, mut arrived) = (Vec::new(), self.sums.begin(kind), 0);
+        while let Some(piece) = stream.next().await {
+            let piece = piece?;
+            arrived += piece.len() as u64;
+            if arrived > source.size() {
+                return Err(wrong_length(source, whole(source), "more"));
+            }
+            sum.update(&piece);
+            pieces.push(piece);
+        }
+        if arrived < source.size() {
+            Err(wrong_length(source, whole(source), "fewer"))
+        } else {
+            Ok((pieces, sum.finish().await?))
+        }
     }
 
     /// True for files of one block whose only answer may tell their checksum.
@@ -239,25 +258,6 @@ impl Transfer {
             source.path().escape_debug(),
             kind.name()
         );
-    }
-}
-
-/// All of an answer, and its checksum.
-async fn collect(source: &Source, kind: Kind, mut stream: ByteStream) -> Result<(Vec<Bytes>, Checksum)> {
-    let (mut pieces, mut digest, mut arrived) = (Vec::new(), kind.digest(), 0);
-    while let Some(piece) = stream.next().await {
-        let piece = piece?;
-        arrived += piece.len() as u64;
-        if arrived > source.size() {
-            return Err(wrong_length(source, whole(source), "more"));
-        }
-        digest.update(&piece);
-        pieces.push(piece);
-    }
-    if arrived < source.size() {
-        Err(wrong_length(source, whole(source), "fewer"))
-    } else {
-        Ok((pieces, digest.finish()))
     }
 }
 

@@ -4,6 +4,9 @@
 //! What a header tells is believed only where it can be nothing else: a checksum of parts ("…-N", `COMPOSITE`), one of
 //! another length, one that is told twice in two ways, and an entity tag that is no MD5 are no checksum.
 
+pub(crate) mod md5_lanes;
+mod md5_vector;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use crc_fast::CrcAlgorithm;
@@ -128,6 +131,11 @@ impl Checksum {
         let mut digest = kind.digest();
         digest.update(content);
         digest.finish()
+    }
+
+    /// An MD5 that was computed elsewhere.
+    pub(crate) fn of_md5(value: [u8; 16]) -> Self {
+        Self::of_bytes(Kind::Md5, &value)
     }
 
     /// The CRC32C of blocks in a row, from theirs and their lengths.
