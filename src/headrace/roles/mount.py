@@ -17,7 +17,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from headrace.engine.handles import Engine
@@ -31,6 +30,7 @@ from headrace.roles.lifeline import ANSWERED, ENDED, HAND_OVER, HANDED_OVER, SER
 from headrace.roles.logs import LogFile, set_python_level, start_python_log
 from headrace.roles.messages import Answer, MountSpec
 from headrace.roles.orphaned import become_supervisor, can_supervise
+from headrace.roles.signal_thread import hear_signals
 from headrace.roles.supervision import ALONE, Beginning, Supervision
 from headrace.settings.engine import EngineConfig
 
@@ -266,11 +266,7 @@ class MountProcess:
         self._events.put("unmounted")
 
     def _listen_to_signals(self) -> None:
-        def put(number: int, _frame: FrameType | None) -> None:
-            self._events.put(_SIGNALS[signal.Signals(number)])
-
-        for number in _SIGNALS:
-            signal.signal(number, put)
+        hear_signals(_SIGNALS, lambda number: self._events.put(_SIGNALS[number]))
 
     def _fail(self, answer_descriptor: int | None, error: Exception) -> int:
         answer = Answer.of_error(error)
