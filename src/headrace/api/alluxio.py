@@ -126,5 +126,5 @@ class AlluxioRuntime(Resource):
 
     api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
     kind: Literal["AlluxioRuntime"] = Field(default="AlluxioRuntime", description="Kind of the object")
-    spec: AlluxioRuntimeSpec = Field(default=AlluxioRuntimeSpec(), description="How the data is cached")
+    spec: AlluxioRuntimeSpec = Field(default_factory=AlluxioRuntimeSpec, description="How the data is cached")
     status: RuntimeStatus | None = Field(default=None, description="What is known of it")

@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_v
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema
 
+from headrace.deferred_model import DeferredModel
+
 REVEAL = "reveal_secrets"
 """Key of the serialization context that makes a Secret write its values."""
 
@@ -49,7 +51,7 @@ class CrossFaultError(ValueError):
         self.faults = faults
 
 
-class ApiModel(BaseModel):
+class ApiModel(DeferredModel):
     """A part of an object: an immutable value that was checked when it was made."""
 
     model_config = ConfigDict(
@@ -58,8 +60,6 @@ class ApiModel(BaseModel):
         alias_generator=to_camel,
         validate_by_name=True,
         validate_by_alias=True,
-        # Most commands need none of the models, or few: each is built when it is first used.
-        defer_build=True,
     )
     rules: ClassVar[tuple[Rule, ...]] = ()
 

@@ -177,5 +177,5 @@ class Dataset(Resource):
 
     api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
     kind: Literal["Dataset"] = Field(default="Dataset", description="Kind of the object")
-    spec: DatasetSpec = Field(default=DatasetSpec(), description="What the dataset is made of")
+    spec: DatasetSpec = Field(default_factory=DatasetSpec, description="What the dataset is made of")
     status: DatasetStatus | None = Field(default=None, description="What is known of it")

@@ -147,5 +147,5 @@ class JindoRuntime(Resource):
 
     api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
     kind: Literal["JindoRuntime"] = Field(default="JindoRuntime", description="Kind of the object")
-    spec: JindoRuntimeSpec = Field(default=JindoRuntimeSpec(), description="How the data is cached")
+    spec: JindoRuntimeSpec = Field(default_factory=JindoRuntimeSpec, description="How the data is cached")
     status: RuntimeStatus | None = Field(default=None, description="What is known of it")

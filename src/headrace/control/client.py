@@ -18,7 +18,7 @@ import headrace.control.quick_aiohttp  # noqa: F401
 
 # isort: split
 import aiohttp
-from pydantic import BaseModel, SecretStr, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, SecretStr, TypeAdapter, ValidationError
 from yarl import URL
 
 from headrace.control.messages import (
@@ -48,7 +48,7 @@ from headrace.errors import (
 )
 
 _M = TypeVar("_M", bound=BaseModel)
-_LOADS: TypeAdapter[list[LoadReport]] = TypeAdapter(list[LoadReport])
+_LOADS: TypeAdapter[list[LoadReport]] = TypeAdapter(list[LoadReport], config=ConfigDict(defer_build=True))
 Query = dict[str, int | str]
 _LARGEST_ANSWER_BYTES = 128 << 20
 _PIECE_BYTES = 1 << 20

@@ -13,7 +13,9 @@ from enum import StrEnum
 from typing import Annotated, Any
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
+
+from headrace.deferred_model import DeferredModel
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")]
 MOST_LINE = 512
@@ -25,12 +27,10 @@ MOST_PATHS = 100_000
 LONGEST_PATH = 3 * 4096
 
 
-class Message(BaseModel):
+class Message(DeferredModel):
     """A part of a body."""
 
-    # Each is built when it is first used: no process needs them all. Nothing that the SDK loads is so, since before
-    # pydantic 2.14 two threads must not build one at the same time.
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class Level(Message):
@@ -74,7 +74,7 @@ class Heartbeat(Message):
     dataset: Line = Field(default="", description="Fingerprint of the origins that it can read")
     lease_socket: Line | None = None
     levels: tuple[Level, ...] = Field(default=(), max_length=MOST_LEVELS)
-    traffic: Traffic = Traffic()
+    traffic: Traffic = Field(default_factory=Traffic)
     drained_bytes: Count = 0
     to_drain_bytes: Count = 0
     hanging_folders: tuple[Line, ...] = Field(
@@ -93,7 +93,7 @@ class MountHeartbeat(Message):
     mountpoint: Line
     known_epoch: Count = 0
     snapshot_version: Count = 0
-    traffic: Traffic = Traffic()
+    traffic: Traffic = Field(default_factory=Traffic)
 
 
 class SnapshotNote(Message):
@@ -129,7 +129,7 @@ class Outlook(Message):
     epoch: Count
     view: dict[str, Any] | None = None
     snapshot: SnapshotNote | None = None
-    dataset: DatasetNote = DatasetNote()
+    dataset: DatasetNote = Field(default_factory=DatasetNote)
     pins_version: Count = 0
     replicas: Count = 1
 

@@ -13,21 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from headrace.engine import profiles
 from headrace.engine.uris import Address, is_numeric_or_local, normal_endpoint, parse_address
 from headrace.errors import ConfigError
 from headrace.settings import origin_options as options
 from headrace.settings.environment import Environment
-from headrace.settings.origins import OriginConfig, OriginMount
+from headrace.settings.origins import OriginMount
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)=(?P<address>.+)", re.DOTALL)
 _SCOPED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*):(?P<option>[A-Za-z].*)", re.DOTALL)
 _SAFE_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 # Clouds that want the bucket in the host name; other S3-compatible servers seldom have the DNS entries for it.
 _VIRTUAL_HOSTED = ("amazonaws.com", "amazonaws.com.cn", "aliyuncs.com", "myqcloud.com", "volces.com")
-_ORIGIN: TypeAdapter[Any] = TypeAdapter(OriginConfig)
 
 
 @dataclass(frozen=True)
@@ -172,10 +171,12 @@ def _wants_path_style(kind: str, endpoint: str) -> bool:
 def _checked(kind: str, fields: Mapping[str, Any]) -> Any:
     _check_pair(kind, fields)
     try:
-        return _ORIGIN.validate_python({"kind": kind, **fields})
+        return OriginMount.model_validate({"origin": {"kind": kind, **fields}}).origin
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
-        raise ConfigError.of(f"{kind} origin: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise ConfigError.of(
+            f"{kind} origin: {'.'.join(map(str, first['loc'][1:]))}: {first['msg']}"
+        ) from None
 
 
 def _check_pair(kind: str, fields: Mapping[str, Any]) -> None:

@@ -6,12 +6,13 @@ of different versions understand each other.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from headrace.deferred_model import DeferredModel
 from headrace.settings.engine import Medium
 
 
-class Report(BaseModel):
+class Report(DeferredModel):
     """A part of a report; frozen."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -122,14 +123,14 @@ class EngineReport(Report):
     name: str = Field(description="Name of the dataset")
     pid: int = Field(description="Process that owns the cache")
     origins: tuple[OriginReport, ...] = Field(default=(), description="Where the data comes from")
-    snapshot: SnapshotReport = Field(default=SnapshotReport(), description="The names in use")
+    snapshot: SnapshotReport = Field(default_factory=SnapshotReport, description="The names in use")
     cached_bytes: int = Field(default=0, description="Bytes of the snapshot's files that are in the cache")
     cached_files: int = Field(default=0, description="Files of the snapshot that are in the cache as a whole")
     proofs: ProofReport = Field(
-        default=ProofReport(), description="How the cache compares with the origin's checksums"
+        default_factory=ProofReport, description="How the cache compares with the origin's checksums"
     )
     levels: tuple[LevelReport, ...] = Field(default=(), description="Cache levels, the fastest first")
-    reads: ReadReport = Field(default=ReadReport(), description="What was read, and from where")
+    reads: ReadReport = Field(default_factory=ReadReport, description="What was read, and from where")
     budgets: tuple[BudgetReport, ...] = Field(
         default=(), description="Hard limits, and how much of each is used"
     )

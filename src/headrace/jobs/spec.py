@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import ConfigDict, Field, SecretStr
+
+from headrace.deferred_model import DeferredModel
 
 
 class JobKind(StrEnum):
@@ -38,7 +40,7 @@ class CleanPolicy(StrEnum):
     NONE = "None"
 
 
-class Frozen(BaseModel):
+class Frozen(DeferredModel):
     """A value that never changes, and takes no field that it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,7 +54,7 @@ class Resources(Frozen):
     cpu_limit: str = ""
     memory_limit: str = ""
     gpus: int = Field(default=0, ge=0)
-    devices: dict[str, int] = {}
+    devices: dict[str, int] = Field(default_factory=dict)
     """Other extended resources, `name: count`."""
 
 
@@ -61,7 +63,7 @@ class Role(Frozen):
 
     name: RoleName
     replicas: int = Field(ge=0)
-    resources: Resources = Resources()
+    resources: Resources = Field(default_factory=Resources)
     image: str = ""
     """Empty: the job's."""
     selector: dict[str, str] | None = None
@@ -134,13 +136,13 @@ class JobSpec(Frozen):
     """The words behind the flags, as typed. One word: a line for `shell`. More: a program and its arguments."""
     shell: str = "sh"
     working_dir: str = "/root"
-    environment: dict[str, str] = {}
+    environment: dict[str, str] = Field(default_factory=dict)
     data: tuple[DataVolume, ...] = ()
     host_folders: tuple[HostFolder, ...] = ()
     config_files: tuple[ConfigFile, ...] = ()
-    annotations: dict[str, str] = {}
-    labels: dict[str, str] = {}
-    selector: dict[str, str] = {}
+    annotations: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)
+    selector: dict[str, str] = Field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     priority_class: str = ""
     scheduler: str = ""

@@ -9,13 +9,14 @@ import shutil
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from headrace.api.identities import User
 from headrace.control.client import ControlClient
 from headrace.control.fetching import fetch_snapshot, snapshot_path
 from headrace.control.messages import SnapshotNote
 from headrace.control.state_file import sync_folder
+from headrace.deferred_model import DeferredModel
 from headrace.errors import BusyError, ConfigError, CorruptDataError, MissingFileError, UnsupportedError
 
 _LOCAL = "local:///"
@@ -23,7 +24,7 @@ _LARGEST_NOTE_BYTES = 64 << 10
 _PIECE_BYTES = 1 << 20
 
 
-class BackupNote(BaseModel):
+class BackupNote(DeferredModel):
     """What stands beside the snapshot of a backup. Written last: without it there is no backup."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -106,8 +106,8 @@ class EngineConfig(Model):
     origins: tuple[OriginMount, ...] = Field(min_length=1)
     cache: tuple[LevelConfig, ...] = ()
     state_directory: Path
-    limits: Limits = Limits()
-    transfer: TransferConfig = TransferConfig()
+    limits: Limits = Field(default_factory=Limits)
+    transfer: TransferConfig = Field(default_factory=TransferConfig)
     eviction: EvictionPolicy = EvictionPolicy.SCAN_RESISTANT
     snapshot: SnapshotPolicy = SnapshotPolicy.REFRESH
     cluster: ClusterConfig | None = None

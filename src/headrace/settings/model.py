@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from headrace.deferred_model import DeferredModel
 
 
-class Model(BaseModel):
+class Model(DeferredModel):
     """An immutable value that was checked when it was made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict, Field
 
+from headrace.deferred_model import DeferredModel
 from headrace.jobs.views import DataCost
 
 
-class Counters(BaseModel):
+class Counters(DeferredModel):
     """One counting process at one moment. Another `instance` began at zero."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -30,12 +31,12 @@ class Counters(BaseModel):
     stalled_s: float = 0.0
 
 
-class Meter(BaseModel):
+class Meter(DeferredModel):
     """What was counted so far, and the counters as they were last, by who counts."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    last: dict[str, Counters] = {}
+    last: dict[str, Counters] = Field(default_factory=dict)
     read_bytes: int = 0
     remote_bytes: int = 0
     origin_bytes: int = 0

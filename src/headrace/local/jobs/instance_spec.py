@@ -10,8 +10,9 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
+from headrace.deferred_model import DeferredModel
 from headrace.errors import CorruptDataError
 from headrace.local.operations.runner_spec import BindMount
 
@@ -23,7 +24,7 @@ GROUPS_FILE = "groups"
 """The folders of its control group, one a line: there before the group is."""
 
 
-class _Part(BaseModel):
+class _Part(DeferredModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 

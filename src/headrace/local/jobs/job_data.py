@@ -21,8 +21,6 @@ from headrace.local.reconciler import Dataset as Key
 from headrace.local.store.object_store import Store
 from headrace.local.store.records import Reference
 
-_ANYWHERE = NodeWish(tolerations=(Toleration.model_validate({"operator": "Exists"}),))
-
 
 @dataclass(frozen=True, slots=True)
 class JobData:
@@ -47,7 +45,8 @@ class JobData:
     async def sites(self, spec: JobSpec) -> list[CandidateNode]:
         """The nodes as the job sees them."""
         keys = datasets_of(await self.volumes(spec))
-        found = {each.name: each for each in await self.candidates.all(keys, _ANYWHERE)}
+        anywhere = NodeWish(tolerations=(Toleration.model_validate({"operator": "Exists"}),))
+        found = {each.name: each for each in await self.candidates.all(keys, anywhere)}
         nodes = self.context.nodes.all()
         ready = {node.name for node in nodes if is_ready(node)}
         users = [consumer.node for consumer in self.context.consumers.all()]

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict, Field
 
+from headrace.deferred_model import DeferredModel
 from headrace.jobs.spec import JobSpec, RoleName
 from headrace.local.jobs.cost_accounting import Meter
 from headrace.local.processes.role_processes import TRAINING_PREFIX
@@ -56,7 +57,7 @@ class InstanceState(StrEnum):
         return self not in (InstanceState.PENDING, InstanceState.RUNNING)
 
 
-class _Kept(BaseModel):
+class _Kept(DeferredModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
@@ -119,7 +120,7 @@ class JobRecord(_Kept):
     reason: str = ""
     started: datetime | None = None
     ended: datetime | None = None
-    meter: Meter = Meter()
+    meter: Meter = Field(default_factory=Meter)
     is_metered: bool = False
     """What its data cost is counted to the end."""
     happenings: tuple[Happening, ...] = ()

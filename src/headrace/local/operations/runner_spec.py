@@ -10,15 +10,16 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
+from headrace.deferred_model import DeferredModel
 from headrace.errors import CorruptDataError
 
 _LARGEST_BYTES = 16 << 20
 _LARGEST_STATE_BYTES = 64 << 10
 
 
-class _Part(BaseModel):
+class _Part(DeferredModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from headrace.deferred_model import DeferredModel
 from headrace.errors import CLASSES, EngineError, HeadraceError
 
 MAGIC = "headrace-local"
@@ -16,12 +17,10 @@ MOST_NODES = 250
 MOST_TAINTS = 100
 
 
-class Message(BaseModel):
+class Message(DeferredModel):
     """A value on its way. What a newer release adds is left out."""
 
-    # Each is built when it is first used: no process needs them all. Nothing that the SDK loads is so, since before
-    # pydantic 2.14 two threads must not build one at the same time.
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class Fault(Message):
@@ -150,8 +149,8 @@ class NodeLine(Message):
 
     name: str
     address: str
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
     taints: tuple[TaintLine, ...] = ()
     created: str = ""
     namespace: str | None = None
@@ -257,10 +256,10 @@ class NodesWish(Message):
     """The nodes that there shall be at least: `up` and its words."""
 
     count: int = Field(default=1, ge=1, le=MOST_NODES)
-    labels: dict[str, str] = {}
-    labels_of: dict[str, dict[str, str]] = {}
+    labels: dict[str, str] = Field(default_factory=dict)
+    labels_of: dict[str, dict[str, str]] = Field(default_factory=dict)
     taints: tuple[TaintLine, ...] = Field(default=(), max_length=MOST_TAINTS)
-    taints_of: dict[str, tuple[TaintLine, ...]] = {}
+    taints_of: dict[str, tuple[TaintLine, ...]] = Field(default_factory=dict)
     link_bits_per_s: int | None = None
     plain: bool = False
 
@@ -269,8 +268,8 @@ class NodeChange(Message):
     """What shall be different of one node. A label or annotation of `None` is taken away."""
 
     name: str = Field(max_length=253)
-    labels: dict[str, str | None] = {}
-    annotations: dict[str, str | None] = {}
+    labels: dict[str, str | None] = Field(default_factory=dict)
+    annotations: dict[str, str | None] = Field(default_factory=dict)
     taints: tuple[TaintLine, ...] = Field(default=(), max_length=MOST_TAINTS)
     untaints: tuple[TaintLine, ...] = Field(default=(), max_length=MOST_TAINTS)
 
