@@ -1,5 +1,6 @@
 //! Everything that waits to be sent on one connection of the server: control frames first, then answers to commands, then
-//! those with content in turn.
+//! those with content in turn. Answers that have begun share their turns with those that have not, one by one, so that a
+//! small file waits for one frame of the large ones, however many there are (as FQ-CoDel serves new flows, RFC 8290).
 //!
 //! An answer is one lane. A lane has credit, which the client gives, and a few slots: no more of its frames wait here,
 //! whatever the credit, so a client that does not read costs little memory; and what all connections' frames hold
@@ -7,6 +8,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -22,7 +24,7 @@ use crate::wire::chunk::Part;
 
 /// Frames of one answer that may wait here.
 const SLOTS_PER_LANE: usize = 3;
-/// Frames of all answers of a connection that may wait here, at most 1 MiB each and mostly 128 KiB.
+/// Frames of all answers of a connection that may wait here, at most 1 MiB each and mostly 128 or 512 KiB.
 const SLOTS: usize = 48;
 /// Credit that a client may pile up.
 const MAX_CREDIT_BYTES: i64 = 1 << 30;
@@ -71,6 +73,8 @@ pub struct Lane {
     credit: Mutex<i64>,
     more: Notify,
     slots: Arc<Semaphore>,
+    /// Whether a frame of it was sent.
+    has_begun: AtomicBool,
     /// How long credit is waited for.
     patience: Duration,
 }
@@ -94,9 +98,18 @@ pub struct Outbox {
 #[derive(Default)]
 struct Queues {
     control: Vec<u8>,
-    /// Lanes with something to send, each once, the next one first.
-    turns: VecDeque<u32>,
+    turns: Turns,
     lanes: HashMap<u32, (Arc<Lane>, VecDeque<Item>)>,
+}
+
+/// Lanes with something to send, each in one queue and once, the next one first.
+#[derive(Default)]
+struct Turns {
+    commands: VecDeque<u32>,
+    /// With their first frame.
+    first: VecDeque<u32>,
+    later: VecDeque<u32>,
+    was_first: bool,
 }
 
 impl Lane {
@@ -141,7 +154,8 @@ impl Outbox {
             return None;
         }
         let (credit, slots) = (Mutex::new(i64::from(credit)), Arc::new(Semaphore::new(SLOTS_PER_LANE)));
-        let lane = Arc::new(Lane { id, priority, gone, credit, more: Notify::new(), slots, patience: self.patience });
+        let (more, has_begun, patience) = (Notify::new(), AtomicBool::new(false), self.patience);
+        let lane = Arc::new(Lane { id, priority, gone, credit, more, slots, has_begun, patience });
         queues.lanes.insert(id, (lane.clone(), VecDeque::new()));
         Some(lane)
     }
@@ -173,7 +187,7 @@ impl Outbox {
         };
         items.push_back(item);
         if items.len() == 1 {
-            queues.take_turn(lane);
+            queues.turns.add(lane);
         }
         drop(queues);
         self.filled.notify_one();
@@ -211,7 +225,7 @@ impl Outbox {
         !self.queues.lock().lanes.is_empty()
     }
 
-    /// The next thing to send; each lane with something to send has its turn before any has a second one.
+    /// The next thing to send. Of the lanes that have begun each has its turn before any has a second one.
     pub async fn next(&self) -> Next {
         loop {
             if let Some(next) = self.queues.lock().pop() {
@@ -222,27 +236,40 @@ impl Outbox {
     }
 }
 
-impl Queues {
-    fn take_turn(&mut self, lane: &Lane) {
-        match lane.priority {
-            Priority::Content => self.turns.push_back(lane.id),
-            Priority::Command => self.turns.push_front(lane.id),
-        }
+impl Turns {
+    fn add(&mut self, lane: &Lane) {
+        let queue = match lane.priority {
+            Priority::Command => &mut self.commands,
+            Priority::Content if lane.has_begun.load(Ordering::Relaxed) => &mut self.later,
+            Priority::Content => &mut self.first,
+        };
+        queue.push_back(lane.id);
     }
 
+    fn take(&mut self) -> Option<u32> {
+        if let Some(id) = self.commands.pop_front() {
+            return Some(id);
+        }
+        self.was_first = !self.first.is_empty() && (!self.was_first || self.later.is_empty());
+        if self.was_first { self.first.pop_front() } else { self.later.pop_front() }
+    }
+}
+
+impl Queues {
     fn pop(&mut self) -> Option<Next> {
         if !self.control.is_empty() {
             return Some(Next::Control(std::mem::take(&mut self.control)));
         }
-        while let Some(id) = self.turns.pop_front() {
+        while let Some(id) = self.turns.take() {
             // A lane that was cancelled may still have a turn.
             let Some((lane, items)) = self.lanes.get_mut(&id) else { continue };
             let Some(item) = items.pop_front() else { continue };
             let lane = lane.clone();
+            lane.has_begun.store(true, Ordering::Relaxed);
             if item.ends_its_lane() {
                 self.lanes.remove(&id);
             } else if !items.is_empty() {
-                self.take_turn(&lane);
+                self.turns.add(&lane);
             }
             return Some(Next::Item(lane, item));
         }

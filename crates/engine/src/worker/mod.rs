@@ -5,6 +5,7 @@
 mod checksums;
 mod commands;
 mod drain;
+mod frames;
 mod service;
 mod serving;
 mod waiting;

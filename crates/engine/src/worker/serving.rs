@@ -1,6 +1,7 @@
 //! Sending a range: piece by piece, from the cache file where the block is there, else as its bytes arrive.
 
 use super::checksums::PIECE_BYTES;
+use super::frames;
 use super::service::BlockService;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::{BlockId, ByteRange};
@@ -12,11 +13,17 @@ impl BlockService {
     pub(super) async fn serve(&self, source: &Source, request: &GetRequest, sink: &ChunkSink) -> Result<()> {
         // Who asks reads ahead itself, and asks each owner for its own blocks.
         let reader = ReaderState::still();
-        let step = PIECE_BYTES.min(u64::from(self.transfer.block_size().bytes()));
-        for piece in pieces(request.range, step) {
+        let block_bytes = u64::from(self.transfer.block_size().bytes());
+        let mut at = request.range.start;
+        while at < request.range.end {
             // What waits for the client to take it is not in memory.
             sink.ready().await?;
-            let reply = match self.transfer.read_cached(source, piece, &reader)? {
+            let mut piece = frames::stored(request.range, at, block_bytes);
+            let cached = self.transfer.read_cached(source, piece, &reader)?;
+            if cached.is_none() {
+                piece = frames::fine(request.range, at, block_bytes);
+            }
+            let reply = match cached {
                 Some(reply) => reply,
                 None if self.must_be_at_hand(request, piece) => {
                     self.transfer.read_at_hand(source, piece, &reader).await?.ok_or_else(|| went_meanwhile(source))?
@@ -34,6 +41,7 @@ impl BlockService {
             for chunk in chunks {
                 sink.send(chunk).await?;
             }
+            at = piece.end;
         }
         Ok(())
     }
@@ -84,8 +92,8 @@ impl BlockService {
         if !is_aligned {
             return self.transfer.load(part).await.map(Chunk::Memory);
         }
-        let number = (from / PIECE_BYTES) as usize;
-        if let Some(checksum) = self.checksums.find(&block, number) {
+        let numbers = (from / PIECE_BYTES) as usize..to.div_ceil(PIECE_BYTES) as usize;
+        if let Some(checksum) = self.checksums.find(&block, numbers.clone(), to - from) {
             if !part.is_at_once() {
                 return Ok(Chunk::Checked { bytes: self.transfer.load(part).await?, crc: checksum });
             }
@@ -94,8 +102,8 @@ impl BlockService {
         }
         let bytes = self.transfer.load(part).await?;
         let count = bounds.length().div_ceil(PIECE_BYTES) as usize;
-        self.checksums.note(block, number, count, crc32c::crc32c(&bytes));
-        Ok(Chunk::Memory(bytes))
+        let crc = self.checksums.note(block, numbers.start, count, &bytes);
+        Ok(Chunk::Checked { bytes, crc })
     }
 }
 
@@ -103,18 +111,4 @@ impl BlockService {
 fn went_meanwhile(source: &Source) -> Error {
     Error::new(ErrorKind::Busy, format!("a block of {} went from this worker while it was sent", source.path()))
         .with_retry(Retry::Temporary)
-}
-
-/// `range` cut at multiples of `step`, which are such of a block, too: no piece lies in two.
-fn pieces(range: ByteRange, step: u64) -> impl Iterator<Item = ByteRange> {
-    let mut start = range.start;
-    std::iter::from_fn(move || {
-        if start >= range.end {
-            return None;
-        }
-        let end = ((start / step + 1) * step).min(range.end);
-        let piece = ByteRange { start, end };
-        start = end;
-        Some(piece)
-    })
 }

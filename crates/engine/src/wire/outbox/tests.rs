@@ -39,9 +39,28 @@ async fn lanes_take_turns_and_control_frames_go_first() {
     assert!(push(&outbox, &b, true).await);
     assert!(outbox.place(&a).now_or_never().is_none(), "a lane has three slots");
     assert!(outbox.push_control(b"ping"));
-    assert_eq!(order(&outbox), [0, 1, 2, 1, 1]);
+    assert_eq!(order(&outbox), [0, 1, 1, 2, 1], "the second, which begins, waits for one frame of the first");
     assert!(!outbox.is_busy() && gauge.get() == 0);
     assert!(!push(&outbox, &b, true).await, "the lane is closed");
+}
+
+#[tokio::test]
+async fn an_answer_that_begins_waits_for_one_frame_of_those_that_have_begun() {
+    let outbox = outbox(UnsignedGauge::default());
+    let lane = |id| outbox.open(id, Priority::Content, 9, CancellationToken::new()).expect("a free number");
+    let large = [1, 2, 3].map(lane);
+    for content in &large {
+        push(&outbox, content, false).await;
+    }
+    assert_eq!(order(&outbox), [1, 2, 3]);
+    for content in &large {
+        push(&outbox, content, false).await;
+        push(&outbox, content, false).await;
+    }
+    for small in [4, 5, 6].map(lane) {
+        push(&outbox, &small, true).await;
+    }
+    assert_eq!(order(&outbox), [4, 1, 5, 2, 6, 3, 1, 2, 3], "and neither keeps the other waiting");
 }
 
 #[tokio::test]
