@@ -110,12 +110,13 @@ sys.exit(job_runner.main())
 _TOLD_AFTER_END = """
 import os, signal, sys
 from headrace.local.operations import job_runner
-wait = os.wait
-def told():
-    ended = wait()
-    os.kill(os.getpid(), signal.SIGTERM)
+wait = os.waitpid
+def told(which, options):
+    ended = wait(which, options)
+    if ended[0]:
+        os.kill(os.getpid(), signal.SIGTERM)
     return ended
-os.wait = told
+os.waitpid = told
 sys.exit(job_runner.main())
 """
 
@@ -137,6 +138,38 @@ def test_an_errand_ends_in_order_though_its_program(tmp_path: Path, told: str, s
     state = read_runner_state(tmp_path / "state.json")
     assert state is not None
     assert (state.state, state.exit_code) == ("ended", 143)
+
+
+# Python's handlers run between two of its steps: a signal that comes after the last of them does not end a wait.
+_TOLD_AT_THE_LAST_MOMENT = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+static void tell(void) { static int told; if (!told++) raise(SIGTERM); }
+pid_t wait(int *status) { tell(); return wait4(-1, status, 0, 0); }
+int sigwait(const sigset_t *set, int *number) {
+    int (*real)(const sigset_t *, int *) = dlsym(RTLD_NEXT, "sigwait");
+    tell();
+    return real(set, number);
+}
+"""
+
+
+def test_it_hears_that_it_shall_end_at_the_moment_it_begins_to_wait(tmp_path: Path) -> None:
+    source, library = tmp_path / "told.c", tmp_path / "told.so"
+    source.write_text(_TOLD_AT_THE_LAST_MOMENT)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    (tmp_path / "errand.json").write_bytes(
+        RunnerSpec(run="once", stages=((shell("exec sleep 4327"),),)).to_json()
+    )
+    command = [sys.executable, "-P", "-m", "headrace.local.operations.job_runner", str(tmp_path)]
+    with subprocess.Popen(command, env={**os.environ, "LD_PRELOAD": str(library)}) as process:
+        try:
+            assert process.wait(DEADLINE_S) == 143
+        finally:
+            process.kill()
 
 
 def test_an_errand_shows_no_variable() -> None:

@@ -11,7 +11,6 @@ import contextlib
 import os
 import signal
 import sys
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,9 +25,10 @@ from headrace.settings.environment import ROLE_MARK, Environment
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
-_POLL_S = 0.1
 _CANNOT_BEGIN = 126
-_TERMINATION = {signal.SIGTERM}
+# Never handled, always waited for: a signal that comes just before a wait begins would wake nobody, and one that comes
+# between a fork and the note of it would not reach the child.
+_AWAITED = {signal.SIGTERM, signal.SIGCHLD}
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class JobRunner:
 
     def run(self) -> int:
         """Runs all stages; the exit code."""
-        signal.signal(signal.SIGTERM, self._end)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
         self._say(RunnerState(run=self._runner_spec.run, state="running"))
         for stage in self._runner_spec.stages:
             self._stage = _Stage()
@@ -72,10 +72,24 @@ class JobRunner:
         for program in programs:
             self._begin(program, 0)
         while self._stage.running:
-            pid, status = os.wait()
+            # SIGCHLD of several may come as one.
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                self._take(signal.sigwait(_AWAITED))
+                continue
             known = self._stage.running.pop(pid, None)
+            self._hear(0)
             if known is not None:
                 self._ended(*known, os.waitstatus_to_exitcode(status))
+
+    def _take(self, number: int) -> None:
+        if number != signal.SIGTERM:
+            return
+        self._ends = True
+        for pid in self._stage.running:
+            # One that has ended just now is not struck off yet.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
 
     def _ended(self, program: ProgramRun, failures: int, code: int) -> None:
         if code == 0:
@@ -84,7 +98,7 @@ class JobRunner:
         if failures < program.restarts and not self._ends:
             pause_s = min(_FIRST_PAUSE_S * 2**failures, _LONGEST_PAUSE_S)
             _tell(f"{program.name} {how}; it is tried again in {pause_s:g} s")
-            self._pause(pause_s)
+            self._hear(pause_s)
             if not self._ends:
                 self._begin(program, failures + 1)
                 return
@@ -95,23 +109,20 @@ class JobRunner:
             128 - code if code < 0 else code,
         )
 
-    def _pause(self, pause_s: float) -> None:
-        deadline = time.monotonic() + pause_s
-        while not self._ends and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
+    def _hear(self, wait_s: float) -> None:
+        """Takes that it shall end, if it is told so before the time is over."""
+        if signal.sigtimedwait({signal.SIGTERM}, wait_s) is not None:
+            self._take(signal.SIGTERM)
 
     def _begin(self, program: ProgramRun, failures: int) -> None:
         sys.stdout.flush()
         # Both ends are closed when the program begins; until then the child may say why it cannot.
         reading, writing = os.pipe()
-        # Whoever tells us to end meanwhile is heard once the program is known, so that it ends with us.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINATION)
         pid = -1 if self._ends else os.fork()
         if pid == 0:
             _become(program, writing)
         if pid > 0:
             self._stage.running[pid] = program, failures
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINATION)
         os.close(writing)
         with os.fdopen(reading, "rb") as pipe:
             why = pipe.read().decode(errors="replace")
@@ -121,13 +132,6 @@ class JobRunner:
             _tell(f"{program.name} cannot begin: {why}")
             self._stage.failed = self._stage.failed or (f"{program.name} cannot begin: {why}", _CANNOT_BEGIN)
 
-    def _end(self, *_: object) -> None:
-        self._ends = True
-        for pid in self._stage.running:
-            # One that has ended just now is not struck off yet.
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-
     def _say(self, state: RunnerState) -> None:
         write_private(self._folder / "state.json", state.to_json())
 
@@ -136,9 +140,9 @@ def _become(program: ProgramRun, complaints: int) -> NoReturn:
     """In the child: is the program from here on, or says why not."""
     what = program.folder
     try:
-        for number in (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINATION)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
         enter(None, [Bind(each.source, each.target, each.part, each.read_only) for each in program.places])
         os.chdir(program.folder)
         what = program.command[0]
