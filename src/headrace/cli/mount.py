@@ -13,9 +13,10 @@ from headrace.cli.prune import forget_old
 from headrace.engine.configure import configure
 from headrace.engine.registry import Registry
 from headrace.errors import ConfigError
-from headrace.roles.launch import become, launch
+from headrace.roles.launch import LaunchedMount, become, launch
 from headrace.roles.messages import Answer, MountSpec
 from headrace.roles.mountpoints import check_free, check_places
+from headrace.roles.process_pair import launch_pair, may_be_copied
 from headrace.settings.addresses import parse_address
 from headrace.settings.dataset import MountMode, MountSettings
 from headrace.settings.engine import EvictionPolicy, SnapshotPolicy
@@ -215,7 +216,10 @@ def run(
 def _start(spec: MountSpec, environment: Environment, *, foreground: bool) -> None:
     if foreground:
         become(spec, environment)
-    _announce(spec, _launch(spec, environment))
+    # Before anything shows progress: a copy is made of a process without threads.
+    copies = may_be_copied(spec, environment, sys.argv)
+    launched = launch_pair(spec) if copies else launch(spec, environment)
+    _announce(spec, _answer_of(launched, spec))
 
 
 def _refuse_for_member(**given: object) -> None:
@@ -231,12 +235,12 @@ def _log_file(settings: MountSettings, state_directory: Path) -> Path:
     return absolute(settings.log_file or state_directory / "mount.log")
 
 
-def _launch(spec: MountSpec, environment: Environment) -> Answer:
+def _answer_of(launched: LaunchedMount, spec: MountSpec) -> Answer:
     console = printer.talk()
     if not console.is_terminal:
-        return launch(spec, environment)
+        return launched.wait()
     with console.status(f"listing {', '.join(mount.label for mount in spec.config.origins)}"):
-        return launch(spec, environment)
+        return launched.wait()
 
 
 def _announce(spec: MountSpec, answer: Answer) -> None:

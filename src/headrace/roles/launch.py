@@ -1,4 +1,4 @@
-"""Starts a mount: its supervisor in the background, waiting until the tree is mounted, or in place of this process."""
+"""Starts a mount: its supervisor in the background, or in place of this process."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import resource
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from headrace.errors import EngineError
+from headrace.roles.copied_process import CopiedProcess
 from headrace.roles.messages import Answer, MountSpec, ProcessSpec, read_answer
 from headrace.settings.environment import TOKEN_VARIABLE, Environment
 from headrace.settings.origin_options import secret_variables
@@ -21,8 +23,33 @@ SUPERVISOR = (sys.executable, "-P", "-m", "headrace.roles.supervisor")
 """The program that looks after a mount."""
 
 
-def launch(spec: MountSpec, environment: Environment) -> Answer:
-    """Returns when the tree is mounted, and raises what kept it from being mounted."""
+@dataclass(frozen=True, slots=True)
+class LaunchedMount:
+    """A mount that begins in the background: the process that becomes its supervisor, and where its answer comes."""
+
+    process: subprocess.Popen[bytes] | CopiedProcess
+    answer_descriptor: int
+    log_file: Path | None
+
+    def wait(self) -> Answer:
+        """Returns when the tree is mounted; raises what kept it from that. An interrupt of this ends the mount."""
+        try:
+            answer = read_answer(self.answer_descriptor)
+        except BaseException:
+            self.process.terminate()
+            raise
+        if answer is None:
+            raise _ended_in_silence(self.process.wait(), self.log_file)
+        if answer.error_kind is not None:
+            self.process.wait()
+        elif isinstance(self.process, subprocess.Popen):
+            # A process that serves outlives us; we do not wait for it, and say so to the interpreter.
+            self.process.returncode = 0
+        return answer.raise_if_failed()
+
+
+def launch(spec: MountSpec, environment: Environment) -> LaunchedMount:
+    """Starts another program, whose words and variables hold no credential, whatever ours hold."""
     raise_file_limit()
     spec_descriptor = spec.to_descriptor()
     answer_descriptor, their_descriptor = os.pipe()
@@ -41,18 +68,7 @@ def launch(spec: MountSpec, environment: Environment) -> Answer:
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
-    try:
-        answer = read_answer(answer_descriptor)
-    except BaseException:
-        process.terminate()
-        raise
-    if answer is None:
-        raise _ended_in_silence(process.wait(), spec.log_file)
-    if answer.error_kind is not None:
-        process.wait()
-    # A process that serves outlives us; we do not wait for it, and say so to the interpreter.
-    process.returncode = 0
-    return answer.raise_if_failed()
+    return LaunchedMount(process, answer_descriptor, spec.log_file)
 
 
 def become(spec: MountSpec, environment: Environment) -> NoReturn:

@@ -1,8 +1,9 @@
 """The mount process: opens the engine, mounts, tells its starter, and serves until it is told to end.
 
 SIGTERM and SIGINT unmount and end; SIGHUP takes a new snapshot; SIGUSR1 turns the debug log on and off. Its spec comes
-through a descriptor (see `messages`); its arguments show only the mountpoint. Should it die, its supervisor starts
-another that goes on with the mount (see `supervisor`); should the supervisor die, it takes its place (see `orphaned`).
+through a descriptor (see `messages`); its arguments show the mountpoint, or are those of the command that it is a copy
+of (see `process_pair`). Should it die, its supervisor starts another that goes on with the mount (see
+`supervisor`); should the supervisor die, it takes its place (see `orphaned`).
 """
 
 from __future__ import annotations

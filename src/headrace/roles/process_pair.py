@@ -7,23 +7,66 @@ in /proc.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import NoReturn
+from urllib.parse import unquote
 
 from headrace.roles import lifeline
-from headrace.roles.launch import SUPERVISOR, raise_file_limit
+from headrace.roles.copied_process import CopiedProcess
+from headrace.roles.launch import SUPERVISOR, LaunchedMount, holds_credentials, raise_file_limit
 from headrace.roles.lifeline import Lifeline, Message
 from headrace.roles.messages import MountSpec
 from headrace.roles.relay import Relay
 from headrace.roles.renewal import SIGNALS
+from headrace.settings.environment import Environment
+from headrace.settings.model import secrets_in
+
+_FAULT = 1
 
 
-def begin_pair(spec: MountSpec) -> int:
+def may_be_copied(spec: MountSpec, environment: Environment, words: Iterable[str]) -> bool:
+    """Whether a copy of this process, with these words, may serve the mount: nothing readable in /proc is a secret, no
+    keeper's mount has to be found before, and no thread of ours could hold a lock that the copy would wait for.
+    """
+    if spec.keeper is not None or holds_credentials(environment) or _has_threads():
+        return False
+    shown = [text for shown in (*words, *environment.variables.values()) for text in (shown, unquote(shown))]
+    return not any(secret in text for secret in secrets_in(spec) for text in shown)
+
+
+def _has_threads() -> bool:
+    return len(list(Path("/proc/self/task").iterdir())) > 1
+
+
+def launch_pair(spec: MountSpec) -> LaunchedMount:
+    """Starts the pair in the background, of which the first process is a copy of this one (see `may_be_copied`)."""
+    answer, their_answer = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        os.close(their_answer)
+        return LaunchedMount(CopiedProcess(pid), answer, spec.log_file)
+    code = _FAULT
+    # Nothing of the command that was called goes on here.
+    try:
+        os.close(answer)
+        _detach(spec, their_answer)
+        code = begin_pair(spec, their_answer)
+    finally:
+        os._exit(code)
+
+
+def begin_pair(spec: MountSpec, answer: int | None = None) -> int:
     """Serves as the mount process, in a copy of this process; its exit code. In this one it does not return.
 
-    For a mount that no keeper holds, in the foreground. Raises `OSError` when the supervisor cannot begin.
+    For a mount that no keeper holds. `answer` is a descriptor on which somebody waits. Raises `OSError` when the
+    supervisor cannot begin.
     """
     raise_file_limit()
     descriptor = spec.to_descriptor()
@@ -36,21 +79,40 @@ def begin_pair(spec: MountSpec) -> int:
     pid = os.fork()
     if pid:
         their_line.close()
-        _become_supervisor(spec, descriptor, pid, line, relay)
+        _become_supervisor(spec, descriptor, (pid, line.fileno(), relay.fileno()), answer)
     # A Ctrl-C is for the supervisor, who ends it in order.
     os.setpgid(0, 0)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     line.close()
     relay.close()
     os.close(descriptor)
-    return _serve(spec, their_line)
+    return _serve(spec, their_line, answer)
 
 
-def _become_supervisor(spec: MountSpec, descriptor: int, pid: int, line: Lifeline, relay: Relay) -> NoReturn:
-    numbers = (pid, line.fileno(), relay.fileno())
-    for inherited in (descriptor, *numbers[1:]):
+def _detach(spec: MountSpec, answer: int) -> None:
+    """From the session, the folder and the files of who called. Descriptors of our own end with a program; others that
+    were inherited, a lock of a shell's say, would be held as long as the mount.
+    """
+    os.setsid()
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2) if spec.log_file else (0, 1):
+        os.dup2(null, number)
+    os.close(null)
+    for number in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
+        with contextlib.suppress(OSError):
+            if number not in (0, 1, 2, answer) and os.get_inheritable(number):
+                os.close(number)
+
+
+def _become_supervisor(
+    spec: MountSpec, descriptor: int, begun: tuple[int, int, int], answer: int | None
+) -> NoReturn:
+    pid, *ours = begun
+    after = () if answer is None else (answer,)
+    for inherited in (descriptor, *ours, *after):
         os.set_inheritable(inherited, True)
-    words = [str(spec.mountpoint), str(descriptor), "begun", *map(str, numbers)]
+    words = [str(spec.mountpoint), str(descriptor), "begun", *map(str, (*begun, *after))]
     try:
         os.execv(sys.executable, [*SUPERVISOR, *words])  # noqa: S606 - our own program
     except OSError:
@@ -58,9 +120,9 @@ def _become_supervisor(spec: MountSpec, descriptor: int, pid: int, line: Lifelin
         raise
 
 
-def _serve(spec: MountSpec, line: Lifeline) -> int:
+def _serve(spec: MountSpec, line: Lifeline, answer: int | None) -> int:
     # Here, since the supervisor needs nothing of it.
     from headrace.roles.mount import begin  # noqa: PLC0415
     from headrace.roles.supervision import Supervision  # noqa: PLC0415
 
-    return begin(spec, Supervision(line))
+    return begin(spec, Supervision(line), answer)

@@ -1,5 +1,5 @@
-"""The command line of a supervisor: `MOUNTPOINT ORDERS [ANSWER | adopt STATE | begun PID LINE RELAY] [keeper SOCKET
-LINEAGE]`, where spec, answer, state, line and relay are numbers of descriptors.
+"""The command line of a supervisor: `MOUNTPOINT ORDERS [ANSWER | adopt STATE | begun PID LINE RELAY [ANSWER]] [keeper
+SOCKET LINEAGE]`, where spec, answer, state, line and relay are numbers of descriptors.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def arguments_of(arguments: list[str]) -> SupervisorArguments:
             file.seek(0)
             return SupervisorArguments(mountpoint, int(spec), keeper, adopted=json.load(file))
     if rest[:1] == ["begun"]:
-        return SupervisorArguments(mountpoint, int(spec), keeper, begun=Begun(*map(int, rest[1:])))
+        begun, answer = Begun(*map(int, rest[1:4])), int(rest[4]) if rest[4:] else None
+        if answer is not None:
+            os.set_inheritable(answer, False)
+        return SupervisorArguments(mountpoint, int(spec), keeper, answer=answer, begun=begun)
     if not rest:
         return SupervisorArguments(mountpoint, int(spec), keeper)
     os.set_inheritable(int(rest[0]), False)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import ConfigDict
+from pydantic import BaseModel, ConfigDict, SecretStr
 
 from headrace.deferred_model import DeferredModel
 
@@ -19,3 +19,19 @@ class Model(DeferredModel):
 def fault_text(fault: Mapping[str, Any]) -> str:
     """What one fault of a `ValidationError` says, without the class that pydantic puts before sentences of ours."""
     return str(fault["msg"]).removeprefix("Value error, ")
+
+
+def secrets_in(value: object) -> Iterator[str]:
+    """The credentials that a value holds, in clear, at whatever depth; never an empty one."""
+    if isinstance(value, SecretStr):
+        if secret := value.get_secret_value():
+            yield secret
+    elif isinstance(value, BaseModel):
+        for _, part in value:
+            yield from secrets_in(part)
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from secrets_in(part)
+    elif isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes):
+        for part in value:
+            yield from secrets_in(part)

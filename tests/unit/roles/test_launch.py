@@ -63,7 +63,7 @@ def test_no_credential_is_in_the_arguments_or_variables_of_the_process(
         Answer(mode="classic").send(int(sys.argv[3]))
     """
     stand_in(monkeypatch, tmp_path, body)
-    assert launch.launch(spec(tmp_path), environment()).mode == "classic"
+    assert launch.launch(spec(tmp_path), environment()).wait().mode == "classic"
     seen = (tmp_path / "seen").read_bytes()
     assert b"PLANTED" not in seen
     assert b"KEPT=1" in seen
@@ -100,7 +100,7 @@ def test_foreground_process_forgets_its_old_arguments(tmp_path: Path) -> None:
 def test_error_of_the_process_is_raised_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, tmp_path, "Answer.of_error(RefusedError.of('no')).send(int(sys.argv[3]))")
     with pytest.raises(RefusedError, match="no"):
-        launch.launch(spec(tmp_path), environment())
+        launch.launch(spec(tmp_path), environment()).wait()
 
 
 def test_process_that_dies_is_told_with_the_end_of_its_log(
@@ -112,14 +112,14 @@ def test_process_that_dies_is_told_with_the_end_of_its_log(
     """
     stand_in(monkeypatch, tmp_path, body)
     with pytest.raises(EngineError, match="ended by signal 9 before it was ready") as caught:
-        launch.launch(spec(tmp_path), environment())
+        launch.launch(spec(tmp_path), environment()).wait()
     assert (caught.value.hint or "").endswith("it ends: the last words")
 
 
 def test_no_descriptor_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(monkeypatch, tmp_path, "Answer().send(int(sys.argv[3]))")
     before = os.listdir("/proc/self/fd")
-    launch.launch(spec(tmp_path), environment())
+    launch.launch(spec(tmp_path), environment()).wait()
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
@@ -137,6 +137,6 @@ def test_a_process_may_open_as_many_files_as_the_machine_allows(
         """,
     )
     try:
-        assert launch.launch(spec(tmp_path), environment()).files == hard
+        assert launch.launch(spec(tmp_path), environment()).wait().files == hard
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
