@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import options, printer, resolved_settings, role_options
+from headrace.cli import options, printer, role_options
 from headrace.cli.prune import forget_old
 from headrace.engine.configure import configure
 from headrace.engine.registry import Registry
@@ -22,7 +22,6 @@ from headrace.settings.dataset import MountMode, MountSettings
 from headrace.settings.engine import EvictionPolicy, SnapshotPolicy
 from headrace.settings.environment import Environment
 from headrace.settings.paths import absolute
-from headrace.settings.roles import MemberSettings
 from headrace.settings.sizes import format_size
 from headrace.settings.toml_files import mount_settings, read_file
 
@@ -135,6 +134,11 @@ def run(
             snapshot=snapshot,
             concurrency=concurrency,
         )
+        # Here, since a mount of one machine alone has no need of YAML, nor of an HTTP client.
+        from headrace.cli import resolved_settings  # noqa: PLC0415
+        from headrace.cli.member import member_spec  # noqa: PLC0415
+        from headrace.settings.roles import MemberSettings  # noqa: PLC0415
+
         member = resolved_settings.settings_of(
             MemberSettings,
             config,
@@ -158,9 +162,6 @@ def run(
             log_format=log_format,
             keeper=keeper,
         )
-        # Here, since a mount of one machine alone has no need of an HTTP client.
-        from headrace.cli.member import member_spec  # noqa: PLC0415
-
         spec = member_spec(member, environment, foreground=foreground)
         _start(spec, environment, foreground=foreground)
         return
