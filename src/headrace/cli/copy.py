@@ -14,7 +14,7 @@ from headrace.cli.worker_spec import limits_of
 from headrace.errors import ConfigError, HeadraceError
 from headrace.roles.datasets import resolve_origins
 from headrace.roles.host_addresses import host_name
-from headrace.roles.launch import become_role
+from headrace.roles.launch import serve_role
 from headrace.roles.messages import CopySpec
 from headrace.roles.progress import ProgressFile
 from headrace.settings.copying import CopyConfig
@@ -53,7 +53,7 @@ def run(
     ] = None,
     token_file: role_options.TokenFile = None,
     log_format: role_options.LogFormatOption = None,
-) -> None:
+) -> int:
     """Copy files to a bucket or folder, comparing each; the same copy again goes on where it was."""
     environment = Environment.current()
     settings = resolved_settings.settings_of(
@@ -76,7 +76,7 @@ def run(
         # Whoever started this process looks at the file alone.
         ProgressFile(settings.progress_file, settings.last_word_file).fail(error.message)
         raise
-    become_role("copy", spec.state_directory.name, spec, environment)
+    return serve_role("copy", spec.state_directory.name, spec, environment, sys.argv)
 
 
 def copy_spec(settings: CopySettings, environment: Environment) -> CopySpec:

@@ -15,7 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.cli import resolved_settings
-from headrace.roles.launch import become, holds_credentials, raise_file_limit
+from headrace.roles.exposure import holds_credentials
+from headrace.roles.launch import become, raise_file_limit
 from headrace.settings.environment import Environment
 from headrace.settings.roles import MasterSettings, MemberSettings, RoleSettings, WorkerSettings
 

@@ -12,7 +12,7 @@ import typer
 from headrace.cli import options, resolved_settings, role_options
 from headrace.cli.master_spec import master_spec
 from headrace.errors import ConfigError
-from headrace.roles.launch import become_role
+from headrace.roles.launch import serve_role
 from headrace.settings.environment import Environment
 from headrace.settings.roles import MasterSettings
 
@@ -42,7 +42,7 @@ def run(
     secret_file: options.SecretFile = None,
     token_file: role_options.TokenFile = None,
     log_format: role_options.LogFormatOption = None,
-) -> None:
+) -> int:
     """Run the master of a cluster: members, snapshots, loads, status page."""
     environment = Environment.current()
     settings = resolved_settings.settings_of(
@@ -60,7 +60,7 @@ def run(
         origins=origins_of(origin, secret_file),
     )
     spec = master_spec(settings, environment, options.ask if sys.stdin.isatty() else None)
-    become_role("master", settings.cluster, spec, environment)
+    return serve_role("master", settings.cluster, spec, environment, sys.argv)
 
 
 def origins_of(origins: list[str] | None, secret_file: Path | None) -> list[dict[str, object]] | None:

@@ -11,7 +11,7 @@ import typer
 from headrace.cli import options, resolved_settings, role_options
 from headrace.cli.master import origins_of
 from headrace.cli.worker_spec import worker_spec
-from headrace.roles.launch import become_role
+from headrace.roles.launch import serve_role
 from headrace.settings.environment import Environment
 from headrace.settings.roles import WorkerSettings
 
@@ -51,7 +51,7 @@ def run(
     secret_file: options.SecretFile = None,
     token_file: role_options.TokenFile = None,
     log_format: role_options.LogFormatOption = None,
-) -> None:
+) -> int:
     """Run a worker of a cluster: its cache folders serve mounts and other workers."""
     environment = Environment.current()
     settings = resolved_settings.settings_of(
@@ -72,4 +72,4 @@ def run(
         origins=origins_of(origin, secret_file),
     )
     spec = worker_spec(settings, environment, options.ask if sys.stdin.isatty() else None)
-    become_role("worker", spec.id, spec, environment)
+    return serve_role("worker", spec.id, spec, environment, sys.argv)

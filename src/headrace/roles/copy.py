@@ -185,7 +185,11 @@ def _run(spec: CopySpec, progress: ProgressFile) -> int:
 
 def main(arguments: list[str]) -> int:
     """`LABEL ORDERS-DESCRIPTOR`: for `headrace copy`, not for people."""
-    spec = CopySpec.from_descriptor(int(arguments[1]))
+    return begin(CopySpec.from_descriptor(int(arguments[1])))
+
+
+def begin(spec: CopySpec) -> int:
+    """Sets the logs of this process up, and copies to the end; the exit code."""
     start_python_log(spec.settings.log_level, spec.settings.log_format)
     set_log(spec.settings.log_level, spec.settings.log_format)
     return serve(spec)

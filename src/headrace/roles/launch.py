@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import resource
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from headrace.errors import EngineError
 from headrace.roles.copied_process import CopiedProcess
+from headrace.roles.exposure import credential_variables, shows_credential
 from headrace.roles.messages import Answer, MountSpec, ProcessSpec, read_answer
-from headrace.settings.environment import TOKEN_VARIABLE, Environment
-from headrace.settings.origin_options import secret_variables
+from headrace.settings.environment import Environment
 
 _LOG_TAIL_BYTES = 2048
 # -P keeps the current folder off the path of modules: a folder of data must not be able to replace one of ours.
@@ -76,14 +77,17 @@ def become(spec: MountSpec, environment: Environment) -> NoReturn:
     _become([*SUPERVISOR, str(spec.mountpoint)], spec, environment, _keeper_words(spec))
 
 
-def become_role(role: str, label: str, spec: ProcessSpec, environment: Environment) -> NoReturn:
-    """The same for the process of another role; `label` is what process listings show."""
-    _become([sys.executable, "-P", "-m", f"headrace.roles.{role}", label], spec, environment)
-
-
-def holds_credentials(environment: Environment) -> bool:
-    """Whether variables of this process hold credentials: they stay readable in /proc until it is another program."""
-    return any(environment.get(name) for name in _credentials())
+def serve_role(
+    role: str, label: str, spec: ProcessSpec, environment: Environment, words: Sequence[str]
+) -> int:
+    """Serves as a process of this role to its end; the exit code. Where `words`, those of this process, or its
+    variables show a credential, it becomes another program; `label` is what process listings show then.
+    """
+    if shows_credential(spec, environment, words):
+        _become([sys.executable, "-P", "-m", f"headrace.roles.{role}", label], spec, environment)
+    raise_file_limit()
+    begin: Callable[[ProcessSpec], int] = importlib.import_module(f"headrace.roles.{role}").begin
+    return begin(spec)
 
 
 def raise_file_limit() -> None:
@@ -110,12 +114,8 @@ def _become(
 
 def _environment(environment: Environment) -> dict[str, str]:
     """The variables for the processes of a mount, less the credentials that its spec holds already."""
-    secrets = _credentials()
+    secrets = credential_variables()
     return {name: value for name, value in environment.variables.items() if name not in secrets}
-
-
-def _credentials() -> frozenset[str]:
-    return secret_variables() | {TOKEN_VARIABLE}
 
 
 def _ended_in_silence(code: int, log_file: Path | None) -> EngineError:

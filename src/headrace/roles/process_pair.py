@@ -14,17 +14,16 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
-from urllib.parse import unquote
 
 from headrace.roles import lifeline
 from headrace.roles.copied_process import CopiedProcess
-from headrace.roles.launch import SUPERVISOR, LaunchedMount, holds_credentials, raise_file_limit
+from headrace.roles.exposure import shows_credential
+from headrace.roles.launch import SUPERVISOR, LaunchedMount, raise_file_limit
 from headrace.roles.lifeline import Lifeline, Message
 from headrace.roles.messages import MountSpec
 from headrace.roles.relay import Relay
 from headrace.roles.renewal import SIGNALS
 from headrace.settings.environment import Environment
-from headrace.settings.model import secrets_in
 
 _FAULT = 1
 
@@ -33,10 +32,7 @@ def may_be_copied(spec: MountSpec, environment: Environment, words: Iterable[str
     """Whether a copy of this process, with these words, may serve the mount: nothing readable in /proc is a secret, no
     keeper's mount has to be found before, and no thread of ours could hold a lock that the copy would wait for.
     """
-    if spec.keeper is not None or holds_credentials(environment) or _has_threads():
-        return False
-    shown = [text for shown in (*words, *environment.variables.values()) for text in (shown, unquote(shown))]
-    return not any(secret in text for secret in secrets_in(spec) for text in shown)
+    return not (spec.keeper is not None or _has_threads() or shows_credential(spec, environment, words))
 
 
 def _has_threads() -> bool:
