@@ -131,6 +131,12 @@ def test_a_promise_in_seconds_names_what_the_local_file_system_took():
     assert outcome_of(row, samples_of(row, headrace=4.0, local=17.7)).note == "the local file system: 17.7 s"
 
 
+@pytest.mark.parametrize(("seconds", "is_said"), [(0.3, False), (0.31, True)])
+def test_why_a_promise_is_not_reached_is_said_beside_it(seconds, is_said):
+    note = outcome_of(rows.MOUNT_AGAIN, samples_of(rows.MOUNT_AGAIN, headrace=seconds)).note
+    assert ("lists the bucket" in note) is is_said
+
+
 def test_promise_without_a_figure_is_not_measured_and_says_why():
     samples = Samples()
     samples.leave_out(rows.LINK_ONE, "headrace", "did not mount")
