@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib
 import os
 import resource
+import select
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,10 +34,15 @@ class LaunchedMount:
     process: subprocess.Popen[bytes] | CopiedProcess
     answer_descriptor: int
     log_file: Path | None
+    mask: set[signal.Signals | int] | None = None
+    """The signals that were blocked before some were for the start; those are heard in `wait`."""
 
     def wait(self) -> Answer:
         """Returns when the tree is mounted; raises what kept it from that. An interrupt of this ends the mount."""
         try:
+            if self.mask is not None:
+                signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
+            _wait_for(self.answer_descriptor)
             answer = read_answer(self.answer_descriptor)
         except BaseException:
             self.process.terminate()
@@ -94,6 +102,24 @@ def raise_file_limit() -> None:
     """Lets this process, and those that it starts, open as many files as it may: usual limits are far below our own."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _wait_for(descriptor: int) -> None:
+    """Returns when it can be read from. Ctrl-C is heard even if it comes just as the wait begins, when Python has
+    looked for signals for the last time.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    try:
+        while descriptor not in select.select((descriptor, heard), (), ())[0]:
+            os.read(heard, 64)
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(heard)
+        os.close(told)
 
 
 def _keeper_words(spec: MountSpec) -> list[str]:

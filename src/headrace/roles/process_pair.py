@@ -44,10 +44,12 @@ def launch_pair(spec: MountSpec) -> LaunchedMount:
     answer, their_answer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
+    # Until the answer is waited for: what a handler raises while Python calls its hooks after a fork is lost.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     pid = os.fork()
     if pid:
         os.close(their_answer)
-        return LaunchedMount(CopiedProcess(pid), answer, spec.log_file)
+        return LaunchedMount(CopiedProcess(pid), answer, spec.log_file, mask)
     code = _FAULT
     # Nothing of the command that was called goes on here.
     try:
