@@ -79,12 +79,17 @@ class Node:
         pod = POD if self.in_pods else ()
         self.mount = self.start([*told, "--keeper", str(self.folder / "keeper/keeper.sock"), *words], pod)
         if wait:
-            until(lambda: bool(self.entries()), self.talk)
+            self._await_mount()
 
     def start_member(self, file: Path) -> None:
         """The mount of a cluster, as its file says."""
         self.mount = self.start(["mount", "--config", str(file), "--foreground"])
-        until(lambda: bool(self.entries()), self.talk)
+        self._await_mount()
+
+    def _await_mount(self) -> None:
+        """Until its supervisor knows that it serves: one that it does not know of is killed when it shall end."""
+        log = self.logs[-1]
+        until(lambda: bool(self.entries()) and " files at " in log.read_text(), self.talk)
 
     def start(self, words: list[str], before: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
         log = self.root / f"log-{len(self.logs)}"

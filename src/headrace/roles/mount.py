@@ -71,6 +71,8 @@ class MountProcess:
                 ready = self._start(stack)
                 self._has_served = True
                 self._supervision.tell(SERVING)
+                told = (self._spec.config.name, ready.files, self._spec.mountpoint, self._config.limits)
+                _log.info("mount/%s: %s files at %s; %s", *told)
                 _reply(answer_descriptor, ready)
                 answer_descriptor = None
                 self._supervision.tell(ANSWERED)
@@ -111,8 +113,6 @@ class MountProcess:
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
         self._supervision.watch(self._events.put)
         files, size_bytes = self._engine.totals()
-        told = (spec.config.name, files, spec.mountpoint, self._config.limits)
-        _log.info("mount/%s: %s files at %s; %s", *told)
         return Answer(mode=self._mount.mode, files=files, size_bytes=size_bytes)
 
     def _config_now(self) -> EngineConfig:
