@@ -18,11 +18,14 @@ impl BlockService {
         while at < request.range.end {
             // What waits for the client to take it is not in memory.
             sink.ready().await?;
-            let mut piece = frames::stored(request.range, at, block_bytes);
-            let cached = self.transfer.read_cached(source, piece, &reader)?;
-            if cached.is_none() {
-                piece = frames::fine(request.range, at, block_bytes);
-            }
+            let long = frames::stored(request.range, at, block_bytes);
+            let short = frames::fine(request.range, at, block_bytes);
+            let (piece, cached) = match self.transfer.read_cached(source, long, &reader)? {
+                Some(reply) => (long, Some(reply)),
+                // Of a block that is still arriving the short piece may be there already.
+                None if short != long => (short, self.transfer.read_cached(source, short, &reader)?),
+                None => (short, None),
+            };
             let reply = match cached {
                 Some(reply) => reply,
                 None if self.must_be_at_hand(request, piece) => {
