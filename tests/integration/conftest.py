@@ -10,7 +10,7 @@ from headrace.testing.oss_server import OssServer
 from headrace.testing.s3_server import S3Server
 
 from .harness import Shell
-from .servers import Bucket, shell_of
+from .servers import Bucket, exposed_shell_of, shell_of
 
 
 @pytest.fixture
@@ -30,9 +30,15 @@ def bucket(server: S3Server) -> Bucket:
 
 @pytest.fixture
 def shell(tmp_path: Path, request: pytest.FixtureRequest) -> Shell:
-    """`headrace` in a home of its own; with the server's keys in its environment where the test has a server."""
+    """`headrace` in a home of its own; with a profile of the server's keys where the test has a server."""
     needs_server = "server" in request.fixturenames
     return shell_of(tmp_path / "home", request.getfixturevalue("server") if needs_server else None)
+
+
+@pytest.fixture
+def exposed_shell(tmp_path: Path, server: S3Server) -> Shell:
+    """The same with the keys in its variables."""
+    return exposed_shell_of(tmp_path / "home", server)
 
 
 @pytest.fixture

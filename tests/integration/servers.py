@@ -55,11 +55,27 @@ class Bucket:
 
 
 def shell_of(home: Path, server: S3Server | None = None) -> Shell:
-    """`headrace` in a home of its own, with the server's keys in its environment if there is one."""
+    """`headrace` in a home of its own, which has a profile with the server's keys if there is one."""
     (home / "run").mkdir(parents=True, mode=0o700)
-    keys = {**server.credentials.environment(), "AWS_REGION": server.region} if server else {}
+    if server is not None:
+        _write_profile(home / ".aws", server)
     # Else root's mounts of other tests would be listed, too, which may be killed in the moment in which one asks.
-    return Shell(home, {"HEADRACE_RUNTIME_DIR": str(home / "run"), **keys})
+    return Shell(home, {"HEADRACE_RUNTIME_DIR": str(home / "run")})
+
+
+def _write_profile(folder: Path, server: S3Server) -> None:
+    folder.mkdir()
+    keys = {name.lower(): value for name, value in server.credentials.environment().items()}
+    lines = "".join(f"{name} = {value}\n" for name, value in keys.items())
+    (folder / "credentials").write_text(f"[default]\n{lines}")
+    (folder / "config").write_text(f"[default]\nregion = {server.region}\n")
+
+
+def exposed_shell_of(home: Path, server: S3Server) -> Shell:
+    """The same with the keys in its variables, so that no process of a mount may be a copy of one that has them."""
+    shell = shell_of(home)
+    shell.environment |= {**server.credentials.environment(), "AWS_REGION": server.region}
+    return shell
 
 
 class RangeHandler(http.server.SimpleHTTPRequestHandler):

@@ -48,10 +48,12 @@ def test_bucket_that_does_not_exist(shell: Shell, bucket, mnt: Path, tmp_path: P
     assert "no-such-bucket" in outcome.stderr
 
 
-def test_wrong_secret_key(shell: Shell, bucket, mnt: Path, tmp_path: Path) -> None:
+def test_wrong_secret_key(exposed_shell: Shell, bucket, mnt: Path, tmp_path: Path) -> None:
     bucket.fill({"a": b"1"})
-    shell.environment["AWS_SECRET_ACCESS_KEY"] = "certainly-not-the-key"
-    outcome = refused(shell, "mount", bucket.uri, mnt, "--cache", f"{tmp_path}/c:1Gi", *options_of(bucket))
+    exposed_shell.environment["AWS_SECRET_ACCESS_KEY"] = "certainly-not-the-key"
+    outcome = refused(
+        exposed_shell, "mount", bucket.uri, mnt, "--cache", f"{tmp_path}/c:1Gi", *options_of(bucket)
+    )
     assert "certainly-not-the-key" not in outcome.talk
     assert "hint:" in outcome.stderr
 

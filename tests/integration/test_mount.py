@@ -16,7 +16,7 @@ import pytest
 from headrace.testing.s3_server import S3Server
 
 from .harness import Shell, drop_page_cache, tree_of
-from .servers import Bucket, shell_of
+from .servers import Bucket, exposed_shell_of
 
 MODES = ["passthrough", "elide", "classic"]
 
@@ -38,7 +38,7 @@ def mounted_bucket(
     content["big/blocks.bin"] = random.Random(99).randbytes(9 * (1 << 20) + 12345)
     content["empty.txt"] = b""
     with S3Server(folder / "objects", state=folder / "server") as server:
-        bucket, shell = Bucket(server), shell_of(folder / "home", server)
+        bucket, shell = Bucket(server), exposed_shell_of(folder / "home", server)
         bucket.fill(content)
         words = ("--mode", mode)
         with shell.mounted(

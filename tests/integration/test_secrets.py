@@ -7,23 +7,24 @@ from pathlib import Path
 from .harness import Shell, bytes_of, files_below
 
 
-def test_a_secret_is_nowhere_to_be_seen(shell: Shell, bucket, tmp_path: Path) -> None:
+def test_a_secret_is_nowhere_to_be_seen(exposed_shell: Shell, bucket, tmp_path: Path) -> None:
     secret = bucket.server.credentials.secret_access_key
-    shell.environment.pop("AWS_SECRET_ACCESS_KEY")
+    exposed_shell.environment.pop("AWS_SECRET_ACCESS_KEY")
     secret_file = tmp_path / "secret"
     secret_file.write_text(f"fs.s3.accessKeySecret={secret}\n")
     secret_file.chmod(0o600)
     bucket.fill({"a": b"1"})
     log = tmp_path / "headrace.log"
     words = ["--secret-file", secret_file, "--log-file", log]
-    with shell.mounted(
+    with exposed_shell.mounted(
         bucket.uri, tmp_path / "mnt", *words, cache=tmp_path / "cache", options=bucket.options
     ) as mountpoint:
-        pid = shell.status(mountpoint)["pid"]
+        pid = exposed_shell.status(mountpoint)["pid"]
         (mountpoint / "a").read_bytes()
-        shell.run("refresh", mountpoint)
+        exposed_shell.run("refresh", mountpoint)
         traces = [
-            shell.run(*verb).talk for verb in (["status", "--json"], ["status"], ["metrics", mountpoint])
+            exposed_shell.run(*verb).talk
+            for verb in (["status", "--json"], ["status"], ["metrics", mountpoint])
         ]
         traces += [
             Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="replace")
@@ -36,25 +37,27 @@ def test_a_secret_is_nowhere_to_be_seen(shell: Shell, bucket, tmp_path: Path) ->
     assert not [trace for trace in traces if secret in trace]
 
 
-def test_a_secret_on_the_command_line_does_not_stay_there(shell: Shell, bucket, tmp_path: Path) -> None:
+def test_a_secret_on_the_command_line_does_not_stay_there(
+    exposed_shell: Shell, bucket, tmp_path: Path
+) -> None:
     secret = bucket.server.credentials.secret_access_key
-    shell.environment.pop("AWS_SECRET_ACCESS_KEY")
+    exposed_shell.environment.pop("AWS_SECRET_ACCESS_KEY")
     bucket.fill({"a": b"1"})
     words = ["--option", f"aws.secretKey={secret}"]
-    with shell.mounted(
+    with exposed_shell.mounted(
         bucket.uri, tmp_path / "mnt", *words, cache=tmp_path / "cache", options=bucket.options
     ) as mountpoint:
         assert (mountpoint / "a").read_bytes() == b"1"
-        pid = shell.status(mountpoint)["pid"]
+        pid = exposed_shell.status(mountpoint)["pid"]
         assert secret not in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
         assert secret not in Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
 
 
-def test_a_refused_key_is_not_repeated_in_the_error(shell: Shell, bucket, tmp_path: Path) -> None:
+def test_a_refused_key_is_not_repeated_in_the_error(exposed_shell: Shell, bucket, tmp_path: Path) -> None:
     bucket.fill({"a": b"1"})
-    shell.environment["AWS_SECRET_ACCESS_KEY"] = "planted-secret-value"
+    exposed_shell.environment["AWS_SECRET_ACCESS_KEY"] = "planted-secret-value"
     words = [word for name, value in bucket.options.items() for word in ("--option", f"{name}={value}")]
     (tmp_path / "mnt").mkdir()
-    outcome = shell.run("mount", bucket.uri, tmp_path / "mnt", "--cache", f"{tmp_path}/c:1Gi", *words)
+    outcome = exposed_shell.run("mount", bucket.uri, tmp_path / "mnt", "--cache", f"{tmp_path}/c:1Gi", *words)
     assert outcome.code != 0
     assert "planted-secret-value" not in outcome.talk
