@@ -50,6 +50,14 @@ def stat_of(pid: int) -> ProcessStat | None:
     return ProcessStat(state, int(fields[0]), int(fields[10]) + int(fields[11]), int(fields[18]))
 
 
+def started_ticks(pid: int) -> int | None:
+    """When process `pid` started, in clock ticks since the machine did; `None` when there is no such process."""
+    with contextlib.suppress(PermissionError):
+        if (stat := stat_of(pid)) and not stat.has_ended:
+            return stat.started_ticks
+    return None
+
+
 def strings_of(pid: int, kind: Literal["cmdline", "environ"]) -> list[bytes]:
     """The words a process was called with, or its variables; none of a kernel thread and of one that has ended.
 

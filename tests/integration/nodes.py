@@ -155,7 +155,7 @@ class Node:
         for entry in self.shell.registry().entries():
             if entry.mountpoint == str(self.mountpoint) and not entry.is_restarting:
                 with contextlib.suppress(HeadraceError), Engine.attach(Path(entry.state_directory)) as engine:
-                    found.append({**entry.model_dump(mode="json"), "engine": engine.status()})
+                    found.append({**entry.as_dict(), "engine": engine.status()})
         return found
 
     def is_kept(self) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from headrace.engine.handles import Engine
-from headrace.engine.registry import Entry
+from headrace.engine.registry_entry import Entry
 from headrace.errors import HeadraceError
 from headrace.process_stat import stat_of
 
@@ -162,7 +162,7 @@ def registered(shell: Shell, mountpoint: Path) -> Entry:
 def entry_of(shell: Shell, mountpoint: Path) -> dict:
     """As `headrace status --json` tells of a mount; `engine` is in it when its process answers."""
     entry = registered(shell, mountpoint)
-    told = entry.model_dump(mode="json")
+    told = entry.as_dict()
     if not entry.is_restarting:
         with contextlib.suppress(HeadraceError), Engine.attach(Path(entry.state_directory)) as engine:
             told["engine"] = engine.status().model_dump(mode="json")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.registry import started_ticks
 from headrace.exits import ExitCode
+from headrace.process_stat import started_ticks
 from headrace.testing.cluster.freezing import frozen, mount_disk
 from headrace.testing.cluster.node import UnsupportedError
 

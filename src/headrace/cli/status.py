@@ -11,7 +11,8 @@ import typer
 
 from headrace.cli import options, printer
 from headrace.engine.handles import Engine
-from headrace.engine.registry import Entry, Registry
+from headrace.engine.registry import Registry
+from headrace.engine.registry_entry import Entry
 from headrace.engine.status import EngineReport, ProofReport, ReadReport
 from headrace.errors import BusyError, ConfigError, HeadraceError
 from headrace.exits import exit_code
@@ -82,7 +83,8 @@ def _report(entry: Entry) -> EngineReport | HeadraceError:
 
 
 def _as_json(entry: Entry, report: EngineReport | HeadraceError) -> dict[str, Any]:
-    mount = entry.model_dump(mode="json", exclude={"started_ticks", "supervisor_ticks"})
+    told = entry.as_dict()
+    mount = {name: told[name] for name in told if name not in ("started_ticks", "supervisor_ticks")}
     if isinstance(report, HeadraceError):
         return {**mount, "error": {"kind": report.kind, "message": report.message}}
     shares = {"cached_share": report.cached_share, "hit_ratio": report.reads.hit_ratio}

@@ -11,7 +11,8 @@ from pathlib import Path
 from headrace.cli import options, printer
 from headrace.engine.configure import configure
 from headrace.engine.handles import Engine
-from headrace.engine.registry import Entry, Registry
+from headrace.engine.registry import Registry
+from headrace.engine.registry_entry import Entry
 from headrace.errors import ConfigError, MissingFileError
 from headrace.settings.dataset import DatasetSettings
 from headrace.settings.environment import Environment

@@ -10,7 +10,8 @@ from typing import Any
 
 from headrace.engine.configure import configure
 from headrace.engine.handles import Engine
-from headrace.engine.registry import Entry, Registry
+from headrace.engine.registry import Registry
+from headrace.engine.registry_entry import Entry
 from headrace.errors import ConfigError, MissingFileError
 from headrace.settings.environment import Environment
 from headrace.settings.toml_files import dataset_settings, read_file

@@ -9,54 +9,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import ValidationError
-
+from headrace.engine.registry_entry import Entry
 from headrace.errors import MissingFileError
-from headrace.process_stat import stat_of
-from headrace.settings.model import Model
-
-
-class Entry(Model):
-    """One running mount. `started_ticks` tells its process from a later one of the same number; the same holds for the
-    supervisor, which starts a new process when this one dies.
-    """
-
-    name: str
-    mountpoint: str
-    state_directory: str
-    origins: tuple[str, ...]
-    pid: int
-    started_ticks: int
-    started_at_s: float
-    mode: str
-    log_file: str | None = None
-    metrics_address: str | None = None
-    supervisor_pid: int | None = None
-    supervisor_ticks: int | None = None
-    restarts: int = 0
-    last_restart: str | None = None
-
-    @property
-    def processes(self) -> list[tuple[int, int]]:
-        """(number, start) of the processes that make the mount, those that have ended among them."""
-        own = [(self.pid, self.started_ticks)]
-        if self.supervisor_pid is None or self.supervisor_ticks is None:
-            return own
-        return [*own, (self.supervisor_pid, self.supervisor_ticks)]
-
-    @property
-    def is_restarting(self) -> bool:
-        """True while the mount process is gone and the supervisor is about to start another."""
-        return started_ticks(self.pid) != self.started_ticks and self.is_alive
-
-    @property
-    def is_alive(self) -> bool:
-        """True while programs may hope for an answer."""
-        return any(started_ticks(pid) == ticks for pid, ticks in self.processes)
 
 
 class Registry:
@@ -70,7 +27,7 @@ class Registry:
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o755)
         target = self._file(entry.mountpoint)
         draft = target.with_suffix(f".{entry.pid}.draft")
-        draft.write_text(entry.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        draft.write_text(entry.to_json(), encoding="utf-8")
         draft.replace(target)
         for word in self.directory.glob(f"{target.stem}.*.word"):
             word.unlink(missing_ok=True)
@@ -140,8 +97,8 @@ class Registry:
     @staticmethod
     def _read(file: Path) -> Entry | None:
         try:
-            return Entry.model_validate_json(file.read_bytes())
-        except (OSError, ValidationError):
+            return Entry.from_json(file.read_bytes())
+        except (OSError, ValueError):
             return None
 
     def _forget(self, file: Path) -> None:
@@ -157,20 +114,3 @@ class Registry:
             taken.unlink()
         except OSError:
             return  # somebody else has removed it, or it is another user's, who will
-
-
-def started_ticks(pid: int) -> int | None:
-    """When process `pid` started, in clock ticks since the machine did; `None` when there is no such process."""
-    with contextlib.suppress(PermissionError):
-        if (stat := stat_of(pid)) and not stat.has_ended:
-            return stat.started_ticks
-    return None
-
-
-def own_entry(*, supervisor_pid: int | None = None, **fields: object) -> Entry:
-    """An entry of this process, and of the one that looks after it."""
-    pid = os.getpid()
-    own = {"pid": pid, "started_ticks": started_ticks(pid) or 0, "started_at_s": time.time()}
-    if supervisor_pid is not None:
-        own |= {"supervisor_pid": supervisor_pid, "supervisor_ticks": started_ticks(supervisor_pid) or 0}
-    return Entry.model_validate({**own, **fields})

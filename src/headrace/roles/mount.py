@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.handles import Engine
 from headrace.engine.native import set_log
-from headrace.engine.registry import Entry, Registry, own_entry
+from headrace.engine.registry import Registry
+from headrace.engine.registry_entry import Entry, own_entry
 from headrace.errors import BusyError, DeadlineError, HeadraceError
 from headrace.exits import complaint, exit_code
 from headrace.garbage import pass_over_what_is_there

@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.engine.registry import Entry, Registry
+from headrace.engine.registry import Registry
+from headrace.engine.registry_entry import Entry
 from headrace.errors import (
     BusyError,
     ConfigError,

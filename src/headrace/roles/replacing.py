@@ -6,8 +6,10 @@ import os
 import signal
 import time
 
-from headrace.engine.registry import Entry, Registry, started_ticks
+from headrace.engine.registry import Registry
+from headrace.engine.registry_entry import Entry
 from headrace.errors import DeadlineError, EngineError, RefusedError, UnsupportedError
+from headrace.process_stat import started_ticks
 from headrace.roles.standstill import Standstill
 
 _DEADLINE_S = 120.0

@@ -8,8 +8,8 @@ import signal
 import time
 from pathlib import Path
 
-from headrace.engine.registry import started_ticks
 from headrace.errors import DeadlineError
+from headrace.process_stat import started_ticks
 from headrace.roles.detaching import abort
 from headrace.roles.mount_table import MountEntry
 from headrace.roles.other_namespaces import holders_of, sees_all_processes

@@ -9,7 +9,8 @@ import pytest
 from headrace.cli import printer
 from headrace.cli.main import main
 from headrace.cli.progress import duration, line
-from headrace.engine.registry import Registry, own_entry
+from headrace.engine.registry import Registry
+from headrace.engine.registry_entry import own_entry
 from headrace.engine.status import JobReport
 from headrace.errors import UnsupportedError
 from headrace.exits import ExitCode

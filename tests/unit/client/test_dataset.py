@@ -11,7 +11,8 @@ import pytest
 
 import headrace
 from headrace.client.dataset import Dataset
-from headrace.engine.registry import Registry, own_entry
+from headrace.engine.registry import Registry
+from headrace.engine.registry_entry import own_entry
 from headrace.errors import ConfigError, DirectoryInsteadError, HeadraceError, MissingFileError, ReadOnlyError
 from headrace.settings.environment import Environment
 

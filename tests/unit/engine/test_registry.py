@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.registry import Entry, Registry, own_entry, started_ticks
+from headrace.engine.registry import Registry
+from headrace.engine.registry_entry import Entry, own_entry
 from headrace.errors import MissingFileError
+from headrace.process_stat import started_ticks
 
 
 def entry(mountpoint: str, name: str = "train", **changed: object):

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.registry import started_ticks
 from headrace.errors import ConfigError
 from headrace.local.nodes.managed_folders import ManagedFolders
 from headrace.local.processes.consumers import Consumer, Consumers, read_consumers
 from headrace.local.processes.process_tags import end, family
 from headrace.local.reconciler import Dataset
 from headrace.local.store.database import Database
+from headrace.process_stat import started_ticks
 
 KEY = ("default", "imagenet")
 DEADLINE_S = 30.0

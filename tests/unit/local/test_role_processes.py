@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.registry import started_ticks
 from headrace.local.processes.process_tags import end_all, tag_of, tagged_processes
 from headrace.local.processes.role_processes import RoleOrder, RoleProcesses, RoleRecord
+from headrace.process_stat import started_ticks
 from headrace.settings.environment import ROLE_MARK, Environment
 
 DEADLINE_S = 60.0

@@ -13,11 +13,11 @@ import backends
 import pytest
 
 from headrace.cli.main import main
-from headrace.engine.registry import started_ticks
 from headrace.local.layout import BackendLayout
 from headrace.local.lifecycle import launch
 from headrace.local.protocol.client import LocalClient
 from headrace.local.protocol.messages import RoleLine
+from headrace.process_stat import started_ticks
 
 DEADLINE_S = 60.0
 DATASET = """apiVersion: data.fluid.io/v1alpha1

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 from urllib.parse import urlencode
 
-from headrace.engine.registry import started_ticks
 from headrace.errors import (
     BusyError,
     HeadraceError,
@@ -29,6 +28,7 @@ from headrace.local.jobs.job_store import spec_to_json
 from headrace.local.layout import BackendLayout
 from headrace.local.nodes.nsenter import enter_process
 from headrace.local.protocol.client import LocalClient
+from headrace.process_stat import started_ticks
 from headrace.settings.environment import Environment
 
 _POLL_S = 0.1

@@ -8,7 +8,8 @@ from datetime import datetime
 from pathlib import Path
 
 from headrace.engine.handles import Engine
-from headrace.engine.registry import Entry, Registry
+from headrace.engine.registry import Registry
+from headrace.engine.registry_entry import Entry
 from headrace.engine.status import EngineReport
 from headrace.local.datasets.mount_questions import MountQuestions
 from headrace.local.jobs.cost_accounting import Counters

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import replace
 
 from headrace.api.kinds import KINDS
-from headrace.engine.registry import started_ticks
 from headrace.local.layout import BackendLayout
 from headrace.local.nodes.virtual_nodes import VirtualNodes
 from headrace.local.processes.role_processes import RoleRecord, read_roles
@@ -14,6 +13,7 @@ from headrace.local.protocol.messages import BackendStatus
 from headrace.local.server.status_lines import node_line, role_line, trouble_lines
 from headrace.local.store.database import Database
 from headrace.local.store.object_store import Selection, Store
+from headrace.process_stat import started_ticks
 
 
 def offline_status(layout: BackendLayout) -> BackendStatus | None:

@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.engine.registry import started_ticks
 from headrace.local.nodes.managed_folders import ManagedFolders
 from headrace.local.processes.process_tags import tagged_processes
 from headrace.local.reconciler import Dataset
 from headrace.local.store.database import Database
+from headrace.process_stat import started_ticks
 
 _log = logging.getLogger("headrace.local")
 

@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.engine.registry import started_ticks
-from headrace.process_stat import process_tree, strings_of
+from headrace.process_stat import process_tree, started_ticks, strings_of
 from headrace.settings.environment import ROLE_MARK
 
 _POLL_S = 0.05

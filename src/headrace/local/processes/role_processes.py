@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Literal
 
 from headrace.api.times import format_time
-from headrace.engine.registry import started_ticks
 from headrace.local.processes.child_environment import child_environment
 from headrace.local.processes.mount_successors import successor_of
 from headrace.local.processes.process_tags import TaggedProcess, end, tag_of, tagged_processes
 from headrace.local.store.database import Database
+from headrace.process_stat import started_ticks
 from headrace.settings.environment import ROLE_MARK, Environment
 
 _log = logging.getLogger("headrace.local")
