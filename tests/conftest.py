@@ -36,7 +36,14 @@ LANES: dict[str, tuple[str, ...]] = {
         "tests/unit/local",
         "tests/unit/netns",
     ),
+    # Two, since one would run alone in the end: its tests wait for failure detectors more than they compute.
     "cluster": ("tests/cluster",),
+    "faults of a cluster": (
+        "tests/cluster/test_epochs",
+        "tests/cluster/test_faults",
+        "tests/cluster/test_page",
+        "tests/cluster/test_security",
+    ),
     "real mounts": (
         "tests/integration/csi/",
         "tests/integration/test_csi_sanity",
