@@ -70,6 +70,8 @@ class Mount:
 
     mountpoint: str
     mode: str
+    connection: str | None
+    """`major:minor` of the connection, where the mount itself has another."""
     def wait(self, timeout_s: float) -> bool:
         """True when the tree is no longer mounted."""
     def keep(self) -> tuple[str, int, int]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from headrace.engine.handles import Engine
 from headrace.engine.registry import Registry
@@ -30,6 +33,18 @@ class Outcome:
     @property
     def talk(self) -> str:
         return self.stdout + self.stderr
+
+
+_LINUX = tuple(int(number) for number in platform.release().split("-")[0].split(".")[:2])
+
+
+def mode_words(mode: str) -> tuple[str, ...]:
+    """The words by which `headrace mount` takes a mode; skips the test where kernel or rights do not allow it."""
+    if mode in ("passthrough", "view") and os.geteuid() != 0:
+        pytest.skip(f"{mode} needs CAP_SYS_ADMIN; run as root")
+    if mode == "view" and _LINUX < (6, 15):
+        pytest.skip("a view needs Linux 6.15")
+    return ("--mode", mode, "--allow-other") if mode == "view" else ("--mode", mode)
 
 
 @dataclass

@@ -12,7 +12,7 @@ import pytest
 
 from headrace.testing.faulty_origin import Fault, Lie
 
-from .harness import Shell, eventually, tree_of
+from .harness import Shell, eventually, mode_words, tree_of
 
 SMALL = {f"d{i % 3}/file-{i:02}": random.Random(i).randbytes(150_000 + 7 * i) for i in range(6)}
 # Three blocks, the last one short.
@@ -118,6 +118,25 @@ def test_pages_of_a_file_that_turns_out_to_be_wrong_are_not_read_again(
             eventually(lambda: (mountpoint / "large").read_bytes() == LARGE)
             file.seek(0)
             assert file.read() == LARGE and mapped[:] == LARGE, "what was open and mapped before, too"
+
+
+def test_pages_of_a_view_that_turn_out_to_be_wrong_are_not_read_again(
+    shell: Shell, liar, lying_bucket, tmp_path: Path
+) -> None:
+    lying_bucket.server.client().put_in_parts("data", "large", (LARGE[: 5 << 20], LARGE[5 << 20 :]))
+    arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
+    words = mode_words("view")
+    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", *words, **arguments) as mountpoint:
+        liar.add(Fault(Lie.SHIFTED, r"^/data/large"))
+        checksum = liar.add(Fault(Lie.HELD, r"^/data/large", method="HEAD"))
+        with (mountpoint / "large").open("rb", buffering=0) as file:
+            assert file.read() != LARGE, "nothing is known yet"
+            liar.clear()
+            checksum.released.set()
+            eventually(lambda: shell.status(mountpoint)["proofs"]["mismatches"] == 1)
+            eventually(lambda: (mountpoint / "large").read_bytes() == LARGE)
+            file.seek(0)
+            assert file.read() == LARGE, "what was open before, too"
 
 
 def test_an_object_uploaded_in_parts_is_proven_by_the_checksum_that_is_asked_for(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -12,10 +11,10 @@ from pathlib import Path
 import pytest
 from lone_maps import Maps
 
-from .harness import Shell
+from .harness import Shell, mode_words
 from .survival import kill_process, wait_until_restarted
 
-MODES = ["passthrough", "elide", "classic"]
+MODES = ["passthrough", "elide", "classic", "view"]
 SIZE = 8 << 20
 # Each file is a quarter of the cache: not so small that it is evicted as a whole anyway.
 QUOTA = "32Mi"
@@ -42,8 +41,7 @@ def shell(tmp_path: Path) -> Shell:
 
 @pytest.fixture(params=MODES)
 def mode(request: pytest.FixtureRequest) -> str:
-    if request.param == "passthrough" and os.geteuid() != 0:
-        pytest.skip("passthrough needs CAP_SYS_ADMIN; run as root")
+    mode_words(request.param)
     return request.param
 
 
@@ -54,7 +52,7 @@ def cache(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def mount(shell: Shell, source: Path, tmp_path: Path, mode: str, cache: Path) -> Iterator[Path]:
-    words = ["--mode", mode, "--block-size", "1Mi", "--eviction", "lru"]
+    words = [*mode_words(mode), "--block-size", "1Mi", "--eviction", "lru"]
     with shell.mounted(str(source), tmp_path / "mnt", *words, cache=cache, quota=QUOTA) as mountpoint:
         yield mountpoint
 
@@ -199,7 +197,7 @@ def test_moves_between_levels_change_no_byte_under_a_map(
     shell: Shell, source: Path, tmp_path: Path, mode: str
 ) -> None:
     fast, slow = tmp_path / "fast", tmp_path / "slow"
-    words = ["--mode", mode, "--block-size", "1Mi", "--eviction", "lru", "--cache", f"{slow}:128Mi:HDD"]
+    words = [*mode_words(mode), "--block-size", "1Mi", "--eviction", "lru", "--cache", f"{slow}:128Mi:HDD"]
     kept = Maps()
     # Two files fill the fast level beyond its high mark, and the older one gives way.
     with shell.mounted(str(source), tmp_path / "mnt", *words, cache=fast, quota="16Mi") as mount:

@@ -15,16 +15,15 @@ import pytest
 
 from headrace.testing.s3_server import S3Server
 
-from .harness import Shell, drop_page_cache, tree_of
+from .harness import Shell, drop_page_cache, mode_words, tree_of
 from .servers import Bucket, exposed_shell_of
 
-MODES = ["passthrough", "elide", "classic"]
+MODES = ["passthrough", "elide", "classic", "view"]
 
 
 @pytest.fixture(params=MODES, scope="module")
 def mode(request: pytest.FixtureRequest) -> str:
-    if request.param == "passthrough" and os.geteuid() != 0:
-        pytest.skip("passthrough needs CAP_SYS_ADMIN; run as root")
+    mode_words(request.param)
     return request.param
 
 
@@ -40,7 +39,7 @@ def mounted_bucket(
     with S3Server(folder / "objects", state=folder / "server") as server:
         bucket, shell = Bucket(server), exposed_shell_of(folder / "home", server)
         bucket.fill(content)
-        words = ("--mode", mode)
+        words = mode_words(mode)
         with shell.mounted(
             bucket.uri, folder / "mnt", *words, cache=folder / "cache", options=bucket.options
         ) as mountpoint:
@@ -71,7 +70,7 @@ def test_random_reads_by_many_threads_match_the_source(mounted_bucket) -> None:
         list(pool.map(read_some, range(16)))
 
 
-def test_mmap_sendfile_and_direct_reads_work(mounted_bucket, tmp_path: Path) -> None:
+def test_mmap_sendfile_and_direct_reads_work(mounted_bucket, mode: str, tmp_path: Path) -> None:
     mountpoint, content, _ = mounted_bucket
     expected = content["big/blocks.bin"]
     with (mountpoint / "big/blocks.bin").open("rb") as file:
@@ -82,6 +81,10 @@ def test_mmap_sendfile_and_direct_reads_work(mounted_bucket, tmp_path: Path) -> 
             while count := os.sendfile(copy.fileno(), file.fileno(), sent, 1 << 20):
                 sent += count
         assert (tmp_path / "copy").read_bytes() == expected
+    if mode == "view":
+        with pytest.raises(OSError, match="Invalid argument"):
+            os.open(mountpoint / "big/blocks.bin", os.O_RDONLY | os.O_DIRECT)
+        return
     descriptor = os.open(mountpoint / "big/blocks.bin", os.O_RDONLY | os.O_DIRECT)
     try:
         page = mmap.mmap(-1, 1 << 16)
@@ -150,7 +153,7 @@ def test_a_folder_keeps_its_symbolic_links(shell: Shell, tmp_path: Path, mode: s
     (source / "link").symlink_to("sub/data")
     (source / "outside").symlink_to("/etc/hostname")
     with shell.mounted(
-        f"local://{source}", tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache"
+        f"local://{source}", tmp_path / "mnt", *mode_words(mode), cache=tmp_path / "cache"
     ) as mountpoint:
         assert (mountpoint / "link").read_bytes() == b"content"
         assert (mountpoint / "outside").readlink() == Path("/etc/hostname")

@@ -19,7 +19,7 @@ from headrace.roles.other_namespaces import copies_of, holders_of
 from headrace.roles.unmounted_process import end_unused_copies
 from headrace.testing.processes import freeze
 
-from .harness import HEADRACE, Shell
+from .harness import HEADRACE, Shell, mode_words
 from .survival import registered, wait_until, wait_until_ended
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="making mount namespaces needs root")
@@ -57,11 +57,16 @@ def mounted_apart(shell: Shell, source: str, mountpoint: Path) -> Iterator[Path]
         wait_until_ended(entry.pid, entry.supervisor_pid)
 
 
-def test_a_mount_ends_though_another_namespace_has_a_copy_of_it(shell: Shell, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["elide", "view"])
+def test_a_mount_ends_though_another_namespace_has_a_copy_of_it(
+    shell: Shell, tmp_path: Path, mode: str
+) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "file").write_bytes(b"content")
     with (
-        shell.mounted(str(tmp_path / "source"), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint,
+        shell.mounted(
+            str(tmp_path / "source"), tmp_path / "mnt", *mode_words(mode), cache=tmp_path / "cache"
+        ) as mountpoint,
         holder(""),
     ):
         shell.must("unmount", mountpoint)
@@ -86,10 +91,13 @@ def test_the_end_of_a_mount_ends_no_other_that_has_its_number_by_now(shell: Shel
         os.kill(pid, signal.SIGCONT)
 
 
-def test_a_copy_that_is_used_is_left_to_its_user(shell: Shell, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["elide", "view"])
+def test_a_copy_that_is_used_is_left_to_its_user(shell: Shell, tmp_path: Path, mode: str) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "file").write_bytes(b"content")
-    with shell.mounted(str(tmp_path / "source"), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+    with shell.mounted(
+        str(tmp_path / "source"), tmp_path / "mnt", *mode_words(mode), cache=tmp_path / "cache"
+    ) as mountpoint:
         pid, there = shell.status(mountpoint)["pid"], mount_at(str(mountpoint))
         assert there is not None
         with holder("") as idle, holder(str(mountpoint / "file")) as user:
@@ -97,6 +105,6 @@ def test_a_copy_that_is_used_is_left_to_its_user(shell: Shell, tmp_path: Path) -
             subprocess.run(["umount", mountpoint], check=True)
             is_user = {each.pid: each.is_user for each in holders_of(copies)}
             assert (is_user[idle.pid], is_user[user.pid]) == (False, True)
-            end_unused_copies(copies)
+            end_unused_copies(copies, registered(shell, mountpoint).connection)
             assert Path(f"/proc/{user.pid}/fd/3").read_bytes() == b"content"
         wait_until_ended(pid)

@@ -14,7 +14,7 @@ import pytest
 from headrace.testing import nfs_server
 from headrace.testing.nfs_server import NfsServer
 
-from .harness import Shell
+from .harness import Shell, mode_words
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make files of other users")
 
@@ -59,10 +59,10 @@ def place() -> Iterator[Path]:
         yield Path(made)
 
 
-@pytest.mark.parametrize("mode", ["elide", "classic", "passthrough"])
+@pytest.mark.parametrize("mode", ["elide", "classic", "passthrough", "view"])
 def test_a_folder_keeps_owners_and_modes(shell: Shell, place: Path, mode: str) -> None:
     fill(place / "source")
-    words = ("--allow-other", "--mode", mode)
+    words = ("--allow-other", *mode_words(mode))
     with shell.mounted(str(place / "source"), place / "mnt", *words, cache=place / "cache") as mountpoint:
         ran = subprocess.run([mountpoint / "run.sh"], capture_output=True, text=True, check=True)
         assert ran.stdout == "it runs\n"

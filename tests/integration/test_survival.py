@@ -23,7 +23,7 @@ from headrace.errors import HeadraceError
 from headrace.testing.faulty_origin import Fault, FaultyOrigin, Lie
 from headrace.testing.processes import freeze
 
-from .harness import DEADLINE_S, HEADRACE, Shell, tree_of
+from .harness import DEADLINE_S, HEADRACE, Shell, mode_words, tree_of
 from .servers import Bucket
 from .survival import (
     MODES,
@@ -66,12 +66,14 @@ def log_of(shell: Shell, mountpoint: Path) -> str:
     return Path(registered(shell, mountpoint).log_file or "").read_text()
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", (*MODES, "view"))
 def test_files_that_are_open_stay_readable_when_the_process_is_killed(
     shell: Shell, source: Path, tmp_path: Path, mode: str
 ) -> None:
     expected = tree_of(source)
-    with shell.mounted(str(source), tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache") as mountpoint:
+    with shell.mounted(
+        str(source), tmp_path / "mnt", *mode_words(mode), cache=tmp_path / "cache"
+    ) as mountpoint:
         shell.must("warm", mountpoint)
         descriptors = {name: os.open(mountpoint / name, os.O_RDONLY) for name in expected}
         memory = mmap.mmap(descriptors["part-00"], 0, prot=mmap.PROT_READ)
@@ -97,11 +99,11 @@ def test_files_that_are_open_stay_readable_when_the_process_is_killed(
 
 # Twice, so that the second process has inherited, too. The other modes are killed twice above; all three without end
 # in tests/soak.
-@pytest.mark.parametrize(("mode", "kills"), [("elide", 1), ("classic", 1), ("passthrough", 2)])
+@pytest.mark.parametrize(("mode", "kills"), [("elide", 1), ("classic", 1), ("passthrough", 2), ("view", 2)])
 def test_no_reader_notices_kills(shell: Shell, source: Path, tmp_path: Path, mode: str, kills: int) -> None:
     # The cache is too small for everything: files are evicted, fetched again, and opened in both ways.
     quota = "10Mi" if mode == "passthrough" else "1Gi"
-    words = ("--mode", mode, "--block-size", "256Ki")
+    words = (*mode_words(mode), "--block-size", "256Ki")
     cache = tmp_path / "cache"
     with shell.mounted(str(source), tmp_path / "mnt", *words, cache=cache, quota=quota) as mountpoint:
         with readers(mountpoint, source, count=4) as reading:

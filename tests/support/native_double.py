@@ -59,6 +59,7 @@ class DoubleMount:
         self.busy = False
         self.handed_over = False
         self.resumed = 0
+        self.connection: str | None = None
 
     def hand_over(self) -> None:
         self.handed_over, self.mounted = True, False

@@ -31,7 +31,10 @@ fn main() -> Result<()> {
     };
     let snapshot = build(files, folders, &directory)?;
     let image = directory.join("trial.erofs");
-    let layout = timed("write the EROFS image", files, || erofs::write_image(&snapshot, &image))?;
+    let layout = timed("write the EROFS image", files, || {
+        let defaults = erofs::Defaults { uid: 0, gid: 0, file_mode: 0o444, directory_mode: 0o555 };
+        erofs::write_image(&snapshot, defaults, &image)
+    })?;
     let per_file = |bytes: u64| bytes as f64 / files as f64;
     println!(
         "snapshot {:.1}, image {:.1} bytes/file",

@@ -26,6 +26,12 @@ impl Mount {
         self.0.mode().to_string()
     }
 
+    /// `major:minor` of the connection, where the mount itself has another; else `None`.
+    #[getter]
+    fn connection(&self) -> Option<String> {
+        self.0.connection().map(str::to_owned)
+    }
+
     /// True when the tree is no longer mounted.
     fn wait(&self, python: Python<'_>, timeout_s: f64) -> bool {
         python.detach(|| self.0.wait(Some(duration(timeout_s))))

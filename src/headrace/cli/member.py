@@ -27,6 +27,7 @@ from headrace.settings.environment import Environment
 from headrace.settings.paths import absolute
 from headrace.settings.roles import MemberSettings
 from headrace.settings.sizes import parse_size
+from headrace.settings.view_limits import check_view
 
 
 def member_spec(settings: MemberSettings, environment: Environment, *, foreground: bool) -> MountSpec:
@@ -38,6 +39,7 @@ def member_spec(settings: MemberSettings, environment: Environment, *, foregroun
         resolved_settings.needed_master(settings.master),
         resolved_settings.needed_token(settings, environment),
     )
+    check_view(_mount_settings(settings), None, is_shared=True)
     mountpoint = _free_mountpoint(settings, environment)
     if settings.metrics_address:
         parse_address(settings.metrics_address)

@@ -24,6 +24,7 @@ from headrace.settings.environment import Environment
 from headrace.settings.paths import absolute
 from headrace.settings.sizes import format_size
 from headrace.settings.toml_files import mount_settings, read_file
+from headrace.settings.view_limits import check_view
 
 
 def run(
@@ -195,6 +196,7 @@ def run(
     )
     if settings.metrics_address:
         parse_address(settings.metrics_address)
+    check_view(settings, dataset.snapshot, is_shared=keeper is not None)
     folder = absolute(mountpoint)
     registry = Registry(environment.runtime_directory)
     check_free(folder, registry, is_kept=keeper is not None, nonempty=settings.nonempty)

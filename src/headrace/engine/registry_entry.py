@@ -34,6 +34,8 @@ class Entry:
     supervisor_ticks: int | None = None
     restarts: int = 0
     last_restart: str | None = None
+    connection: str | None = None
+    """`major:minor` of the connection to the kernel, where the mount itself has another: a view."""
 
     @classmethod
     def from_json(cls, text: bytes) -> Entry:

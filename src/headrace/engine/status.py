@@ -100,7 +100,7 @@ class MountReport(Report):
     """One mount of the engine."""
 
     mountpoint: str = Field(description="Where it is")
-    mode: str = Field(description="How the kernel is served: passthrough, elide or classic")
+    mode: str = Field(description="How the kernel is served: passthrough, elide, classic or view")
 
 
 class ProofReport(Report):

@@ -55,7 +55,7 @@ class Kept:
     def abort(self) -> bool:
         """Ends the connection, whoever holds it and hangs in it; false when this process has no right to."""
         # The number of one that has ended may be another mount's by now.
-        return self.is_unmounted() or abort(self.device)
+        return self.is_unmounted() or abort(json.loads(self.words).get("connection") or self.device)
 
     def let_go(self) -> bool:
         """Ends the connection, so that nobody waits any longer, and takes what is left of the mount off its folder.

@@ -174,6 +174,7 @@ class MountProcess:
             supervisor_pid=beginning.supervisor_pid,
             restarts=beginning.restarts,
             last_restart=beginning.reason,
+            connection=self._mount.connection,
         )
         Registry(spec.registry_directory).add(entry)
         self._beginning = beginning

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 KIND = "fuse.headrace"
-"""The kind of our own mounts."""
+"""The kind of our own mounts, but for views."""
+_VIEW_KIND, _VIEW_SOURCE = "erofs", "/headrace.erofs"
 _MOUNTS = Path("/proc/self/mountinfo")
 _ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
 
@@ -20,11 +21,12 @@ class MountEntry:
     device: str
     path: str
     kind: str
+    source: str = ""
 
     @property
     def is_ours(self) -> bool:
         """True for a mount that Headrace made, and for whatever binds a part of one."""
-        return self.kind == KIND
+        return self.kind == KIND or (self.kind == _VIEW_KIND and self.source.endswith(_VIEW_SOURCE))
 
 
 def mounts(table: Path = _MOUNTS) -> list[MountEntry]:
@@ -47,7 +49,8 @@ def place_of(path: str | os.PathLike[str]) -> str:
 
 def _entry(line: str) -> MountEntry:
     words = line.split()
-    return MountEntry(int(words[0]), words[2], _unescape(words[4]), words[words.index("-", 6) + 1])
+    kind, source = words[words.index("-", 6) + 1 :][:2]
+    return MountEntry(int(words[0]), words[2], _unescape(words[4]), kind, _unescape(source))
 
 
 def _unescape(text: str) -> str:

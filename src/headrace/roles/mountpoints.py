@@ -115,7 +115,7 @@ def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) ->
         _detach(mountpoint, force=force, lazy=lazy)
     if entry is not None and not lazy:
         for pid, ticks in entry.processes:
-            wait_for_end(pid, ticks, mountpoint, copies, force=force)
+            wait_for_end(pid, ticks, mountpoint, copies, force=force, connection=entry.connection)
         return registry.take_word(entry)
     return None
 

@@ -25,9 +25,18 @@ _POLL_S = 0.02
 
 
 def wait_for_end(
-    pid: int, ticks: int, mountpoint: Path, copies: frozenset[MountEntry], *, force: bool
+    pid: int,
+    ticks: int,
+    mountpoint: Path,
+    copies: frozenset[MountEntry],
+    *,
+    force: bool,
+    connection: str | None = None,
 ) -> None:
-    """Returns once the process has ended; `force` kills one that was stopped. Raises `DeadlineError`: who holds it."""
+    """Returns once the process has ended; `force` kills one that was stopped. Raises `DeadlineError`: who holds it.
+
+    `connection`: its device, where the mount itself has another.
+    """
     begin = time.monotonic()
     standstill = Standstill(pid)
     look = begin + _COPIES_AFTER_S
@@ -40,19 +49,19 @@ def wait_for_end(
         if now > begin + _END_S:
             raise _not_ended(pid, mountpoint, copies)
         if copies and now > look:
-            end_unused_copies(copies)
+            end_unused_copies(copies, connection)
             look = now + _COPIES_AFTER_S
         time.sleep(_POLL_S)
 
 
-def end_unused_copies(copies: frozenset[MountEntry]) -> None:
+def end_unused_copies(copies: frozenset[MountEntry], connection: str | None = None) -> None:
     """Ends a mount that was taken off here, unless a program in another mount namespace uses a copy of it.
 
     Only while there is a copy: without one it has ended, and its number may be another mount's.
     """
     holders = holders_of(copies)
     if holders and sees_all_processes() and not any(holder.is_user for holder in holders):
-        abort(next(iter(copies)).device)
+        abort(connection or next(iter(copies)).device)
 
 
 def _kill(pid: int) -> None:

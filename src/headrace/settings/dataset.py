@@ -16,12 +16,13 @@ from headrace.settings.model import Model
 
 
 class MountMode(StrEnum):
-    """How the kernel is served; `auto` takes the fastest way that kernel and rights allow."""
+    """How the kernel is served; `auto` takes the fastest way that kernel and rights allow, but never `view`."""
 
     AUTO = "auto"
     PASSTHROUGH = "passthrough"
     ELIDE = "elide"
     CLASSIC = "classic"
+    VIEW = "view"
 
 
 class LogFormat(StrEnum):

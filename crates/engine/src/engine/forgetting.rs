@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::runtime::Handle;
 
-use crate::fuse::MountHandle;
+use crate::fuse::{Mode, MountHandle};
 use crate::store::{Blocks, WrongFile};
 use crate::sync::Mutex;
 use crate::vfs::Tree;
@@ -72,8 +72,12 @@ impl Forgetting {
             let inodes = tree.inodes_of(&files);
             let mounts = self.mounts.lock().clone();
             for mount in mounts.iter().filter_map(Weak::upgrade) {
-                // Not waited for: the kernel holds the message until pages that are being read are there.
-                drop(mount.invalidate_inodes(inodes.clone()));
+                if mount.mode() == Mode::View {
+                    mount.forget_pages(&tree.paths_of(&inodes));
+                } else {
+                    // Not waited for: the kernel holds the message until pages that are being read are there.
+                    drop(mount.invalidate_inodes(inodes.clone()));
+                }
             }
         }
         !files.is_empty()

@@ -20,6 +20,7 @@ mod state;
 mod status;
 mod verb;
 mod verification;
+mod views;
 mod warming;
 mod worker;
 

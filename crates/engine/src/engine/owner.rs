@@ -14,7 +14,7 @@ use super::report;
 use super::state::StateDirectory;
 use super::status::Status;
 use super::verb::Verb;
-use super::{listing, parts, revalidation, verification};
+use super::{listing, parts, revalidation, verification, views};
 use crate::budget::{Budget, Budgets};
 use crate::cluster::Cluster;
 use crate::config::{EngineConfig, SnapshotPolicy};
@@ -171,11 +171,21 @@ impl Owner {
     /// the kernel's memory of names: who is told of the new list shall find what it says.
     pub fn refresh(&self) -> Result<Difference> {
         let _one_at_a_time = self.refreshing.lock();
+        self.refuse_beside_views()?;
         let outcome = self.next_snapshot();
         *self.refresh_error.lock() = outcome.as_ref().err().map(ToString::to_string);
         let (snapshot, difference) = outcome?;
         self.wait_until_told(self.move_on(snapshot));
         Ok(difference)
+    }
+
+    /// Who is told of a new list must find it in the mount.
+    fn refuse_beside_views(&self) -> Result<()> {
+        if !self.mounts.lock().iter().any(|mount| mount.mode() == Mode::View && !mount.wait(Some(Duration::ZERO))) {
+            return Ok(());
+        }
+        let message = "a view shows the list of files that there was when it was mounted";
+        Err(Error::new(ErrorKind::Unsupported, message).with_hint("unmount, and mount again"))
     }
 
     /// Until the kernel has forgotten, for a while: it may hold such a message until a reader lets go of a page.
@@ -215,7 +225,10 @@ impl Owner {
         let version = snapshot.version();
         let before = self.tree.refresh(snapshot.clone());
         self.store.iter().for_each(|store| self.coverage.forget(store));
-        let told = self.mounts.lock().iter().map(|mount| announce(mount, &before, &snapshot)).collect();
+        let mounts = self.mounts.lock();
+        let listening = mounts.iter().filter(|mount| mount.mode() != Mode::View);
+        let told = listening.map(|mount| announce(mount, &before, &snapshot)).collect();
+        drop(mounts);
         self.note_snapshot();
         self.state.prune(version, &self.tree.versions_in_use());
         told
@@ -281,24 +294,36 @@ impl Owner {
 
     /// Mounts the tree; it stays until `MountHandle::unmount`, an unmount from outside, or `close`.
     pub fn mount(&self, mountpoint: &Path, options: MountOptions) -> Result<Arc<MountHandle>> {
-        let tree: Arc<dyn FileSystem> = self.tree.clone();
         let options = MountOptions { mode: self.resolve(options.mode), ..options };
-        let mounted =
-            fuse::mount(tree, mountpoint, options, self.handle.clone(), self.metrics.clone(), self.budgets.clone())?;
+        // A list that comes while a view is made could not be shown by it.
+        let _no_refresh = (options.mode == Mode::View).then(|| self.refreshing.lock());
+        let snapshot = self.snapshot();
+        let (handle, metrics, budgets) = (self.handle.clone(), self.metrics.clone(), self.budgets.clone());
+        let mounted = if options.mode == Mode::View {
+            let (image, blob) = views::make(&self.state, &self.tree, &snapshot)?;
+            fuse::mount_view(blob, image.path(), mountpoint, options, handle, metrics, budgets)?
+        } else {
+            fuse::mount(self.tree.clone(), mountpoint, options, handle, metrics, budgets)?
+        };
         let mounted = Arc::new(mounted);
         self.forgetting.add(&mounted);
-        drop(mounted.announce(self.snapshot().identity(), |_| ()));
+        drop(mounted.announce(snapshot.identity(), |_| ()));
         self.mounts.lock().push(mounted.clone());
         Ok(mounted)
     }
 
     fn resume_mount(&self, kept: fuse::KeptMount, options: MountOptions) -> Result<Arc<MountHandle>> {
-        let tree: Arc<dyn FileSystem> = self.tree.clone();
+        let filesystem: Arc<dyn FileSystem> = match kept.shown()? {
+            Some(identity) => views::make_again(&self.state, &self.tree, identity)?,
+            None => self.tree.clone(),
+        };
         let (handle, metrics, budgets) = (self.handle.clone(), self.metrics.clone(), self.budgets.clone());
-        let mounted = Arc::new(fuse::resume(tree, kept, options, handle, metrics, budgets)?);
+        let mounted = Arc::new(fuse::resume(filesystem, kept, options, handle, metrics, budgets)?);
         self.metrics.mount_restarts.inc_by(mounted.resumed());
         self.forgetting.add(&mounted);
-        self.announce_missed(&mounted);
+        if mounted.mode() != Mode::View {
+            self.announce_missed(&mounted);
+        }
         self.mounts.lock().push(mounted.clone());
         Ok(mounted)
     }

@@ -62,6 +62,28 @@ pub fn mount(
     }
 }
 
+/// Shows `image` on the folder `mountpoint`, its content in the blob of `filesystem`, served as by `mount`.
+///
+/// `image` may lose its name afterwards. `Unsupported` where the kernel has no such EROFS (before Linux 6.15).
+pub fn mount_view(
+    filesystem: Arc<dyn FileSystem>,
+    image: &Path,
+    mountpoint: &Path,
+    options: MountOptions,
+    runtime: tokio::runtime::Handle,
+    metrics: Metrics,
+    budgets: Budgets,
+) -> Result<MountHandle> {
+    options.check()?;
+    let (device, apart, path) = mount::mount_apart(mountpoint, &options)?;
+    let surroundings = Surroundings { filesystem, runtime, metrics, budgets };
+    // On an error `apart` is closed, and that ends the connection and who serves it.
+    let session = Session::start(device, &options, surroundings)?;
+    let notifier = Notifier::start(session.device(), session.ledger())?;
+    let mounted = mount::show(image, path, &apart)?;
+    Ok(MountHandle::new(notifier, session, mounted))
+}
+
 /// Goes on with a mount that another daemon served until it handed it over or died: `filesystem` must show the same
 /// inodes. Programs notice nothing but the wait. On an error the mount is as it was, and may be tried again.
 pub fn resume(
@@ -108,6 +130,11 @@ impl MountHandle {
         self.mounted.path()
     }
 
+    /// The device (`major:minor`) by which the kernel lists the connection of a view; `None` where it is the mount's own.
+    pub fn connection(&self) -> Option<&str> {
+        self.mounted.apart()
+    }
+
     /// References to inodes that the kernel holds.
     pub fn kernel_lookups(&self) -> u64 {
         self.session.lookups()
@@ -146,6 +173,12 @@ impl MountHandle {
     /// Makes the kernel forget attributes and cached pages (of a directory: its cached listing).
     pub fn invalidate_inodes(&self, inodes: Vec<Inode>) -> Delivery {
         self.notifier.send(Box::new(move |tell| inodes.into_iter().map(Notice::Inode).for_each(tell)), None)
+    }
+
+    /// Makes the kernel forget what it has of these files of a view in its page cache, but for pages that are mapped.
+    /// May wait for the disk of the image.
+    pub fn forget_pages(&self, paths: &[Vec<u8>]) {
+        self.mounted.forget_pages(paths);
     }
 
     /// Tells the kernel what a snapshot has changed, by its identity: each name that `walk` tells, directory by directory.

@@ -4,12 +4,14 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
+use super::ledger::Ledger;
 use super::mount::Mounted;
-use super::mountinfo::MountEntry;
-use super::mountpoint::MOUNT_KIND;
+use super::mountinfo::{MOUNT_KIND, MountEntry};
 use super::negotiate::Negotiated;
 use super::options::Mode;
+use super::view::VIEW_KIND;
 use crate::error::{Error, ErrorKind, Result};
 
 const VERSION: u32 = 1;
@@ -28,6 +30,18 @@ pub struct KeptMount {
     pub relay: Option<OwnedFd>,
 }
 
+impl KeptMount {
+    /// For a view: the identity of the snapshot that it shows.
+    pub fn shown(&self) -> Result<Option<u64>> {
+        let (negotiated, _) = understand(&self.words)?;
+        if negotiated.mode != Mode::View {
+            return Ok(None);
+        }
+        let memory = self.ledger.try_clone().map_err(|error| foreign(&error.to_string()))?;
+        Ok(Some(Ledger::open(memory)?.announced().load(Ordering::Acquire)))
+    }
+}
+
 #[derive(Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Words {
@@ -41,6 +55,9 @@ struct Words {
     device: String,
     source: String,
     by_helper: bool,
+    /// Of a view: the device of its connection. A supervisor looks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    connection: Option<String>,
 }
 
 /// The words that describe a mount.
@@ -56,6 +73,7 @@ pub fn describe(negotiated: Negotiated, mounted: &Mounted) -> Result<String> {
         device: entry.device.clone(),
         source: entry.source.clone(),
         by_helper,
+        connection: mounted.apart().map(str::to_owned),
     };
     serde_json::to_string(&words).map_err(|error| foreign(&error.to_string()))
 }
@@ -74,11 +92,11 @@ pub fn understand(words: &str) -> Result<(Negotiated, Mounted)> {
         id: words.mount_id,
         device: words.device,
         path: path.clone(),
-        kind: MOUNT_KIND.to_owned(),
+        kind: if words.mode == Mode::View { VIEW_KIND } else { MOUNT_KIND }.to_owned(),
         source: words.source,
     };
     let negotiated = Negotiated { minor: words.minor, flags: words.flags, mode: words.mode };
-    Ok((negotiated, Mounted::again(path, entry, words.by_helper)))
+    Ok((negotiated, Mounted::again(path, entry, words.by_helper, words.connection)))
 }
 
 fn foreign(why: &str) -> Error {
@@ -101,10 +119,22 @@ mod tests {
             source: "s3://b".into(),
         };
         let negotiated = Negotiated { minor: 45, flags: 1 << 39, mode: Mode::Elide };
-        let words = describe(negotiated, &Mounted::again(path.clone(), entry.clone(), true)).expect("words");
+        let words = describe(negotiated, &Mounted::again(path.clone(), entry.clone(), true, None)).expect("words");
         let (again, mounted) = understand(&words).expect("understood");
         assert_eq!(again, negotiated);
         assert_eq!((mounted.path(), mounted.identity()), (path.as_path(), (&entry, true)));
+    }
+
+    #[test]
+    fn a_view_is_understood_as_one_with_its_connection() {
+        let (path, kind, source) = (PathBuf::from("/mnt"), VIEW_KIND.into(), "/state/headrace.erofs".into());
+        let entry = MountEntry { id: 7, device: "0:5".into(), path: path.clone(), kind, source };
+        let negotiated = Negotiated { minor: 45, flags: 0, mode: Mode::View };
+        let words =
+            describe(negotiated, &Mounted::again(path, entry.clone(), false, Some("0:9".into()))).expect("words");
+        let (again, mounted) = understand(&words).expect("understood");
+        assert_eq!((again.mode, mounted.apart()), (Mode::View, Some("0:9")));
+        assert!(mounted.identity().0.is_view());
     }
 
     #[test]

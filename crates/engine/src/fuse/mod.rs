@@ -33,11 +33,13 @@ mod session;
 mod threads;
 mod tickets;
 mod unanswered;
+mod view;
 
-pub use handle::{MountHandle, mount, resume};
+pub use handle::{MountHandle, mount, mount_view, resume};
 pub use kept::KeptMount;
 pub use mount::unmount_path;
-pub use mountpoint::MOUNT_KIND;
+pub use mountinfo::MOUNT_KIND;
 pub use negotiate::Negotiated;
 pub use notify::{Delivered, Delivery};
 pub use options::{Mode, MountOptions};
+pub use view::IMAGE_NAME;

@@ -1,19 +1,23 @@
 //! Attaches a connection to a folder and detaches it, with root's system calls or through `fusermount3`.
 
+use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::fcntl::PosixFadviseAdvice;
 use nix::mount::{MntFlags, MsFlags};
 
 use super::device::{Device, NO_DEVICE_HINT};
 use super::fusermount;
-use super::mountinfo::{self, MountEntry};
-use super::mountpoint::{self, MOUNT_KIND};
+use super::mountinfo::{self, MOUNT_KIND, MountEntry};
+use super::mountpoint;
 use super::options::MountOptions;
+use super::view;
 use crate::error::{Error, ErrorKind, Result};
 
 const DEVICE: &str = "/dev/fuse";
@@ -24,6 +28,8 @@ pub struct Mounted {
     path: PathBuf,
     entry: MountEntry,
     by_helper: bool,
+    /// Of a view, whose `entry` is of another file system: the device of what is mounted in no folder.
+    apart: Option<String>,
 }
 
 /// Mounts on `mountpoint`. The kernel's INIT request waits in the device afterwards.
@@ -35,11 +41,31 @@ pub fn mount(mountpoint: &Path, options: &MountOptions) -> Result<(Device, Mount
         Some(device) => (device, false),
         None => (mount_by_helper(&path, options, is_root)?, true),
     };
-    let Some(entry) = mountinfo::topmost_at(&path)?.filter(|entry| entry.kind == MOUNT_KIND) else {
+    let entry = entry_at(&path)?;
+    Ok((device, Mounted { path, entry, by_helper, apart: None }))
+}
+
+/// A connection for a view on `mountpoint`: mounted in no folder, for as long as the descriptor is open or something in
+/// it is. With the path to show the view on.
+pub fn mount_apart(mountpoint: &Path, options: &MountOptions) -> Result<(Device, OwnedFd, PathBuf)> {
+    let path = mountpoint::check(mountpoint, options.allow_nonempty)?;
+    let device = Device::new(open_device()?);
+    let apart = view::mount_apart(&device, options)?;
+    Ok((device, apart, path))
+}
+
+/// Shows `image` on `path`, its content in what is mounted as `apart` and already served.
+pub fn show(image: &Path, path: PathBuf, apart: &OwnedFd) -> Result<Mounted> {
+    view::show(image, &path, apart)?;
+    let entry = entry_at(&path)?;
+    Ok(Mounted { path, entry, by_helper: false, apart: Some(view::device_of(apart)?) })
+}
+
+fn entry_at(path: &Path) -> Result<MountEntry> {
+    mountinfo::topmost_at(path)?.filter(MountEntry::is_ours).ok_or_else(|| {
         let message = format!("the mount on {} went away at once", path.display());
-        return Err(Error::new(ErrorKind::Unexpected, message));
-    };
-    Ok((device, Mounted { path, entry, by_helper }))
+        Error::new(ErrorKind::Unexpected, message)
+    })
 }
 
 /// `None` when this root may not mount (a container without CAP_SYS_ADMIN): the helper may still be able to.
@@ -90,8 +116,13 @@ fn explain_device(error: io::Error) -> Error {
 
 impl Mounted {
     /// A mount that another process made.
-    pub fn again(path: PathBuf, entry: MountEntry, by_helper: bool) -> Self {
-        Mounted { path, entry, by_helper }
+    pub fn again(path: PathBuf, entry: MountEntry, by_helper: bool, apart: Option<String>) -> Self {
+        Mounted { path, entry, by_helper, apart }
+    }
+
+    /// The device (`major:minor`) of a view's connection, which is not that of the view.
+    pub fn apart(&self) -> Option<&str> {
+        self.apart.as_deref()
     }
 
     /// What tells this mount from every other, and whether it was made by the helper.
@@ -128,12 +159,29 @@ impl Mounted {
     /// The kernel gives the numbers of a mount that is gone to the next one. So once our connection has ended, what has
     /// our numbers is either our own mount, aborted, or somebody else's, alive: that one is not ours to take.
     fn is_dead(&self) -> bool {
-        std::fs::metadata(&self.path).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN))
+        // A view has no connection that could be missed: its source names the folder of our own state, which is locked.
+        let is_shown = || mountinfo::topmost_at(&self.path).is_ok_and(|top| top.as_ref() == Some(&self.entry));
+        let is_aborted =
+            || std::fs::metadata(&self.path).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN));
+        if self.entry.is_view() { is_shown() } else { is_aborted() }
     }
 
     fn is_on_top(&self) -> Result<bool> {
         let top = mountinfo::topmost_at(&self.path)?;
         Ok(top.is_some_and(|top| top.id == self.entry.id && top.device == self.entry.device))
+    }
+
+    /// See `MountHandle::forget_pages`.
+    pub fn forget_pages(&self, paths: &[Vec<u8>]) {
+        for path in paths {
+            let options = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC).clone();
+            // What is not there is of another snapshot, or the view is gone.
+            let Ok(file) = options.open(self.path.join(OsStr::from_bytes(path))) else { continue };
+            let forgotten = nix::fcntl::posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+            if let Err(error) = forgotten {
+                tracing::warn!("fuse: the kernel keeps pages of a file that turned out to be wrong: {error}");
+            }
+        }
     }
 
     /// Lets the kernel read ahead up to `bytes` in this mount. Needs root's rights: otherwise its default stays.
@@ -152,7 +200,7 @@ pub fn unmount_path(mountpoint: &Path, force: bool) -> Result<()> {
         return Err(Error::new(ErrorKind::NotFound, message));
     };
     let by_helper = !nix::unistd::geteuid().is_root();
-    Mounted { path: entry.path.clone(), entry, by_helper }.unmount(force, true).map(drop)
+    Mounted { path: entry.path.clone(), entry, by_helper, apart: None }.unmount(force, true).map(drop)
 }
 
 /// Without touching the mountpoint itself: a dead mount there answers nothing.
@@ -162,11 +210,11 @@ fn find_mount(mountpoint: &Path) -> Result<Option<MountEntry>> {
         (Some(Ok(parent)), Some(name)) => parent.join(name),
         _ => absolute.clone(),
     };
-    let exact = mountinfo::topmost_at(&path)?.filter(|entry| entry.kind == MOUNT_KIND);
+    let exact = mountinfo::topmost_at(&path)?.filter(MountEntry::is_ours);
     match (exact, std::fs::read_link(&path)) {
         (None, Ok(target)) => {
             let target = path.parent().unwrap_or(Path::new("/")).join(target);
-            Ok(mountinfo::topmost_at(&target)?.filter(|entry| entry.kind == MOUNT_KIND))
+            Ok(mountinfo::topmost_at(&target)?.filter(MountEntry::is_ours))
         }
         (exact, _) => Ok(exact),
     }

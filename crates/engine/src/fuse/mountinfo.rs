@@ -4,7 +4,11 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use super::view::{IMAGE_NAME, VIEW_KIND};
 use crate::error::{Error, Result};
+
+/// The type that our mounts show in `/proc/mounts`, but for views.
+pub const MOUNT_KIND: &str = "fuse.headrace";
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
@@ -17,6 +21,18 @@ pub struct MountEntry {
     pub path: PathBuf,
     pub kind: String,
     pub source: String,
+}
+
+impl MountEntry {
+    /// Whether Headrace made it, this process or another.
+    pub fn is_ours(&self) -> bool {
+        self.kind == MOUNT_KIND || self.is_view()
+    }
+
+    /// Whether it is a view of ours.
+    pub fn is_view(&self) -> bool {
+        self.kind == VIEW_KIND && Path::new(&self.source).file_name().is_some_and(|name| name == IMAGE_NAME)
+    }
 }
 
 /// The mount that is on top at `path`, if `path` is a mountpoint.
@@ -94,6 +110,17 @@ mod tests {
         assert_eq!(kind("/proc/1").as_deref(), Some("proc"));
         assert_eq!(kind("/mnt/two"), None);
         assert!(around(Path::new("/proc/1/fd")).expect("read").is_some_and(|entry| entry.kind == "proc"));
+    }
+
+    #[test]
+    fn views_are_told_from_other_images() {
+        let entry = |line: &str| parse_line(line.as_bytes()).expect("a mount");
+        let view = entry("40 1 0:41 / /mnt/data ro,nosuid - erofs /var/lib/headrace/data/headrace.erofs ro");
+        assert!(view.is_ours() && view.is_view());
+        assert!(!entry("40 1 0:41 / /mnt/data ro - erofs /images/system.erofs ro").is_ours());
+        assert!(!entry("40 1 0:41 / /mnt/data ro - ext4 /images/headrace.erofs ro").is_ours());
+        let mount = entry("40 1 0:41 / /mnt/data ro - fuse.headrace s3://b ro");
+        assert!(mount.is_ours() && !mount.is_view());
     }
 
     #[test]

@@ -9,9 +9,6 @@ use std::time::Duration;
 use super::mountinfo::{self, MountEntry};
 use crate::error::{Error, ErrorKind, Result};
 
-/// The type that our mounts show in `/proc/mounts`.
-pub const MOUNT_KIND: &str = "fuse.headrace";
-
 /// A folder answers at once; what does not within this time is a mount whose server hangs, if it is one of a server.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(700);
 /// A folder of a local disk may be late as well: of a machine that is busy, or a disk that writes much.
@@ -41,7 +38,7 @@ pub fn check(mountpoint: &Path, allow_nonempty: bool) -> Result<PathBuf> {
 
 /// Mounting over another kind of mount (a fresh tmpfs, a bind mount) is ordinary; over our own it is a mistake.
 fn refuse_mounted(mounted: &MountEntry) -> Result<()> {
-    if mounted.kind != MOUNT_KIND {
+    if !mounted.is_ours() {
         return Ok(());
     }
     let path = mounted.path.display();

@@ -92,6 +92,7 @@ fn choose(offer: &InitRequest, options: &MountOptions) -> Negotiated {
     let mode = match options.mode {
         Mode::Auto | Mode::Passthrough if flags & init::PASSTHROUGH != 0 => Mode::Passthrough,
         Mode::Elide if flags & init::NO_OPEN_SUPPORT != 0 => Mode::Elide,
+        Mode::View => Mode::View,
         _ => Mode::Classic,
     };
     Negotiated { minor: offer.minor.min(abi::KERNEL_MINOR_VERSION), flags, mode }

@@ -15,6 +15,9 @@ pub enum Mode {
     Elide,
     /// One message an open, the page cache kept between opens.
     Classic,
+    /// Names, attributes and the page cache are the kernel's own; only content that it has not comes from us. Shows the
+    /// list of files that there was when it was mounted.
+    View,
 }
 
 impl std::fmt::Display for Mode {
@@ -24,6 +27,7 @@ impl std::fmt::Display for Mode {
             Mode::Passthrough => "passthrough",
             Mode::Elide => "elide",
             Mode::Classic => "classic",
+            Mode::View => "view",
         })
     }
 }

@@ -21,11 +21,24 @@ const SUPER_AT: u64 = 1024;
 const DEVICE_SLOT_BYTES: u64 = 128;
 const META_BLOCK: u32 = 1;
 const ENTRY_BYTES: usize = 12;
+/// Of a second.
+const NANOSECONDS: i64 = 1_000_000_000;
 const FEATURE_COMPAT_MTIME: u32 = 2;
 const FEATURE_INCOMPAT_CHUNKED_FILE: u32 = 4;
 const FEATURE_INCOMPAT_DEVICE_TABLE: u32 = 8;
 /// Where both inode forms keep what 64-bit kernels do not read: we keep the first blob block there.
 const INODE_NUMBER_AT: usize = 20;
+
+/// Whom entries belong to, and what may be done with them, where their origin does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Defaults {
+    pub uid: u32,
+    pub gid: u32,
+    /// Permission bits of files.
+    pub file_mode: u16,
+    /// Permission bits of directories.
+    pub directory_mode: u16,
+}
 
 /// Where in the blob each file's content lies. Reads the image itself; nothing per file is in memory.
 #[derive(Debug)]
@@ -74,9 +87,9 @@ impl BlobLayout {
 /// Writes the image of `snapshot` to `path`. `Unsupported` when the content takes more than 2^32 blocks (16 TiB).
 ///
 /// Mount it with `mount(2)` itself (type `erofs`, option `device=BLOB`): `mount(8)` would put a loop device between.
-pub fn write_image(snapshot: &Snapshot, path: &Path) -> Result<BlobLayout> {
+pub fn write_image(snapshot: &Snapshot, defaults: Defaults, path: &Path) -> Result<BlobLayout> {
     let failed = |error| Error::from_io("write the image", path, error);
-    let plan = Plan::of(snapshot)?;
+    let plan = Plan::of(snapshot, defaults)?;
     let options = File::options().read(true).write(true).create(true).truncate(true).clone();
     let file = options.open(path).map_err(failed)?;
     let blocks = write_content(snapshot, &plan, &file).map_err(failed)?;
@@ -101,7 +114,8 @@ fn too_large() -> Error {
 /// What must be known before the first byte is written.
 struct Plan {
     nodes: u32,
-    /// 32 (compact) unless a file needs a size of 64 bits.
+    defaults: Defaults,
+    /// 32 (compact) unless an entry needs more: parts of a second, a size beyond 32 bits, an owner or group beyond 16.
     inode_bytes: u64,
     blob_blocks: u64,
     /// Seconds; compact inodes count from here.
@@ -109,16 +123,22 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(snapshot: &Snapshot) -> Result<Plan> {
-        let mut plan = Plan { nodes: snapshot.nodes(), inode_bytes: 32, blob_blocks: 0, epoch_s: i64::MAX };
+    fn of(snapshot: &Snapshot, defaults: Defaults) -> Result<Plan> {
+        let mut plan = Plan { nodes: snapshot.nodes(), defaults, inode_bytes: 32, blob_blocks: 0, epoch_s: i64::MAX };
+        let (mut latest_s, mut is_compact) = (i64::MIN, true);
         for node in all_nodes(snapshot) {
-            plan.epoch_s = plan.epoch_s.min(node.mtime_ns.div_euclid(1_000_000_000));
+            let seconds = node.mtime_ns.div_euclid(NANOSECONDS);
+            (plan.epoch_s, latest_s) = (plan.epoch_s.min(seconds), latest_s.max(seconds));
             if node.kind == NodeKind::File {
                 plan.blob_blocks = plan.blob_blocks.saturating_add(node.size.div_ceil(BLOCK_BYTES));
             }
-            if node.size > u64::from(u32::MAX) {
-                plan.inode_bytes = 64;
-            }
+            let (_, uid, gid) = plan.rights_of(&node);
+            is_compact &= node.size <= u64::from(u32::MAX)
+                && uid.max(gid) <= u32::from(u16::MAX)
+                && node.mtime_ns.rem_euclid(NANOSECONDS) == 0;
+        }
+        if !is_compact || latest_s.saturating_sub(plan.epoch_s) > i64::from(u32::MAX) {
+            plan.inode_bytes = 64;
         }
         if plan.blob_blocks > u64::from(u32::MAX) { Err(too_large()) } else { Ok(plan) }
     }
@@ -126,6 +146,17 @@ impl Plan {
     /// The first block behind the inodes: directories and link texts, each from a block of its own.
     fn content_block(&self) -> u32 {
         META_BLOCK + (u64::from(self.nodes) * self.inode_bytes).div_ceil(BLOCK_BYTES) as u32
+    }
+
+    /// Permission bits, owner and group.
+    fn rights_of(&self, node: &Node) -> (u16, u32, u32) {
+        let Defaults { uid, gid, file_mode, directory_mode } = self.defaults;
+        let mode = match node.kind {
+            NodeKind::File => file_mode,
+            NodeKind::Directory => directory_mode,
+            NodeKind::Symlink => 0o777,
+        };
+        node.permissions.map_or((mode, uid, gid), |known| (known.mode, known.uid, known.gid))
     }
 
     /// The kernel's number of an entry: its place among the inodes in units of 32 bytes.
@@ -249,19 +280,16 @@ fn write_inodes(snapshot: &Snapshot, mut places: Places<'_>, mut file: &File) ->
     out.flush()
 }
 
-fn mode_of(node: &Node, otherwise: u16) -> u16 {
-    node.permissions.map_or(otherwise, |permissions| permissions.mode)
-}
-
 fn inode(plan: &Plan, node: &Node, size: u64, block: u32, blob_block: u32) -> [u8; 64] {
     let mut bytes = [0; 64];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    let (mode, uid, gid) = plan.rights_of(node);
     let (mode, links) = match node.kind {
-        NodeKind::File => (0o100_000 | mode_of(node, 0o444), 1),
-        NodeKind::Directory => (0o040_000 | mode_of(node, 0o555), node.subdirectories.saturating_add(2)),
-        NodeKind::Symlink => (0o120_777, 1),
+        NodeKind::File => (0o100_000 | mode, 1),
+        NodeKind::Directory => (0o040_000 | mode, node.subdirectories.saturating_add(2)),
+        NodeKind::Symlink => (0o120_000 | mode, 1),
     };
-    let (seconds, nanoseconds) = (node.mtime_ns.div_euclid(1_000_000_000), node.mtime_ns.rem_euclid(1_000_000_000));
+    let (seconds, nanoseconds) = (node.mtime_ns.div_euclid(NANOSECONDS), node.mtime_ns.rem_euclid(NANOSECONDS));
     put(4, &mode.to_le_bytes());
     put(16, &block.to_le_bytes());
     put(INODE_NUMBER_AT, &blob_block.to_le_bytes());
@@ -270,9 +298,13 @@ fn inode(plan: &Plan, node: &Node, size: u64, block: u32, blob_block: u32) -> [u
         put(6, &u16::try_from(links).unwrap_or(1).to_le_bytes());
         put(8, &(size as u32).to_le_bytes());
         put(12, &u32::try_from(seconds - plan.epoch_s).unwrap_or(u32::MAX).to_le_bytes());
+        put(24, &(uid as u16).to_le_bytes());
+        put(26, &(gid as u16).to_le_bytes());
     } else {
         put(0, &1u16.to_le_bytes());
         put(8, &size.to_le_bytes());
+        put(24, &uid.to_le_bytes());
+        put(28, &gid.to_le_bytes());
         put(32, &seconds.to_le_bytes());
         put(40, &(nanoseconds as u32).to_le_bytes());
         put(44, &links.to_le_bytes());

@@ -33,6 +33,13 @@ impl DiskRead {
         DiskRead { parts: vec![StoredPart { block, offset, length }], _rights: Vec::new() }
     }
 
+    /// The same, and behind it the first `length` bytes of `file`, which is in memory.
+    pub fn followed_by(mut self, file: Arc<File>, length: usize) -> Self {
+        let block = BlockHandle::new(file, 0, length as u32, Arc::new(()));
+        self.parts.push(StoredPart { block, offset: 0, length });
+        self
+    }
+
     pub fn disks(&self) -> Disks {
         Disks::of(self.parts.iter().filter_map(|part| part.block.watch.clone()))
     }

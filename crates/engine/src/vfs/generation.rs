@@ -138,6 +138,13 @@ impl Generations {
         found.into_iter().collect()
     }
 
+    /// The one whose snapshot has that identity, if it is the current one or kept beside it.
+    pub(super) fn of_identity(&self, identity: u64) -> Option<Arc<Generation>> {
+        let line = self.line.load();
+        let mut all = std::iter::once(&line.current).chain(&line.older);
+        all.find(|generation| generation.snapshot.identity() == identity).cloned()
+    }
+
     pub(super) fn current(&self) -> Arc<Generation> {
         self.line.load().current.clone()
     }

@@ -3,6 +3,7 @@
 //! `FileSystem` is the seam: the FUSE session, the local server and the SDK all answer from the same implementation, so
 //! they cannot disagree.
 
+mod blob;
 mod catalogue;
 mod files;
 mod generation;
@@ -20,6 +21,7 @@ use futures::future::BoxFuture;
 use crate::error::Result;
 
 pub use crate::transfer::{DiskRead, Disks};
+pub use blob::{BLOB_NAME, Blob};
 pub use catalogue::{Catalogue, has_checksums};
 pub use selection::Selection;
 pub use tree::{Ownership, Tree};

@@ -81,6 +81,22 @@ impl Tree {
         self.generations.recall(older);
     }
 
+    /// The snapshot of that identity; `None` when it is neither the current one nor an older one that is kept.
+    pub fn snapshot_of(&self, identity: u64) -> Option<Snapshot> {
+        self.generations.of_identity(identity).map(|generation| generation.snapshot.clone())
+    }
+
+    /// The paths of these inodes, of those that a snapshot which is kept has.
+    pub fn paths_of(&self, inodes: &[Inode]) -> Vec<Vec<u8>> {
+        let places = inodes.iter().filter_map(|inode| self.generations.find(*inode).ok());
+        places.map(|place| place.generation.snapshot.path(place.node.index)).collect()
+    }
+
+    /// The snapshot of that identity, held as it is; `None` when it is neither the current one nor an older one in use.
+    pub(super) fn generation(&self, identity: u64) -> Option<Arc<Generation>> {
+        self.generations.of_identity(identity)
+    }
+
     /// The versions of the snapshots that open files or the kernel may still need.
     pub fn versions_in_use(&self) -> Vec<u64> {
         self.generations.versions_in_use()
@@ -146,6 +162,42 @@ impl Tree {
         self.files.find(inode, handle, || OpenFile::at(self.generations.find(inode)?))
     }
 
+    /// The file that is at `index` of `generation`, whatever generations came after.
+    pub(super) fn file_at(&self, generation: &Arc<Generation>, node: Node) -> Result<Arc<OpenFile>> {
+        let place = TreeNode { generation: generation.clone(), node };
+        self.files.find(place.node.inode, 0, || OpenFile::at(place))
+    }
+
+    /// What `FileSystem::read_cached` tells of an open file.
+    pub(super) fn cached(&self, file: &OpenFile, handle: u64, range: ByteRange) -> Result<Option<ReadReply>> {
+        if range.start == 0 && handle == 0 {
+            self.note_start(file);
+        }
+        let reply = self.transfer.read_at_once(&file.source, range, &file.reader)?;
+        reply.map(reply_from_cache).transpose()
+    }
+
+    /// The same for `FileSystem::read_from_disk`.
+    pub(super) fn on_disk(&self, file: &OpenFile, range: ByteRange) -> Option<DiskRead> {
+        self.transfer.read_from_disk(&file.source, range, &file.reader)
+    }
+
+    /// The same for `FileSystem::read`.
+    pub(super) async fn fetched(&self, file: &OpenFile, handle: u64, range: ByteRange) -> Result<ReadReply> {
+        if range.start == 0 && handle == 0 {
+            self.note_start(file);
+        }
+        let reply = self.transfer.read(&file.source, range, &file.reader).await?;
+        match reply_when_ready(&self.transfer, reply).await {
+            // Its disk hangs, and counts as not there from now on.
+            Err(error) if error.kind() == ErrorKind::Timeout => {
+                let reply = self.transfer.read(&file.source, range, &file.reader).await?;
+                reply_when_ready(&self.transfer, reply).await
+            }
+            ready => ready,
+        }
+    }
+
     /// Watches for walks in name order over small files, and fetches ahead of them.
     fn note_start(&self, file: &OpenFile) {
         let block = u64::from(self.transfer.block_size().bytes());
@@ -165,8 +217,7 @@ impl Tree {
 
     /// False when memory or requests are short.
     fn fetch_sibling(&self, generation: &Arc<Generation>, node: Node) -> bool {
-        let place = TreeNode { generation: generation.clone(), node };
-        match self.files.find(place.node.inode, 0, || OpenFile::at(place)) {
+        match self.file_at(generation, node) {
             Ok(file) => self.transfer.fetch_file_ahead(&file.source),
             // Its own reader will hear of it.
             Err(_) => true,
@@ -243,17 +294,11 @@ impl FileSystem for Tree {
     }
 
     fn read_cached(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Result<Option<ReadReply>> {
-        let file = self.file(inode, handle)?;
-        if offset == 0 && handle == 0 {
-            self.note_start(&file);
-        }
-        let reply = self.transfer.read_at_once(&file.source, ByteRange::new(offset, length as u64), &file.reader)?;
-        reply.map(reply_from_cache).transpose()
+        self.cached(&*self.file(inode, handle)?, handle, ByteRange::new(offset, length as u64))
     }
 
     fn read_from_disk(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Option<DiskRead> {
-        let file = self.file(inode, handle).ok()?;
-        self.transfer.read_from_disk(&file.source, ByteRange::new(offset, length as u64), &file.reader)
+        self.on_disk(&*self.file(inode, handle).ok()?, ByteRange::new(offset, length as u64))
     }
 
     fn read(
@@ -265,19 +310,7 @@ impl FileSystem for Tree {
     ) -> BoxFuture<'static, Result<ReadReply>> {
         Box::pin(async move {
             let file = self.file(inode, handle)?;
-            if offset == 0 && handle == 0 {
-                self.note_start(&file);
-            }
-            let range = ByteRange::new(offset, length as u64);
-            let reply = self.transfer.read(&file.source, range, &file.reader).await?;
-            match reply_when_ready(&self.transfer, reply).await {
-                // Its disk hangs, and counts as not there from now on.
-                Err(error) if error.kind() == ErrorKind::Timeout => {
-                    let reply = self.transfer.read(&file.source, range, &file.reader).await?;
-                    reply_when_ready(&self.transfer, reply).await
-                }
-                ready => ready,
-            }
+            self.fetched(&file, handle, ByteRange::new(offset, length as u64)).await
         })
     }
 

@@ -8,10 +8,12 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::support::temporary;
-use headrace_engine::origin::{ListedObject, ObjectKind};
-use headrace_engine::snapshot::erofs::{BLOCK_BYTES, BlobLayout, write_image};
+use headrace_engine::origin::{ListedObject, ObjectKind, Permissions};
+use headrace_engine::snapshot::erofs::{BLOCK_BYTES, BlobLayout, Defaults, write_image};
 use headrace_engine::snapshot::{NodeIndex, NodeKind, Snapshot, SnapshotBuilder};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
+
+const DEFAULTS: Defaults = Defaults { uid: 7, gid: 8, file_mode: 0o444, directory_mode: 0o555 };
 
 struct Mounted(PathBuf);
 
@@ -54,6 +56,9 @@ fn snapshot(folder: &Path, with_huge: bool) -> Snapshot {
     builder.add(0, listed(b"a/link", ObjectKind::Symlink(b"../wide"[..].into()), 7));
     if with_huge {
         builder.add(0, listed(b"huge", ObjectKind::File, (5 << 30) + 3));
+        let permissions = Some(Permissions { mode: 0o640, uid: 70_000, gid: 3 });
+        let owned = listed(b"owned/by-another", ObjectKind::File, 10);
+        builder.add(0, ListedObject { permissions, mtime_ns: owned.mtime_ns + 123, ..owned });
     }
     builder.finish(&folder.join("snapshot"), None).unwrap().0
 }
@@ -100,6 +105,8 @@ fn compare(snapshot: &Snapshot, place: &Path, directory: NodeIndex, seconds_only
 fn compare_entry(snapshot: &Snapshot, path: &Path, index: NodeIndex, seconds_only: bool) -> u64 {
     let (node, seen) = (snapshot.node(index).unwrap(), std::fs::symlink_metadata(path).unwrap());
     assert_eq!(seen.mtime(), node.mtime_ns.div_euclid(1_000_000_000), "{path:?}");
+    let (uid, gid) = node.permissions.map_or((7, 8), |known| (known.uid, known.gid));
+    assert_eq!((seen.uid(), seen.gid()), (uid, gid), "{path:?}");
     assert!(seconds_only || seen.mtime_nsec() == node.mtime_ns.rem_euclid(1_000_000_000));
     match node.kind {
         NodeKind::Directory => {
@@ -114,7 +121,8 @@ fn compare_entry(snapshot: &Snapshot, path: &Path, index: NodeIndex, seconds_onl
             1
         }
         NodeKind::File => {
-            assert_eq!((seen.len(), seen.mode()), (node.size, 0o100_444), "{path:?}");
+            let mode = node.permissions.map_or(0o444, |known| u32::from(known.mode));
+            assert_eq!((seen.len(), seen.mode()), (node.size, 0o100_000 | mode), "{path:?}");
             check_content(path, &node);
             1
         }
@@ -139,7 +147,7 @@ fn the_kernel_sees_what_the_snapshot_says() {
         let folder = temporary();
         let snapshot = snapshot(folder.path(), with_huge);
         let (image, blob) = (folder.path().join("image"), folder.path().join("blob"));
-        let layout = write_image(&snapshot, &image).unwrap();
+        let layout = write_image(&snapshot, DEFAULTS, &image).unwrap();
         assert_eq!(layout.image_bytes() % BLOCK_BYTES, 0);
         write_blob(&snapshot, &layout, &blob);
         let Some(mounted) = mounted(&image, &blob, &folder.path().join("mount")) else { return };
@@ -156,6 +164,6 @@ fn more_than_an_image_can_address_is_refused() {
     let mut builder = SnapshotBuilder::new(&[String::new()]).unwrap();
     builder.add(0, listed(b"huge", ObjectKind::File, 17 << 40));
     let (snapshot, _) = builder.finish(&folder.path().join("snapshot"), None).unwrap();
-    let error = write_image(&snapshot, &folder.path().join("image")).unwrap_err();
+    let error = write_image(&snapshot, DEFAULTS, &folder.path().join("image")).unwrap_err();
     assert_eq!(error.errno(), nix::libc::EOPNOTSUPP);
 }

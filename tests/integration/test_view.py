@@ -1,0 +1,142 @@
+"""A view: the kernel's own file system shows names and pages, and asks the mount for content that it does not have."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from headrace.roles.mount_table import mounts
+
+from .harness import Shell, mode_words, tree_of
+from .survival import fill, registered, shell_without_server, wait_until_ended
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return fill(tmp_path / "source")
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Shell:
+    return shell_without_server(tmp_path / "home")
+
+
+def _requests(shell: Shell, mountpoint: Path) -> dict[str, float]:
+    lines = shell.must("metrics", mountpoint).stdout.splitlines()
+    found = (line.rsplit(" ", 1) for line in lines if line.startswith("headrace_fuse_requests_total"))
+    return {name: float(count) for name, count in found}
+
+
+def test_what_the_kernel_has_it_does_not_ask_for(alone: Shell, source: Path, tmp_path: Path) -> None:
+    with alone.mounted(
+        str(source), tmp_path / "mnt", *mode_words("view"), cache=tmp_path / "cache"
+    ) as mountpoint:
+        assert alone.status(mountpoint)["mounts"][0]["mode"] == "view"
+        expected = tree_of(source)
+        assert tree_of(mountpoint) == expected
+        before = _requests(alone, mountpoint)
+        for path in sorted(mountpoint.iterdir()):
+            with path.open("rb") as file:
+                assert not file.isatty()
+                assert file.read() == expected[path.name]
+        assert before
+        assert _requests(alone, mountpoint) == before
+
+
+def test_who_takes_a_view_off_leaves_nothing_behind(alone: Shell, source: Path, tmp_path: Path) -> None:
+    mountpoint, state = tmp_path / "mnt", tmp_path / "state"
+    mountpoint.mkdir()
+    words = (*mode_words("view"), "--cache", f"{tmp_path / 'cache'}:1Gi", "--state-directory", state)
+    alone.must("mount", source, mountpoint, *words)
+    entry = registered(alone, mountpoint)
+    # Nothing but the view is to be seen: the connection is mounted nowhere, the image has no name any more.
+    assert [mount.kind for mount in mounts() if str(tmp_path) in mount.path] == ["erofs"]
+    assert not [path for path in state.rglob("*") if "erofs" in path.name]
+    subprocess.run(["umount", mountpoint], check=True)
+    wait_until_ended(*(pid for pid, _ in entry.processes))
+    assert alone.registry().entries() == []
+    # And it can be mounted again.
+    with alone.mounted(str(source), mountpoint, *mode_words("view"), cache=tmp_path / "cache"):
+        assert tree_of(mountpoint) == tree_of(source)
+
+
+def test_a_view_ends_when_the_last_program_has_closed_its_files(
+    alone: Shell, source: Path, tmp_path: Path
+) -> None:
+    mountpoint = tmp_path / "mnt"
+    mountpoint.mkdir()
+    alone.must("mount", source, mountpoint, *mode_words("view"), "--cache", f"{tmp_path / 'cache'}:1Gi")
+    entry = registered(alone, mountpoint)
+    with (mountpoint / "part-03").open("rb", buffering=0) as held:
+        assert "in use" in alone.run("unmount", mountpoint).stderr
+        alone.must("unmount", "--lazy", mountpoint)
+        assert held.read() == (source / "part-03").read_bytes()
+    wait_until_ended(*(pid for pid, _ in entry.processes))
+
+
+def test_a_view_stays_as_it_was_mounted(alone: Shell, source: Path, tmp_path: Path) -> None:
+    with alone.mounted(
+        str(source), tmp_path / "mnt", *mode_words("view"), cache=tmp_path / "cache"
+    ) as mountpoint:
+        expected = tree_of(source)
+        assert (mountpoint / "part-00").read_bytes() == expected["part-00"]
+        (source / "new").write_bytes(b"new")
+        refused = alone.run("refresh", mountpoint)
+        assert refused.code != 0
+        assert "a view shows the list of files" in refused.stderr
+        assert "mount again" in refused.stderr
+        os.kill(registered(alone, mountpoint).pid, signal.SIGHUP)
+        assert "new" not in os.listdir(mountpoint)
+        # What is gone at the origin and not here cannot be read; what is here can.
+        (source / "part-00").unlink()
+        (source / "part-01").write_bytes(b"other")
+        assert (mountpoint / "part-00").read_bytes() == expected["part-00"]
+        with pytest.raises(OSError, match=r"error|connected") as raised:
+            (mountpoint / "part-01").read_bytes()
+        assert raised.value.errno == errno.EIO
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "every user"),
+        (("--allow-other", "--snapshot", "revalidate"), "cannot go on to a newer one"),
+        (("--allow-other", "--keeper", "/run/none"), "with a keeper"),
+    ],
+)
+def test_what_a_view_cannot_do_is_said_before_it_begins(
+    alone: Shell, source: Path, tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    (tmp_path / "mnt").mkdir()
+    refused = alone.run("mount", source, tmp_path / "mnt", "--mode", "view", *words)
+    assert refused.code != 0
+    assert told in refused.stderr
+    assert "hint:" in refused.stderr
+    assert not os.path.ismount(tmp_path / "mnt")
+
+
+def test_a_process_that_cannot_go_on_gives_errors_and_no_wrong_bytes(
+    alone: Shell, source: Path, tmp_path: Path
+) -> None:
+    """Both of a mount are killed at once, so that nobody goes on with it."""
+    mountpoint = tmp_path / "mnt"
+    mountpoint.mkdir()
+    alone.must("mount", source, mountpoint, *mode_words("view"), "--cache", f"{tmp_path / 'cache'}:1Gi")
+    entry = registered(alone, mountpoint)
+    known = (mountpoint / "part-00").read_bytes()
+    assert entry.supervisor_pid is not None
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        os.kill(entry.supervisor_pid, number)
+        os.kill(entry.pid, number)
+    wait_until_ended(entry.pid, entry.supervisor_pid)
+    assert (mountpoint / "part-00").read_bytes() == known
+    with pytest.raises(OSError, match=r"error|connected") as raised:
+        (mountpoint / "part-05").read_bytes()
+    assert raised.value.errno in (errno.EIO, errno.ENOTCONN)
+    alone.must("unmount", mountpoint)
+    assert not os.path.ismount(mountpoint)
