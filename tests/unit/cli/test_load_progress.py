@@ -59,6 +59,11 @@ def test_what_is_about_mounts_loads_nothing_of_clusters_and_declared_objects(
     assert not loaded_by(tmp_path, *words) & set(mine)
 
 
+@pytest.mark.parametrize("words", [("unmount", "/none"), ("unmount", "--help"), ("restart", "/none")])
+def test_what_only_looks_a_mount_up_loads_no_models(tmp_path: Path, words: tuple[str, ...]) -> None:
+    assert not loaded_by(tmp_path, *words) & set(HEAVY)
+
+
 @pytest.mark.parametrize("words", [("get", "dataset"), ("get", "--help"), ("describe", "--help")])
 def test_what_shows_declared_objects_loads_no_model_before_there_is_one(
     tmp_path: Path, words: tuple[str, ...]

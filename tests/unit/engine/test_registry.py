@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,36 @@ def test_damaged_entry_is_passed_over(tmp_path: Path) -> None:
     registry.add(entry("/mnt/data"))
     (tmp_path / "broken.json").write_text("{")
     assert len(registry.entries()) == 1
+
+
+def test_an_entry_is_read_as_it_was_written() -> None:
+    written = entry("/mnt/data", log_file="/log", supervisor_pid=1, connection="0:47")
+    assert Entry.from_json(written.to_json().encode()) == written
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"pid": "7"},
+        {"pid": True},
+        {"pid": None},
+        {"origins": "s3://b"},
+        {"origins": [1]},
+        {"mode": ["view"]},
+        {"log_file": 7},
+        {"added_by_a_stranger": 1},
+    ],
+)
+def test_what_is_no_entry_is_refused(changed: dict[str, object]) -> None:
+    told = json.loads(entry("/mnt/data").to_json())
+    with pytest.raises(ValueError, match="mount"):
+        Entry.from_json(json.dumps(told | changed).encode())
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"7", b"[]", b"{}", b"\xff"])
+def test_what_is_no_json_of_an_entry_is_refused(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Entry.from_json(text)
 
 
 def test_only_its_writer_removes_an_entry(tmp_path: Path) -> None:
