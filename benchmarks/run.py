@@ -30,6 +30,8 @@ from benchmarks.suites import NEED_NO_DATA, SHARES, SUITES
 from headrace.testing.network import storage_link
 from headrace.testing.s3_server import S3Server, versitygw_program
 
+DEFAULT_MODES = ("auto", "view")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 when every suite ran; 1 when one broke off; 2 when the run could not start. Promises do not change it."""
@@ -131,7 +133,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--peers", type=_names, help="these peers, comma-separated; '' for none (default: all here)"
     )
     parser.add_argument(
-        "--modes", type=_modes, default=["auto"], help=f"ways to mount: {', '.join(HEADRACE_MODES)}"
+        "--modes",
+        type=_modes,
+        default=list(DEFAULT_MODES),
+        help=f"ways to mount: {', '.join(HEADRACE_MODES)} (default: {','.join(DEFAULT_MODES)})",
     )
     parser.add_argument("--repetitions", type=int, help="how often each figure is taken")
     parser.add_argument("--out", default="bench-report", help="folder for the reports (default: %(default)s)")
@@ -163,7 +168,7 @@ def _command(chosen: argparse.Namespace) -> str:
     parts += ["--quick"] * chosen.quick
     parts += [f"--only {suite}" for suite in chosen.only or ()]
     parts += [f"--peers {','.join(chosen.peers)}"] if chosen.peers is not None else []
-    parts += [f"--modes {','.join(chosen.modes)}"] if chosen.modes != ["auto"] else []
+    parts += [f"--modes {','.join(chosen.modes)}"] if tuple(chosen.modes) != DEFAULT_MODES else []
     parts += [f"--repetitions {chosen.repetitions}"] if chosen.repetitions else []
     return " ".join(parts)
 

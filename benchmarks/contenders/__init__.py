@@ -10,7 +10,7 @@ from benchmarks.contenders.headrace import Headrace
 from benchmarks.contenders.local import Local
 from benchmarks.contenders.peers import known_peers
 
-HEADRACE_MODES = ("auto", "passthrough", "elide", "classic")
+HEADRACE_MODES = ("auto", "view", "passthrough", "elide", "classic")
 
 __all__ = [
     "HEADRACE_MODES",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from benchmarks.contenders.contract import CacheSpace, Kind, MountError, Source
 from benchmarks.contenders.foreground import ForegroundMount, find_program, program_version, unmount
 
 UNMOUNT_TIMEOUT_S = 20.0
+VIEW_NEEDS = (6, 15)
 
 
 class HeadraceMount(ForegroundMount):
@@ -66,6 +68,8 @@ class Headrace:
         return "headrace" if self.mode == "auto" else f"headrace-{self.mode}"
 
     def missing(self) -> str | None:
+        if self.mode == "view" and (os.geteuid() != 0 or _kernel() < VIEW_NEEDS):
+            return "a view needs root, and Linux 6.15"
         return None if headrace_program() else "the command `headrace` is not installed in this environment"
 
     def version(self) -> str:
@@ -81,12 +85,17 @@ class Headrace:
             *("--option", f"region={source.region}", "--state-directory", f"{cache.folder}.state"),
             *(("--memory", f"{cache.memory_bytes >> 20}Mi") if cache.memory_bytes else ()),
             *(("--mode", self.mode) if self.mode != "auto" else ()),
+            *(("--allow-other",) if self.mode == "view" else ()),
             *(("--snapshot", self.snapshot) if self.snapshot != "refresh" else ()),
         ]
         log_path = cache.folder.with_suffix(".log")
         return HeadraceMount(
             command, mountpoint, log_path=log_path, environment=source.credentials.environment()
         )
+
+
+def _kernel() -> tuple[int, ...]:
+    return tuple(int(number) for number in platform.release().split("-")[0].split(".")[:2])
 
 
 def headrace_program() -> Path | None:

@@ -5,15 +5,6 @@ from __future__ import annotations
 import sys
 import time
 
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-
 from headrace.cli import printer
 from headrace.engine.handles import Job
 from headrace.engine.status import JobReport
@@ -72,6 +63,16 @@ def _follow_with_lines(job: Job, verb: str) -> None:
 
 
 def _follow_with_bar(job: Job, verb: str) -> None:
+    # Here, since scripts have no need of a bar.
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

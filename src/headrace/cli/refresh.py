@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli import options, printer, resolved_settings, role_options
-from headrace.cli.master_client import ask_master
+from headrace.cli import options, printer, role_options
 from headrace.cli.targets import reach
 from headrace.errors import ConfigError, UnsupportedError
 from headrace.settings.environment import Environment
-from headrace.settings.roles import LoadSettings
 from headrace.settings.sizes import format_size
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from headrace.control.messages import Refreshed
     from headrace.engine.status import RefreshReport
 
@@ -38,10 +38,7 @@ def run(
     """Take a new snapshot of the origin's names; readers move on between opens."""
     environment = Environment.current()
     if target is None:
-        settings = resolved_settings.settings_of(
-            LoadSettings, None, environment, master=cluster, token_file=token_file
-        )
-        _refresh_cluster(settings, environment, json=json)
+        _refresh_cluster(cluster, token_file, environment, json=json)
         return
     if cluster is not None:
         raise ConfigError.of("a TARGET and a --cluster are different things to refresh", hint="name one")
@@ -58,7 +55,17 @@ def run(
     _tell(reached.name, report)
 
 
-def _refresh_cluster(settings: LoadSettings, environment: Environment, *, json: bool) -> None:
+def _refresh_cluster(
+    cluster: str | None, token_file: Path | None, environment: Environment, *, json: bool
+) -> None:
+    # Here, since a mount of one machine alone has no need of YAML, nor of an HTTP client.
+    from headrace.cli import resolved_settings  # noqa: PLC0415
+    from headrace.cli.master_client import ask_master  # noqa: PLC0415
+    from headrace.settings.roles import LoadSettings  # noqa: PLC0415
+
+    settings = resolved_settings.settings_of(
+        LoadSettings, None, environment, master=cluster, token_file=token_file
+    )
     if settings.master is None:
         raise options.MissingWords("missing argument 'TARGET'; or give a --cluster", "headrace refresh")
     master, token = (

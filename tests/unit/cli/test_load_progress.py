@@ -43,7 +43,8 @@ def test_the_help_of_the_command_loads_no_verb(tmp_path: Path, words: tuple[str,
 
 
 @pytest.mark.parametrize(
-    "words", [("status",), ("status", "--help"), ("ls", "--help"), ("unmount", "--help")]
+    "words",
+    [("status",), *((verb, "--help") for verb in ("status", "ls", "unmount", "refresh", "warm", "evict"))],
 )
 def test_what_is_about_mounts_loads_nothing_of_clusters_and_declared_objects(
     tmp_path: Path, words: tuple[str, ...]
@@ -53,6 +54,7 @@ def test_what_is_about_mounts_loads_nothing_of_clusters_and_declared_objects(
         "asyncio",
         "kubernetes_asyncio",
         "rich",
+        "yaml",
         "headrace.api.kinds",
         "headrace.local.protocol.messages",
     }
