@@ -120,6 +120,28 @@ def test_what_a_view_cannot_do_is_said_before_it_begins(
     assert not os.path.ismount(tmp_path / "mnt")
 
 
+def test_a_state_folder_that_holds_no_image_is_named(alone: Shell, source: Path, tmp_path: Path) -> None:
+    memory, mountpoint = tmp_path / "memory", tmp_path / "mnt"
+    memory.mkdir()
+    mountpoint.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", memory], check=True)
+    try:
+        words = (
+            *mode_words("view"),
+            "--state-directory",
+            memory / "state",
+            "--cache",
+            f"{tmp_path / 'c'}:1Gi",
+        )
+        refused = alone.run("mount", source, mountpoint, *words)
+        assert refused.code != 0
+        assert str(memory / "state") in refused.stderr
+        assert "no tmpfs" in refused.stderr
+        assert not os.path.ismount(mountpoint)
+    finally:
+        subprocess.run(["umount", memory], check=True)
+
+
 def test_a_process_that_cannot_go_on_gives_errors_and_no_wrong_bytes(
     alone: Shell, source: Path, tmp_path: Path
 ) -> None:

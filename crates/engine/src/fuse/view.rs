@@ -69,8 +69,14 @@ pub fn show(image: &Path, path: &Path, apart: &OwnedFd) -> Result<()> {
     nix::mount::mount(Some(image), path, Some(VIEW_KIND), flags, Some(words.as_str())).map_err(|error| match error {
         Errno::EPERM => Error::from_io("mount on", path, error.into()).with_hint("a view needs root's right to mount"),
         Errno::ENODEV | Errno::EINVAL | Errno::ENOTBLK | Errno::EOPNOTSUPP => {
-            let message = "this kernel cannot show a view: that needs EROFS with images in files, of Linux 6.15";
-            Error::new(ErrorKind::Unsupported, message).with_hint(OTHER_MODE_HINT).with_source(io::Error::from(error))
+            let folder = image.parent().unwrap_or(image).display();
+            let message = format!(
+                "the kernel cannot show a view of what is in {folder}: that needs EROFS of Linux 6.15, and a state \
+                 folder that is on no overlay and no tmpfs"
+            );
+            Error::new(ErrorKind::Unsupported, message)
+                .with_hint("name a folder on a disk with --state-directory, or mount with --mode auto")
+                .with_source(io::Error::from(error))
         }
         error => Error::from_io("mount on", path, error.into()),
     })
