@@ -46,9 +46,8 @@ def run_of(samples):
     )
 
 
-def outcome_of(row, samples):
-    by_text = {promise.text: promise for promise in PROMISES if promise.row == row}
-    (text,) = by_text
+def outcome_of(row, samples, mode=""):
+    (text,) = {promise.text for promise in PROMISES if promise.row == row and promise.mode == mode}
     return next(outcome for outcome in judge(samples, "headrace") if outcome.text == text)
 
 
@@ -120,6 +119,13 @@ def test_promise_relative_to_local_turns_at_its_threshold(headrace, verdict):
     assert outcome_of(rows.SEQUENTIAL_HOT, samples).verdict is verdict
 
 
+def test_a_promise_of_a_view_is_judged_by_the_view():
+    samples = samples_of(rows.SDK_LOOP, **{"local": 1000.0, "headrace": 300.0, "headrace-view": 1100.0})
+    assert outcome_of(rows.SDK_LOOP, samples).verdict is Verdict.NOT_REACHED
+    outcome = outcome_of(rows.SDK_LOOP, samples, "view")
+    assert (outcome.verdict, outcome.figure) == (Verdict.REACHED, 1.1)
+
+
 @pytest.mark.parametrize(("seconds", "verdict"), [(1.5, Verdict.REACHED), (1.51, Verdict.NOT_REACHED)])
 def test_promise_of_a_time_turns_at_its_threshold(seconds, verdict):
     row = rows.names_of(1_000_000)
@@ -170,7 +176,7 @@ def test_rows_that_cannot_be_compared_are_not_judged_against_peers():
 
 def test_every_promise_has_a_row_and_a_text_of_its_own():
     assert len({promise.text for promise in PROMISES}) == len(PROMISES)
-    assert len({(promise.row.key, promise.measure) for promise in PROMISES}) == len(PROMISES)
+    assert len({(promise.row.key, promise.measure, promise.mode) for promise in PROMISES}) == len(PROMISES)
 
 
 def test_interleaving_measures_each_once_a_repetition_and_never_in_the_same_place():
