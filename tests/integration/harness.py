@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -35,15 +37,28 @@ class Outcome:
         return self.stdout + self.stderr
 
 
-_LINUX = tuple(int(number) for number in platform.release().split("-")[0].split(".")[:2])
+@functools.cache
+def why_no_view() -> str | None:
+    """What keeps this machine from showing views of what is in temporary folders; `None` when nothing does."""
+    if os.geteuid() != 0:
+        return "a view needs root"
+    if tuple(int(number) for number in platform.release().split("-")[0].split(".")[:2]) < (6, 15):
+        return "a view needs Linux 6.15"
+    with contextlib.suppress(FileNotFoundError):
+        subprocess.run(["modprobe", "--quiet", "erofs"], check=False)
+    if "erofs" not in Path("/proc/filesystems").read_text().split():
+        return "this kernel has no EROFS"
+    found = ["findmnt", "--noheadings", "--output", "FSTYPE", "--target", tempfile.gettempdir()]
+    kind = subprocess.run(found, capture_output=True, text=True, check=True).stdout.strip()
+    return f"the kernel takes no image from a {kind}" if kind in ("overlay", "tmpfs") else None
 
 
 def mode_words(mode: str) -> tuple[str, ...]:
     """The words by which `headrace mount` takes a mode; skips the test where kernel or rights do not allow it."""
-    if mode in ("passthrough", "view") and os.geteuid() != 0:
-        pytest.skip(f"{mode} needs CAP_SYS_ADMIN; run as root")
-    if mode == "view" and _LINUX < (6, 15):
-        pytest.skip("a view needs Linux 6.15")
+    if mode == "passthrough" and os.geteuid() != 0:
+        pytest.skip("passthrough needs CAP_SYS_ADMIN; run as root")
+    if mode == "view" and (reason := why_no_view()):
+        pytest.skip(reason)
     return ("--mode", mode, "--allow-other") if mode == "view" else ("--mode", mode)
 
 

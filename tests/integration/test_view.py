@@ -13,7 +13,7 @@ import pytest
 from headrace.roles.mount_table import mounts
 
 from .harness import Shell, mode_words, tree_of
-from .survival import fill, registered, shell_without_server, wait_until_ended
+from .survival import fill, registered, shell_without_server, wait_until, wait_until_ended
 
 
 @pytest.fixture
@@ -39,13 +39,18 @@ def test_what_the_kernel_has_it_does_not_ask_for(alone: Shell, source: Path, tmp
         assert alone.status(mountpoint)["mounts"][0]["mode"] == "view"
         expected = tree_of(source)
         assert tree_of(mountpoint) == expected
-        before = _requests(alone, mountpoint)
-        for path in sorted(mountpoint.iterdir()):
-            with path.open("rb") as file:
-                assert not file.isatty()
-                assert file.read() == expected[path.name]
-        assert before
-        assert _requests(alone, mountpoint) == before
+
+        def asks_nothing() -> bool:
+            """Not so while another test empties the page cache of the machine."""
+            before = _requests(alone, mountpoint)
+            assert before
+            for path in sorted(mountpoint.iterdir()):
+                with path.open("rb") as file:
+                    assert not file.isatty()
+                    assert file.read() == expected[path.name]
+            return _requests(alone, mountpoint) == before
+
+        wait_until(asks_nothing, lambda: _requests(alone, mountpoint))
 
 
 def test_who_takes_a_view_off_leaves_nothing_behind(alone: Shell, source: Path, tmp_path: Path) -> None:
@@ -94,10 +99,10 @@ def test_a_view_stays_as_it_was_mounted(alone: Shell, source: Path, tmp_path: Pa
         assert "new" not in os.listdir(mountpoint)
         # What is gone at the origin and not here cannot be read; what is here can.
         (source / "part-00").unlink()
-        (source / "part-01").write_bytes(b"other")
+        (source / "part-11").write_bytes(b"other")
         assert (mountpoint / "part-00").read_bytes() == expected["part-00"]
         with pytest.raises(OSError, match=r"error|connected") as raised:
-            (mountpoint / "part-01").read_bytes()
+            (mountpoint / "part-11").read_bytes()
         assert raised.value.errno == errno.EIO
 
 
@@ -150,15 +155,19 @@ def test_a_process_that_cannot_go_on_gives_errors_and_no_wrong_bytes(
     mountpoint.mkdir()
     alone.must("mount", source, mountpoint, *mode_words("view"), "--cache", f"{tmp_path / 'cache'}:1Gi")
     entry = registered(alone, mountpoint)
-    known = (mountpoint / "part-00").read_bytes()
+    expected = tree_of(source)
+    assert (mountpoint / "part-00").read_bytes() == expected["part-00"]
     assert entry.supervisor_pid is not None
     for number in (signal.SIGSTOP, signal.SIGKILL):
         os.kill(entry.supervisor_pid, number)
         os.kill(entry.pid, number)
     wait_until_ended(entry.pid, entry.supervisor_pid)
-    assert (mountpoint / "part-00").read_bytes() == known
-    with pytest.raises(OSError, match=r"error|connected") as raised:
-        (mountpoint / "part-05").read_bytes()
-    assert raised.value.errno in (errno.EIO, errno.ENOTCONN)
+    failed = set()
+    for name, content in expected.items():
+        try:
+            assert (mountpoint / name).read_bytes() == content
+        except OSError as error:
+            failed.add(error.errno)
+    assert failed == {errno.EIO}, "what the kernel does not have cannot be read"
     alone.must("unmount", mountpoint)
     assert not os.path.ismount(mountpoint)
