@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import signal
 import subprocess
 from pathlib import Path
@@ -51,6 +52,20 @@ def test_what_the_kernel_has_it_does_not_ask_for(alone: Shell, source: Path, tmp
             return _requests(alone, mountpoint) == before
 
         wait_until(asks_nothing, lambda: _requests(alone, mountpoint))
+
+
+def test_pages_are_asked_for_many_at_once(alone: Shell, source: Path, tmp_path: Path) -> None:
+    """Linux joins them only where the image names the device of a file's content by its number."""
+    small, expected = source / "small", b"".join(random.Random(1).randbytes(110_000) for _ in range(20))
+    small.mkdir()
+    for number in range(20):
+        (small / f"{number:02}").write_bytes(expected[number * 110_000 : (number + 1) * 110_000])
+    with alone.mounted(
+        str(small), tmp_path / "mnt", *mode_words("view"), cache=tmp_path / "cache"
+    ) as mountpoint:
+        assert b"".join(path.read_bytes() for path in sorted(mountpoint.iterdir())) == expected
+        requests = sum(count for name, count in _requests(alone, mountpoint).items() if '"read"' in name)
+        assert 20 <= requests < len(expected) / 4096 / 4
 
 
 def test_who_takes_a_view_off_leaves_nothing_behind(alone: Shell, source: Path, tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ const SUPER_AT: u64 = 1024;
 const DEVICE_SLOT_BYTES: u64 = 128;
 const META_BLOCK: u32 = 1;
 const ENTRY_BYTES: usize = 12;
+/// The kernel numbers inodes by their place in units of these.
+const NID_BYTES: u64 = 32;
 /// Of a second.
 const NANOSECONDS: i64 = 1_000_000_000;
 const FEATURE_COMPAT_MTIME: u32 = 2;
@@ -28,6 +30,13 @@ const FEATURE_INCOMPAT_CHUNKED_FILE: u32 = 4;
 const FEATURE_INCOMPAT_DEVICE_TABLE: u32 = 8;
 /// Where both inode forms keep what 64-bit kernels do not read: we keep the first blob block there.
 const INODE_NUMBER_AT: usize = 20;
+/// Layout of a file's content in an inode's format: chunks, of which each has an entry behind the inode.
+const CHUNK_BASED: u16 = 4 << 1;
+/// One chunk of 2^31 blocks holds any file; its entry names the device beside the block. By number of the device alone
+/// does the kernel join the pages of a read in one request: of an address in all devices each is asked for by itself.
+const CHUNK_FORMAT: u16 = 31 | 1 << 5;
+const CHUNK_ENTRY_BYTES: u64 = 8;
+const BLOB_DEVICE: u16 = 1;
 
 /// Whom entries belong to, and what may be done with them, where their origin does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +53,7 @@ pub struct Defaults {
 #[derive(Debug)]
 pub struct BlobLayout {
     image: Mmap,
-    inode_bytes: usize,
+    stride_bytes: usize,
     nodes: u32,
     blob_blocks: u32,
 }
@@ -79,7 +88,7 @@ impl BlobLayout {
     }
 
     fn first_block(&self, index: u32) -> u32 {
-        let inode = META_BLOCK as usize * BLOCK_BYTES as usize + index as usize * self.inode_bytes;
+        let inode = META_BLOCK as usize * BLOCK_BYTES as usize + index as usize * self.stride_bytes;
         u32_at(&self.image, inode + INODE_NUMBER_AT)
     }
 }
@@ -96,14 +105,14 @@ pub fn write_image(snapshot: &Snapshot, defaults: Defaults, path: &Path) -> Resu
     if u64::from(blocks) + plan.blob_blocks > u64::from(u32::MAX) {
         return Err(too_large());
     }
-    let places = Places { plan: &plan, content: plan.content_block(), uniform: blocks };
+    let places = Places { plan: &plan, content: plan.content_block() };
     write_inodes(snapshot, places, &file).map_err(failed)?;
     write_super(&plan, blocks, snapshot, &file).map_err(failed)?;
     file.sync_all().map_err(failed)?;
     // SAFETY: the image was written by this call and is not changed afterwards; all reads of it are bounds-checked.
     let image = unsafe { Mmap::map(&file) }.map_err(failed)?;
-    let inode_bytes = plan.inode_bytes as usize;
-    Ok(BlobLayout { image, inode_bytes, nodes: snapshot.nodes(), blob_blocks: plan.blob_blocks as u32 })
+    let stride_bytes = plan.stride_bytes() as usize;
+    Ok(BlobLayout { image, stride_bytes, nodes: snapshot.nodes(), blob_blocks: plan.blob_blocks as u32 })
 }
 
 fn too_large() -> Error {
@@ -115,8 +124,8 @@ fn too_large() -> Error {
 struct Plan {
     nodes: u32,
     defaults: Defaults,
-    /// 32 (compact) unless an entry needs more: parts of a second, a size beyond 32 bits, an owner or group beyond 16.
-    inode_bytes: u64,
+    /// Unless an entry needs more: parts of a second, a size beyond 32 bits, an owner or group beyond 16.
+    is_compact: bool,
     blob_blocks: u64,
     /// Seconds; compact inodes count from here.
     epoch_s: i64,
@@ -124,8 +133,8 @@ struct Plan {
 
 impl Plan {
     fn of(snapshot: &Snapshot, defaults: Defaults) -> Result<Plan> {
-        let mut plan = Plan { nodes: snapshot.nodes(), defaults, inode_bytes: 32, blob_blocks: 0, epoch_s: i64::MAX };
-        let (mut latest_s, mut is_compact) = (i64::MIN, true);
+        let mut plan = Plan { nodes: snapshot.nodes(), defaults, is_compact: true, blob_blocks: 0, epoch_s: i64::MAX };
+        let mut latest_s = i64::MIN;
         for node in all_nodes(snapshot) {
             let seconds = node.mtime_ns.div_euclid(NANOSECONDS);
             (plan.epoch_s, latest_s) = (plan.epoch_s.min(seconds), latest_s.max(seconds));
@@ -133,19 +142,27 @@ impl Plan {
                 plan.blob_blocks = plan.blob_blocks.saturating_add(node.size.div_ceil(BLOCK_BYTES));
             }
             let (_, uid, gid) = plan.rights_of(&node);
-            is_compact &= node.size <= u64::from(u32::MAX)
+            plan.is_compact &= node.size <= u64::from(u32::MAX)
                 && uid.max(gid) <= u32::from(u16::MAX)
                 && node.mtime_ns.rem_euclid(NANOSECONDS) == 0;
         }
-        if !is_compact || latest_s.saturating_sub(plan.epoch_s) > i64::from(u32::MAX) {
-            plan.inode_bytes = 64;
-        }
+        plan.is_compact &= latest_s.saturating_sub(plan.epoch_s) <= i64::from(u32::MAX);
         if plan.blob_blocks > u64::from(u32::MAX) { Err(too_large()) } else { Ok(plan) }
+    }
+
+    /// What the inode itself takes.
+    fn inode_bytes(&self) -> u64 {
+        if self.is_compact { 32 } else { 64 }
+    }
+
+    /// From one inode to the next: the inode, and the entry of a file's chunk; a multiple of the kernel's unit.
+    fn stride_bytes(&self) -> u64 {
+        (self.inode_bytes() + CHUNK_ENTRY_BYTES).next_multiple_of(NID_BYTES)
     }
 
     /// The first block behind the inodes: directories and link texts, each from a block of its own.
     fn content_block(&self) -> u32 {
-        META_BLOCK + (u64::from(self.nodes) * self.inode_bytes).div_ceil(BLOCK_BYTES) as u32
+        META_BLOCK + (u64::from(self.nodes) * self.stride_bytes()).div_ceil(BLOCK_BYTES) as u32
     }
 
     /// Permission bits, owner and group.
@@ -161,7 +178,7 @@ impl Plan {
 
     /// The kernel's number of an entry: its place among the inodes in units of 32 bytes.
     fn nid(&self, index: NodeIndex) -> u64 {
-        u64::from(index.0) * (self.inode_bytes / 32)
+        u64::from(index.0) * (self.stride_bytes() / NID_BYTES)
     }
 }
 
@@ -254,8 +271,6 @@ struct Places<'a> {
     plan: &'a Plan,
     /// Block of the next directory or link text.
     content: u32,
-    /// Block at which the kernel sees the blob begin.
-    uniform: u32,
 }
 
 fn write_inodes(snapshot: &Snapshot, mut places: Places<'_>, mut file: &File) -> std::io::Result<()> {
@@ -264,15 +279,15 @@ fn write_inodes(snapshot: &Snapshot, mut places: Places<'_>, mut file: &File) ->
     let mut blob_block = 0;
     for node in all_nodes(snapshot) {
         let (size, block) = match node.kind {
-            NodeKind::File => (node.size, places.uniform + blob_block),
+            NodeKind::File => (node.size, None),
             _ => {
                 let size = content_of(snapshot, places.plan, &node).len() as u64;
                 let block = places.content;
                 places.content += size.div_ceil(BLOCK_BYTES) as u32;
-                (size, block)
+                (size, Some(block))
             }
         };
-        out.write_all(&inode(places.plan, &node, size, block, blob_block)[..places.plan.inode_bytes as usize])?;
+        out.write_all(&inode(places.plan, &node, size, block, blob_block)[..places.plan.stride_bytes() as usize])?;
         if node.kind == NodeKind::File {
             blob_block += size.div_ceil(BLOCK_BYTES) as u32;
         }
@@ -280,8 +295,9 @@ fn write_inodes(snapshot: &Snapshot, mut places: Places<'_>, mut file: &File) ->
     out.flush()
 }
 
-fn inode(plan: &Plan, node: &Node, size: u64, block: u32, blob_block: u32) -> [u8; 64] {
-    let mut bytes = [0; 64];
+/// An inode and what follows it. `block`: where the content lies in the image; `None`: in the blob.
+fn inode(plan: &Plan, node: &Node, size: u64, block: Option<u32>, blob_block: u32) -> [u8; 96] {
+    let mut bytes = [0; 96];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     let (mode, uid, gid) = plan.rights_of(node);
     let (mode, links) = match node.kind {
@@ -291,9 +307,11 @@ fn inode(plan: &Plan, node: &Node, size: u64, block: u32, blob_block: u32) -> [u
     };
     let (seconds, nanoseconds) = (node.mtime_ns.div_euclid(NANOSECONDS), node.mtime_ns.rem_euclid(NANOSECONDS));
     put(4, &mode.to_le_bytes());
-    put(16, &block.to_le_bytes());
+    let layout = if block.is_some() { 0 } else { CHUNK_BASED };
+    put(0, &(layout | u16::from(!plan.is_compact)).to_le_bytes());
+    put(16, &block.unwrap_or(u32::from(CHUNK_FORMAT)).to_le_bytes());
     put(INODE_NUMBER_AT, &blob_block.to_le_bytes());
-    if plan.inode_bytes == 32 {
+    if plan.is_compact {
         // A directory with more subdirectories than fit says 1, as ext4's do.
         put(6, &u16::try_from(links).unwrap_or(1).to_le_bytes());
         put(8, &(size as u32).to_le_bytes());
@@ -301,13 +319,17 @@ fn inode(plan: &Plan, node: &Node, size: u64, block: u32, blob_block: u32) -> [u
         put(24, &(uid as u16).to_le_bytes());
         put(26, &(gid as u16).to_le_bytes());
     } else {
-        put(0, &1u16.to_le_bytes());
         put(8, &size.to_le_bytes());
         put(24, &uid.to_le_bytes());
         put(28, &gid.to_le_bytes());
         put(32, &seconds.to_le_bytes());
         put(40, &(nanoseconds as u32).to_le_bytes());
         put(44, &links.to_le_bytes());
+    }
+    if block.is_none() {
+        let entry = plan.inode_bytes() as usize;
+        put(entry + 2, &BLOB_DEVICE.to_le_bytes());
+        put(entry + 4, &blob_block.to_le_bytes());
     }
     bytes
 }
