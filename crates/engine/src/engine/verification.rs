@@ -57,25 +57,29 @@ impl Tools {
 
 /// Starts checking `files` on a thread of its own.
 pub fn start(tools: Tools, files: Arc<dyn OrderedFiles>) -> std::io::Result<Arc<Verification>> {
-    let verification = Arc::new(Verification {
-        done_files: AtomicU64::new(0),
-        done_bytes: AtomicU64::new(0),
-        corrupt_blocks: AtomicU64::new(0),
-        faults: Mutex::default(),
-        differing_files: AtomicU64::new(0),
-        obstacle: Mutex::default(),
-        total_files: files.count() as u64,
-        total_bytes: AtomicU64::new(0),
-        cancelled: AtomicBool::new(false),
-        ended: Mutex::new(false),
-        end: Condvar::new(),
-    });
+    let verification = Arc::new(Verification::of(files.count() as u64));
     let shared = verification.clone();
     std::thread::Builder::new().name("headrace-verify".into()).spawn(move || shared.run(&tools, files.as_ref()))?;
     Ok(verification)
 }
 
 impl Verification {
+    fn of(total_files: u64) -> Self {
+        Verification {
+            done_files: AtomicU64::new(0),
+            done_bytes: AtomicU64::new(0),
+            corrupt_blocks: AtomicU64::new(0),
+            faults: Mutex::default(),
+            differing_files: AtomicU64::new(0),
+            obstacle: Mutex::default(),
+            total_files,
+            total_bytes: AtomicU64::new(0),
+            cancelled: AtomicBool::new(false),
+            ended: Mutex::new(false),
+            end: Condvar::new(),
+        }
+    }
+
     fn run(&self, tools: &Tools, files: &dyn OrderedFiles) {
         self.count(tools, files);
         for position in 0..files.count() {
@@ -87,6 +91,14 @@ impl Verification {
                 Ok(()) => drop(self.done_files.fetch_add(1, Ordering::Relaxed)),
                 Err(error) => *self.obstacle.lock() = Some(error.sentence()),
             }
+        }
+        self.finish();
+    }
+
+    fn finish(&self) {
+        if self.done_files.load(Ordering::Relaxed) == self.total_files {
+            // What came into the cache or left it since it was counted is nothing that was left out.
+            self.total_bytes.store(self.done_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         *self.ended.lock() = true;
         self.end.notify_all();
@@ -192,5 +204,34 @@ impl Job for Verification {
             self.end.wait_for(&mut ended, timeout);
         }
         *ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counted: 10 bytes of 2 files.
+    fn ended(done_files: u64, done_bytes: u64) -> Progress {
+        let verification = Verification::of(2);
+        verification.total_bytes.store(10, Ordering::Relaxed);
+        verification.done_files.store(done_files, Ordering::Relaxed);
+        verification.done_bytes.store(done_bytes, Ordering::Relaxed);
+        verification.finish();
+        verification.progress()
+    }
+
+    #[test]
+    fn what_the_cache_gave_up_since_it_was_counted_is_not_missing() {
+        for done_bytes in [0, 8, 12] {
+            let progress = ended(2, done_bytes);
+            assert!(progress.state == JobState::Done && progress.total_bytes == done_bytes, "{progress:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_looked_at_is_missing() {
+        let progress = ended(1, 5);
+        assert!(progress.state == JobState::Cancelled && progress.total_bytes == 10, "{progress:?}");
     }
 }
