@@ -63,7 +63,7 @@ def _mount_seconds(
 
 def _come_back(session: Session, source: Source, entries: int) -> None:
     """Mounts again with the state of the first mount, and opens the snapshot again in a process of its own."""
-    rows_here = (rows.MOUNT_AGAIN, rows.MAP_AGAIN, rows.snapshot_per_file(entries))
+    rows_here = (rows.MOUNT_AGAIN, rows.MOUNT_BEHIND, rows.MAP_AGAIN, rows.snapshot_per_file(entries))
     for contender in session.contenders:
         if not isinstance(contender, Headrace):
             continue
@@ -72,19 +72,11 @@ def _come_back(session: Session, source: Source, entries: int) -> None:
             for _ in range(session.scale.repetitions):
                 again = _mount_seconds(session, contender, source, keep_cache=True)
                 session.samples.add(rows.MOUNT_AGAIN, contender.name, again)
-                _come_back_before_listing(session, contender, source)
+                behind = replace(contender, snapshot="revalidate")
+                again = _mount_seconds(session, behind, source, keep_cache=True)
+                session.samples.add(rows.MOUNT_BEHIND, contender.name, again)
             _open_again(session, contender, source, entries)
         session.forget_cache(contender, LABEL)
-
-
-def _come_back_before_listing(session: Session, contender: Headrace, source: Source) -> None:
-    if contender.mode == "view":
-        session.samples.leave_out(rows.MOUNT_BEHIND, contender.name, "a view does not go on to another list")
-        return
-    with session.attempt(contender, rows.MOUNT_BEHIND):
-        behind = replace(contender, snapshot="revalidate")
-        again = _mount_seconds(session, behind, source, keep_cache=True)
-        session.samples.add(rows.MOUNT_BEHIND, contender.name, again)
 
 
 def _open_again(session: Session, contender: Contender, source: Source, entries: int) -> None:

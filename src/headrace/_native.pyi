@@ -74,8 +74,9 @@ class Mount:
     """`major:minor` of the connection, where the mount itself has another."""
     def wait(self, timeout_s: float) -> bool:
         """True when the tree is no longer mounted."""
-    def keep(self) -> tuple[str, int, int]:
-        """(words, connection, ledger): what another process needs to go on. The caller owns the descriptors."""
+    def keep(self) -> tuple[str, int, int, int | None]:
+        """(words, connection, ledger, apart): what another process needs to go on, `apart` only of a view. The caller
+        owns the descriptors."""
     def send_through(self, relay: int) -> None:
         """Invalidations go through a supervisor at the other end of this packet socket, which belongs to the mount
         then."""
@@ -98,7 +99,7 @@ class Engine:
         """Own the cache; `BusyError` when another process does."""
     @staticmethod
     def resume(
-        config_json: str, options_json: str, kept: tuple[str, int, int], relay: int | None
+        config_json: str, options_json: str, kept: tuple[str, int, int, int | None], relay: int | None
     ) -> tuple[Engine, Mount]:
         """Own the cache of a process that is gone, and go on with its mount. `kept` is what `Mount.keep` returned
         there, `relay` as for `Mount.send_through`; the descriptors belong to the engine from here on."""

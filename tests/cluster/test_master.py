@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.integration.harness import why_no_view
 
 from headrace.testing.cluster.content import make_files
 from headrace.testing.processes import freeze
@@ -106,6 +107,27 @@ def test_a_master_that_numbers_the_files_anew_leads_nobody_to_another_file(make_
     second.finish()
     assert len(second.files()) == files
     assert not cluster.content.wrong(second.files())
+
+
+@pytest.mark.skipif(bool(why_no_view()), reason=str(why_no_view()))
+def test_a_view_follows_the_list_of_its_master(make_cluster) -> None:
+    cluster = make_cluster(2, FILES)
+    node = cluster.node(0)
+    cluster.stop_mount(node)
+    cluster.start_mount(node, mode="view", allow_other=True)
+    first = cluster.reading(node)
+    first.finish()
+    assert not cluster.content.wrong(first.files())
+    cluster.fill(make_files(6, MEBIBYTE, folder="added"))
+    os.kill(cluster.master.pid, signal.SIGHUP)
+    files = len(cluster.content.sizes)
+    root = cluster.mountpoint(node)
+    cluster.wait_for("the new folder", lambda _: "added" in {path.name for path in root.iterdir()})
+    second = cluster.reading(node)
+    second.finish()
+    assert len(second.files()) == files
+    assert not cluster.content.wrong(second.files())
+    assert cluster.origin_object_bytes() == cluster.content.size_bytes
 
 
 def _shown(cluster) -> set[int]:

@@ -13,7 +13,7 @@ import pytest
 
 from headrace.testing.cluster.cluster_bed import wait_until
 
-from .harness import Shell, tree_of
+from .harness import Shell, mode_words, tree_of
 
 TOLD_S = 20
 """Well within the minute after which the kernel asks anyway."""
@@ -80,7 +80,7 @@ def test_refresh_moves_readers_on_between_opens(shell: Shell, bucket, tmp_path: 
         assert (mountpoint / "same").stat().st_ino == inode
 
 
-@pytest.mark.parametrize("mode", ["elide", "classic"])
+@pytest.mark.parametrize("mode", ["elide", "classic", "view"])
 def test_a_changed_file_that_is_open_is_readable_as_long_as_promised(
     shell: Shell, tmp_path: Path, mode: str
 ) -> None:
@@ -94,7 +94,8 @@ def test_a_changed_file_that_is_open_is_readable_as_long_as_promised(
 
     source.mkdir()
     write(0)
-    with shell.mounted(str(source), tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache") as mountpoint:
+    words = mode_words(mode)
+    with shell.mounted(str(source), tmp_path / "mnt", *words, cache=tmp_path / "cache") as mountpoint:
         shell.must("warm", mountpoint)
         with contextlib.ExitStack() as opened:
             always, after_four, after_five = (

@@ -85,7 +85,7 @@ def read_while_it_is_worked_on(
             for reader in started:
                 assert reader.stdout is not None
                 assert reader.stdout.readline() == "ready\n", reader.communicate(timeout=DEADLINE_S)
-            work_on(shell, mountpoint, mode, rounds)
+            work_on(shell, mountpoint, bucket, rounds)
             reading = [reader.poll() is None for reader in started]
         finally:
             stop.touch()
@@ -111,11 +111,11 @@ def start_reader(source: Path, mountpoint: Path, seed: int, stop: Path) -> subpr
     )
 
 
-def work_on(shell: Shell, mountpoint: Path, mode: str, rounds: int) -> None:
-    """Evicts, refreshes where that is possible, verifies and empties the page cache."""
-    refresh = [] if mode == "view" else [["refresh", mountpoint]]
-    for _ in range(rounds):
-        for words in (["evict", mountpoint, "--all"], *refresh, ["verify", mountpoint]):
+def work_on(shell: Shell, mountpoint: Path, bucket: Bucket, rounds: int) -> None:
+    """Evicts, goes on to a list with another file in it, verifies and empties the page cache."""
+    for number in range(rounds):
+        bucket.fill({f"new-{number}": b"new"})
+        for words in (["evict", mountpoint, "--all"], ["refresh", mountpoint], ["verify", mountpoint]):
             shell.must(*words)
             drop_page_cache()
 

@@ -318,13 +318,14 @@ def test_being_told_to_end_is_no_crash(shell: Shell, source: Path, tmp_path: Pat
         assert "WARNING" not in Path(entry["log_file"]).read_text()
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", (*MODES, "view"))
 def test_an_open_file_keeps_its_version_across_refreshes_and_kills(
     shell: Shell, source: Path, tmp_path: Path, mode: str
 ) -> None:
     changing = source / "changing"
     changing.write_bytes(b"version 0 " * 50_000)
-    with shell.mounted(str(source), tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache") as mountpoint:
+    words = mode_words(mode)
+    with shell.mounted(str(source), tmp_path / "mnt", *words, cache=tmp_path / "cache") as mountpoint:
         shell.must("warm", mountpoint)
         opened = [os.open(mountpoint / "changing", os.O_RDONLY)]
         for version in (1, 2):

@@ -99,18 +99,15 @@ def test_a_view_ends_when_the_last_program_has_closed_its_files(
     wait_until_ended(*(pid for pid, _ in entry.processes))
 
 
-def test_a_view_stays_as_it_was_mounted(alone: Shell, source: Path, tmp_path: Path) -> None:
+def test_a_view_shows_the_list_that_it_has_until_there_is_another(
+    alone: Shell, source: Path, tmp_path: Path
+) -> None:
     with alone.mounted(
         str(source), tmp_path / "mnt", *mode_words("view"), cache=tmp_path / "cache"
     ) as mountpoint:
         expected = tree_of(source)
         assert (mountpoint / "part-00").read_bytes() == expected["part-00"]
         (source / "new").write_bytes(b"new")
-        refused = alone.run("refresh", mountpoint)
-        assert refused.code != 0
-        assert "a view shows the list of files" in refused.stderr
-        assert "mount again" in refused.stderr
-        os.kill(registered(alone, mountpoint).pid, signal.SIGHUP)
         assert "new" not in os.listdir(mountpoint)
         # What is gone at the origin and not here cannot be read; what is here can.
         (source / "part-00").unlink()
@@ -125,7 +122,6 @@ def test_a_view_stays_as_it_was_mounted(alone: Shell, source: Path, tmp_path: Pa
     ("words", "told"),
     [
         ((), "every user"),
-        (("--allow-other", "--snapshot", "revalidate"), "cannot go on to a newer one"),
         (("--allow-other", "--keeper", "/run/none"), "with a keeper"),
     ],
 )

@@ -128,14 +128,15 @@ impl Engine {
         python: Python<'_>,
         config_json: &str,
         options_json: &str,
-        kept: (String, i32, i32),
+        kept: (String, i32, i32, Option<i32>),
         relay: Option<i32>,
     ) -> PyResult<(Self, Mount)> {
-        let (words, connection, ledger) = kept;
+        let (words, connection, ledger, apart) = kept;
         let kept = KeptMount {
             words,
             connection: owned(connection)?,
             ledger: owned(ledger)?,
+            apart: apart.map(owned).transpose()?,
             relay: relay.map(owned).transpose()?,
         };
         let config = serde_json::from_str(config_json).map_err(|error| bad_configuration(&error))?;

@@ -37,10 +37,12 @@ impl Mount {
         python.detach(|| self.0.wait(Some(duration(timeout_s))))
     }
 
-    /// (words, connection, ledger): what another process needs to go on with this mount. The caller owns the descriptors.
-    fn keep(&self) -> PyResult<(String, i32, i32)> {
+    /// (words, connection, ledger, apart): what another process needs to go on with this mount, `apart` only of a view. The
+    /// caller owns the descriptors.
+    fn keep(&self) -> PyResult<(String, i32, i32, Option<i32>)> {
         let kept = self.0.keep().map_err(to_python)?;
-        Ok((kept.words, kept.connection.into_raw_fd(), kept.ledger.into_raw_fd()))
+        let apart = kept.apart.map(IntoRawFd::into_raw_fd);
+        Ok((kept.words, kept.connection.into_raw_fd(), kept.ledger.into_raw_fd(), apart))
     }
 
     /// Invalidations go through a supervisor at the other end of this packet socket, which belongs to the mount then.

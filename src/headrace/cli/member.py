@@ -39,7 +39,7 @@ def member_spec(settings: MemberSettings, environment: Environment, *, foregroun
         resolved_settings.needed_master(settings.master),
         resolved_settings.needed_token(settings, environment),
     )
-    check_view(_mount_settings(settings), None, is_shared=True)
+    check_view(_mount_settings(settings), is_kept=settings.keeper is not None)
     mountpoint = _free_mountpoint(settings, environment)
     if settings.metrics_address:
         parse_address(settings.metrics_address)

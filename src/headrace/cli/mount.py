@@ -196,7 +196,7 @@ def run(
     )
     if settings.metrics_address:
         parse_address(settings.metrics_address)
-    check_view(settings, dataset.snapshot, is_shared=keeper is not None)
+    check_view(settings, is_kept=keeper is not None)
     folder = absolute(mountpoint)
     registry = Registry(environment.runtime_directory)
     check_free(folder, registry, is_kept=keeper is not None, nonempty=settings.nonempty)

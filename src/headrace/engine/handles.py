@@ -76,7 +76,11 @@ class Engine:
 
     @classmethod
     def resume(
-        cls, config: EngineConfig, settings: MountSettings, kept: tuple[str, int, int], relay: int | None
+        cls,
+        config: EngineConfig,
+        settings: MountSettings,
+        kept: tuple[str, int, int, int | None],
+        relay: int | None,
     ) -> tuple[Self, _native.Mount]:
         """Takes the place of a process that is gone, and goes on with its mount: `kept` is what `Mount.keep` returned
         there, `relay` a way to the kernel as for `Mount.send_through`. The descriptors belong to the engine from here

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import select
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from headrace.roles.detaching import abort, detach, device_at
-from headrace.roles.mount_table import MountEntry
+from headrace.roles.mount_table import MountEntry, mount_at
 
 
 class Keepable(Protocol):
@@ -18,7 +19,7 @@ class Keepable(Protocol):
 
     @property
     def mountpoint(self) -> str: ...
-    def keep(self) -> tuple[str, int, int]: ...
+    def keep(self) -> tuple[str, int, int, int | None]: ...
     def send_through(self, relay: int) -> None: ...
 
 
@@ -33,15 +34,36 @@ class Kept:
     mountpoint: str
     device: str
     log_file: str | None
+    apart: int | None = None
+    """Of a view: what the content of further lists is mounted from."""
 
     @classmethod
     def of(cls, mount: Keepable, name: str, log_file: Path | None) -> Kept:
         """What its process gives away. The descriptors are the caller's."""
-        words, connection, ledger = mount.keep()
+        words, connection, ledger, apart = mount.keep()
         device = device_at(mount.mountpoint) or ""
-        return cls(
-            words, connection, ledger, name, mount.mountpoint, device, str(log_file) if log_file else None
-        )
+        log = str(log_file) if log_file else None
+        return cls(words, connection, ledger, name, mount.mountpoint, device, log, apart)
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What another process must have, in the order in which it is sent."""
+        return [each for each in (self.connection, self.ledger, self.apart) if each is not None]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All but the descriptors, to be sent with them."""
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in ("connection", "ledger", "apart")
+        }
+
+    @classmethod
+    def received(cls, facts: Mapping[str, Any], descriptors: Sequence[int]) -> Kept:
+        """What was sent as `facts` with `descriptors`, which belong to the receiver."""
+        connection, ledger, *apart = descriptors
+        return cls(**facts, connection=connection, ledger=ledger, apart=apart[0] if apart else None)
 
     def is_unmounted(self) -> bool:
         """True when the kernel has ended the connection."""
@@ -65,8 +87,21 @@ class Kept:
         # Closing alone does not do: a relay that the kernel holds has the connection open, too, and so has a keeper. In
         # a container the kernel's switch may be out of reach; then unmounting by force ends the connection.
         aborted = self.abort()
-        os.close(self.connection)
-        return detach(self.mountpoint, self.device, force=not aborted)
+        for descriptor in (self.connection, self.apart):
+            if descriptor is not None:
+                os.close(descriptor)
+        return detach(self.mountpoint, self._device_now(), force=not aborted)
+
+    def _device_now(self) -> str:
+        """A view has another one with each list that it shows."""
+        there, words = mount_at(self.mountpoint), json.loads(self.words)
+        is_view = (
+            there is not None
+            and there.is_ours
+            and words.get("connection")
+            and there.source == words["source"]
+        )
+        return there.device if there is not None and is_view else self.device
 
 
 def is_ended(connection: int) -> bool:

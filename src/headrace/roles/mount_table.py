@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 KIND = "fuse.headrace"
@@ -22,6 +23,8 @@ class MountEntry:
     path: str
     kind: str
     source: str = ""
+    parent: int = field(default=0, compare=False)
+    """The mount that it is on: another one, once something was put beneath it."""
 
     @property
     def is_ours(self) -> bool:
@@ -30,15 +33,20 @@ class MountEntry:
 
 
 def mounts(table: Path = _MOUNTS) -> list[MountEntry]:
-    """All mounts of this mount namespace, or of that of another process's `table`; later ones cover earlier ones."""
+    """All mounts of this mount namespace, or of that of another process's `table`."""
     with table.open(encoding="utf-8", errors="surrogateescape") as lines:
         return [_entry(line) for line in lines]
 
 
 def mount_at(path: str) -> MountEntry | None:
     """What is mounted on top at `path`; `None` when nothing is."""
-    found = [entry for entry in mounts() if entry.path == path]
-    return found[-1] if found else None
+    return topmost([entry for entry in mounts() if entry.path == path])
+
+
+def topmost(at_one_path: Sequence[MountEntry]) -> MountEntry | None:
+    """The one that no other is on; of several (below mounts that are covered themselves) the latest."""
+    covered = {entry.parent for entry in at_one_path}
+    return next((entry for entry in reversed(at_one_path) if entry.id not in covered), None)
 
 
 def place_of(path: str | os.PathLike[str]) -> str:
@@ -50,7 +58,9 @@ def place_of(path: str | os.PathLike[str]) -> str:
 def _entry(line: str) -> MountEntry:
     words = line.split()
     kind, source = words[words.index("-", 6) + 1 :][:2]
-    return MountEntry(int(words[0]), words[2], _unescape(words[4]), kind, _unescape(source))
+    return MountEntry(
+        int(words[0]), words[2], _unescape(words[4]), kind, _unescape(source), parent=int(words[1])
+    )
 
 
 def _unescape(text: str) -> str:

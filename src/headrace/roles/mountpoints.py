@@ -19,8 +19,8 @@ from headrace.errors import (
     RefusedError,
     UnsupportedError,
 )
-from headrace.roles.detaching import detach_commands, device_at
-from headrace.roles.mount_table import mount_at, place_of
+from headrace.roles.detaching import abort, detach_commands, device_at
+from headrace.roles.mount_table import MountEntry, mount_at, place_of
 from headrace.roles.other_namespaces import copies_of
 from headrace.roles.unmounted_process import MOST_USERS, wait_for_end
 
@@ -112,7 +112,10 @@ def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) ->
                 f"nothing is mounted at {mountpoint}", hint="see `headrace status` for what is"
             )
     else:
-        _detach(mountpoint, force=force, lazy=lazy)
+        if force and there.is_ours and entry is not None and entry.connection is not None and entry.is_alive:
+            # `umount` does it for a mount that has no other. Before: afterwards the number may be another one's.
+            abort(entry.connection)
+        _detach(mountpoint, there, force=force, lazy=lazy)
     if entry is not None and not lazy:
         for pid, ticks in entry.processes:
             wait_for_end(pid, ticks, mountpoint, copies, force=force, connection=entry.connection)
@@ -120,7 +123,7 @@ def unmount(mountpoint: Path, registry: Registry, *, force: bool, lazy: bool) ->
     return None
 
 
-def _detach(mountpoint: Path, *, force: bool, lazy: bool) -> None:
+def _detach(mountpoint: Path, there: MountEntry, *, force: bool, lazy: bool) -> None:
     for command in detach_commands(str(mountpoint), lazy=lazy, force=force):
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
@@ -128,7 +131,8 @@ def _detach(mountpoint: Path, *, force: bool, lazy: bool) -> None:
             raise UnsupportedError.of(
                 f"the program {command[0]} is not there", hint="install fuse3"
             ) from None
-        if done.returncode == 0:
+        # Its own processes take it off, too, when the connection has been ended.
+        if done.returncode == 0 or mount_at(str(mountpoint)) != there:
             return
     raise _explain(mountpoint, done.stderr)
 

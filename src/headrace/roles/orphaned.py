@@ -36,7 +36,7 @@ def become_supervisor(spec: MountSpec, kept: Kept, restarts: int) -> None:
         kept.mountpoint,
         spec.to_descriptor(),
         renewal.state_of(kept, counted, "went on as the supervisor, which had died"),
-        (kept.connection, kept.ledger),
+        kept.descriptors,
         (),
     )
     _log.error("mount/%s: cannot go on as the supervisor: %s", spec.config.name, error)

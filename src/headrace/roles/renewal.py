@@ -41,12 +41,13 @@ def state_of(kept: Kept, restarts: Restarts, reason: str | None) -> dict[str, An
     """What the next program must know."""
     # A program that was installed earlier knows no other words; that the counts in a row begin anew was wished for.
     counts = {"count": restarts.count, "quick_in_a_row": restarts.quick_in_a_row}
-    return {"kept": asdict(kept), "restarts": counts, "reason": reason}
+    known = {name: value for name, value in asdict(kept).items() if value is not None or name != "apart"}
+    return {"kept": known, "restarts": counts, "reason": reason}
 
 
 def adopted(state: dict[str, Any], spec: int) -> tuple[Kept, Restarts, str | None]:
     """What the program before knew. No child inherits its descriptors, nor the one of the spec."""
     kept = Kept(**state["kept"])
-    for descriptor in (spec, kept.connection, kept.ledger):
+    for descriptor in (spec, *kept.descriptors):
         os.set_inheritable(descriptor, False)
     return kept, Restarts(**state["restarts"]), state["reason"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.roles import lifeline
@@ -25,7 +25,7 @@ class Beginning:
     supervisor_pid: int | None = None
     restarts: int = 0
     reason: str | None = None
-    kept: tuple[str, int, int] | None = None
+    kept: tuple[str, int, int, int | None] | None = None
     """What an earlier process left, if this one shall go on with its mount."""
     relay: int | None = None
     """A packet socket to the supervisor, which sends invalidations (see `relay`)."""
@@ -55,8 +55,8 @@ class Supervision:
         relay, *descriptors = message.descriptors
         kept = None
         if words["kept"] is not None:
-            connection, ledger = descriptors
-            kept = (words["kept"], connection, ledger)
+            connection, ledger, *apart = descriptors
+            kept = (words["kept"], connection, ledger, apart[0] if apart else None)
             self._keeps = True
         self._relay = relay if kept is None else None
         return Beginning(words["supervisor"], words["restarts"], words["reason"], kept, relay)
@@ -65,10 +65,9 @@ class Supervision:
         """Gives the supervisor what the next process needs, and lets it send to the kernel."""
         if self._line is None:
             return
-        told = asdict(Kept.of(mount, name, log_file))
-        descriptors = [told.pop("connection"), told.pop("ledger")]
-        self._keeps = self._line.send(Message(lifeline.KEPT, told, descriptors))
-        for descriptor in descriptors:
+        kept = Kept.of(mount, name, log_file)
+        self._keeps = self._line.send(Message(lifeline.KEPT, kept.facts, kept.descriptors))
+        for descriptor in kept.descriptors:
             os.close(descriptor)
         if self._relay is not None:
             mount.send_through(self._relay)

@@ -127,7 +127,7 @@ class Supervisor:
     def _start(self) -> None:
         words = {"supervisor": os.getpid(), "restarts": self._restarts.count, "reason": self._reason}
         kept = self._kept
-        descriptors = () if kept is None else (kept.connection, kept.ledger)
+        descriptors = () if kept is None else kept.descriptors
         begin = Message(lifeline.BEGIN, {**words, "kept": kept and kept.words}, descriptors)
         child = Child.start(self._mountpoint, self._spec, self._answer, begin)
         if kept is not None:
@@ -151,9 +151,8 @@ class Supervisor:
 
     def _understand(self, child: Child, message: Message) -> None:
         if message.kind == lifeline.KEPT:
-            connection, ledger = message.descriptors
-            self._kept = Kept(**message.words, connection=connection, ledger=ledger)
-            child.relay.start(connection)
+            self._kept = Kept.received(message.words, message.descriptors)
+            child.relay.start(self._kept.connection)
             self._succession.deposit(self._kept, self._restarts.count)
         elif message.kind == lifeline.SERVING:
             child.serving_since_s = time.monotonic()
@@ -314,7 +313,7 @@ class Supervisor:
             self._mountpoint,
             self._spec,
             renewal.state_of(self._kept, self._restarts, self._reason),
-            (self._kept.connection, self._kept.ledger),
+            self._kept.descriptors,
             self._succession.words,
         )
         self._say("ERROR", f"{_AS_BEFORE}: {error}")

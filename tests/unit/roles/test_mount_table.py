@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace.roles.mount_table import mounts
+from headrace.roles.mount_table import MountEntry, mounts, topmost
 
 TABLE = r"""
 40 1 0:41 / /mnt/two\040words ro,nosuid - fuse.headrace s3://b\134x ro,user_id=0
@@ -22,3 +22,16 @@ def test_our_mounts_are_told_from_all_others(tmp_path: Path) -> None:
     assert [entry.path for entry in found if entry.is_ours] == ["/mnt/two words", "/mnt/view"]
     assert [entry.device for entry in found] == [f"0:{number}" for number in range(41, 46)]
     assert found[1].source == "/state/of it/headrace.erofs"
+
+
+def _entry(number: int, parent: int) -> MountEntry:
+    return MountEntry(number, "0:41", "/mnt", "erofs", parent=parent)
+
+
+def test_what_was_put_beneath_is_not_on_top() -> None:
+    assert topmost([]) is None
+    assert topmost([_entry(50, 1)]) == _entry(50, 1)
+    assert topmost([_entry(50, 1), _entry(60, 50)]) == _entry(60, 50)
+    # The kernel lists mounts by age: the one that was put beneath is the younger.
+    assert topmost([_entry(50, 60), _entry(60, 1)]) == _entry(50, 60)
+    assert topmost([_entry(50, 1), _entry(70, 2)]) == _entry(70, 2)

@@ -14,7 +14,8 @@ use super::report;
 use super::state::StateDirectory;
 use super::status::Status;
 use super::verb::Verb;
-use super::{listing, parts, revalidation, verification, views};
+use super::views::{self, Views};
+use super::{listing, parts, revalidation, verification};
 use crate::budget::{Budget, Budgets};
 use crate::cluster::Cluster;
 use crate::config::{EngineConfig, SnapshotPolicy};
@@ -27,7 +28,7 @@ use crate::snapshot::{Difference, Snapshot, difference_inodes};
 use crate::store::{Blocks, Store};
 use crate::sync::Mutex;
 use crate::transfer::{Transfer, on_disks};
-use crate::vfs::{FileSystem, Tree};
+use crate::vfs::{Blobs, Tree};
 
 /// How long a refresh waits for the kernel to hear of it.
 const TOLD_WITHIN: Duration = Duration::from_secs(10);
@@ -51,6 +52,7 @@ pub struct Owner {
     metrics: Metrics,
     jobs: Jobs,
     mounts: Mutex<Vec<Arc<MountHandle>>>,
+    views: Views,
     forgetting: Arc<Forgetting>,
     coverage: Coverage,
     server: Mutex<Option<Server>>,
@@ -122,6 +124,7 @@ impl Owner {
             metrics,
             jobs: Jobs::default(),
             mounts: Mutex::new(Vec::new()),
+            views: Views::default(),
             forgetting,
             coverage: Coverage::default(),
             server: Mutex::new(None),
@@ -171,21 +174,17 @@ impl Owner {
     /// the kernel's memory of names: who is told of the new list shall find what it says.
     pub fn refresh(&self) -> Result<Difference> {
         let _one_at_a_time = self.refreshing.lock();
-        self.refuse_beside_views()?;
-        let outcome = self.next_snapshot();
+        let outcome = self.refresh_now();
         *self.refresh_error.lock() = outcome.as_ref().err().map(ToString::to_string);
-        let (snapshot, difference) = outcome?;
-        self.wait_until_told(self.move_on(snapshot));
-        Ok(difference)
+        outcome
     }
 
-    /// Who is told of a new list must find it in the mount.
-    fn refuse_beside_views(&self) -> Result<()> {
-        if !self.mounts.lock().iter().any(|mount| mount.mode() == Mode::View && !mount.wait(Some(Duration::ZERO))) {
-            return Ok(());
-        }
-        let message = "a view shows the list of files that there was when it was mounted";
-        Err(Error::new(ErrorKind::Unsupported, message).with_hint("unmount, and mount again"))
+    fn refresh_now(&self) -> Result<Difference> {
+        let (snapshot, difference) = self.next_snapshot()?;
+        self.wait_until_told(self.move_on(snapshot.clone()));
+        self.views.show(&self.state, &self.tree, &snapshot)?;
+        self.prune();
+        Ok(difference)
     }
 
     /// Until the kernel has forgotten, for a while: it may hold such a message until a reader lets go of a page.
@@ -209,6 +208,8 @@ impl Owner {
         if newest.identity() != self.tree.snapshot().identity() {
             // Not waited for: the kernel forgets while requests go on.
             drop(self.move_on(newest));
+            self.show_missed();
+            self.prune();
         }
         Ok(version)
     }
@@ -222,7 +223,6 @@ impl Owner {
     }
 
     fn move_on(&self, snapshot: Snapshot) -> Vec<Delivery> {
-        let version = snapshot.version();
         let before = self.tree.refresh(snapshot.clone());
         self.store.iter().for_each(|store| self.coverage.forget(store));
         let mounts = self.mounts.lock();
@@ -230,8 +230,12 @@ impl Owner {
         let told = listening.map(|mount| announce(mount, &before, &snapshot)).collect();
         drop(mounts);
         self.note_snapshot();
-        self.state.prune(version, &self.tree.versions_in_use());
         told
+    }
+
+    /// Once readers have moved on.
+    fn prune(&self) {
+        self.state.prune(self.snapshot().version(), &self.tree.versions_in_use());
     }
 
     fn next_snapshot(&self) -> Result<(Snapshot, Difference)> {
@@ -295,37 +299,55 @@ impl Owner {
     /// Mounts the tree; it stays until `MountHandle::unmount`, an unmount from outside, or `close`.
     pub fn mount(&self, mountpoint: &Path, options: MountOptions) -> Result<Arc<MountHandle>> {
         let options = MountOptions { mode: self.resolve(options.mode), ..options };
-        // A list that comes while a view is made could not be shown by it.
-        let _no_refresh = (options.mode == Mode::View).then(|| self.refreshing.lock());
         let snapshot = self.snapshot();
         let (handle, metrics, budgets) = (self.handle.clone(), self.metrics.clone(), self.budgets.clone());
-        let mounted = if options.mode == Mode::View {
-            let (image, blob) = views::make(&self.state, &self.tree, &snapshot)?;
-            fuse::mount_view(blob, image.path(), mountpoint, options, handle, metrics, budgets)?
-        } else {
-            fuse::mount(self.tree.clone(), mountpoint, options, handle, metrics, budgets)?
-        };
-        let mounted = Arc::new(mounted);
-        self.forgetting.add(&mounted);
+        if options.mode == Mode::View {
+            let mounted = self.views.mount(|| {
+                let blobs = Blobs::new(self.tree.clone())?;
+                let ready = views::Ready::make(&self.state, &self.tree, &blobs, &snapshot)?;
+                let (content, list) = (blobs.clone(), ready.list());
+                let mounted = fuse::mount_view(content, list, mountpoint, options, handle, metrics, budgets)?;
+                Ok((mounted, blobs))
+            })?;
+            // There may be another by now.
+            self.show_missed();
+            return Ok(self.add_mount(mounted));
+        }
+        let mounted = fuse::mount(self.tree.clone(), mountpoint, options, handle, metrics, budgets)?;
         drop(mounted.announce(snapshot.identity(), |_| ()));
+        Ok(self.add_mount(Arc::new(mounted)))
+    }
+
+    fn add_mount(&self, mounted: Arc<MountHandle>) -> Arc<MountHandle> {
+        self.forgetting.add(&mounted);
         self.mounts.lock().push(mounted.clone());
-        Ok(mounted)
+        mounted
     }
 
     fn resume_mount(&self, kept: fuse::KeptMount, options: MountOptions) -> Result<Arc<MountHandle>> {
-        let filesystem: Arc<dyn FileSystem> = match kept.shown()? {
-            Some(identity) => views::make_again(&self.state, &self.tree, identity)?,
-            None => self.tree.clone(),
-        };
         let (handle, metrics, budgets) = (self.handle.clone(), self.metrics.clone(), self.budgets.clone());
-        let mounted = Arc::new(fuse::resume(filesystem, kept, options, handle, metrics, budgets)?);
+        let mounted = match kept.shown()? {
+            Some(identities) => self.views.mount(|| {
+                let (blobs, _until_opened) = views::make_again(&self.state, &self.tree, &identities)?;
+                Ok((fuse::resume(blobs.clone(), kept, options, handle, metrics, budgets)?, blobs))
+            })?,
+            None => Arc::new(fuse::resume(self.tree.clone(), kept, options, handle, metrics, budgets)?),
+        };
         self.metrics.mount_restarts.inc_by(mounted.resumed());
-        self.forgetting.add(&mounted);
-        if mounted.mode() != Mode::View {
+        if mounted.mode() == Mode::View {
+            self.show_missed();
+        } else {
             self.announce_missed(&mounted);
         }
-        self.mounts.lock().push(mounted.clone());
-        Ok(mounted)
+        Ok(self.add_mount(mounted))
+    }
+
+    /// Shows the current snapshot in views that show another: there is a new one, or the process before has died between
+    /// taking it and showing it. Where that fails, the next snapshot is another try.
+    fn show_missed(&self) {
+        if let Err(error) = self.views.show(&self.state, &self.tree, &self.snapshot()) {
+            tracing::warn!(%error, "a view goes on with an older list of files");
+        }
     }
 
     /// The process before may have died between taking a snapshot and telling the kernel what it changed.

@@ -15,9 +15,10 @@ use super::options::{Mode, MountOptions};
 use super::relay::Relay;
 use super::session::{Inheritance, Session, Surroundings};
 use crate::budget::Budgets;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
-use crate::vfs::{FileSystem, Inode};
+use crate::sync::Mutex;
+use crate::vfs::{FileSystem, Inode, blob_name};
 
 /// How long dropping a handle waits for the last requests.
 const DROP_TIMEOUT: Duration = Duration::from_millis(500);
@@ -29,6 +30,8 @@ pub struct MountHandle {
     ledger: Arc<Ledger>,
     negotiated: Negotiated,
     mounted: Mounted,
+    /// Of a view: what the content of further lists is mounted from. Without it a process that goes on shows no other list.
+    apart: Mutex<Option<OwnedFd>>,
     /// Whether `unmount` took it off: from then on what has its numbers in the kernel's table is another mount.
     taken_off: AtomicBool,
 }
@@ -62,12 +65,21 @@ pub fn mount(
     }
 }
 
-/// Shows `image` on the folder `mountpoint`, its content in the blob of `filesystem`, served as by `mount`.
+/// One list of files for a view to show.
+#[derive(Debug, Clone, Copy)]
+pub struct ListImage<'a> {
+    /// Its EROFS image, whose content is in the file `blob_name(identity)` of the connection.
+    pub image: &'a Path,
+    /// Of the snapshot.
+    pub identity: u64,
+}
+
+/// Shows `list` on the folder `mountpoint`, its content in a file of `filesystem`, served as by `mount`.
 ///
-/// `image` may lose its name afterwards. `Unsupported` where the kernel has no such EROFS (before Linux 6.15).
+/// The image may lose its name afterwards. `Unsupported` where the kernel has no such EROFS (before Linux 6.15).
 pub fn mount_view(
     filesystem: Arc<dyn FileSystem>,
-    image: &Path,
+    list: ListImage<'_>,
     mountpoint: &Path,
     options: MountOptions,
     runtime: tokio::runtime::Handle,
@@ -80,8 +92,11 @@ pub fn mount_view(
     // On an error `apart` is closed, and that ends the connection and who serves it.
     let session = Session::start(device, &options, surroundings)?;
     let notifier = Notifier::start(session.device(), session.ledger())?;
-    let mounted = mount::show(image, path, &apart)?;
-    Ok(MountHandle::new(notifier, session, mounted))
+    let mounted = mount::show(list.image, &blob_name(list.identity), path, &apart)?;
+    let handle = MountHandle::new(notifier, session, mounted);
+    handle.ledger.announced().store(list.identity, Ordering::Release);
+    *handle.apart.lock() = Some(apart);
+    Ok(handle)
 }
 
 /// Goes on with a mount that another daemon served until it handed it over or died: `filesystem` must show the same
@@ -96,10 +111,14 @@ pub fn resume(
 ) -> Result<MountHandle> {
     options.check()?;
     let (negotiated, mounted) = kept::understand(&kept.words)?;
+    if negotiated.mode == Mode::View {
+        mounted.find_again()?;
+    }
     let surroundings = Surroundings { filesystem, runtime, metrics, budgets };
     let inheritance = Inheritance { connection: kept.connection, ledger: kept.ledger, negotiated };
     let session = Session::resume(inheritance, &options, surroundings)?;
     let handle = MountHandle::new(Notifier::start(session.device(), session.ledger())?, session, mounted);
+    *handle.apart.lock() = kept.apart;
     if let Some(relay) = kept.relay {
         handle.send_through(relay);
     }
@@ -109,7 +128,8 @@ pub fn resume(
 impl MountHandle {
     fn new(notifier: Notifier, session: Session, mounted: Mounted) -> Self {
         let (ledger, negotiated) = (session.ledger(), session.negotiated());
-        MountHandle { notifier, session, ledger, negotiated, mounted, taken_off: AtomicBool::new(false) }
+        let (apart, taken_off) = (Mutex::default(), AtomicBool::new(false));
+        MountHandle { notifier, session, ledger, negotiated, mounted, apart, taken_off }
     }
 
     /// How files are read: never `Auto`.
@@ -133,6 +153,30 @@ impl MountHandle {
     /// The device (`major:minor`) by which the kernel lists the connection of a view; `None` where it is the mount's own.
     pub fn connection(&self) -> Option<&str> {
         self.mounted.apart()
+    }
+
+    /// Shows another list in a view: at its mountpoint it takes the place of the one before, which stays for who has files
+    /// of it open, stands in it, or sees it from another mount namespace.
+    pub fn show_next(&self, list: ListImage<'_>) -> Result<()> {
+        let apart = self.apart.lock();
+        let Some(apart) = &*apart else {
+            let message = "the process of this view goes on for another one, and can show no other list of files";
+            return Err(Error::new(ErrorKind::Unsupported, message).with_hint("unmount, and mount again"));
+        };
+        self.mounted.show_next(list.image, &blob_name(list.identity), apart)?;
+        self.ledger.announced().store(list.identity, Ordering::Release);
+        Ok(())
+    }
+
+    /// A view shows what a snapshot of that identity says without another image.
+    pub fn shows_already(&self, identity: u64) {
+        self.ledger.announced().store(identity, Ordering::Release);
+    }
+
+    /// Serves no more: for a view of which nobody has a list any longer. From any thread but those that serve.
+    pub fn end(&self) {
+        self.notifier.stop_in_silence(|| self.session.end());
+        drop(self.apart.lock().take());
     }
 
     /// References to inodes that the kernel holds.
@@ -217,6 +261,7 @@ impl MountHandle {
             words: kept::describe(self.negotiated, &self.mounted)?,
             connection: self.session.device().duplicate().map_err(cannot)?,
             ledger: self.ledger.duplicate().map_err(cannot)?,
+            apart: self.apart.lock().as_ref().map(OwnedFd::try_clone).transpose().map_err(cannot)?,
             relay: None,
         })
     }
@@ -225,6 +270,7 @@ impl MountHandle {
     pub fn hand_over(&self) {
         self.notifier.stop_in_silence(|| self.session.stop());
         self.notifier.abandon();
+        drop(self.apart.lock().take());
     }
 
     /// From now on invalidations go through a supervisor at the other end of `relay`, a pair of packet sockets.

@@ -1,16 +1,18 @@
-//! What a supervisor keeps of a mount, so that another daemon can go on with it: two descriptors and a few words.
+//! What a supervisor keeps of a mount, so that another daemon can go on with it: its descriptors and a few words.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 use super::ledger::Ledger;
 use super::mount::Mounted;
 use super::mountinfo::{MOUNT_KIND, MountEntry};
 use super::negotiate::Negotiated;
 use super::options::Mode;
+use super::tickets::Tickets;
 use super::view::VIEW_KIND;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -26,19 +28,22 @@ pub struct KeptMount {
     pub connection: OwnedFd,
     /// The memory that outlives the daemon.
     pub ledger: OwnedFd,
+    /// Of a view: where the content of further lists can be mounted from.
+    pub apart: Option<OwnedFd>,
     /// A pair of packet sockets to a supervisor that sends invalidations; what `keep` returns has none.
     pub relay: Option<OwnedFd>,
 }
 
 impl KeptMount {
-    /// For a view: the identity of the snapshot that it shows.
-    pub fn shown(&self) -> Result<Option<u64>> {
+    /// For a view: the identities of the snapshots that programs have in use.
+    pub fn shown(&self) -> Result<Option<BTreeSet<u64>>> {
         let (negotiated, _) = understand(&self.words)?;
         if negotiated.mode != Mode::View {
             return Ok(None);
         }
         let memory = self.ledger.try_clone().map_err(|error| foreign(&error.to_string()))?;
-        Ok(Some(Ledger::open(memory)?.announced().load(Ordering::Acquire)))
+        let tickets = Tickets::new(Arc::new(Ledger::open(memory)?));
+        Ok(Some(tickets.live().map(|record| record.inode).collect()))
     }
 }
 
@@ -90,6 +95,7 @@ pub fn understand(words: &str) -> Result<(Negotiated, Mounted)> {
     let path = PathBuf::from(OsString::from_vec(words.path));
     let entry = MountEntry {
         id: words.mount_id,
+        parent: 0,
         device: words.device,
         path: path.clone(),
         kind: if words.mode == Mode::View { VIEW_KIND } else { MOUNT_KIND }.to_owned(),
@@ -113,6 +119,7 @@ mod tests {
         let path = PathBuf::from(OsString::from_vec(b"/mnt/\xff".to_vec()));
         let entry = MountEntry {
             id: 7,
+            parent: 0,
             device: "0:5".into(),
             path: path.clone(),
             kind: MOUNT_KIND.into(),
@@ -122,13 +129,13 @@ mod tests {
         let words = describe(negotiated, &Mounted::again(path.clone(), entry.clone(), true, None)).expect("words");
         let (again, mounted) = understand(&words).expect("understood");
         assert_eq!(again, negotiated);
-        assert_eq!((mounted.path(), mounted.identity()), (path.as_path(), (&entry, true)));
+        assert_eq!((mounted.path(), mounted.identity()), (path.as_path(), (entry, true)));
     }
 
     #[test]
     fn a_view_is_understood_as_one_with_its_connection() {
         let (path, kind, source) = (PathBuf::from("/mnt"), VIEW_KIND.into(), "/state/headrace.erofs".into());
-        let entry = MountEntry { id: 7, device: "0:5".into(), path: path.clone(), kind, source };
+        let entry = MountEntry { id: 7, parent: 0, device: "0:5".into(), path: path.clone(), kind, source };
         let negotiated = Negotiated { minor: 45, flags: 0, mode: Mode::View };
         let words =
             describe(negotiated, &Mounted::again(path, entry.clone(), false, Some("0:9".into()))).expect("words");

@@ -35,7 +35,7 @@ mod tickets;
 mod unanswered;
 mod view;
 
-pub use handle::{MountHandle, mount, mount_view, resume};
+pub use handle::{ListImage, MountHandle, mount, mount_view, resume};
 pub use kept::KeptMount;
 pub use mount::unmount_path;
 pub use mountinfo::MOUNT_KIND;

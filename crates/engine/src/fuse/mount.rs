@@ -1,5 +1,6 @@
 //! Attaches a connection to a folder and detaches it, with root's system calls or through `fusermount3`.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io;
@@ -19,6 +20,7 @@ use super::mountpoint;
 use super::options::MountOptions;
 use super::view;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Mutex;
 
 const DEVICE: &str = "/dev/fuse";
 
@@ -26,7 +28,8 @@ const DEVICE: &str = "/dev/fuse";
 #[derive(Debug)]
 pub struct Mounted {
     path: PathBuf,
-    entry: MountEntry,
+    /// Of a view the one of its newest list.
+    entry: Mutex<MountEntry>,
     by_helper: bool,
     /// Of a view, whose `entry` is of another file system: the device of what is mounted in no folder.
     apart: Option<String>,
@@ -42,7 +45,7 @@ pub fn mount(mountpoint: &Path, options: &MountOptions) -> Result<(Device, Mount
         None => (mount_by_helper(&path, options, is_root)?, true),
     };
     let entry = entry_at(&path)?;
-    Ok((device, Mounted { path, entry, by_helper, apart: None }))
+    Ok((device, Mounted::again(path, entry, by_helper, None)))
 }
 
 /// A connection for a view on `mountpoint`: mounted in no folder, for as long as the descriptor is open or something in
@@ -54,11 +57,12 @@ pub fn mount_apart(mountpoint: &Path, options: &MountOptions) -> Result<(Device,
     Ok((device, apart, path))
 }
 
-/// Shows `image` on `path`, its content in what is mounted as `apart` and already served.
-pub fn show(image: &Path, path: PathBuf, apart: &OwnedFd) -> Result<Mounted> {
-    view::show(image, &path, apart)?;
+/// Shows `image` on `path`, its content in the file `blob` of what is mounted as `apart` and already served.
+pub fn show(image: &Path, blob: &str, path: PathBuf, apart: &OwnedFd) -> Result<Mounted> {
+    let made = view::make(image, apart, blob)?;
+    view::put_on(&made, &path)?;
     let entry = entry_at(&path)?;
-    Ok(Mounted { path, entry, by_helper: false, apart: Some(view::device_of(apart)?) })
+    Ok(Mounted::again(path, entry, false, Some(view::device_of(apart)?)))
 }
 
 fn entry_at(path: &Path) -> Result<MountEntry> {
@@ -117,7 +121,52 @@ fn explain_device(error: io::Error) -> Error {
 impl Mounted {
     /// A mount that another process made.
     pub fn again(path: PathBuf, entry: MountEntry, by_helper: bool, apart: Option<String>) -> Self {
-        Mounted { path, entry, by_helper, apart }
+        Mounted { path, entry: Mutex::new(entry), by_helper, apart }
+    }
+
+    /// Shows another image instead of the one before, which stays for those who have files of it open or stand in it. At
+    /// each moment one of the two is there. The same once more, when the process died on the way, ends what was begun.
+    pub fn show_next(&self, image: &Path, blob: &str, apart: &OwnedFd) -> Result<()> {
+        let Some(before) = mountinfo::topmost_at(&self.path)?.filter(|top| self.is_of_this_view(top)) else {
+            let message =
+                format!("cannot show the new list on {}: something else is on top there", self.path.display());
+            return Err(Error::new(ErrorKind::Busy, message).with_hint("unmount that, and refresh again"));
+        };
+        let made = view::make(image, apart, blob)?;
+        view::put_beneath(&made, &self.path)?;
+        let new_id = view::mount_id(&made)?;
+        // Also what a process before has left above.
+        for _ in 0..mountinfo::all_at(&self.path)?.len() {
+            let top = mountinfo::topmost_at(&self.path)?;
+            match top.filter(|top| self.is_of_this_view(top)) {
+                Some(top) if top.id == new_id => *self.entry.lock() = top,
+                Some(_) => self.unmount_directly(true)?,
+                None => break,
+            }
+        }
+        tracing::debug!(before = before.id, now = new_id, "fuse: a view shows another list");
+        Ok(())
+    }
+
+    /// Finds the mount of a view again after the process before showed lists that its description does not know of, and
+    /// takes off what that one was about to.
+    pub fn find_again(&self) -> Result<()> {
+        let lists = mountinfo::all_at(&self.path)?.into_iter().filter(|entry| self.is_of_this_view(entry));
+        let devices: HashSet<String> = lists.map(|entry| entry.device).collect();
+        for left in (0..devices.len()).rev() {
+            let top = mountinfo::topmost_at(&self.path)?;
+            match top.filter(|top| self.is_of_this_view(top)) {
+                Some(_) if left > 0 => self.unmount_directly(true)?,
+                Some(top) => *self.entry.lock() = top,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// A view names the image in the folder of our own state, which is locked.
+    fn is_of_this_view(&self, entry: &MountEntry) -> bool {
+        entry.is_view() && entry.source == self.entry.lock().source
     }
 
     /// The device (`major:minor`) of a view's connection, which is not that of the view.
@@ -126,8 +175,8 @@ impl Mounted {
     }
 
     /// What tells this mount from every other, and whether it was made by the helper.
-    pub fn identity(&self) -> (&MountEntry, bool) {
-        (&self.entry, self.by_helper)
+    pub fn identity(&self) -> (MountEntry, bool) {
+        (self.entry.lock().clone(), self.by_helper)
     }
 
     /// Where it is mounted.
@@ -159,16 +208,18 @@ impl Mounted {
     /// The kernel gives the numbers of a mount that is gone to the next one. So once our connection has ended, what has
     /// our numbers is either our own mount, aborted, or somebody else's, alive: that one is not ours to take.
     fn is_dead(&self) -> bool {
-        // A view has no connection that could be missed: its source names the folder of our own state, which is locked.
-        let is_shown = || mountinfo::topmost_at(&self.path).is_ok_and(|top| top.as_ref() == Some(&self.entry));
+        let is_shown =
+            || mountinfo::topmost_at(&self.path).is_ok_and(|top| top.is_some_and(|top| self.is_of_this_view(&top)));
         let is_aborted =
             || std::fs::metadata(&self.path).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN));
-        if self.entry.is_view() { is_shown() } else { is_aborted() }
+        // A view has no connection that could be missed.
+        if self.entry.lock().is_view() { is_shown() } else { is_aborted() }
     }
 
     fn is_on_top(&self) -> Result<bool> {
         let top = mountinfo::topmost_at(&self.path)?;
-        Ok(top.is_some_and(|top| top.id == self.entry.id && top.device == self.entry.device))
+        let entry = self.entry.lock();
+        Ok(top.is_some_and(|top| top.id == entry.id && top.device == entry.device))
     }
 
     /// See `MountHandle::forget_pages`.
@@ -186,7 +237,7 @@ impl Mounted {
 
     /// Lets the kernel read ahead up to `bytes` in this mount. Needs root's rights: otherwise its default stays.
     pub fn raise_readahead(&self, bytes: u32) {
-        let setting = format!("/sys/class/bdi/{}/read_ahead_kb", self.entry.device);
+        let setting = format!("/sys/class/bdi/{}/read_ahead_kb", self.entry.lock().device);
         if let Err(error) = std::fs::write(&setting, (bytes >> 10).to_string()) {
             tracing::debug!("fuse: the kernel's read-ahead stays as it is: {error}");
         }
@@ -200,7 +251,7 @@ pub fn unmount_path(mountpoint: &Path, force: bool) -> Result<()> {
         return Err(Error::new(ErrorKind::NotFound, message));
     };
     let by_helper = !nix::unistd::geteuid().is_root();
-    Mounted { path: entry.path.clone(), entry, by_helper, apart: None }.unmount(force, true).map(drop)
+    Mounted::again(entry.path.clone(), entry, by_helper, None).unmount(force, true).map(drop)
 }
 
 /// Without touching the mountpoint itself: a dead mount there answers nothing.

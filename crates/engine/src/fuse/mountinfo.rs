@@ -16,6 +16,8 @@ const MOUNTS: &str = "/proc/self/mountinfo";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountEntry {
     pub id: u64,
+    /// The mount that it is on.
+    pub parent: u64,
     /// `major:minor`, which is also the name of its backing device information in `/sys/class/bdi`.
     pub device: String,
     pub path: PathBuf,
@@ -47,21 +49,33 @@ pub fn around(path: &Path) -> Result<Option<MountEntry>> {
     Ok(path.ancestors().find_map(|folder| find_topmost(&table, folder)))
 }
 
-/// Later lines cover earlier ones.
+/// All mounts at `path`, in the order of the table, which may be any.
+pub fn all_at(path: &Path) -> Result<Vec<MountEntry>> {
+    let table = std::fs::read(MOUNTS).map_err(|error| Error::from_io("read", Path::new(MOUNTS), error))?;
+    Ok(find_all(&table, path))
+}
+
+fn find_all(table: &[u8], path: &Path) -> Vec<MountEntry> {
+    table.split(|byte| *byte == b'\n').filter_map(parse_line).filter(|entry| entry.path == path).collect()
+}
+
+/// What nothing else at the path is on; of several (below mounts that are covered themselves) the latest.
 fn find_topmost(table: &[u8], path: &Path) -> Option<MountEntry> {
-    table.split(|byte| *byte == b'\n').filter_map(parse_line).rfind(|entry| entry.path == path)
+    let all = find_all(table, path);
+    all.iter().rfind(|entry| !all.iter().any(|other| other.parent == entry.id)).cloned()
 }
 
 /// `36 35 98:0 /root /mnt options [tags…] - type source super-options`
 fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let mut words = line.split(|byte| *byte == b' ');
     let id = text(words.next()?).parse().ok()?;
-    let device = text(words.nth(1)?);
+    let parent = text(words.next()?).parse().ok()?;
+    let device = text(words.next()?);
     let path = PathBuf::from(OsString::from_vec(unescape(words.nth(1)?)));
     let mut words = words.skip_while(|word| *word != b"-").skip(1);
     let kind = text(words.next()?);
     let source = text(&unescape(words.next()?));
-    Some(MountEntry { id, device, path, kind, source })
+    Some(MountEntry { id, parent, device, path, kind, source })
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -93,13 +107,22 @@ mod tests {
 
     const TABLE: &[u8] = b"22 1 0:20 / /proc rw shared:5 - proc proc rw\n\
         40 1 0:41 / /mnt/two\\040words ro,nosuid - fuse.headrace s3://b\\134x ro,user_id=0\n\
-        41 1 0:42 / /mnt/two\\040words ro - fuse.other top ro\n\
+        41 40 0:42 / /mnt/two\\040words ro - fuse.other top ro\n\
         broken line\n";
 
     #[test]
     fn the_topmost_mount_is_found_with_its_blanks() {
         let found = find_topmost(TABLE, Path::new("/mnt/two words")).expect("listed");
         assert_eq!((found.kind.as_str(), found.device.as_str(), found.id), ("fuse.other", "0:42", 41));
+    }
+
+    #[test]
+    fn what_was_put_beneath_is_not_on_top() {
+        let table = b"50 1 0:41 / /mnt ro - erofs old ro\n61 1 0:40 / /other ro - erofs other ro\n";
+        assert_eq!(find_topmost(table, Path::new("/mnt")).expect("listed").id, 50);
+        let table = b"50 60 0:41 / /mnt ro - erofs old ro\n60 1 0:43 / /mnt ro - erofs new ro\n";
+        assert_eq!(find_topmost(table, Path::new("/mnt")).expect("listed").id, 50);
+        assert_eq!(find_all(table, Path::new("/mnt")).len(), 2);
     }
 
     #[test]

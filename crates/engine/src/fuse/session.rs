@@ -140,6 +140,12 @@ impl Session {
     /// Stops serving without unmounting: requests wait in the kernel until another daemon resumes, and reads that wait
     /// for an origin are left to it.
     pub fn stop(&self) {
+        self.end();
+        self.shared.device.retire();
+    }
+
+    /// Stops serving for good: nobody has anything open.
+    pub fn end(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         wake::prepare();
         let threads = std::mem::take(&mut *self.threads.lock());
@@ -149,7 +155,6 @@ impl Session {
         }
         // Those that wait for a disk may do so for ever. They find nothing to say and nobody to say it to.
         threads.into_iter().filter(JoinHandle::is_finished).for_each(|thread| drop(thread.join()));
-        self.shared.device.retire();
     }
 }
 

@@ -1,21 +1,18 @@
 //! A view: the kernel's own EROFS shows an image, and our connection serves the blob that the image points into.
 //!
-//! The connection's mount is in no folder. It lives as long as a view has the blob open, in whatever mount namespace: who
-//! takes the last view off ends the connection, and nothing else is to be cleared away.
+//! The connection's mount is in no folder. It lives as long as its processes hold it or a view has a blob open, in whatever
+//! mount namespace. When the last view is gone, the last blob is closed, and they let go: nothing else is to be cleared away.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-
-use nix::errno::Errno;
-use nix::mount::MsFlags;
 
 use super::device::Device;
 use super::options::MountOptions;
 use crate::error::{Error, ErrorKind, Result};
-use crate::vfs::BLOB_NAME;
 
 /// The type that views show in `/proc/mounts`.
 pub const VIEW_KIND: &str = "erofs";
@@ -29,12 +26,12 @@ const OTHER_MODE_HINT: &str = "mount with --mode auto";
 pub fn mount_apart(device: &Device, options: &MountOptions) -> Result<OwnedFd> {
     let source = options.source.replace(|c: char| c.is_control(), " ");
     let words = [
-        (c"source", source),
-        (c"subtype", "headrace".to_owned()),
-        (c"fd", device.number().to_string()),
-        (c"rootmode", "40000".to_owned()),
-        (c"user_id", "0".to_owned()),
-        (c"group_id", "0".to_owned()),
+        (c"source", source.into_bytes()),
+        (c"subtype", b"headrace".to_vec()),
+        (c"fd", device.number().to_string().into_bytes()),
+        (c"rootmode", b"40000".to_vec()),
+        (c"user_id", b"0".to_vec()),
+        (c"group_id", b"0".to_vec()),
     ];
     let mount = || {
         let context = api::open(c"fuse")?;
@@ -61,14 +58,24 @@ pub fn device_of(apart: &OwnedFd) -> Result<String> {
     Ok(format!("{}:{}", libc::major(device), libc::minor(device)))
 }
 
-/// Shows `image` on the folder `path`, its content in the blob of the connection that is mounted as `apart`.
-pub fn show(image: &Path, path: &Path, apart: &OwnedFd) -> Result<()> {
-    // `directio`: else each page of a file would lie in the page cache a second time, as one of the blob.
-    let words = format!("device=/proc/self/fd/{}/{BLOB_NAME},directio", apart.as_raw_fd());
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_RDONLY;
-    nix::mount::mount(Some(image), path, Some(VIEW_KIND), flags, Some(words.as_str())).map_err(|error| match error {
-        Errno::EPERM => Error::from_io("mount on", path, error.into()).with_hint("a view needs root's right to mount"),
-        Errno::ENODEV | Errno::EINVAL | Errno::ENOTBLK | Errno::EOPNOTSUPP => {
+/// A view of `image` that is in no folder yet, its content in the file `blob` of the connection that is mounted as `apart`.
+pub fn make(image: &Path, apart: &OwnedFd, blob: &str) -> Result<OwnedFd> {
+    let words = [
+        (c"source", image.as_os_str().as_bytes().to_vec()),
+        (c"device", format!("/proc/self/fd/{}/{blob}", apart.as_raw_fd()).into_bytes()),
+    ];
+    let make = || {
+        let context = api::open(c"erofs")?;
+        words.iter().try_for_each(|(name, value)| api::set(&context, name, value))?;
+        // Else each page of a file would lie in the page cache a second time, as one of the blob.
+        api::set_flag(&context, c"directio")?;
+        api::set_flag(&context, c"ro")?;
+        api::create(&context)?;
+        api::mount(&context)
+    };
+    make().map_err(|error| match error.raw_os_error() {
+        Some(libc::EPERM) => Error::from_io("mount", image, error).with_hint("a view needs root's right to mount"),
+        Some(libc::ENODEV | libc::EINVAL | libc::ENOTBLK | libc::EOPNOTSUPP) => {
             let folder = image.parent().unwrap_or(image).display();
             let message = format!(
                 "the kernel cannot show a view of what is in {folder}: that needs EROFS of Linux 6.15, and a state \
@@ -76,10 +83,30 @@ pub fn show(image: &Path, path: &Path, apart: &OwnedFd) -> Result<()> {
             );
             Error::new(ErrorKind::Unsupported, message)
                 .with_hint("name a folder on a disk with --state-directory, or mount with --mode auto")
-                .with_source(io::Error::from(error))
+                .with_source(error)
         }
-        error => Error::from_io("mount on", path, error.into()),
+        _ => Error::from_io("mount", image, error),
     })
+}
+
+/// Puts a view that is in no folder on `path`.
+pub fn put_on(view: &OwnedFd, path: &Path) -> Result<()> {
+    api::move_to(view, path, 0).map_err(|error| Error::from_io("mount on", path, error))
+}
+
+/// Puts it beneath what is on top at `path`, which it appears from when that is taken off.
+pub fn put_beneath(view: &OwnedFd, path: &Path) -> Result<()> {
+    api::move_to(view, path, api::MOVE_MOUNT_BENEATH).map_err(|error| {
+        Error::from_io("mount the new list beneath what is on", path, error).with_hint("unmount, and mount again")
+    })
+}
+
+/// The number in the table of mounts of what a descriptor is of.
+pub fn mount_id(mounted: &OwnedFd) -> Result<u64> {
+    let place = format!("/proc/self/fdinfo/{}", mounted.as_raw_fd());
+    let words = std::fs::read_to_string(&place).map_err(|error| Error::from_io("read", Path::new(&place), error))?;
+    let number = words.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    number.ok_or_else(|| Error::new(ErrorKind::Unexpected, format!("{place} tells no mount")))
 }
 
 /// The calls that mount without a folder (fsopen(2), fsconfig(2), fsmount(2)), which the C library does not have before
@@ -92,6 +119,9 @@ mod api {
     const FSCONFIG_SET_FLAG: libc::c_uint = 0;
     const FSCONFIG_SET_STRING: libc::c_uint = 1;
     const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
+    /// Of move_mount(2).
+    const MOVE_MOUNT_F_EMPTY_PATH: libc::c_uint = 4;
+    pub const MOVE_MOUNT_BENEATH: libc::c_uint = 0x200;
     const MOUNT_ATTR_RDONLY: libc::c_uint = 1;
     const MOUNT_ATTR_NOSUID: libc::c_uint = 2;
     const MOUNT_ATTR_NODEV: libc::c_uint = 4;
@@ -101,8 +131,8 @@ mod api {
         descriptor(unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC) })
     }
 
-    pub fn set(context: &OwnedFd, name: &CStr, value: &str) -> io::Result<()> {
-        let value = std::ffi::CString::new(value).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    pub fn set(context: &OwnedFd, name: &CStr, value: &[u8]) -> io::Result<()> {
+        let value = text(value)?;
         configure(context, FSCONFIG_SET_STRING, name.as_ptr(), value.as_ptr())
     }
 
@@ -118,6 +148,19 @@ mod api {
         let attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
         // SAFETY: three numbers, of which the first is an open descriptor.
         descriptor(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), FSMOUNT_CLOEXEC, attributes) })
+    }
+
+    pub fn move_to(mount: &OwnedFd, path: &Path, flags: libc::c_uint) -> io::Result<()> {
+        let path = text(path.as_os_str().as_bytes())?;
+        let flags = flags | MOVE_MOUNT_F_EMPTY_PATH;
+        let (mount, here) = (mount.as_raw_fd(), libc::AT_FDCWD);
+        // SAFETY: an open descriptor, and two strings that end with a zero and live through the call.
+        let moved = unsafe { libc::syscall(libc::SYS_move_mount, mount, c"".as_ptr(), here, path.as_ptr(), flags) };
+        if moved == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn text(bytes: &[u8]) -> io::Result<CString> {
+        CString::new(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
     }
 
     fn configure(

@@ -21,7 +21,7 @@ use futures::future::BoxFuture;
 use crate::error::Result;
 
 pub use crate::transfer::{DiskRead, Disks};
-pub use blob::{BLOB_NAME, Blob};
+pub use blob::{Blobs, Offer, blob_name};
 pub use catalogue::{Catalogue, has_checksums};
 pub use selection::Selection;
 pub use tree::{Ownership, Tree};

@@ -46,6 +46,7 @@ impl Server {
             words: self.words.clone(),
             connection: steal(self.child.id(), "/dev/fuse"),
             ledger: steal(self.child.id(), "/memfd:headrace-ledger (deleted)"),
+            apart: None,
             relay: None,
         }
     }
