@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -20,24 +19,10 @@ from headrace.roles.unmounted_process import end_unused_copies
 from headrace.testing.processes import freeze
 
 from .harness import HEADRACE, Shell, mode_words
+from .namespaces import holder
 from .survival import registered, wait_until, wait_until_ended
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="making mount namespaces needs root")
-
-# Says when it stands in its own namespace, and goes when its input ends.
-HOLDER = "import sys; held = open(sys.argv[1]) if sys.argv[1] else None; print('there', flush=True); sys.stdin.read()"
-
-
-@contextmanager
-def holder(path: str) -> Iterator[subprocess.Popen[str]]:
-    """A process in a mount namespace with copies of all mounts, which has `path` open."""
-    command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", HOLDER, path]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "there\n"
-        yield process
-        assert process.poll() is None, "it has outlived all"
-        process.kill()
 
 
 @contextmanager

@@ -10,13 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from headrace.errors import DeadlineError
+from headrace.roles import unmounted_process
 from headrace.roles.mount_table import MountEntry, mount_at, mounts
+from headrace.roles.mountpoints import unmount
+from headrace.roles.other_namespaces import copies_of, users_of_the_detached
+from headrace.roles.unmounted_process import end_unused_copies
 from headrace.testing.faulty_origin import Fault, FaultyOrigin, Lie
 
 from .harness import Shell, eventually, mode_words, tree_of
+from .namespaces import holder
 from .servers import Bucket
 from .survival import (
     fill,
+    is_running,
     kill_process,
     registered,
     shell_without_server,
@@ -134,6 +141,22 @@ def test_a_mount_ends_when_the_last_of_its_lists_is_left(alone: Shell, source: P
     assert alone.registry().entries() == []
 
 
+def test_who_keeps_a_mount_from_its_end_is_named(
+    alone: Shell, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unmounted_process, "_END_S", 3.0)
+    with _view(alone, source, tmp_path) as mountpoint:
+        assert tree_of(mountpoint) == tree_of(source)
+        with (mountpoint / "part-01").open("rb", buffering=0):
+            _change(source)
+            alone.must("refresh", mountpoint)
+            connection = registered(alone, mountpoint).connection
+            assert connection is not None
+            assert os.getpid() in users_of_the_detached(connection)
+            with pytest.raises(DeadlineError, match=r"open of a list from before a refresh: \d+"):
+                unmount(mountpoint, alone.registry(), force=False, lazy=False)
+
+
 def test_force_ends_a_view_though_files_of_it_are_open(alone: Shell, source: Path, tmp_path: Path) -> None:
     mountpoint = tmp_path / "mnt"
     mountpoint.mkdir()
@@ -221,6 +244,39 @@ def test_another_mount_namespace_keeps_the_list_that_it_has(
             told, _ = elsewhere.communicate("go on\n")
             assert told.split() == names
         assert tree_of(mountpoint) == tree_of(source)
+
+
+def test_a_view_ends_though_another_namespace_has_an_earlier_list(
+    alone: Shell, source: Path, tmp_path: Path
+) -> None:
+    expected = tree_of(source)
+    with _view(alone, source, tmp_path) as mountpoint, holder(""):
+        assert tree_of(mountpoint) == expected
+        _change(source)
+        alone.must("refresh", mountpoint)
+        alone.must("unmount", mountpoint)
+
+
+def test_an_earlier_list_that_is_used_is_left_to_its_user(alone: Shell, source: Path, tmp_path: Path) -> None:
+    expected = tree_of(source)
+    with _view(alone, source, tmp_path) as mountpoint:
+        assert tree_of(mountpoint) == expected
+        entry = registered(alone, mountpoint)
+        there = _shown(mountpoint)
+        with holder(""), (mountpoint / "part-01").open("rb", buffering=0) as held:
+            _change(source)
+            alone.must("refresh", mountpoint)
+            copies = copies_of(there)
+            assert copies
+            subprocess.run(["umount", mountpoint], check=True)
+            end_unused_copies(copies, entry.connection)
+            os.posix_fadvise(held.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            assert held.read() == expected["part-01"]
+            held.close()
+            wait_until(
+                lambda: (end_unused_copies(copies, entry.connection), not is_running(entry.pid))[1],
+                lambda: "it is still there",
+            )
 
 
 def test_a_view_is_there_at_once_and_shows_the_new_list_when_the_storage_has_told_it(

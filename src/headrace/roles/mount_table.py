@@ -29,7 +29,12 @@ class MountEntry:
     @property
     def is_ours(self) -> bool:
         """True for a mount that Headrace made, and for whatever binds a part of one."""
-        return self.kind == KIND or (self.kind == _VIEW_KIND and self.source.endswith(_VIEW_SOURCE))
+        return self.kind == KIND or self.is_view
+
+    @property
+    def is_view(self) -> bool:
+        """True for a view of ours, whose earlier lists are other mounts of the same source."""
+        return self.kind == _VIEW_KIND and self.source.endswith(_VIEW_SOURCE)
 
 
 def mounts(table: Path = _MOUNTS) -> list[MountEntry]:

@@ -7,6 +7,7 @@ unmounting is not handed on to them, the copy keeps the connection, though nobod
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from headrace.roles.mount_table import MountEntry, mounts
 
 # Of the namespace in which a machine starts: include/linux/proc_ns.h, PROC_PID_INIT_INO.
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
+_NO_FOLDERS = ("/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage")
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ def sees_all_processes() -> bool:
 def copies_of(mount: MountEntry) -> frozenset[MountEntry]:
     """All other places where the same file system is mounted, in whatever namespace. Ask before `mount` is taken off.
 
+    Of a view also where one of its earlier lists is.
+
     Afterwards its number is no name for it: when it was the last, the kernel gives the number to the next file system
     that anybody mounts. No two mounts of a machine have one `id`.
     """
@@ -52,8 +56,36 @@ def copies_of(mount: MountEntry) -> frozenset[MountEntry]:
             namespace = _namespace_of(process)
             if namespace not in seen:
                 seen.add(namespace)
-                found.update(entry for entry in mounts(process / "mountinfo") if entry.device == mount.device)
+                found.update(entry for entry in mounts(process / "mountinfo") if _is_of_one(entry, mount))
     return frozenset(entry for entry in found if entry.id != mount.id)
+
+
+def _is_of_one(entry: MountEntry, mount: MountEntry) -> bool:
+    if mount.is_view:
+        return (entry.kind, entry.source) == (mount.kind, mount.source)
+    return entry.device == mount.device
+
+
+def users_of_the_detached(besides: str) -> Iterator[int]:
+    """Processes that have something of a mount open that is on no folder any more: which one it was cannot be told.
+
+    `besides`: the device of a view's connection, which its own processes have open.
+    """
+    for process in _processes():
+        with contextlib.suppress(OSError):
+            seen = {besides, *(entry.device for entry in mounts(process / "mountinfo"))}
+            links = [process / "cwd", process / "root", *(process / "fd").iterdir()]
+            if any(_is_detached(link, seen) for link in links):
+                yield int(process.name)
+
+
+def _is_detached(link: Path, seen: set[str]) -> bool:
+    # Sockets, pipes and memory are on no folder at any time, and have names of their own kind.
+    target = str(link.readlink())
+    if not target.startswith("/") or target.startswith(_NO_FOLDERS):
+        return False
+    number = link.stat().st_dev
+    return os.major(number) == 0 and f"0:{os.minor(number)}" not in seen
 
 
 def holders_of(copies: frozenset[MountEntry]) -> list[Holder]:

@@ -12,7 +12,7 @@ from headrace.errors import DeadlineError
 from headrace.process_stat import started_ticks
 from headrace.roles.detaching import abort
 from headrace.roles.mount_table import MountEntry
-from headrace.roles.other_namespaces import holders_of, sees_all_processes
+from headrace.roles.other_namespaces import holders_of, sees_all_processes, users_of_the_detached
 from headrace.roles.standstill import Standstill
 
 MOST_USERS = 3
@@ -47,7 +47,7 @@ def wait_for_end(
         if standstill.lasts:
             raise _stands_still(pid, mountpoint)
         if now > begin + _END_S:
-            raise _not_ended(pid, mountpoint, copies)
+            raise _not_ended(pid, mountpoint, copies, connection)
         if copies and now > look:
             end_unused_copies(copies, connection)
             look = now + _COPIES_AFTER_S
@@ -60,7 +60,10 @@ def end_unused_copies(copies: frozenset[MountEntry], connection: str | None = No
     Only while there is a copy: without one it has ended, and its number may be another mount's.
     """
     holders = holders_of(copies)
-    if holders and sees_all_processes() and not any(holder.is_user for holder in holders):
+    if not holders or not sees_all_processes() or any(holder.is_user for holder in holders):
+        return
+    # Of a view programs may have files of an earlier list open, which is on no folder here.
+    if connection is None or not any(users_of_the_detached(connection)):
         abort(connection or next(iter(copies)).device)
 
 
@@ -76,13 +79,21 @@ def _stands_still(pid: int, mountpoint: Path) -> DeadlineError:
     )
 
 
-def _not_ended(pid: int, mountpoint: Path, copies: frozenset[MountEntry]) -> DeadlineError:
+def _not_ended(
+    pid: int, mountpoint: Path, copies: frozenset[MountEntry], connection: str | None
+) -> DeadlineError:
     users = [str(holder) for holder in holders_of(copies) if holder.is_user]
     if users:
         by = ", ".join(users[:MOST_USERS])
         return DeadlineError.of(
             f"{mountpoint} is unmounted here, but in another mount namespace it is in use by {by}",
             hint=f"end them; to end the mount for them, too: kill {pid}",
+        )
+    if connection is not None and (inside := list(users_of_the_detached(connection))):
+        by = ", ".join(map(str, inside[:MOST_USERS]))
+        return DeadlineError.of(
+            f"{mountpoint} is unmounted, but processes may have files open of a list from before a refresh: {by}",
+            hint="end them, and the mount ends",
         )
     return DeadlineError.of(
         f"{mountpoint} is unmounted, but its process {pid} has not ended yet",
