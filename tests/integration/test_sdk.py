@@ -33,7 +33,9 @@ def content() -> dict[str, bytes]:
 
 
 @pytest.fixture
-def dataset(bucket, content, tmp_path: Path):
+def dataset(bucket, content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    # Opened by this process, which has an environment of the machine.
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path / "state"))
     bucket.fill(content)
     with headrace.open_dataset(
         bucket.uri, cache=f"{tmp_path / 'cache'}:1Gi", options=bucket.options_with_keys
