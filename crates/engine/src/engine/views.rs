@@ -34,8 +34,12 @@ struct Image(PathBuf);
 
 impl Drop for Image {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.0) {
-            tracing::warn!(%error, path = %self.0.display(), "cannot remove the image of a view");
+        match std::fs::remove_file(&self.0) {
+            // The next image has taken its name.
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(%error, path = %self.0.display(), "cannot remove the image of a view");
+            }
+            _ => {}
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Attaches a connection to a folder and detaches it, with root's system calls or through `fusermount3`.
 
-use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io;
@@ -18,7 +17,7 @@ use super::fusermount;
 use super::mountinfo::{self, MOUNT_KIND, MountEntry};
 use super::mountpoint;
 use super::options::MountOptions;
-use super::view;
+use super::view::{self, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
 
@@ -59,8 +58,7 @@ pub fn mount_apart(mountpoint: &Path, options: &MountOptions) -> Result<(Device,
 
 /// Shows `image` on `path`, its content in the file `blob` of what is mounted as `apart` and already served.
 pub fn show(image: &Path, blob: &str, path: PathBuf, apart: &OwnedFd) -> Result<Mounted> {
-    let made = view::make(image, apart, blob)?;
-    view::put_on(&made, &path)?;
+    view::show(image, apart, blob, &path, Place::OnTop)?;
     let entry = entry_at(&path)?;
     Ok(Mounted::again(path, entry, false, Some(view::device_of(apart)?)))
 }
@@ -127,39 +125,25 @@ impl Mounted {
     /// Shows another image instead of the one before, which stays for those who have files of it open or stand in it. At
     /// each moment one of the two is there. The same once more, when the process died on the way, ends what was begun.
     pub fn show_next(&self, image: &Path, blob: &str, apart: &OwnedFd) -> Result<()> {
-        let Some(before) = mountinfo::topmost_at(&self.path)?.filter(|top| self.is_of_this_view(top)) else {
+        if !mountinfo::topmost_at(&self.path)?.is_some_and(|top| self.is_of_this_view(&top)) {
             let message =
                 format!("cannot show the new list on {}: something else is on top there", self.path.display());
             return Err(Error::new(ErrorKind::Busy, message).with_hint("unmount that, and refresh again"));
-        };
-        let made = view::make(image, apart, blob)?;
-        view::put_beneath(&made, &self.path)?;
-        let new_id = view::mount_id(&made)?;
-        // Also what a process before has left above.
-        for _ in 0..mountinfo::all_at(&self.path)?.len() {
-            let top = mountinfo::topmost_at(&self.path)?;
-            match top.filter(|top| self.is_of_this_view(top)) {
-                Some(top) if top.id == new_id => *self.entry.lock() = top,
-                Some(_) => self.unmount_directly(true)?,
-                None => break,
-            }
         }
-        tracing::debug!(before = before.id, now = new_id, "fuse: a view shows another list");
-        Ok(())
+        view::show(image, apart, blob, &self.path, Place::Beneath)?;
+        self.find_again()
     }
 
-    /// Finds the mount of a view again after the process before showed lists that its description does not know of, and
-    /// takes off what that one was about to.
+    /// Finds the mount of a view: the newest list, which is lowest. Takes those off that lie above it still, also where a
+    /// process died that was about to.
     pub fn find_again(&self) -> Result<()> {
-        let lists = mountinfo::all_at(&self.path)?.into_iter().filter(|entry| self.is_of_this_view(entry));
-        let devices: HashSet<String> = lists.map(|entry| entry.device).collect();
-        for left in (0..devices.len()).rev() {
-            let top = mountinfo::topmost_at(&self.path)?;
-            match top.filter(|top| self.is_of_this_view(top)) {
-                Some(_) if left > 0 => self.unmount_directly(true)?,
-                Some(top) => *self.entry.lock() = top,
-                None => break,
+        while let Some(top) = mountinfo::topmost_at(&self.path)?.filter(|top| self.is_of_this_view(top)) {
+            let lists = mountinfo::all_at(&self.path)?;
+            if !lists.iter().any(|other| self.is_of_this_view(other) && other.device != top.device) {
+                *self.entry.lock() = top;
+                break;
             }
+            self.unmount_directly(true)?;
         }
         Ok(())
     }

@@ -4,10 +4,9 @@
 //! mount namespace. When the last view is gone, the last blob is closed, and they let go: nothing else is to be cleared away.
 
 use std::ffi::{CStr, CString};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::device::Device;
@@ -25,13 +24,15 @@ const OTHER_MODE_HINT: &str = "mount with --mode auto";
 /// Mounts the connection in no folder: it is there until the descriptor is closed and nothing in it is open.
 pub fn mount_apart(device: &Device, options: &MountOptions) -> Result<OwnedFd> {
     let source = options.source.replace(|c: char| c.is_control(), " ");
+    let source = CString::new(source).map_err(|_| Error::config("an origin with a zero in its name"))?;
+    let device = CString::new(device.number().to_string()).unwrap_or_default();
     let words = [
-        (c"source", source.into_bytes()),
-        (c"subtype", b"headrace".to_vec()),
-        (c"fd", device.number().to_string().into_bytes()),
-        (c"rootmode", b"40000".to_vec()),
-        (c"user_id", b"0".to_vec()),
-        (c"group_id", b"0".to_vec()),
+        (c"source", source.as_c_str()),
+        (c"subtype", c"headrace"),
+        (c"fd", &device),
+        (c"rootmode", c"40000"),
+        (c"user_id", c"0"),
+        (c"group_id", c"0"),
     ];
     let mount = || {
         let context = api::open(c"fuse")?;
@@ -53,27 +54,38 @@ pub fn mount_apart(device: &Device, options: &MountOptions) -> Result<OwnedFd> {
 /// `major:minor` of the connection that is mounted as `apart`, by which the kernel's own list of connections has it.
 pub fn device_of(apart: &OwnedFd) -> Result<String> {
     let unknown = |error| Error::new(ErrorKind::Unexpected, "cannot tell the connection of a view").with_source(error);
-    let root = std::fs::File::from(apart.try_clone().map_err(unknown)?);
-    let device = root.metadata().map_err(unknown)?.dev();
-    Ok(format!("{}:{}", libc::major(device), libc::minor(device)))
+    api::device_of(apart).map_err(unknown)
 }
 
-/// A view of `image` that is in no folder yet, its content in the file `blob` of the connection that is mounted as `apart`.
-pub fn make(image: &Path, apart: &OwnedFd, blob: &str) -> Result<OwnedFd> {
-    let words = [
-        (c"source", image.as_os_str().as_bytes().to_vec()),
-        (c"device", format!("/proc/self/fd/{}/{blob}", apart.as_raw_fd()).into_bytes()),
-    ];
-    let make = || {
-        let context = api::open(c"erofs")?;
-        words.iter().try_for_each(|(name, value)| api::set(&context, name, value))?;
-        // Else each page of a file would lie in the page cache a second time, as one of the blob.
-        api::set_flag(&context, c"directio")?;
-        api::set_flag(&context, c"ro")?;
-        api::create(&context)?;
-        api::mount(&context)
+/// Where a view is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    OnTop,
+    /// Beneath what is on top, in whose place it appears when that is taken off.
+    Beneath,
+}
+
+/// Shows `image` on `path`, its content in the file `blob` of the connection that is mounted as `apart`.
+pub fn show(image: &Path, apart: &OwnedFd, blob: &str, path: &Path, place: Place) -> Result<()> {
+    let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| Error::config("a path with a zero in it"));
+    let steps = Steps {
+        image: text(image.as_os_str().as_bytes())?,
+        device: text(format!("/proc/self/fd/{HELPERS_APART}/{blob}").as_bytes())?,
+        path: text(path.as_os_str().as_bytes())?,
+        flags: if place == Place::Beneath { api::MOVE_MOUNT_BENEATH } else { 0 },
     };
-    make().map_err(|error| match error.raw_os_error() {
+    match helper::carry_out(&steps, apart) {
+        Ok(()) => Ok(()),
+        Err((Step::Put, error)) => {
+            let error = Error::from_io("mount on", path, error);
+            Err(if place == Place::Beneath { error.with_hint("unmount, and mount again") } else { error })
+        }
+        Err((Step::Make, error)) => Err(explain(image, error)),
+    }
+}
+
+fn explain(image: &Path, error: io::Error) -> Error {
+    match error.raw_os_error() {
         Some(libc::EPERM) => Error::from_io("mount", image, error).with_hint("a view needs root's right to mount"),
         Some(libc::ENODEV | libc::EINVAL | libc::ENOTBLK | libc::EOPNOTSUPP) => {
             let folder = image.parent().unwrap_or(image).display();
@@ -86,27 +98,113 @@ pub fn make(image: &Path, apart: &OwnedFd, blob: &str) -> Result<OwnedFd> {
                 .with_source(error)
         }
         _ => Error::from_io("mount", image, error),
-    })
+    }
 }
 
-/// Puts a view that is in no folder on `path`.
-pub fn put_on(view: &OwnedFd, path: &Path) -> Result<()> {
-    api::move_to(view, path, 0).map_err(|error| Error::from_io("mount on", path, error))
+/// What a helper does, in words of the kernel.
+struct Steps {
+    image: CString,
+    device: CString,
+    path: CString,
+    /// Of move_mount(2).
+    flags: libc::c_uint,
 }
 
-/// Puts it beneath what is on top at `path`, which it appears from when that is taken off.
-pub fn put_beneath(view: &OwnedFd, path: &Path) -> Result<()> {
-    api::move_to(view, path, api::MOVE_MOUNT_BENEATH).map_err(|error| {
-        Error::from_io("mount the new list beneath what is on", path, error).with_hint("unmount, and mount again")
-    })
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Make,
+    Put,
 }
 
-/// The number in the table of mounts of what a descriptor is of.
-pub fn mount_id(mounted: &OwnedFd) -> Result<u64> {
-    let place = format!("/proc/self/fdinfo/{}", mounted.as_raw_fd());
-    let words = std::fs::read_to_string(&place).map_err(|error| Error::from_io("read", Path::new(&place), error))?;
-    let number = words.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
-    number.ok_or_else(|| Error::new(ErrorKind::Unexpected, format!("{place} tells no mount")))
+/// The number by which a helper has the mount of the connection.
+const HELPERS_APART: i32 = 1;
+
+impl Steps {
+    /// Makes system calls alone: it runs where other threads may have held any lock.
+    fn take(&self) -> std::result::Result<(), (Step, io::Error)> {
+        let make = || {
+            let context = api::open(c"erofs")?;
+            api::set(&context, c"source", &self.image)?;
+            api::set(&context, c"device", &self.device)?;
+            // Else each page of a file would lie in the page cache a second time, as one of the blob.
+            api::set_flag(&context, c"directio")?;
+            api::set_flag(&context, c"ro")?;
+            api::create(&context)?;
+            api::mount(&context)
+        };
+        let made = make().map_err(|error| (Step::Make, error))?;
+        api::move_to(&made, &self.path, self.flags).map_err(|error| (Step::Put, error))
+    }
+}
+
+/// A process that mounts for us.
+///
+/// The kernel opens the blob, and so asks this process for it. Who waits for an answer of a process that is killed waits on
+/// in the kernel until another one answers: were it a thread of this process, it could not end, and none would come.
+mod helper {
+    use super::*;
+
+    const WHEN_PUTTING: u8 = 0x80;
+
+    pub fn carry_out(steps: &Steps, apart: &OwnedFd) -> std::result::Result<(), (Step, io::Error)> {
+        let begun = || {
+            let (answer, end) = io::pipe()?;
+            // SAFETY: what a forked process of many threads does before it ends are system calls alone.
+            let child = unsafe { libc::fork() };
+            match child {
+                -1 => Err(io::Error::last_os_error()),
+                0 => run(steps, apart.as_raw_fd(), end.as_raw_fd()),
+                child => Ok((answer, child)),
+            }
+        };
+        let (mut answer, child) = begun().map_err(|error| (Step::Make, error))?;
+        let mut code = [0];
+        let told = answer.read_exact(&mut code);
+        // SAFETY: a child of ours, waited for nowhere else. Where children are not waited for, it is gone without that.
+        while unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) } == -1
+            && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+        {}
+        told.map_err(|_| (Step::Make, io::Error::other("the process that mounts was killed")))?;
+        match code[0] {
+            0 => Ok(()),
+            code if code & WHEN_PUTTING != 0 => Err((Step::Put, error_of(code & !WHEN_PUTTING))),
+            code => Err((Step::Make, error_of(code))),
+        }
+    }
+
+    fn error_of(code: u8) -> io::Error {
+        io::Error::from_raw_os_error(i32::from(code))
+    }
+
+    /// Never returns: the child's end.
+    fn run(steps: &Steps, apart: i32, answer: i32) -> ! {
+        // SAFETY: system calls with numbers, and one byte that lives through its call. The descriptors are this process's
+        // own copies. It closes all others, among them that of the connection: as long as a waiting process had it,
+        // the kernel would not end the connection when nobody else is left.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            let moved = [libc::dup2(answer, 0), libc::dup2(apart, HELPERS_APART)];
+            if moved.contains(&-1) || libc::close_range(2, libc::c_uint::MAX, 0) != 0 {
+                libc::_exit(1);
+            }
+            let code = match steps.take() {
+                Ok(()) => 0,
+                Err((Step::Make, error)) => code_of(&error),
+                Err((Step::Put, error)) => code_of(&error) | WHEN_PUTTING,
+            };
+            libc::write(0, std::ptr::from_ref(&code).cast(), 1);
+            libc::_exit(0)
+        }
+    }
+
+    /// The kernel's own numbers of errors end before 134; those of mounting are small.
+    fn code_of(error: &io::Error) -> u8 {
+        error
+            .raw_os_error()
+            .and_then(|code| u8::try_from(code).ok())
+            .filter(|code| *code < 0x80)
+            .unwrap_or(libc::EIO as u8)
+    }
 }
 
 /// The calls that mount without a folder (fsopen(2), fsconfig(2), fsmount(2)), which the C library does not have before
@@ -131,8 +229,7 @@ mod api {
         descriptor(unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC) })
     }
 
-    pub fn set(context: &OwnedFd, name: &CStr, value: &[u8]) -> io::Result<()> {
-        let value = text(value)?;
+    pub fn set(context: &OwnedFd, name: &CStr, value: &CStr) -> io::Result<()> {
         configure(context, FSCONFIG_SET_STRING, name.as_ptr(), value.as_ptr())
     }
 
@@ -150,8 +247,7 @@ mod api {
         descriptor(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), FSMOUNT_CLOEXEC, attributes) })
     }
 
-    pub fn move_to(mount: &OwnedFd, path: &Path, flags: libc::c_uint) -> io::Result<()> {
-        let path = text(path.as_os_str().as_bytes())?;
+    pub fn move_to(mount: &OwnedFd, path: &CStr, flags: libc::c_uint) -> io::Result<()> {
         let flags = flags | MOVE_MOUNT_F_EMPTY_PATH;
         let (mount, here) = (mount.as_raw_fd(), libc::AT_FDCWD);
         // SAFETY: an open descriptor, and two strings that end with a zero and live through the call.
@@ -159,8 +255,18 @@ mod api {
         if moved == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    fn text(bytes: &[u8]) -> io::Result<CString> {
-        CString::new(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+    /// Of the file system, as the kernel knows it: asks nobody who serves it.
+    pub fn device_of(file: &OwnedFd) -> io::Result<String> {
+        let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+        // SAFETY: all-zero is a valid `statx`; the descriptor is open, and name and memory live through the call.
+        let (done, told) = unsafe {
+            let mut told: libc::statx = std::mem::zeroed();
+            (libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, 0, &raw mut told), told)
+        };
+        if done != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(format!("{}:{}", told.stx_dev_major, told.stx_dev_minor))
     }
 
     fn configure(

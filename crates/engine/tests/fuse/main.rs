@@ -9,3 +9,4 @@ mod readers;
 mod succession;
 mod support;
 mod tree;
+mod views;
