@@ -66,14 +66,11 @@ def _is_of_one(entry: MountEntry, mount: MountEntry) -> bool:
     return entry.device == mount.device
 
 
-def users_of_the_detached(besides: str) -> Iterator[int]:
-    """Processes that have something of a mount open that is on no folder any more: which one it was cannot be told.
-
-    `besides`: the device of a view's connection, which its own processes have open.
-    """
+def users_of_the_detached() -> Iterator[int]:
+    """Processes that have something of a mount open that is on no folder any more: which one it was cannot be told."""
     for process in _processes():
         with contextlib.suppress(OSError):
-            seen = {besides, *(entry.device for entry in mounts(process / "mountinfo"))}
+            seen = {entry.device for entry in mounts(process / "mountinfo")}
             links = [process / "cwd", process / "root", *(process / "fd").iterdir()]
             if any(_is_detached(link, seen) for link in links):
                 yield int(process.name)
@@ -82,10 +79,18 @@ def users_of_the_detached(besides: str) -> Iterator[int]:
 def _is_detached(link: Path, seen: set[str]) -> bool:
     # Sockets, pipes and memory are on no folder at any time, and have names of their own kind.
     target = str(link.readlink())
-    if not target.startswith("/") or target.startswith(_NO_FOLDERS):
+    if not target.startswith("/") or target.startswith(_NO_FOLDERS) or (target == "/" and _is_path(link)):
         return False
     number = link.stat().st_dev
     return os.major(number) == 0 and f"0:{os.minor(number)}" not in seen
+
+
+def _is_path(link: Path) -> bool:
+    """True for a descriptor of a place alone, as the processes of every view have one of its connection."""
+    if link.parent.name != "fd":
+        return False
+    facts = (link.parent.parent / "fdinfo" / link.name).read_text()
+    return bool(int(facts.partition("flags:")[2].split()[0], 8) & os.O_PATH)
 
 
 def holders_of(copies: frozenset[MountEntry]) -> list[Holder]:

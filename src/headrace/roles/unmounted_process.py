@@ -63,7 +63,7 @@ def end_unused_copies(copies: frozenset[MountEntry], connection: str | None = No
     if not holders or not sees_all_processes() or any(holder.is_user for holder in holders):
         return
     # Of a view programs may have files of an earlier list open, which is on no folder here.
-    if connection is None or not any(users_of_the_detached(connection)):
+    if connection is None or not any(users_of_the_detached()):
         abort(connection or next(iter(copies)).device)
 
 
@@ -89,7 +89,7 @@ def _not_ended(
             f"{mountpoint} is unmounted here, but in another mount namespace it is in use by {by}",
             hint=f"end them; to end the mount for them, too: kill {pid}",
         )
-    if connection is not None and (inside := list(users_of_the_detached(connection))):
+    if connection is not None and (inside := list(users_of_the_detached())):
         by = ", ".join(map(str, inside[:MOST_USERS]))
         return DeadlineError.of(
             f"{mountpoint} is unmounted, but processes may have files open of a list from before a refresh: {by}",
