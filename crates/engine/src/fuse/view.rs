@@ -149,11 +149,12 @@ mod helper {
     pub fn carry_out(steps: &Steps, apart: &OwnedFd) -> std::result::Result<(), (Step, io::Error)> {
         let begun = || {
             let (answer, end) = io::pipe()?;
+            let parent = std::process::id();
             // SAFETY: what a forked process of many threads does before it ends are system calls alone.
             let child = unsafe { libc::fork() };
             match child {
                 -1 => Err(io::Error::last_os_error()),
-                0 => run(steps, apart.as_raw_fd(), end.as_raw_fd()),
+                0 => run(steps, parent, apart.as_raw_fd(), end.as_raw_fd()),
                 child => Ok((answer, child)),
             }
         };
@@ -177,12 +178,17 @@ mod helper {
     }
 
     /// Never returns: the child's end.
-    fn run(steps: &Steps, apart: i32, answer: i32) -> ! {
+    fn run(steps: &Steps, parent: u32, apart: i32, answer: i32) -> ! {
         // SAFETY: system calls with numbers, and one byte that lives through its call. The descriptors are this process's
         // own copies. It closes all others, among them that of the connection: as long as a waiting process had it,
         // the kernel would not end the connection when nobody else is left.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid().cast_unsigned() != parent {
+                libc::_exit(1);
+            }
+            // Out of the way first: in a process without standard streams they may have these numbers.
+            let (answer, apart) = (libc::fcntl(answer, libc::F_DUPFD, 3), libc::fcntl(apart, libc::F_DUPFD, 3));
             let moved = [libc::dup2(answer, 0), libc::dup2(apart, HELPERS_APART)];
             if moved.contains(&-1) || libc::close_range(2, libc::c_uint::MAX, 0) != 0 {
                 libc::_exit(1);
