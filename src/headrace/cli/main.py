@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 
 from headrace.cli import printer
+from headrace.cli.streams import complete_streams
 from headrace.exits import complaint, exit_code
 from headrace.settings.environment import Environment
 
@@ -18,6 +19,7 @@ from headrace.settings.environment import Environment
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; the exit code. Called by the `headrace` script, which exits with what it returns."""
     words = sys.argv[1:] if arguments is None else arguments
+    complete_streams()
     try:
         result = _run(words, is_process=arguments is None)
         sys.stdout.flush()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -221,6 +223,16 @@ def test_error_of_the_mount_process_reaches_the_person(
     def fails(*_: object) -> None:
         raise OriginUnreachableError.of("cannot reach http://x", hint="check the endpoint")
 
+    # Whether a mount is a copy of its command hangs on the words of the process, which here are those of pytest.
+    monkeypatch.setattr("headrace.cli.mount.may_be_copied", lambda *_: False)
     monkeypatch.setattr("headrace.cli.mount.launch", fails)
     assert main(["mount", "s3://b", "mnt", "--cache", "none"]) == 6
     assert capfd.readouterr().err == "error: cannot reach http://x\nhint: check the endpoint\n"
+
+
+@pytest.mark.parametrize("program", ["headrace.cli.main", "headrace.cli.arena.main"])
+def test_a_command_without_standard_streams_ends_as_with_them(program: str) -> None:
+    """As a service manager or `ssh -n` may start it."""
+    words = f'"$0" -c "import sys; from {program} import main; sys.exit(main())" --help <&- >&-'
+    done = subprocess.run(["sh", "-c", words, sys.executable], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

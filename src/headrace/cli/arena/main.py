@@ -16,6 +16,7 @@ from headrace.cli.arena.old_command_lines import modern, split_globals
 from headrace.cli.arena.output import Told
 from headrace.cli.arena.submit_flags import OF_KIND
 from headrace.cli.main import fail
+from headrace.cli.streams import complete_streams
 from headrace.exits import ExitCode
 from headrace.jobs.spec import JobKind
 
@@ -121,6 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     `arena wait` and `submit --wait` answer how the job ended, `attach` what its program did.
     """
+    complete_streams()
     try:
         return run(sys.argv[1:] if arguments is None else arguments, "arena")
     except Told:
