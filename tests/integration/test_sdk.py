@@ -32,10 +32,14 @@ def content() -> dict[str, bytes]:
     return small | {"shards/large.tar": random.Random(77).randbytes(11_000_000)}
 
 
-@pytest.fixture
-def dataset(bucket, content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    # Opened by this process, which has an environment of the machine.
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is opened by this process remembers nothing in the folders of the machine."""
     monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def dataset(bucket, content, tmp_path: Path):
     bucket.fill(content)
     with headrace.open_dataset(
         bucket.uri, cache=f"{tmp_path / 'cache'}:1Gi", options=bucket.options_with_keys
