@@ -45,6 +45,11 @@ impl Stamp {
     }
 }
 
+/// True when the open file has no name any more.
+pub fn is_removed(file: &File) -> bool {
+    file.metadata().is_ok_and(|status| std::os::unix::fs::MetadataExt::nlink(&status) == 0)
+}
+
 /// Writes `parts` one after the other from `offset`.
 pub fn write_parts(file: &File, parts: &[Bytes], mut offset: u64, watch: &DiskWatch) -> io::Result<()> {
     for step in parts.iter().flat_map(|part| part.chunks(STEP_BYTES)) {

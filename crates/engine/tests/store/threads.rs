@@ -93,6 +93,33 @@ fn many_threads_with_few_descriptors_and_two_levels() {
     run(&[512 << 10, 1 << 20], EvictionPolicy::Lfu, 12);
 }
 
+/// Files go, and come again, while others are about to open them.
+#[test]
+fn what_comes_again_at_once_is_not_taken_for_damage() {
+    let place = tempfile::tempdir().unwrap();
+    let limits = budgets(THREADS);
+    let metrics = Metrics::new();
+    let levels = vec![level(&[(place.path(), 64 << 20)])];
+    let store = patient(Store::open(config(levels, EvictionPolicy::Lru), limits, metrics.clone()).unwrap());
+    let files: Vec<_> = (0..12).map(|number| key(&format!("again/{number}"), 100 + number)).collect();
+    std::thread::scope(|scope| {
+        for seed in 1..=THREADS as usize {
+            let (store, files) = (&store, &files);
+            scope.spawn(move || {
+                for step in 0..4000 {
+                    let file = &files[(step * seed + step / 7) % files.len()];
+                    match step % 5 {
+                        0 => drop(store.evict(&file.id())),
+                        1 | 2 => drop(store.put(file, 0, &content(file, 0))),
+                        _ => drop(store.get(&file.id(), 0)),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(metrics.store_corrupt_blocks.get(), 0, "nothing was ever corrupt");
+}
+
 #[test]
 fn one_block_put_by_all_threads_is_stored_once() {
     let place = tempfile::tempdir().unwrap();

@@ -9,29 +9,42 @@ use std::sync::atomic::Ordering;
 
 use super::Folder;
 use crate::ids::FileId;
-use crate::store::disk::Stamp;
+use crate::store::disk::{self, Stamp};
 use crate::store::layout;
 use crate::store::part::{Descriptor, OpenFile};
+
+/// A file that is removed and made again between each two steps of the one who opens it is given up.
+const OPEN_TRIES: usize = 8;
 
 impl Folder {
     /// The data file of `id`, open and known to the index; `create` makes it if missing. Called without any lock held.
     pub(super) fn open_data(&self, id: &FileId, create: bool) -> io::Result<Arc<OpenFile>> {
-        let descriptor = self.descriptor(id).ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))?;
-        let file = self.watch.during(|| open(&layout::data_file(&self.path, id), create))?;
-        let opened = Arc::new(OpenFile { file: Arc::new(file), _descriptor: descriptor });
-        Ok(self.attach(id, opened))
+        for _ in 0..OPEN_TRIES {
+            let descriptor = self.descriptor(id).ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))?;
+            let file = self.watch.during(|| open(&layout::data_file(&self.path, id), create))?;
+            let opened = Arc::new(OpenFile { file: Arc::new(file), _descriptor: descriptor });
+            if let Some(file) = self.attach(id, opened) {
+                return Ok(file);
+            }
+        }
+        Err(io::Error::from_raw_os_error(libc::EBUSY))
     }
 
-    /// Makes `opened` the file of its part, unless another thread was faster: then that one's is the answer.
-    fn attach(&self, id: &FileId, opened: Arc<OpenFile>) -> Arc<OpenFile> {
+    /// Makes `opened` the file of its part, unless another thread was faster: then that one's is the answer. `None` where
+    /// it was removed since it was opened: the part that is there now has, or is about to have, another one.
+    pub(super) fn attach(&self, id: &FileId, opened: Arc<OpenFile>) -> Option<Arc<OpenFile>> {
         let mut shard = self.index.shard(id);
-        let Some(part) = shard.find_mut(id).filter(|part| !part.leaving) else { return opened };
+        let Some(part) = shard.find_mut(id).filter(|part| !part.leaving) else { return Some(opened) };
+        // A part leaves the index after its file: what has a name now is the file of this one.
+        if part.open.is_none() && disk::is_removed(&opened.file) {
+            return None;
+        }
         part.recent = true;
         if part.open.is_none() {
             // Nobody of ours can have written while it was closed.
             part.saw_foreign(stamp_of(&opened).0);
         }
-        shard.attach(id, opened.clone()).unwrap_or(opened)
+        Some(shard.attach(id, opened.clone()).unwrap_or(opened))
     }
 
     /// The open data file of `id`, if any of its blocks is here: as long as the answer lives, nothing of it is evicted.

@@ -121,13 +121,13 @@ impl Folder {
         Some(Use { mark: part.mark(), gap: mark.idle(now) })
     }
 
-    /// Opens the data file; blocks of one that is gone are dropped.
+    /// Opens the data file; blocks of one that is gone are dropped, and false.
     fn reopen(&self, id: &FileId) -> bool {
         match self.open_data(id, false) {
             Ok(_) => true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.remove(id, None, Removal::Corrupt);
-                false
+                // Nothing goes where it was removed in order, and made again since.
+                self.remove(id, None, Removal::Missing) == 0 && self.holds_file(id)
             }
             Err(error) => {
                 tracing::debug!("cannot open the data file of {id}: {error}");

@@ -32,13 +32,15 @@ pub enum Removal {
     Move,
     /// The content is wrong: at once. Readers of other blocks of the file keep theirs.
     Corrupt,
-    /// The same, but it came so from the origin: not the disk's fault.
+    /// The data file is gone: that is looked at once more when nobody else can make it.
+    Missing,
+    /// The same as `Corrupt`, but it came so from the origin: not the disk's fault.
     Wrong,
 }
 
 impl Removal {
     fn is_of_wrong_content(self) -> bool {
-        matches!(self, Removal::Corrupt | Removal::Wrong)
+        matches!(self, Removal::Corrupt | Removal::Missing | Removal::Wrong)
     }
 }
 
@@ -71,7 +73,12 @@ impl Folder {
         let claim = if *closed { None } else { self.claim_removal(id, index, why) };
         let Some(mut claim) = claim else { return 0 };
         let room = self.room(id, &claim);
-        if matches!(room, Room::Held) && !why.is_of_wrong_content() {
+        let stays = match why {
+            Removal::Evict | Removal::Move => matches!(room, Room::Held),
+            Removal::Missing => !self.is_missing(id, &claim),
+            Removal::Corrupt | Removal::Wrong => false,
+        };
+        if stays {
             self.unclaim_removal(id, &claim);
             return 0;
         }
@@ -103,6 +110,14 @@ impl Folder {
         bytes
     }
 
+    /// Whether all of the claim is of a file that is not there. While somebody writes to it nobody can tell, and its blocks
+    /// are compared before they are used.
+    fn is_missing(&self, id: &FileId, claim: &Claim) -> bool {
+        let path = layout::data_file(&self.path, id);
+        let look = || std::fs::symlink_metadata(&path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+        claim.whole && self.watch.during(look)
+    }
+
     fn count_removal(&self, why: Removal, blocks: u64, bytes: u64) {
         let counters = &self.shared.counters;
         match why {
@@ -110,7 +125,7 @@ impl Folder {
                 counters.evicted_blocks.inc_by(blocks);
                 counters.evicted_bytes.inc_by(bytes);
             }
-            Removal::Corrupt => drop(counters.corrupt.inc_by(blocks)),
+            Removal::Corrupt | Removal::Missing => drop(counters.corrupt.inc_by(blocks)),
             Removal::Move | Removal::Wrong => {}
         }
     }

@@ -6,6 +6,7 @@ use super::*;
 use crate::config::{EvictionPolicy, Medium};
 use crate::ids::Version;
 use crate::metrics::Metrics;
+use crate::store::part::OpenFile;
 
 const BLOCK: u64 = 64 << 10;
 
@@ -241,4 +242,42 @@ fn a_data_file_that_could_not_be_removed_is_looked_for_when_the_folder_is_opened
     make_untouched(place.path());
     drop(folder(place.path(), 100 * BLOCK));
     assert!(!orphan.exists());
+}
+
+fn closed(folder: &Folder, id: &FileId) {
+    while folder.index.shard(id).close_one() {}
+}
+
+#[test]
+fn a_file_that_was_removed_since_it_was_opened_is_not_the_file_of_the_next_one() {
+    let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    let folder = folder(place.path(), 10 * BLOCK);
+    let id = put(&folder, "again", 100, 0);
+    closed(&folder, &id);
+    // Another thread is about to use what it has opened.
+    let path = super::super::layout::data_file(&folder.path, &id);
+    let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{error}"));
+    let Some(descriptor) = folder.descriptor(&id) else { panic!("no descriptor") };
+    let opened = Arc::new(OpenFile { file: Arc::new(file), _descriptor: descriptor });
+    assert!(folder.remove(&id, None, Removal::Evict) > 0);
+    put(&folder, "again", 100, 0);
+    closed(&folder, &id);
+    assert!(folder.attach(&id, opened).is_none());
+    assert!(folder.get(&id, 0).is_some());
+    assert_eq!(folder.shared.counters.corrupt.get(), 0);
+}
+
+#[test]
+fn a_file_that_is_there_again_is_not_missing_and_one_that_is_not_is_damage() {
+    let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    let folder = folder(place.path(), 10 * BLOCK);
+    let id = put(&folder, "again", 100, 0);
+    closed(&folder, &id);
+    assert_eq!(folder.remove(&id, None, Removal::Missing), 0);
+    assert!(folder.get(&id, 0).is_some());
+    assert_eq!(folder.shared.counters.corrupt.get(), 0);
+    closed(&folder, &id);
+    std::fs::remove_file(super::super::layout::data_file(&folder.path, &id)).unwrap_or_else(|error| panic!("{error}"));
+    assert!(folder.get(&id, 0).is_none());
+    assert_eq!((folder.shared.counters.corrupt.get(), folder.used()), (1, 0));
 }
