@@ -119,7 +119,7 @@ soak: setup kubernetes helm ## Repeat and randomise: kills, walks, scale, for SO
 	SOAK_MINUTES=$(SOAK_MINUTES) $(BIN)/python -m pytest tests/unit -m hypothesis $(if $(SOAK_SEED),--hypothesis-seed=$(SOAK_SEED))
 
 test-rust: $(STAMPS)/python ## Run the Rust tests
-	time cargo test --workspace --locked --quiet
+	time cargo test --workspace --tests --locked --quiet
 
 TESTS_AT_ONCE ?= 4
 

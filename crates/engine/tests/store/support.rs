@@ -25,16 +25,11 @@ pub fn key(path: &str, size: u64) -> Arc<FileKey> {
     Arc::new(FileKey { dataset: "s3://bucket/prefix".into(), path: path.as_bytes().into(), size, version })
 }
 
-/// The true content of a block: words that depend on file, block and place.
+/// The true content of a block, which depends on file, block and place. Of a dependency, which is optimised where this is
+/// not.
 pub fn bytes(key: &FileKey, index: u32) -> Vec<u8> {
-    let mut word = u64::from_le_bytes(key.id().0[..8].try_into().unwrap()) ^ (u64::from(index) << 40);
-    let length = block_size().range(index, key.size).length() as usize;
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
-        word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        bytes.extend_from_slice(&word.to_le_bytes());
-    }
-    bytes.truncate(length);
+    let mut bytes = vec![0; block_size().range(index, key.size).length() as usize];
+    blake3::Hasher::new().update(&key.id().0).update(&index.to_le_bytes()).finalize_xof().fill(&mut bytes);
     bytes
 }
 
