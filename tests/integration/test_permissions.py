@@ -76,20 +76,26 @@ def test_a_folder_keeps_owners_and_modes(shell: Shell, place: Path, mode: str) -
         assert read_by(NOBODY, mountpoint / "run.sh")
 
 
-def test_a_folder_that_is_closed_is_closed_as_a_mount(shell: Shell, place: Path) -> None:
+@pytest.mark.parametrize("mode", ["auto", "view"])
+def test_a_folder_that_is_closed_is_closed_as_a_mount(shell: Shell, place: Path, mode: str) -> None:
     source = place / "source"
     fill(source)
     source.chmod(0o700)
-    with shell.mounted(str(source), place / "mnt", "--allow-other", cache=place / "cache") as mountpoint:
+    words = ("--allow-other", *mode_words(mode))
+    with shell.mounted(str(source), place / "mnt", *words, cache=place / "cache") as mountpoint:
         assert not read_by(NOBODY, mountpoint / "run.sh")
         source.chmod(0o755)
         shell.must("refresh", mountpoint)
         assert read_by(NOBODY, mountpoint / "run.sh")
 
 
-def test_another_mode_is_seen_after_the_refresh(shell: Shell, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["auto", "view"])
+def test_another_mode_is_seen_after_the_refresh(shell: Shell, tmp_path: Path, mode: str) -> None:
     fill(tmp_path / "source")
-    with shell.mounted(str(tmp_path / "source"), tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+    words = ("--allow-other", *mode_words(mode))
+    with shell.mounted(
+        str(tmp_path / "source"), tmp_path / "mnt", *words, cache=tmp_path / "cache"
+    ) as mountpoint:
         before = (mountpoint / "own").stat()
         assert stat.S_IMODE(before.st_mode) == 0o600
         (tmp_path / "source" / "own").chmod(0o644)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -153,6 +156,33 @@ def test_who_keeps_a_mount_from_its_end_is_named(
             assert os.getpid() in users_of_the_detached()
             with pytest.raises(DeadlineError, match=r"open of a list from before a refresh: \d+"):
                 unmount(mountpoint, alone.registry(), force=False, lazy=False)
+
+
+@contextmanager
+def _mapped_alone(path: Path) -> Iterator[None]:
+    """A map whose descriptor is closed; Python's own keeps one beside it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    with path.open("rb") as file:
+        length, no_offset = ctypes.c_size_t(4096), ctypes.c_long(0)
+        address = libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_PRIVATE, file.fileno(), no_offset)
+    assert address != ctypes.c_void_p(-1).value, os.strerror(ctypes.get_errno())
+    try:
+        yield
+    finally:
+        assert libc.munmap(ctypes.c_void_p(address), length) == 0
+
+
+def test_who_has_mapped_an_earlier_list_and_closed_its_descriptor_is_a_user_of_it(
+    alone: Shell, source: Path, tmp_path: Path
+) -> None:
+    with _view(alone, source, tmp_path) as mountpoint:
+        with _mapped_alone(mountpoint / "part-01"):
+            assert os.getpid() not in users_of_the_detached()
+            _change(source)
+            alone.must("refresh", mountpoint)
+            assert os.getpid() in users_of_the_detached()
+        assert os.getpid() not in users_of_the_detached()
 
 
 def test_force_ends_a_view_though_files_of_it_are_open(alone: Shell, source: Path, tmp_path: Path) -> None:

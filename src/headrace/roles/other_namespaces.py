@@ -67,22 +67,44 @@ def _is_of_one(entry: MountEntry, mount: MountEntry) -> bool:
 
 
 def users_of_the_detached() -> Iterator[int]:
-    """Processes that have something of a mount open that is on no folder any more: which one it was cannot be told."""
+    """Processes that have something of a mount open or mapped that is on no folder any more: which one it was cannot be
+    told. Not those that root may not look into, as the first one of a sandbox: they would keep every mount.
+    """
     for process in _processes():
         with contextlib.suppress(OSError):
-            seen = {entry.device for entry in mounts(process / "mountinfo")}
-            links = [process / "cwd", process / "root", *(process / "fd").iterdir()]
-            if any(_is_detached(link, seen) for link in links):
+            if _has_detached(process):
                 yield int(process.name)
 
 
+def _has_detached(process: Path) -> bool:
+    seen = {entry.device for entry in mounts(process / "mountinfo")}
+    links = [process / "cwd", process / "root", *(process / "fd").iterdir()]
+    maps = (process / "maps").read_text(errors="surrogateescape").splitlines()
+    return any(_is_detached(link, seen) for link in links) or any(_maps_detached(line, seen) for line in maps)
+
+
 def _is_detached(link: Path, seen: set[str]) -> bool:
-    # Sockets, pipes and memory are on no folder at any time, and have names of their own kind.
-    target = str(link.readlink())
-    if not target.startswith("/") or target.startswith(_NO_FOLDERS) or (target == "/" and _is_path(link)):
+    with contextlib.suppress(FileNotFoundError):
+        target = str(link.readlink())
+        if not _is_on_folder(target) or (target == "/" and _is_path(link)):
+            return False
+        number = link.stat().st_dev
+        return os.major(number) == 0 and f"0:{os.minor(number)}" not in seen
+    return False  # Closed since the list of them was made.
+
+
+def _maps_detached(line: str, seen: set[str]) -> bool:
+    """True for a line of /proc/PID/maps with something detached: its descriptor may be closed."""
+    words = line.split(maxsplit=5)
+    if len(words) < 6 or not _is_on_folder(words[5]):
         return False
-    number = link.stat().st_dev
-    return os.major(number) == 0 and f"0:{os.minor(number)}" not in seen
+    major, minor = (int(number, 16) for number in words[3].split(":"))
+    return major == 0 and f"0:{minor}" not in seen
+
+
+def _is_on_folder(target: str) -> bool:
+    # Sockets, pipes and memory are on no folder at any time, and have names of their own kind.
+    return target.startswith("/") and not target.startswith(_NO_FOLDERS)
 
 
 def _is_path(link: Path) -> bool:

@@ -8,8 +8,9 @@ use std::time::Duration;
 use super::state::StateDirectory;
 use crate::error::{Error, Result};
 use crate::fuse::{IMAGE_NAME, ListImage, MountHandle};
+use crate::origin::Permissions;
 use crate::snapshot::erofs::{BlobLayout, Defaults, write_image};
-use crate::snapshot::{Snapshot, difference_inodes};
+use crate::snapshot::{NodeIndex, Snapshot, difference_inodes};
 use crate::sync::Mutex;
 use crate::vfs::{Blobs, Offer, Tree};
 
@@ -125,7 +126,12 @@ fn is_same(shown: Option<&Snapshot>, next: &Snapshot) -> bool {
     let Some(shown) = shown else { return false };
     let mut changes = 0_u64;
     difference_inodes(shown, next, &mut |_| changes += 1);
-    changes == 0
+    // The top is below no name, so no change of names tells of it.
+    changes == 0 && attributes_of_root(shown) == attributes_of_root(next)
+}
+
+fn attributes_of_root(snapshot: &Snapshot) -> Option<(i64, Option<Permissions>)> {
+    snapshot.node(NodeIndex::ROOT).map(|root| (root.mtime_ns, root.permissions))
 }
 
 fn lay_out(tree: &Tree, snapshot: &Snapshot, image: &Path) -> Result<BlobLayout> {
