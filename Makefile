@@ -121,7 +121,7 @@ soak: setup kubernetes helm ## Repeat and randomise: kills, walks, scale, for SO
 test-rust: $(STAMPS)/python ## Run the Rust tests
 	time cargo test --workspace --tests --locked --quiet
 
-TESTS_AT_ONCE ?= 4
+TESTS_AT_ONCE ?= 5
 
 # Those that share nothing run beside each other (tests/conftest.py); they wait more than they compute.
 .PHONY: test-python
