@@ -30,10 +30,6 @@ LANES: dict[str, tuple[str, ...]] = {
         "tests/integration/test_seeds",
         "tests/integration/test_training_",
         "tests/integration/test_convergence",
-        "tests/unit/cli/test_backend_verbs",
-        "tests/unit/cli/test_selecting_verbs",
-        "tests/unit/csi",
-        "tests/unit/local",
         "tests/unit/netns",
     ),
     # Two, since one would run alone in the end: its tests wait for failure detectors more than they compute.
@@ -48,6 +44,13 @@ LANES: dict[str, tuple[str, ...]] = {
         "tests/integration/csi/",
         "tests/integration/test_csi_sanity",
         "tests/integration/test_survival",
+    ),
+    # Beside the longest lane of all, on networks of their own.
+    "parts of the local backend": (
+        "tests/unit/cli/test_backend_verbs",
+        "tests/unit/cli/test_selecting_verbs",
+        "tests/unit/csi",
+        "tests/unit/local",
     ),
     # On a second Kubernetes, when a runner is free for it: the longest lane would run alone in the end. Not more of it:
     # with test_jindofs here, too, both processors were busy all the time, and it took longer.
