@@ -44,7 +44,7 @@ def test_lanes_begin_first_and_then_what_takes_long() -> None:
     rank_of = runpy.run_path(str(TREE / "tests" / "conftest.py"))["rank_of"]
     order = [
         "tests/kubernetes/test_a.py::test",
-        "tests/unit/local/test_seam.py::test",
+        "tests/integration/test_local_users.py::test",
         "tests/cluster/test_faults.py::test",
         "tests/integration/test_any.py::test",
         "tests/unit/roles/test_worker.py::test",
