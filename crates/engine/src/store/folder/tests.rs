@@ -48,6 +48,17 @@ fn allocated(folder: &Folder, id: &FileId) -> u64 {
 }
 
 #[test]
+fn a_file_that_others_remove_whenever_it_is_made_is_no_fault_of_the_disk() {
+    let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    let folder = folder(place.path(), 10 * BLOCK);
+    let of_errno = std::io::Error::from_raw_os_error;
+    assert_eq!(folder.fault(&of_errno(libc::EBUSY)), super::write::Fault::InProgress);
+    assert!(!folder.is_aside());
+    assert_eq!(folder.fault(&of_errno(libc::EIO)), super::write::Fault::Disk("disk-error"));
+    assert!(folder.is_aside());
+}
+
+#[test]
 fn room_of_one_block_is_given_back_to_the_file_system() {
     let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     let folder = folder(place.path(), 10 * BLOCK);

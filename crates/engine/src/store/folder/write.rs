@@ -149,9 +149,11 @@ impl Folder {
         self.finish(id);
     }
 
-    fn fault(&self, error: &io::Error) -> Fault {
+    pub(super) fn fault(&self, error: &io::Error) -> Fault {
         let reason = match error.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => return Fault::Disk(reasons::NO_DESCRIPTOR),
+            // Somebody removes the file whenever it is made (`open_data`): the disk is well.
+            Some(libc::EBUSY) => return Fault::InProgress,
             Some(libc::ENOSPC) => reasons::DISK_FULL,
             Some(libc::EDQUOT) => reasons::DISK_QUOTA,
             Some(libc::EROFS) => reasons::READ_ONLY,
