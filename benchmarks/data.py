@@ -26,6 +26,8 @@ FILES_IN_A_CLASS = 200
 MAKING_LIMIT_S = 120
 # The storage's own, one in the caches of the cluster, and one for each node of a peer that caches for itself.
 CLUSTER_COPIES = 6
+# Two buckets, the plain copy, and the caches of two nodes; one contender at a time.
+MODEL_COPIES = 5
 CHECKSUM_ATTRIBUTE = "user.checksums"
 
 
@@ -36,6 +38,7 @@ class NotEnoughSpaceError(OSError):
 def check_space(folder: Path, scale: Scale, contenders: int) -> None:
     """`NotEnoughSpaceError` unless the bucket, its copy and every contender's cache fit."""
     needed = scale.data_bytes() * (2 + contenders) + scale.cluster_bytes() * CLUSTER_COPIES
+    needed += scale.model_bytes() * MODEL_COPIES
     free = shutil.disk_usage(folder).free
     if free < needed:
         message = f"{folder} has {free >> 30} GiB free, this run needs up to {(needed >> 30) + 1} GiB"
@@ -119,6 +122,16 @@ def ordered(names: list[str], seed: int | None) -> Sequence[str]:
     if seed is not None:
         random.Random(seed).shuffle(names)
     return names
+
+
+def register_object(path: Path) -> None:
+    """Makes a file that already lies in a bucket's folder a full object, with its etag and its checksum."""
+    adopt_file(path)
+    checksum = 0
+    with path.open("rb") as file:
+        while chunk := file.read(MEBIBYTE):
+            checksum = zlib.crc32(chunk, checksum)
+    _store_checksum(path, checksum)
 
 
 def _write(bucket: Path, name: str, size_bytes: int) -> None:

@@ -160,6 +160,18 @@ KILL_ERRORS = Row(
 
 SDK_LOOP = Row("sdk-loop", "Python open().read() of 110 KB files", "files/s", cache=HOT)
 SDK_BATCH = Row("sdk-batch", "Headrace's batch read of the same files", "files/s", cache=HOT, compare=False)
+SDK_COLD_BATCH = Row(
+    "sdk-cold-batch", "the batch read, files in random order", "files/s", cache=EMPTY, compare=False
+)
+SDK_COLD_BATCH_WAIT = Row(
+    "sdk-cold-batch-p99", "a batch of 64 of them, 99 of 100 within", "ms", Better.LOWER, EMPTY, compare=False
+)
+SDK_COLD_SINGLE = Row(
+    "sdk-cold-single", "single reads by 16 threads, random order", "files/s", cache=EMPTY, compare=False
+)
+SDK_COLD_SINGLE_WAIT = Row(
+    "sdk-cold-single-p99", "one of them, 99 of 100 within", "ms", Better.LOWER, EMPTY, compare=False
+)
 SDK_GAIN = Row("sdk-gain", "batch read / open().read() of local files", "×", cache=HOT, compare=False)
 
 

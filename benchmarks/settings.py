@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 MEBIBYTE = 1 << 20
 SMALL_FILE_BYTES = 110_000
+BYTES_OF_HALF = 2
+WIDTH_OF_FEED_FORWARD = 3
+"""Of the feed-forward matrices of a model, in widths of its hidden layer."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,13 @@ class Scale:
     cluster_files: int
     """Files that each node of the cluster reads: enough that each worker has about its share of them."""
     cluster_file_bytes: int
+    model_shards: int
+    """Files of safetensors that the weights of a model lie in."""
+    model_layers_of_a_shard: int
+    model_hidden: int
+    """The width of its hidden layer."""
+    model_link_bits_per_s: int
+    """Between the storage and the one node that loads the model."""
     declared_datasets: int
     served_datasets: tuple[int, ...]
     idle_s: float
@@ -58,6 +68,11 @@ class Scale:
     def cluster_bytes(self) -> int:
         """The bytes that the cluster's storage holds."""
         return self.cluster_files * self.cluster_file_bytes
+
+    def model_bytes(self) -> int:
+        """The bytes of the model's matrices: four of the attention, three of the feed-forward; vectors are nothing."""
+        layer = (4 + 3 * WIDTH_OF_FEED_FORWARD) * self.model_hidden**2 * BYTES_OF_HALF
+        return self.model_shards * self.model_layers_of_a_shard * layer
 
 
 DEFAULT = Scale(
@@ -82,10 +97,14 @@ DEFAULT = Scale(
     cluster_link_bits_per_s=250_000_000,
     cluster_files=96,
     cluster_file_bytes=4 * MEBIBYTE,
+    model_shards=4,
+    model_layers_of_a_shard=5,
+    model_hidden=2048,
+    model_link_bits_per_s=2_000_000_000,
     declared_datasets=1000,
     served_datasets=(10, 30),
     idle_s=30.0,
-    minutes=20.0,
+    minutes=24.0,
 )
 
 QUICK = Scale(
@@ -110,8 +129,12 @@ QUICK = Scale(
     cluster_link_bits_per_s=250_000_000,
     cluster_files=32,
     cluster_file_bytes=4 * MEBIBYTE,
+    model_shards=2,
+    model_layers_of_a_shard=5,
+    model_hidden=512,
+    model_link_bits_per_s=500_000_000,
     declared_datasets=200,
     served_datasets=(3,),
     idle_s=5.0,
-    minutes=4.5,
+    minutes=5.5,
 )

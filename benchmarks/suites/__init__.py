@@ -16,6 +16,8 @@ from benchmarks.suites import (
     many_files,
     sdk,
     warm,
+    weights,
+    weights_of_nodes,
 )
 
 Suite = Callable[[Session], None]
@@ -29,21 +31,27 @@ SUITES: Mapping[str, Suite] = {
     "epochs": epochs.run,
     "sdk": sdk.run,
     "cluster": cluster.run,
+    "weights": weights.run,
+    "weights-nodes": weights_of_nodes.run,
     "datasets": datasets.run,
     "kubernetes": kubernetes.run,
 }
 SHARES: Mapping[str, float] = {
-    "warm": 0.27,
-    "directories": 0.16,
+    "warm": 0.23,
+    "directories": 0.13,
     "listing": 0.03,
-    "many-files": 0.05,
-    "link": 0.09,
-    "epochs": 0.06,
+    "many-files": 0.04,
+    "link": 0.08,
+    "epochs": 0.05,
     "sdk": 0.02,
-    "cluster": 0.13,
-    "datasets": 0.12,
-    "kubernetes": 0.07,
+    "cluster": 0.11,
+    "weights": 0.10,
+    "weights-nodes": 0.05,
+    "datasets": 0.10,
+    "kubernetes": 0.06,
 }
 """Of the run's time."""
-NEED_NO_DATA = frozenset({"directories", "many-files", "cluster", "datasets", "kubernetes"})
+NEED_NO_DATA = frozenset(
+    {"directories", "many-files", "cluster", "weights", "weights-nodes", "datasets", "kubernetes"}
+)
 """Suites that bring their own bucket."""

@@ -5,25 +5,24 @@ Headrace runs as a whole cluster in network namespaces; a peer mounts the bucket
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import rows
-from benchmarks.contenders import Contender, Kind, MountError, Source
+from benchmarks.contenders import Contender, Kind
 from benchmarks.data import make_cluster_bucket
 from benchmarks.machine import touch_memory
 from benchmarks.samples import Row
 from benchmarks.session import Session
+from benchmarks.suites.beds import Trees, cluster_over, peers_over, trees_of
 from benchmarks.workloads import cold, raw_tcp
 from benchmarks.workloads.epochs import LOADERS, Cost, Epoch, finish_epoch, run_epoch, start_epoch
 from headrace.netns.namespaces import can_make_namespaces
 from headrace.process_stat import process_tree
-from headrace.testing.cluster import ClusterBed, CommandError, Node, Rules, open_bed
+from headrace.testing.cluster import ClusterBed, Node, Rules
 from headrace.testing.cluster.cluster_bed import BUCKET
-from headrace.testing.processes import ServerStartError
 
 NODES = 4
 SUBJECT = "headrace"
@@ -90,42 +89,33 @@ def _epochs(session: Session, contender: Contender, bucket: Path) -> None:
         with session.attempt(contender, *COLD_ROWS):
             _peer_epoch(session, contender, bucket)
         return
-    with session.attempt(contender, *COLD_ROWS, *WARM_ROWS), _cluster(bucket, session, NODES) as cluster:
-        trees = _trees(cluster, cluster.bed.nodes)
+    with session.attempt(contender, *COLD_ROWS, *WARM_ROWS), cluster_over(bucket, session, NODES) as cluster:
+        trees = trees_of(cluster, cluster.bed.nodes)
         _cold_epoch(session, contender, cluster, trees)
         with session.attempt(contender, *WARM_ROWS):
             _warm_epoch(session, contender, cluster, trees)
 
 
 def _peer_epoch(session: Session, contender: Contender, bucket: Path) -> None:
-    """The peer runs once for each node, on this machine's side of the storage's link."""
-    with _storage(bucket, session, NODES) as cluster, contextlib.ExitStack() as mounts:
-        server = cluster.server
-        source = Source(server.endpoint, BUCKET, "", server.region, server.credentials)
-        trees = []
-        for node in cluster.bed.nodes:
-            mounted = session.mounted(contender, source, f"cluster-{node.name}")
-            trees.append((node, mounts.enter_context(mounted).directory))
+    with peers_over(bucket, session, NODES, contender) as (cluster, trees):
         _cold_epoch(session, contender, cluster, trees)
 
 
-def _cold_epoch(
-    session: Session, contender: Contender, cluster: ClusterBed, trees: Sequence[tuple[Node, Path]]
-) -> None:
+def _cold_epoch(session: Session, contender: Contender, cluster: ClusterBed, trees: Trees) -> None:
     bytes_times, time_times = _cold_times(session, cluster, trees, session.scale.cluster_link_bits_per_s)
     session.samples.add(rows.CLUSTER_BYTES, contender.name, bytes_times)
     session.samples.add(rows.CLUSTER_COLD, contender.name, time_times)
 
 
 def _fast_link(session: Session, bucket: Path) -> None:
-    with _cluster(bucket, session, NODES) as cluster:
-        trees = _trees(cluster, cluster.bed.nodes)
+    with cluster_over(bucket, session, NODES) as cluster:
+        trees = trees_of(cluster, cluster.bed.nodes)
         _, time_times = _cold_times(session, cluster, trees, session.scale.link_bits_per_s)
     session.samples.add(rows.CLUSTER_COLD_FAST, SUBJECT, time_times)
 
 
 def _cold_times(
-    session: Session, cluster: ClusterBed, trees: Sequence[tuple[Node, Path]], rate_bits_per_s: int
+    session: Session, cluster: ClusterBed, trees: Trees, rate_bits_per_s: int
 ) -> tuple[float, float]:
     """How many times its bytes, and the time that these need on the link, an epoch takes from the storage."""
     size_bytes, storage = session.scale.cluster_bytes(), cluster.bed.storage
@@ -139,9 +129,7 @@ def _cold_times(
     return sent / size_bytes, epoch.seconds / needed_s
 
 
-def _warm_epoch(
-    session: Session, contender: Contender, cluster: ClusterBed, trees: Sequence[tuple[Node, Path]]
-) -> None:
+def _warm_epoch(session: Session, contender: Contender, cluster: ClusterBed, trees: Trees) -> None:
     """Each node's link is limited both ways; what goes over them in the epoch goes from worker to node. Shares of so
     little data are not equal: whoever holds most has the busiest link, and the epoch cannot end before that."""
     _limit_nodes(cluster, session.scale.cluster_link_bits_per_s)
@@ -160,7 +148,7 @@ def _warm_epoch(
 def _peers(session: Session, bucket: Path) -> None:
     """Two nodes with one worker: what the other node reads comes from the peer, all of it."""
     scale = session.scale
-    with _cluster(bucket, session, 2, start=False) as cluster:
+    with cluster_over(bucket, session, 2, start=False) as cluster:
         holder, reader = cluster.bed.nodes
         cluster.start_master()
         cluster.start_worker(holder)
@@ -186,7 +174,7 @@ def _epoch_of(session: Session, cluster: ClusterBed, node: Node) -> tuple[Epoch,
     """One node reads everything, nothing of it from its page cache; the epoch, and its processor seconds a GB."""
     roles = [*cluster.workers.values(), cluster.mounts[node.name]]
     cost = Cost(pid for role in roles for pid in process_tree(role.pid))
-    trees = _trees(cluster, [node])
+    trees = trees_of(cluster, [node])
     epoch = run_epoch(trees, limit_s=_patience_s(session), size_bytes=session.scale.cluster_bytes())
     return epoch, cost.seconds_per_gigabyte(epoch)
 
@@ -197,14 +185,14 @@ def _epoch_of(session: Session, cluster: ClusterBed, node: Node) -> tuple[Epoch,
 def _scale_out(session: Session, bucket: Path) -> None:
     """A warm cluster of 4 becomes one of 8; then all new nodes read everything."""
     scale = session.scale
-    with _cluster(bucket, session, NODES, rules=Rules(block_size="4Mi")) as cluster:
+    with cluster_over(bucket, session, NODES, rules=Rules(block_size="4Mi")) as cluster:
         cluster.load()
         before = cluster.origin_object_bytes()
         start = time.monotonic()
         joined = cluster.grow(NODES)
         session.samples.add(rows.SCALE_JOIN, SUBJECT, time.monotonic() - start)
         epoch = run_epoch(
-            _trees(cluster, joined), limit_s=_patience_s(session), size_bytes=scale.cluster_bytes()
+            trees_of(cluster, joined), limit_s=_patience_s(session), size_bytes=scale.cluster_bytes()
         )
         session.samples.add(rows.SCALE_TIME, SUBJECT, epoch.seconds)
         session.samples.add(rows.SCALE_BYTES, SUBJECT, (cluster.origin_object_bytes() - before) / 2**20)
@@ -229,10 +217,10 @@ def _kill(session: Session, bucket: Path) -> None:
 def _limited_epoch(session: Session, bucket: Path, meanwhile: Callable[[ClusterBed], None]) -> Epoch:
     """Readers on two nodes of three, nothing cached, a limited storage; `meanwhile` comes in the middle of it."""
     scale = session.scale
-    with _cluster(bucket, session, 3) as cluster:
+    with cluster_over(bucket, session, 3) as cluster:
         cluster.bed.storage.set_rate(scale.cluster_link_bits_per_s)
         start = time.monotonic()
-        readings = start_epoch(_trees(cluster, cluster.bed.nodes[:2]), flags=("--passes", "2"))
+        readings = start_epoch(trees_of(cluster, cluster.bed.nodes[:2]), flags=("--passes", "2"))
         readings[0].wait_for_files(scale.cluster_files // (3 * LOADERS))
         meanwhile(cluster)
         return finish_epoch(readings, start, limit_s=2 * _patience_s(session))
@@ -244,31 +232,6 @@ def _kill_third(cluster: ClusterBed) -> None:
 
 
 # --- the bed ---
-
-
-@contextlib.contextmanager
-def _cluster(
-    bucket: Path, session: Session, nodes: int, *, rules: Rules | None = None, start: bool = True
-) -> Iterator[ClusterBed]:
-    """A cluster over the bucket; what keeps it from working is a MountError with the ends of its logs."""
-    chosen = rules or Rules(block_size="4Mi", counts_objects=False)
-    with ClusterBed(open_bed(nodes, base=session.work.parent), chosen, bucket=bucket) as cluster:
-        try:
-            if start:
-                cluster.start()
-            yield cluster
-        except (CommandError, ServerStartError, RuntimeError) as error:
-            session.say(cluster.bed.log_tails())
-            raise MountError(f"{type(error).__name__}: {error}") from error
-
-
-def _storage(bucket: Path, session: Session, nodes: int) -> contextlib.AbstractContextManager[ClusterBed]:
-    """The same bed and storage without any role of ours."""
-    return _cluster(bucket, session, nodes, start=False)
-
-
-def _trees(cluster: ClusterBed, nodes: Sequence[Node]) -> list[tuple[Node, Path]]:
-    return [(node, cluster.mountpoint(node)) for node in nodes]
 
 
 def _limit_nodes(cluster: ClusterBed, bits_per_s: int) -> None:

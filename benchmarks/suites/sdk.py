@@ -53,6 +53,13 @@ def _batch(session: Session, contender: Contender) -> None:
     )
     assert wanted.paths[0].startswith(SMALL)
     figures = sdk.measure(wanted, source, repetitions=scale.repetitions, limit_s=scale.warm_limit_s * 4)
+    for row, wait, cold in (
+        (rows.SDK_COLD_BATCH, rows.SDK_COLD_BATCH_WAIT, figures.cold_batches),
+        (rows.SDK_COLD_SINGLE, rows.SDK_COLD_SINGLE_WAIT, figures.cold_singles),
+    ):
+        if cold is not None:
+            session.samples.add(row, contender.name, cold.files_per_s)
+            session.samples.add(wait, contender.name, cold.p99_ms)
     local = session.samples.values.get(rows.SDK_LOOP.key, {}).get("local", [])
     for rate in figures.batch_rates:
         session.samples.add(rows.SDK_BATCH, contender.name, rate)

@@ -7,17 +7,22 @@ stand on no command line, and answers in JSON.
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.contenders import CacheSpace, Source
 from benchmarks.native import LoopError
 
 BATCH_FILES = 64
+READERS = 16
+"""Single reads under way at once."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,14 @@ class Orders:
 
 
 @dataclass(frozen=True)
+class Waits:
+    """Reads of files of which nothing was cached: files a second, and how long all but a hundredth waited at most."""
+
+    files_per_s: float
+    p99_ms: float
+
+
+@dataclass(frozen=True)
 class Figures:
     """What it measured. `batch_rates` holds one rate for each repetition."""
 
@@ -41,6 +54,8 @@ class Figures:
     open_again_s: float
     files: int
     batch_rates: Sequence[float]
+    cold_batches: Waits | None = None
+    cold_singles: Waits | None = None
 
 
 def orders(
@@ -71,7 +86,10 @@ def measure(wanted: Orders, source: Source, *, repetitions: int, limit_s: float)
         raise LoopError(f"the SDK's process did not end within {limit_s:.0f} s") from error
     if done.returncode != 0:
         raise LoopError(f"the SDK's process failed: {done.stderr.strip()[-400:]}")
-    return Figures(**json.loads(done.stdout))
+    figures = json.loads(done.stdout)
+    for name in ("cold_batches", "cold_singles"):
+        figures[name] = Waits(**figures[name]) if figures[name] else None
+    return Figures(**figures)
 
 
 def python_loop_files_per_s(paths: Sequence[Path], *, seconds: float) -> float:
@@ -104,12 +122,39 @@ def _open_and_read(wanted: Orders, repetitions: int) -> Figures:
     dataset.close()  # type: ignore[attr-defined]
     open_again_s, dataset = open_now("keep")
     files = dataset.status().snapshot.files  # type: ignore[attr-defined]
-    rates = []
+    rates, batches, singles = [], None, None
     if wanted.paths:
+        batches, singles = _cold(dataset, wanted)
         dataset.warm(wanted.paths)  # type: ignore[attr-defined]
         rates = [_batch_rate(dataset, wanted) for _ in range(repetitions)]
     dataset.close()  # type: ignore[attr-defined]
-    return Figures(open_s, open_again_s, files, rates)
+    return Figures(open_s, open_again_s, files, rates, batches, singles)
+
+
+def _cold(dataset: Any, wanted: Orders) -> tuple[Waits, Waits]:
+    """Files in a random order, half of them by batches, the others one by one in as many threads as a loader has."""
+    paths = random.Random(0).sample(wanted.paths, len(wanted.paths))
+    half = len(paths) // 2
+    memory = bytearray(BATCH_FILES * wanted.file_bytes)
+    half -= half % BATCH_FILES
+    batches = [paths[first : first + BATCH_FILES] for first in range(0, half, BATCH_FILES)]
+    by_batch = _waits(
+        lambda batch: dataset.read_many(batch, out=memory), batches, threads=1, files=BATCH_FILES
+    )
+    return by_batch, _waits(dataset.read, paths[half:], threads=READERS, files=1)
+
+
+def _waits(read: Callable[[Any], object], items: Sequence[Any], *, threads: int, files: int) -> Waits:
+    def timed(item: Any) -> float:
+        start = time.perf_counter()
+        read(item)
+        return time.perf_counter() - start
+
+    start = time.perf_counter()
+    with ThreadPoolExecutor(threads) as pool:
+        waits = sorted(pool.map(timed, items))
+    files_per_s = len(items) * files / (time.perf_counter() - start)
+    return Waits(files_per_s, waits[min(len(waits) - 1, len(waits) * 99 // 100)] * 1000)
 
 
 def _batch_rate(dataset: object, wanted: Orders) -> float:
