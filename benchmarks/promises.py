@@ -34,6 +34,7 @@ class Verdict(Enum):
 
 
 _MESSAGE = "a message to the mount process each, 17 to 27 µs here: docs/decisions/0026"
+_ELIDED = "one way for the whole mount, the one for small files: their pages are FUSE's, in pieces: docs/decisions/0026"
 _DISK = "the disk gives 10 to 15 thousand a second from run to run; six times in turn with it: 1.03"
 _STAT = "the loop itself runs at 0.9 to 1.9 million a second from run to run; seven times in turn: 0.95"
 _LOADED = (
@@ -103,6 +104,8 @@ def _loads(mode: str = "") -> Iterator[Promise]:
 PROMISES = (
     _of_local("warm sequential read, page cache hot", rows.SEQUENTIAL_HOT, 0.95),
     _of_local("warm sequential read, page cache cold", rows.SEQUENTIAL_COLD, 0.95),
+    _of_local("warm large file among small ones, page cache hot", rows.MIXED_HOT, 0.95, _ELIDED),
+    _of_local("warm large file among small ones, page cache cold", rows.MIXED_COLD, 0.95, _ELIDED),
     _of_local("warm random 4 KiB reads, page cache hot", rows.RANDOM_4K_HOT, 0.90),
     _of_local("warm random 4 KiB reads, page cache cold", rows.RANDOM_4K_COLD, 0.90, _DISK),
     _of_local("warm small files, repeated", rows.SMALL_AGAIN, 0.95),
@@ -116,6 +119,8 @@ PROMISES = (
     _of_local("ls -l as the local file system", rows.long_names_again(100_000), 0.95),
     _of_view("warm sequential read, page cache hot", rows.SEQUENTIAL_HOT, 0.95),
     _of_view("warm sequential read, page cache cold", rows.SEQUENTIAL_COLD, 0.95),
+    _of_view("warm large file among small ones, page cache hot", rows.MIXED_HOT, 0.95),
+    _of_view("warm large file among small ones, page cache cold", rows.MIXED_COLD, 0.95),
     _of_view("warm random 4 KiB reads, page cache hot", rows.RANDOM_4K_HOT, 0.90),
     _of_view("warm small files, repeated", rows.SMALL_AGAIN, 0.95),
     _of_view("warm small files, first touch", rows.SMALL_FIRST, 0.60),

@@ -25,6 +25,11 @@ STAT_COLD = Row("stat-cold", "stat of every file, first time", "files/s", cache=
 STAT_HOT = Row("stat-hot", "stat of every file, repeated", "files/s", cache="names in the kernel")
 WALK = Row("walk", "walk of the tree (find)", "s", Better.LOWER, NEW)
 
+MIXED_COLD = Row(
+    "mixed-cold", "sequential read, a large file in a dataset of small ones", "MiB/s", cache=COLD
+)
+MIXED_HOT = Row("mixed-hot", "sequential read, a large file in a dataset of small ones", "MiB/s", cache=HOT)
+
 LINK_ONE = Row("link-one", "cold read over a limited link, one reader", "share of link", cache=EMPTY)
 LINK_MANY = Row("link-many", "cold read over a limited link, 4 readers", "share of link", cache=EMPTY)
 LINK_RATE = Row("link-rate", "what the link gives a plain client", "MB/s", cache=EMPTY, compare=False)

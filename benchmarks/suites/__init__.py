@@ -14,6 +14,7 @@ from benchmarks.suites import (
     link,
     listing,
     many_files,
+    mixed,
     sdk,
     warm,
     weights,
@@ -24,6 +25,7 @@ Suite = Callable[[Session], None]
 
 SUITES: Mapping[str, Suite] = {
     "warm": warm.run,
+    "mixed": mixed.run,
     "directories": directories.run,
     "listing": listing.run,
     "many-files": many_files.run,
@@ -37,14 +39,15 @@ SUITES: Mapping[str, Suite] = {
     "kubernetes": kubernetes.run,
 }
 SHARES: Mapping[str, float] = {
-    "warm": 0.23,
-    "directories": 0.13,
+    "warm": 0.22,
+    "mixed": 0.03,
+    "directories": 0.12,
     "listing": 0.03,
     "many-files": 0.04,
     "link": 0.08,
     "epochs": 0.05,
     "sdk": 0.02,
-    "cluster": 0.11,
+    "cluster": 0.10,
     "weights": 0.10,
     "weights-nodes": 0.05,
     "datasets": 0.10,
