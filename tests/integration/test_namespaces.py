@@ -15,7 +15,7 @@ import pytest
 from headrace.roles.detaching import device_at
 from headrace.roles.mount_table import mount_at
 from headrace.roles.other_namespaces import copies_of, holders_of
-from headrace.roles.unmounted_process import end_unused_copies
+from headrace.roles.unmounted_process import end_unused_copies, not_ended
 from headrace.testing.processes import freeze
 
 from .harness import HEADRACE, Shell, mode_words
@@ -90,6 +90,9 @@ def test_a_copy_that_is_used_is_left_to_its_user(shell: Shell, tmp_path: Path, m
             subprocess.run(["umount", mountpoint], check=True)
             is_user = {each.pid: each.is_user for each in holders_of(copies)}
             assert (is_user[idle.pid], is_user[user.pid]) == (False, True)
-            end_unused_copies(copies, registered(shell, mountpoint).connection)
+            connection = registered(shell, mountpoint).connection
+            end_unused_copies(copies, connection)
+            hint = str(not_ended(pid, mountpoint, copies, connection).hint)
+            assert hint.endswith(f"/sys/fs/fuse/connections/{(connection or there.device)[2:]}/abort")
             assert Path(f"/proc/{user.pid}/fd/3").read_bytes() == b"content"
         wait_until_ended(pid)

@@ -57,6 +57,13 @@ def abort(device: str) -> bool:
     return True
 
 
+def abort_command(device: str) -> str:
+    """What root types to end the connection behind the mount `device`, whoever holds it."""
+    switch = _SWITCHES / device.partition(":")[2] / "abort"
+    shown = "" if switch.exists() else f"mount -t fusectl fusectl {_SWITCHES} && "
+    return f"{shown}echo 1 >{switch}"
+
+
 def _abort_apart(switch: Path) -> bool:
     """The same where the switches are not shown, as on machines without systemd: a namespace of its own shows them."""
     script = f'mount -t fusectl fusectl {_SWITCHES} && echo 1 >"$0"'

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headrace.errors import DeadlineError
 from headrace.process_stat import started_ticks
-from headrace.roles.detaching import abort
+from headrace.roles.detaching import abort, abort_command
 from headrace.roles.mount_table import MountEntry
 from headrace.roles.other_namespaces import holders_of, sees_all_processes, users_of_the_detached
 from headrace.roles.standstill import Standstill
@@ -47,7 +47,7 @@ def wait_for_end(
         if standstill.lasts:
             raise _stands_still(pid, mountpoint)
         if now > begin + _END_S:
-            raise _not_ended(pid, mountpoint, copies, connection)
+            raise not_ended(pid, mountpoint, copies, connection)
         if copies and now > look:
             end_unused_copies(copies, connection)
             look = now + _COPIES_AFTER_S
@@ -79,21 +79,23 @@ def _stands_still(pid: int, mountpoint: Path) -> DeadlineError:
     )
 
 
-def _not_ended(
+def not_ended(
     pid: int, mountpoint: Path, copies: frozenset[MountEntry], connection: str | None
 ) -> DeadlineError:
+    """That the process has not, who keeps it from that, and what ends it all the same."""
     users = [str(holder) for holder in holders_of(copies) if holder.is_user]
     if users:
+        device = connection or next(iter(copies)).device
         by = ", ".join(users[:MOST_USERS])
         return DeadlineError.of(
             f"{mountpoint} is unmounted here, but in another mount namespace it is in use by {by}",
-            hint=f"end them; to end the mount for them, too: kill {pid}",
+            hint=f"end them; to end the mount for them, too: {abort_command(device)}",
         )
     if connection is not None and (inside := list(users_of_the_detached())):
         by = ", ".join(map(str, inside[:MOST_USERS]))
         return DeadlineError.of(
             f"{mountpoint} is unmounted, but processes may have files open of a list from before a refresh: {by}",
-            hint="end them, and the mount ends",
+            hint=f"end them, and the mount ends; to end it at once: {abort_command(connection)}",
         )
     return DeadlineError.of(
         f"{mountpoint} is unmounted, but its process {pid} has not ended yet",
