@@ -73,7 +73,7 @@ def _joined(view: Any) -> np.ndarray:
     return np.concatenate([view[:, :half], last], axis=1)
 
 
-@pytest.mark.parametrize("mode", ["auto", "passthrough", "elide", "classic", "view"])
+@pytest.mark.parametrize("mode", ["passthrough", "elide", "classic", "view"])
 @pytest.mark.parametrize("read", [by_file, by_one_read, by_torch, by_slices])
 def test_a_model_is_loaded_right_and_each_byte_fetched_once(
     shell: Shell, tmp_path: Path, bucket: Bucket, mode: str, read: Callable[[Path], Contents]

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import os
 import signal
+import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -187,6 +188,38 @@ def test_who_has_mapped_an_earlier_list_and_closed_its_descriptor_is_a_user_of_i
             _change(source)
             alone.must("refresh", mountpoint)
             assert os.getpid() in users_of_the_detached()
+        assert os.getpid() not in users_of_the_detached()
+
+
+def test_who_has_a_file_of_another_file_system_that_is_on_no_folder_is_no_user_of_a_view(
+    tmp_path: Path,
+) -> None:
+    """A process in a container has cache files of another one, and the device of FUSE, without a sight of theirs."""
+    place = tmp_path / "place"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "dev", "tmpfs", place], check=True)
+    try:
+        (place / "data").write_bytes(bytes(8192))
+        os.mknod(place / "fuse", stat.S_IFCHR | 0o600, os.makedev(10, 229))
+        with (
+            (place / "data").open("rb"),
+            (place / "fuse").open("rb", buffering=0),
+            _mapped_alone(place / "data"),
+        ):
+            subprocess.run(["umount", "--lazy", place], check=True)
+            assert os.getpid() not in users_of_the_detached()
+    finally:
+        subprocess.run(["umount", "--lazy", "--quiet", place], check=False)
+
+
+def test_who_has_a_file_of_a_mount_that_has_ended_is_no_user_of_a_view(
+    alone: Shell, source: Path, tmp_path: Path
+) -> None:
+    mountpoint = tmp_path / "mnt"
+    mountpoint.mkdir()
+    alone.must("mount", source, mountpoint, "--mode", "classic", "--cache", f"{tmp_path / 'cache'}:1Gi")
+    with (mountpoint / "part-01").open("rb", buffering=0):
+        alone.must("unmount", "--force", mountpoint)
         assert os.getpid() not in users_of_the_detached()
 
 

@@ -28,7 +28,7 @@ def copied_bytes(folder: Path) -> list[int]:
     return [weights.read_report(log)["copied_bytes"] for log in sorted(folder.glob("*.log"))]
 
 
-@pytest.mark.parametrize("loader", ["safe-open", "load", "torch-mmap"])
+@pytest.mark.parametrize("loader", ["load", "torch-mmap"])
 def test_each_loader_copies_every_tensor(model: list[Path], tmp_path: Path, loader: str) -> None:
     rank = Rank(ThisMachine(tmp_path / "logs"), model)
     begun: list[bool] = []

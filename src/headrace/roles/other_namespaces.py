@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,11 @@ from headrace.roles.mount_table import MountEntry, mounts
 
 # Of the namespace in which a machine starts: include/linux/proc_ns.h, PROC_PID_INIT_INO.
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
+# As stat(1) shows it; include/uapi/linux/magic.h, EROFS_SUPER_MAGIC_V1.
+_EROFS = "e0f5e1e2"
+_ANSWER_S = 2.0
+_REFUSALS = ("Permission denied", "Operation not permitted")
+_PLAIN_WORDS = {"LC_ALL": "C", "PATH": os.defpath}
 _NO_FOLDERS = ("/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage")
 
 
@@ -67,8 +74,11 @@ def _is_of_one(entry: MountEntry, mount: MountEntry) -> bool:
 
 
 def users_of_the_detached() -> Iterator[int]:
-    """Processes that have something of a mount open or mapped that is on no folder any more: which one it was cannot be
+    """Processes that have something of a view open or mapped that is on no folder any more: which one it was cannot be
     told. Not those that root may not look into, as the first one of a sandbox: they would keep every mount.
+
+    Descriptors of other file systems are handed on to processes that do not see these: cache files of a worker in
+    another container, `/dev/fuse` of one that has ended.
     """
     for process in _processes():
         with contextlib.suppress(OSError):
@@ -80,7 +90,32 @@ def _has_detached(process: Path) -> bool:
     seen = {entry.device for entry in mounts(process / "mountinfo")}
     links = [process / "cwd", process / "root", *(process / "fd").iterdir()]
     maps = (process / "maps").read_text(errors="surrogateescape").splitlines()
-    return any(_is_detached(link, seen) for link in links) or any(_maps_detached(line, seen) for line in maps)
+    suspects = [link for link in links if _is_detached(link, seen)]
+    suspects += [_map_file(process, line) for line in maps if _maps_detached(line, seen)]
+    return bool(suspects) and _are_of_a_view(suspects)
+
+
+def _are_of_a_view(links: list[Path]) -> bool:
+    """True if one of the files lies in an EROFS, or may not be asked. That fails for no other reason there: who has no
+    answer was closed meanwhile, or lies in a FUSE that has ended.
+
+    By a process of its own: a FUSE has to be asked what it is, and one whose process stands still does not answer.
+    """
+    command = ["stat", "--file-system", "--dereference", "--format", "%t", *map(str, links)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_ANSWER_S, env=_PLAIN_WORDS
+        )
+    except subprocess.TimeoutExpired:
+        # An EROFS answers by itself; the others are asked one by one.
+        return len(links) > 1 and any(_are_of_a_view([link]) for link in links)
+    return _EROFS in done.stdout.split() or any(line.endswith(_REFUSALS) for line in done.stderr.splitlines())
+
+
+def _map_file(process: Path, line: str) -> Path:
+    """What lies behind a line of /proc/PID/maps."""
+    start, end = (int(number, 16) for number in line.split(maxsplit=1)[0].split("-"))
+    return process / "map_files" / f"{start:x}-{end:x}"
 
 
 def _is_detached(link: Path, seen: set[str]) -> bool:
@@ -88,8 +123,10 @@ def _is_detached(link: Path, seen: set[str]) -> bool:
         target = str(link.readlink())
         if not _is_on_folder(target) or (target == "/" and _is_path(link)):
             return False
-        number = link.stat().st_dev
-        return os.major(number) == 0 and f"0:{os.minor(number)}" not in seen
+        facts = link.stat()
+        # A view has no devices; that of FUSE itself is handed on.
+        is_data = stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)
+        return is_data and os.major(facts.st_dev) == 0 and f"0:{os.minor(facts.st_dev)}" not in seen
     return False  # Closed since the list of them was made.
 
 
