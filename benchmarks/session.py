@@ -52,7 +52,7 @@ class Session:
         """`interleaved`, with as many whole repetitions as time allows; at least one."""
         start = time.monotonic()
         for repetition, item in interleaved(items, self.scale.repetitions):
-            if repetition and item is _first_of(items, repetition):
+            if repetition and item is in_turn(items, repetition)[0]:
                 now = time.monotonic()
                 if now + (now - start) / repetition > self.suite_ends_at:
                     self.say(f"no time for repetition {repetition + 1}")
@@ -129,17 +129,17 @@ class Session:
         return text.replace(str(self.work), "WORK").replace(str(Path.home()), "~")
 
 
-def _first_of(items: Sequence[T], repetition: int) -> T:
-    """With which of them a repetition starts."""
-    return items[repetition % len(items)]
-
-
 def interleaved(items: Sequence[T], repetitions: int) -> Iterator[tuple[int, T]]:
     """A B C, B C A, C A B: each is measured in each repetition, in another place each time.
 
     What disturbs the machine for a while then disturbs all of them, and no one always comes first.
     """
     for repetition in range(repetitions):
-        shift = repetition % max(len(items), 1)
-        for item in (*items[shift:], *items[:shift]):
+        for item in in_turn(items, repetition):
             yield repetition, item
+
+
+def in_turn(items: Sequence[T], repetition: int) -> Sequence[T]:
+    """All of them in the order of this repetition."""
+    shift = repetition % max(len(items), 1)
+    return (*items[shift:], *items[:shift])

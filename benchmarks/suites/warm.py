@@ -1,7 +1,8 @@
 """Reads, small files and stat of data that the contender holds already; page cache cold and hot.
 
 Large and small files are mounted apart, as datasets are: how best to mount follows from what is in one. All contenders
-are mounted at once and measured in turn, so that a disturbance of the machine meets all of them.
+are mounted at once and measured in turn, group of rows by group of rows, so that a disturbance of the machine (or a
+disk that gives more now than in a minute) meets all of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from benchmarks.contenders import Contender
 from benchmarks.data import LARGE, SMALL, large_name, ordered, small_name
 from benchmarks.machine import drop_caches
 from benchmarks.samples import Row
-from benchmarks.session import Session
+from benchmarks.session import Session, in_turn
 from benchmarks.settings import Scale
 from benchmarks.workloads import reads
 from benchmarks.workloads.names import walk_seconds
@@ -75,11 +76,12 @@ def run(session: Session) -> None:
             if (trees := _mount(session, mounts, contender))
         ]
         os.sync()
-        for repetition, (contender, trees) in session.repeated(mounted):
-            session.say(f"warm reads {repetition + 1}/{session.scale.repetitions}: {contender.name}")
-            stand = Stand(session, contender, trees, repetition)
-            _large_files(stand)
-            _small_files(stand)
+        for repetition, group in session.repeated(GROUPS):
+            session.say(
+                f"warm reads {repetition + 1}/{session.scale.repetitions}: {group.__name__.strip('_')}"
+            )
+            for contender, trees in in_turn(mounted, repetition):
+                group(Stand(session, contender, trees, repetition))
 
 
 def _mount(session: Session, mounts: contextlib.ExitStack, contender: Contender) -> Trees | None:
@@ -109,23 +111,43 @@ def _read_through(session: Session, trees: Trees) -> None:
         )
 
 
-def _large_files(stand: Stand) -> None:
-    loop, scale = stand.session.loop, stand.session.scale
+def _cold(stand: Stand, row: Row, read: Callable[[], float]) -> None:
+    if not stand.session.samples.gave_up(row, stand.contender.name) and drop_caches():
+        stand.measure(row, read)
+
+
+def _random(stand: Stand, block_bytes: int) -> float:
+    scale = stand.session.scale
     files = stand.trees.large_paths(scale)
+    return reads.random_reads_per_s(
+        files, block_bytes=block_bytes, seconds=scale.loop_s, seed=stand.repetition
+    )
 
-    def random(block_bytes: int) -> float:
-        return reads.random_reads_per_s(
-            files, block_bytes=block_bytes, seconds=scale.loop_s, seed=stand.repetition
-        )
 
-    def cold(row: Row, read: Callable[[], float]) -> None:
-        if not stand.session.samples.gave_up(row, stand.contender.name) and drop_caches():
-            stand.measure(row, read)
+def _cold_maps(stand: Stand) -> None:
+    scale, loop = stand.session.scale, stand.session.loop
+    files = stand.trees.large_paths(scale)
+    _cold(
+        stand,
+        rows.MMAP_COLD,
+        lambda: reads.mmap_mib_per_s(loop, files, seconds=scale.cold_limit_s, repeat=False),
+    )
 
-    cold(rows.MMAP_COLD, lambda: reads.mmap_mib_per_s(loop, files, seconds=scale.cold_limit_s, repeat=False))
-    cold(rows.RANDOM_4K_COLD, lambda: random(4096))
-    cold(rows.RANDOM_128K_COLD, lambda: random(131_072))
-    cold(
+
+def _cold_pages(stand: Stand) -> None:
+    _cold(stand, rows.RANDOM_4K_COLD, lambda: _random(stand, 4096))
+
+
+def _cold_pieces(stand: Stand) -> None:
+    _cold(stand, rows.RANDOM_128K_COLD, lambda: _random(stand, 131_072))
+
+
+def _whole_files(stand: Stand) -> None:
+    """Cold from end to end, which leaves the page cache hot for what follows."""
+    scale, loop = stand.session.scale, stand.session.loop
+    files = stand.trees.large_paths(scale)
+    _cold(
+        stand,
         rows.SEQUENTIAL_COLD,
         lambda: reads.sequential_mib_per_s(loop, files, seconds=scale.cold_limit_s, repeat=False),
     )
@@ -134,37 +156,37 @@ def _large_files(stand: Stand) -> None:
         lambda: reads.sequential_mib_per_s(loop, files, seconds=scale.loop_s, repeat=True),
     )
     stand.measure(rows.MMAP_HOT, lambda: reads.mmap_mib_per_s(loop, files, seconds=scale.loop_s, repeat=True))
-    stand.measure(rows.RANDOM_4K_HOT, lambda: random(4096))
-    stand.measure(rows.RANDOM_128K_HOT, lambda: random(131_072))
+    stand.measure(rows.RANDOM_4K_HOT, lambda: _random(stand, 4096))
+    stand.measure(rows.RANDOM_128K_HOT, lambda: _random(stand, 131_072))
 
 
 def _small_files(stand: Stand) -> None:
-    loop, scale = stand.session.loop, stand.session.scale
+    scale, loop = stand.session.scale, stand.session.loop
     # Another order each time, as in shuffled epochs, but the same for every contender.
     files = stand.trees.small_paths(scale.loop_files, seed=stand.repetition)
+
+    def again(threads: int) -> float:
+        return loop.run("read", files, seconds=scale.loop_s, passes=0, threads=threads).operations_per_s
+
+    _cold(
+        stand, rows.SMALL_FIRST, lambda: loop.run("read", files, seconds=scale.cold_limit_s).operations_per_s
+    )
+    stand.measure(rows.SMALL_AGAIN, lambda: again(1))
+    stand.measure(rows.SMALL_THREADS, lambda: again(LOADER_THREADS))
+
+
+def _names(stand: Stand) -> None:
+    scale, loop = stand.session.scale, stand.session.loop
     every = stand.trees.small_paths(scale.small_files)
-    if drop_caches():
-        stand.measure(
-            rows.SMALL_FIRST, lambda: loop.run("read", files, seconds=scale.cold_limit_s).operations_per_s
-        )
-    stand.measure(
-        rows.SMALL_AGAIN, lambda: loop.run("read", files, seconds=scale.loop_s, passes=0).operations_per_s
-    )
-    stand.measure(
-        rows.SMALL_THREADS,
-        lambda: (
-            loop.run("read", files, seconds=scale.loop_s, passes=0, threads=LOADER_THREADS).operations_per_s
-        ),
-    )
-    if drop_caches():
-        stand.measure(
-            rows.STAT_COLD, lambda: loop.run("stat", every, seconds=scale.cold_limit_s).operations_per_s
-        )
+    _cold(stand, rows.STAT_COLD, lambda: loop.run("stat", every, seconds=scale.cold_limit_s).operations_per_s)
     stand.measure(
         rows.STAT_HOT, lambda: loop.run("stat", every, seconds=scale.loop_s, passes=0).operations_per_s
     )
-    if drop_caches():
-        stand.measure(
-            rows.WALK,
-            lambda: walk_seconds(stand.trees.small, entries=scale.small_files, limit_s=scale.listing_limit_s),
-        )
+    _cold(
+        stand,
+        rows.WALK,
+        lambda: walk_seconds(stand.trees.small, entries=scale.small_files, limit_s=scale.listing_limit_s),
+    )
+
+
+GROUPS = (_cold_maps, _cold_pages, _cold_pieces, _whole_files, _small_files, _names)

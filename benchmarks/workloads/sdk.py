@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from benchmarks.native import LoopError
 BATCH_FILES = 64
 READERS = 16
 """Single reads under way at once."""
+TURN_FILES = 4 * BATCH_FILES
 
 
 @dataclass(frozen=True)
@@ -132,29 +133,44 @@ def _open_and_read(wanted: Orders, repetitions: int) -> Figures:
 
 
 def _cold(dataset: Any, wanted: Orders) -> tuple[Waits, Waits]:
-    """Files in a random order, half of them by batches, the others one by one in as many threads as a loader has."""
+    """Files in a random order, half of them by batches, the others one by one in as many threads as a loader has; in
+    turns, so that neither has all of the process's beginning."""
     paths = random.Random(0).sample(wanted.paths, len(wanted.paths))
-    half = len(paths) // 2
     memory = bytearray(BATCH_FILES * wanted.file_bytes)
-    half -= half % BATCH_FILES
-    batches = [paths[first : first + BATCH_FILES] for first in range(0, half, BATCH_FILES)]
-    by_batch = _waits(
-        lambda batch: dataset.read_many(batch, out=memory), batches, threads=1, files=BATCH_FILES
-    )
-    return by_batch, _waits(dataset.read, paths[half:], threads=READERS, files=1)
+    by_batch, single = Timed(), Timed()
+    for first in range(0, len(paths), 2 * TURN_FILES):
+        turn = paths[first : first + TURN_FILES]
+        batches = [turn[start : start + BATCH_FILES] for start in range(0, len(turn), BATCH_FILES)]
+        by_batch.run(lambda batch: dataset.read_many(batch, out=memory), batches, threads=1, files=len(turn))
+        turn = paths[first + TURN_FILES : first + 2 * TURN_FILES]
+        single.run(dataset.read, turn, threads=READERS, files=len(turn))
+    return by_batch.waits(), single.waits()
 
 
-def _waits(read: Callable[[Any], object], items: Sequence[Any], *, threads: int, files: int) -> Waits:
-    def timed(item: Any) -> float:
+@dataclass
+class Timed:
+    """Reads that were timed, over all turns."""
+
+    files: int = 0
+    seconds: float = 0.0
+    each_s: list[float] = field(default_factory=list)
+
+    def run(self, read: Callable[[Any], object], items: Sequence[Any], *, threads: int, files: int) -> None:
+        def timed(item: Any) -> float:
+            start = time.perf_counter()
+            read(item)
+            return time.perf_counter() - start
+
         start = time.perf_counter()
-        read(item)
-        return time.perf_counter() - start
+        with ThreadPoolExecutor(threads) as pool:
+            self.each_s += pool.map(timed, items)
+        self.seconds += time.perf_counter() - start
+        self.files += files
 
-    start = time.perf_counter()
-    with ThreadPoolExecutor(threads) as pool:
-        waits = sorted(pool.map(timed, items))
-    files_per_s = len(items) * files / (time.perf_counter() - start)
-    return Waits(files_per_s, waits[min(len(waits) - 1, len(waits) * 99 // 100)] * 1000)
+    def waits(self) -> Waits:
+        ordered = sorted(self.each_s)
+        longest = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+        return Waits(self.files / self.seconds, longest * 1000)
 
 
 def _batch_rate(dataset: object, wanted: Orders) -> float:
