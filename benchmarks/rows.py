@@ -111,6 +111,12 @@ PEER_LIMITED = Row(
 PEER_FREE = Row(
     "peer-free", "read of what another node holds, links not limited", "MB/s", cache=WARMED, compare=False
 )
+PEER_BATCH = Row(
+    "peer-batch", "the SDK's batches of what another node holds", "MB/s", cache=WARMED, compare=False
+)
+PEER_SINGLE = Row(
+    "peer-single", "the SDK's single reads of it by 16 threads", "MB/s", cache=WARMED, compare=False
+)
 PEER_SHARE = Row("peer-share", "the same / raw TCP (sendfile)", "share of TCP", cache=WARMED, compare=False)
 LOCAL_COST = Row(
     "cost-local",

@@ -17,7 +17,7 @@ from benchmarks.machine import touch_memory
 from benchmarks.samples import Row
 from benchmarks.session import Session
 from benchmarks.suites.beds import Trees, cluster_over, peers_over, trees_of
-from benchmarks.workloads import cold, raw_tcp
+from benchmarks.workloads import cold, raw_tcp, sdk_peers
 from benchmarks.workloads.epochs import LOADERS, Cost, Epoch, finish_epoch, run_epoch, start_epoch
 from headrace.netns.namespaces import can_make_namespaces
 from headrace.process_stat import process_tree
@@ -37,6 +37,8 @@ PEER_ROWS = (
     rows.PEER_LIMITED,
     rows.PEER_FREE,
     rows.PEER_SHARE,
+    rows.PEER_BATCH,
+    rows.PEER_SINGLE,
     rows.PEER_COST,
     rows.LOCAL_COST,
     rows.ORIGIN_COST,
@@ -168,6 +170,13 @@ def _peers(session: Session, bucket: Path) -> None:
         limited = _raw(session, cluster, (holder, reader))
         epoch, _ = _epoch_of(session, cluster, reader)
         session.samples.add(rows.PEER_LIMITED, SUBJECT, epoch.size_bytes / epoch.seconds / limited)
+        # A mount of its own, which holds nothing in its memory.
+        cluster.stop_mount(reader)
+        _limit_nodes(cluster, None)
+        cluster.start_mount(reader)
+        rates = sdk_peers.measure(reader, cluster.mountpoint(reader), limit_s=_patience_s(session))
+        session.samples.add(rows.PEER_BATCH, SUBJECT, rates.batch_bytes_per_s / 1e6)
+        session.samples.add(rows.PEER_SINGLE, SUBJECT, rates.single_bytes_per_s / 1e6)
 
 
 def _epoch_of(session: Session, cluster: ClusterBed, node: Node) -> tuple[Epoch, float]:
@@ -234,7 +243,7 @@ def _kill_third(cluster: ClusterBed) -> None:
 # --- the bed ---
 
 
-def _limit_nodes(cluster: ClusterBed, bits_per_s: int) -> None:
+def _limit_nodes(cluster: ClusterBed, bits_per_s: int | None) -> None:
     for node in cluster.bed.nodes:
         node.set_rate(bits_per_s, received_bits_per_s=bits_per_s)
 
