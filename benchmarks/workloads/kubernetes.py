@@ -85,10 +85,8 @@ class Bed:
 @contextlib.contextmanager
 def running_bed(folder: Path) -> Iterator[Bed]:
     """One in this folder, taken away at the end with all that it made."""
-    cluster = Cluster.up(folder / "cluster", nodes=2, lives_with=os.getpid())
+    cluster = Cluster.up(folder / "cluster", nodes=2, images=build_images(), lives_with=os.getpid())
     try:
-        for image in build_images():
-            cluster.load_image(image)
         _install(cluster.kubeconfig)
         rolled_out = ("deployment/headrace-operator", "deployment/headrace-webhook", "daemonset/headrace-csi")
         for name in rolled_out:

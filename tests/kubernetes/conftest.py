@@ -52,8 +52,12 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         )
     if found is None and (reason := lacking()):
         pytest.skip(f"no Kubernetes of the tests' own: {reason}")
+    folder = tmp_path_factory.mktemp("kubernetes")
     made = found or Cluster.up(
-        tmp_path_factory.mktemp("kubernetes") / "state", nodes=4, lives_with=os.getpid()
+        folder / "state",
+        nodes=4,
+        images=(*build_images(), tool_image(folder / "tools.tar")),
+        lives_with=os.getpid(),
     )
     request.session.stash[_CLUSTER] = made
     yield made

@@ -81,7 +81,7 @@ def test_a_cluster_that_is_taken_down_with_pods_and_mounts_leaves_nothing(tmp_pa
     take_down(folder)
 
 
-@pytest.mark.parametrize("moment", ["network", "etcd", "containerd", "up"])
+@pytest.mark.parametrize("moment", ["network", "etcd", "images/containerd", "node-1/containerd", "up"])
 def test_what_a_killed_maker_leaves_is_taken_away_by_its_folder(tmp_path, moment):
     folder = tmp_path / "state"
     layout = Layout(folder)

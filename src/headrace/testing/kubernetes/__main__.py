@@ -31,14 +31,14 @@ def main() -> int:
     if options.verb == "up":
         print(f"starting Kubernetes with {options.nodes} nodes in {options.folder}", file=sys.stderr)
     cluster = (
-        Cluster.up(options.folder, nodes=options.nodes)
+        Cluster.up(options.folder, nodes=options.nodes, images=options.image)
         if options.verb == "up"
         else Cluster.open(options.folder)
     )
     if cluster is None:
         print(f"no cluster in {options.folder}; `up` makes one", file=sys.stderr)
         return 1
-    for image in options.image:
+    for image in options.image:  # which costs nothing where they are there from the beginning
         cluster.load_image(image)
     if options.verb == "status":
         print(cluster.kubectl("get", "nodes", "-o", "wide"), end="")

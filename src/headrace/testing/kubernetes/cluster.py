@@ -14,6 +14,7 @@ from headrace.testing.kubernetes import registry, running
 from headrace.testing.kubernetes.certificates import Authority, make_signing_key
 from headrace.testing.kubernetes.cgroups import end_cgroup, make_cgroup
 from headrace.testing.kubernetes.control_plane import ControlPlane
+from headrace.testing.kubernetes.image_store import ImageStore
 from headrace.testing.kubernetes.kubeconfig import write_kubeconfig
 from headrace.testing.kubernetes.kubectl import Kubectl
 from headrace.testing.kubernetes.layout import (
@@ -54,8 +55,12 @@ class Cluster:
         self.nodes = tuple(Node(layout, plan, number) for number in range(1, plan.nodes + 1))
 
     @classmethod
-    def up(cls, folder: Path, *, nodes: int = 2, lives_with: int | None = None) -> Self:
+    def up(
+        cls, folder: Path, *, nodes: int = 2, images: Iterable[Path] = (), lives_with: int | None = None
+    ) -> Self:
         """A cluster that is ready. What was in the folder of a cluster before is taken away first.
+
+        All nodes hold `images`, archives of `images.image_tar`, which costs far less than to load them later.
 
         With `lives_with`, a process's number, whoever makes the next cluster takes this one away if that is gone.
         """
@@ -72,7 +77,7 @@ class Cluster:
         claim(layout)
         try:
             cluster = cls(layout, take_addresses(layout, nodes))
-            cluster._make()
+            cluster._make(images)
         except BaseException as error:
             error.add_note(_log_tails(layout))
             take_down(layout.folder)
@@ -106,21 +111,24 @@ class Cluster:
         """The last lines of every process of the cluster, for reports of failures."""
         return _log_tails(self._layout)
 
-    def _make(self) -> None:
+    def _make(self, images: Iterable[Path]) -> None:
         layout = self._layout
         layout.logs.mkdir(parents=True, exist_ok=True)
         make_cgroup(layout.system_cgroup)
         plug_machines(layout, self._plan)
         write_plan(layout, self._plan)
         self._make_certificates()
-        self.control_plane.start()
         with ThreadPoolExecutor() as pool:
-            pause = pool.submit(pause_image, layout.folder / "pause.tar")
+            filled = pool.submit(self._fill_store, images)
+            self.control_plane.start()
+            filled.result()
             list(pool.map(self._make_node, self.nodes))
-            self.load_image(pause.result())
         self._make_name_service()
         self._await_ready()
         self.control_plane.start_proxy()
+
+    def _fill_store(self, images: Iterable[Path]) -> None:
+        ImageStore(self._layout).fill((pause_image(self.folder / "pause.tar"), *images))
 
     def _make_node(self, node: Node) -> None:
         make_cgroup(f"{self._layout.cgroup}/{node.name}")

@@ -5,9 +5,7 @@ Its first process holds all together: when that is killed, the kernel ends every
 
 from __future__ import annotations
 
-import json
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,9 +15,16 @@ from headrace.netns.namespaces import enter_prefix
 from headrace.netns.switch import DEVICE
 from headrace.testing.kubernetes import running
 from headrace.testing.kubernetes.cgroups import joining
+from headrace.testing.kubernetes.image_store import (
+    CONTAINERD_SOCKET,
+    ImageStore,
+    held_images,
+    import_image,
+    note_held,
+)
 from headrace.testing.kubernetes.images import image_identity
 from headrace.testing.kubernetes.layout import Layout, Plan, node_name
-from headrace.testing.kubernetes.node_files import CONTAINERD_SOCKET, write_node_files
+from headrace.testing.kubernetes.node_files import write_node_files
 from headrace.testing.kubernetes.programs import program
 
 _SCRIPT = Path(__file__).with_name("node_root.sh")
@@ -44,6 +49,7 @@ class Node:
         """Starts what of the node does not run. What it held before a reboot is there again."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_node_files(self._layout, self._plan, self.number)
+        ImageStore(self._layout).give(self.folder)
         if self._first_process() is None:
             self._start_first_process()
         for name, command in self._commands().items():
@@ -88,27 +94,11 @@ class Node:
     def load_image(self, archive: Path) -> None:
         """Gives the node an image that `images.image_tar` has made. One that it has already costs nothing."""
         names, identity = image_identity(archive)
-        held = self._held_images()
+        held = held_images(self.folder)
         if all(held.get(name) == identity for name in names):
             return
-        self._import(archive)
-        self._images.write_text(json.dumps(held | dict.fromkeys(names, identity)))
-
-    @property
-    def _images(self) -> Path:
-        return self.folder / "images.json"
-
-    def _held_images(self) -> dict[str, str]:
-        """Of what was given to the node: names, and what they stand for."""
-        return dict(json.loads(self._images.read_text())) if self._images.exists() else {}
-
-    def _import(self, archive: Path) -> None:
-        words = self.command("ctr", "--address", CONTAINERD_SOCKET, "-n", "k8s.io", "images", "import", "-")
-        with archive.open("rb") as content:
-            done = subprocess.run(words, stdin=content, capture_output=True, check=False)
-        if done.returncode != 0:
-            said = (done.stderr or done.stdout).decode(errors="replace").strip()
-            raise RuntimeError(f"{self.name} does not take the image {archive}: {said}")
+        import_image(archive, self._prefix(), self.name)
+        note_held(self.folder, held | dict.fromkeys(names, identity))
 
     # --- inside ---
 

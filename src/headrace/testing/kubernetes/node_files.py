@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from headrace.testing.kubernetes.image_store import CONTAINERD_SOCKET
 from headrace.testing.kubernetes.kubeconfig import write_kubeconfig
 from headrace.testing.kubernetes.layout import DOMAIN, Layout, Plan, node_name
 from headrace.testing.kubernetes.programs import PLUGINS
 
-CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 PAUSE_IMAGE = "localhost/headrace-pause:1"
 
 _CONTAINERD = """
