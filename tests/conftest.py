@@ -22,16 +22,19 @@ collect_seldom()
 LANES: dict[str, tuple[str, ...]] = {
     # First the longest: who runs the last of them alone keeps everybody waiting.
     "Kubernetes": ("tests/kubernetes",),
+    # Two, as below: in one lane they took as long as all else together, whatever ran beside them.
     "local backend": (
-        "tests/integration/test_dataset_changes",
         "tests/integration/test_local_",
         "tests/integration/test_migrate",
-        "tests/integration/test_run.py",
         "tests/integration/test_seeds",
         "tests/integration/test_training_mpi",
         "tests/integration/test_training_users",
-        "tests/integration/test_convergence",
         "tests/unit/netns",
+    ),
+    "changes on a local backend": (
+        "tests/integration/test_convergence",
+        "tests/integration/test_dataset_changes",
+        "tests/integration/test_run.py",
     ),
     # Two, since one would run alone in the end: its tests wait for failure detectors more than they compute.
     "cluster": ("tests/cluster",),
