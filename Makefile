@@ -16,6 +16,7 @@ TOOLS := $(CACHE)/bin
 VERSITYGW := $(TOOLS)/versitygw
 
 ENGINE_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
+TESTS := $(shell find tests -name '*.py')
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/$(TOOLS):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests start programs of the package by the thousand: each would compile it anew where somebody has set this.
@@ -32,7 +33,7 @@ setup: $(STAMPS)/system $(STAMPS)/python $(STAMPS)/torch $(STAMPS)/engine $(VERS
 
 # Two at a time: one core would wait for the other's downloads and its linker.
 setup-tests: ## Install what `make test` needs as well: Kubernetes, helm, csi-sanity, and Horovod where it can be built
-	@$(MAKE) --no-print-directory --jobs=2 setup kubernetes helm csi-sanity horovod-where-possible
+	@$(MAKE) --no-print-directory --jobs=2 setup kubernetes helm csi-sanity horovod-where-possible test-images $(STAMPS)/tests
 
 build: $(STAMPS)/engine ## Build the engine (release) into the environment
 
@@ -62,6 +63,12 @@ $(STAMPS)/engine: $(STAMPS)/python $(ENGINE_SOURCES)
 	@command -v cargo >/dev/null || { echo "setup: Rust (cargo 1.91 or newer) is needed to build the engine" >&2; exit 1; }
 	@echo "setup: building the engine (release; a few minutes the first time)" >&2
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . 2> $(CACHE)/engine.log || { cat $(CACHE)/engine.log >&2; exit 1; }
+	@touch $@
+
+# Once, beside the downloads: each runner of `make test` would compile all tests for itself. What is wrong with a test
+# is not said here.
+$(STAMPS)/tests: $(STAMPS)/engine $(STAMPS)/torch $(TESTS)
+	@$(BIN)/python -m pytest --quiet --collect-only >/dev/null 2>&1 || :
 	@touch $@
 
 # TensorFlow for Horovod is another one than the environment's, and may have another Python.
@@ -146,6 +153,11 @@ kubernetes: $(STAMPS)/system
 
 kubeflow: $(STAMPS)/system
 	@[[ "$$(id -u)" -ne 0 ]] || for operator in mpi-operator training-operator; do tools/install_kubeflow.sh $$operator >/dev/null; done
+
+# Of the cluster of the tests, which would wait for them.
+.PHONY: test-images
+test-images: $(STAMPS)/engine kubernetes
+	@[[ "$$(id -u)" -ne 0 ]] || $(BIN)/python -m headrace.testing.kubernetes.build_images >/dev/null
 
 cluster: setup kubernetes helm ## Start a Kubernetes on this machine (NODES=2) and print how to reach it
 	@$(BIN)/python -m headrace.testing.kubernetes up --nodes $(NODES)
