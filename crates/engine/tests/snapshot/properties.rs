@@ -96,6 +96,19 @@ fn model_difference(old: &Listing, new: &Listing) -> Difference {
     difference
 }
 
+#[test]
+fn another_size_of_the_only_file_is_another_identity() {
+    let folder = temporary();
+    let identities: BTreeSet<u64> = (0..40u64)
+        .map(|size| {
+            let entry = Entry { size, mtime_ns: 0, etag: None, target: None };
+            let model = Listing::from([(b"img".to_vec(), entry)]);
+            build(&model, &folder.path().join(format!("of-{size}")), None).0.identity()
+        })
+        .collect();
+    assert_eq!(identities.len(), 40);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
