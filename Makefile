@@ -126,9 +126,11 @@ SOAK_TIMES ?= 1
 soak: setup kubernetes helm ## Repeat and randomise: kills, walks, scale, for SOAK_MINUTES=30; says its seed, and takes one as SOAK_SEED
 	SOAK_MINUTES=$(SOAK_MINUTES) SOAK_TIMES=$(SOAK_TIMES) SOAK_SEED=$(SOAK_SEED) $(BIN)/python -m pytest tests/soak
 	SOAK_MINUTES=$(SOAK_MINUTES) $(BIN)/python -m pytest tests/unit -m hypothesis $(if $(SOAK_SEED),--hypothesis-seed=$(SOAK_SEED))
+	$(if $(SOAK_SEED),PROPTEST_RNG_SEED=$(SOAK_SEED) )cargo test --workspace --tests --locked --quiet
 
+# Property tests try the same examples each time, as those of Python do; `make soak` tries others.
 test-rust: $(STAMPS)/python ## Run the Rust tests
-	time cargo test --workspace --tests --locked --quiet
+	time PROPTEST_RNG_SEED=1 cargo test --workspace --tests --locked --quiet
 
 TESTS_AT_ONCE ?= 5
 
