@@ -4,9 +4,11 @@
 //! skipped. How far ahead is bounded by the room in memory and cache, never by the length of the order.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::FutureExt;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -211,7 +213,8 @@ impl Transfer {
             tokio::select! {
                 () = transfer.closing.cancelled() => {}
                 () = following.cancelled.cancelled() => {}
-                () = transfer.follow(&following, &*files) => {}
+                // However it ends: who waits for the order must hear of it.
+                _ = AssertUnwindSafe(transfer.follow(&following, &*files)).catch_unwind() => {}
             }
             transfer.orders.end(client, &following);
         };

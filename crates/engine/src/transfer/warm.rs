@@ -2,10 +2,12 @@
 //! been seen in the store afterwards. What turned out not to be what the origin has is fetched once more (`proof`).
 //! Starting it again goes on where it was.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -125,6 +127,12 @@ impl WarmJob {
         self.changed.notify_all();
     }
 
+    /// A fault of ours ended it, and not of the origin or the store.
+    fn note_fault(&self) {
+        self.counts.failed_blocks.fetch_add(1, Ordering::Relaxed);
+        self.errors.lock().push("a fault of Headrace ended the warm-up; its log says more".to_owned());
+    }
+
     /// The file was dropped: it counts when it has come once more.
     fn take_back(&self, file: &Source) {
         let less = |count: &AtomicU64, amount| {
@@ -184,7 +192,10 @@ impl Transfer {
             tokio::select! {
                 () = transfer.closing.cancelled() => running.cancel(),
                 () = running.cancelled.cancelled() => {}
-                () = transfer.warm_until_right(&running, &*files) => {}
+                ended = AssertUnwindSafe(transfer.warm_until_right(&running, &*files)).catch_unwind() => {
+                    // Whoever waits for the job must hear of its end.
+                    ended.unwrap_or_else(|_| running.note_fault());
+                }
             }
             transfer.conclude(&running, store, files).await;
         };

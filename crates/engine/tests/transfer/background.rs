@@ -9,7 +9,7 @@ use crate::support::*;
 use headrace_engine::config::TransferConfig;
 use headrace_engine::error::ErrorKind;
 use headrace_engine::ids::ByteRange;
-use headrace_engine::transfer::{ReaderState, Source, WarmState};
+use headrace_engine::transfer::{OrderedFiles, ReaderState, Source, WarmState};
 
 const BLOCK: u64 = 256 * KIB;
 
@@ -189,6 +189,36 @@ async fn a_warm_up_with_failures_is_incomplete_and_names_them() {
     let progress = job.progress();
     assert_eq!((progress.state, progress.failed_blocks, progress.done_files), (WarmState::Incomplete, 1, 29));
     assert!(progress.errors[0].contains("f00007") && progress.errors[0].contains("changed"), "{progress:?}");
+}
+
+/// Ten files, of which asking for the sixth is a fault.
+struct Faulty(Vec<Source>);
+
+impl OrderedFiles for Faulty {
+    fn count(&self) -> usize {
+        10
+    }
+
+    fn get(&self, position: usize) -> Option<Source> {
+        Some(self.0[position].clone())
+    }
+
+    fn total_bytes(&self) -> u64 {
+        10_000
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fault_of_our_own_ends_a_warm_up_and_an_order_for_those_who_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = setup_with(Some(store(folder.path(), 64 * MIB, BLOCK)), 16 * MIB, config(BLOCK));
+    let five = files(&setup.origin, 5, 1000);
+    let job = setup.transfer.warm(Arc::new(Faulty(five.clone()))).unwrap();
+    let order = setup.transfer.prefetch(1, Arc::new(Faulty(five)));
+    let ended = async { tokio::join!(job.ended(), order.ended()) };
+    tokio::time::timeout(Duration::from_secs(60), ended).await.expect("somebody waits for ever");
+    assert!(job.progress().state.is_end() && !job.progress().errors.is_empty(), "{:?}", job.progress());
+    assert_eq!((order.position(), setup.metrics.prefetch_queue.get()), (5, 0));
 }
 
 #[tokio::test]
