@@ -135,13 +135,14 @@ def _warm_epoch(session: Session, contender: Contender, cluster: ClusterBed, tre
     """Each node's link is limited both ways; what goes over them in the epoch goes from worker to node. Shares of so
     little data are not equal: whoever holds most has the busiest link, and the epoch cannot end before that."""
     _limit_nodes(cluster, session.scale.cluster_link_bits_per_s)
-    raw = _raw(session, cluster, cluster.bed.nodes[:2])
-    _touch_memory(session, len(trees))
-    before = [node.link_bytes() for node, _ in trees]
-    epoch = run_epoch(trees, limit_s=_patience_s(session), size_bytes=session.scale.cluster_bytes())
-    moved = [node.link_bytes() - earlier for (node, _), earlier in zip(trees, before, strict=True)]
-    busiest = max(max(one.received, one.sent) for one in moved)
-    session.samples.add(rows.CLUSTER_WARM, contender.name, busiest / epoch.seconds / raw)
+    for _ in range(session.scale.repetitions):
+        raw = _raw(session, cluster, cluster.bed.nodes[:2])
+        _touch_memory(session, len(trees))
+        before = [node.link_bytes() for node, _ in trees]
+        epoch = run_epoch(trees, limit_s=_patience_s(session), size_bytes=session.scale.cluster_bytes())
+        moved = [node.link_bytes() - earlier for (node, _), earlier in zip(trees, before, strict=True)]
+        busiest = max(max(one.received, one.sent) for one in moved)
+        session.samples.add(rows.CLUSTER_WARM, contender.name, busiest / epoch.seconds / raw)
 
 
 # --- peers and costs ---
