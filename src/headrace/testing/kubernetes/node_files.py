@@ -50,7 +50,7 @@ conf_dir = "{folder}/cni"
 
 
 def write_node_files(layout: Layout, plan: Plan, number: int) -> None:
-    """Into the node's folder. What is there is written again."""
+    """Into the node's folder."""
     folder = layout.node_folder(node_name(number))
     (folder / "cni").mkdir(parents=True, exist_ok=True)
     (folder / "containerd.toml").write_text(
@@ -139,5 +139,7 @@ def _proxy(plan: Plan, kubeconfig: Path, node: str) -> dict[str, Any]:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    """JSON is YAML, too."""
-    path.write_text(json.dumps(content, indent=1))
+    """JSON is YAML, too. A file that is as it should be is left alone: kube-proxy ends when its own is written."""
+    text = json.dumps(content, indent=1)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
