@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::kept::{self, KeptMount};
 use super::ledger::Ledger;
 use super::mount::{self, Mounted};
-use super::negotiate::Negotiated;
+use super::negotiate::{Negotiated, whole_requests};
 use super::notify::{Delivery, Notice, Notifier, TellName, notices_of};
 use super::options::{Mode, MountOptions};
 use super::relay::Relay;
@@ -55,7 +55,7 @@ pub fn mount(
         .and_then(|session| Ok((Notifier::start(session.device(), session.ledger())?, session)));
     match started {
         Ok((notifier, session)) => {
-            mounted.raise_readahead(options.max_readahead_bytes);
+            mounted.raise_readahead(whole_requests(options.max_readahead_bytes));
             Ok(MountHandle::new(notifier, session, mounted))
         }
         Err(error) => {

@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use super::abi::{self, init};
 use super::device::{Device, Received};
 use super::options::{Mode, MountOptions};
+use super::pipe;
 use super::reply::{self, Words};
 use super::request::{Body, InitRequest, Request};
 use crate::error::{Error, ErrorKind, Result};
@@ -19,7 +20,9 @@ use crate::error::{Error, ErrorKind, Result};
 const INIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// 1 MiB, the kernel's own limit unless an administrator raised it (`fs.fuse.max_pages_limit`).
-const MAX_PAGES: u16 = 256;
+const MAX_PAGES: usize = 256;
+/// Smaller requests than this cost more than a copy of each answer does.
+const FEWEST_PAGES: usize = 240;
 
 /// The kernel may stack one file system (ours) over the backing file's, none below.
 const MAX_STACK_DEPTH: u32 = 1;
@@ -67,8 +70,21 @@ fn answer(device: &Device, unique: u64, offer: &InitRequest, options: &MountOpti
         return Err(Error::new(ErrorKind::Unsupported, message).with_hint("Linux 5.4 or later is needed"));
     }
     let negotiated = choose(offer, options);
-    send(device, unique, reply_words(&negotiated, options))?;
+    send(device, unique, reply_words(&negotiated, options, pages_of_a_request(pipe::slots())))?;
     Ok(negotiated)
+}
+
+/// The most pages that the kernel asks for at once: as many as a pipe of `slots` passes on, so that answers need not be
+/// copied. Without the right to larger ones (`CAP_SYS_RESOURCE`) a pipe holds 1 MiB, which is no room for the header.
+pub fn pages_of_a_request(slots: usize) -> usize {
+    let passed = slots.saturating_sub(pipe::SLOTS_BESIDE_PAGES);
+    if passed < FEWEST_PAGES { MAX_PAGES } else { passed.min(MAX_PAGES) }
+}
+
+/// The read-ahead of `bytes` at most that is made of whole requests.
+pub fn whole_requests(bytes: u32) -> u32 {
+    let request = (pages_of_a_request(pipe::slots()) as u32) * abi::PAGE_BYTES as u32;
+    if bytes < request { bytes } else { bytes / request * request }
 }
 
 /// What we take of the offer.
@@ -99,7 +115,7 @@ fn choose(offer: &InitRequest, options: &MountOptions) -> Negotiated {
 }
 
 /// `fuse_init_out`.
-fn reply_words(negotiated: &Negotiated, options: &MountOptions) -> Words {
+fn reply_words(negotiated: &Negotiated, options: &MountOptions, pages: usize) -> Words {
     let max_background = options.max_background.max(1);
     let congestion = (max_background / 4 * 3).max(1);
     let (nanosecond, map_alignment, unused) = (1, 0, 24);
@@ -113,7 +129,7 @@ fn reply_words(negotiated: &Negotiated, options: &MountOptions) -> Words {
         .u16(congestion)
         .u32(abi::MAX_WRITE_BYTES)
         .u32(nanosecond)
-        .u16(MAX_PAGES)
+        .u16(pages as u16)
         .u16(map_alignment)
         .u32((negotiated.flags >> 32) as u32)
         .u32(stack_depth)
@@ -164,8 +180,14 @@ mod tests {
     }
 
     #[test]
+    fn a_request_is_as_large_as_a_pipe_passes_on_unless_that_is_far_less_than_the_kernel_asks_for() {
+        let pages = [0, 16, 247, 248, 256, 300, 512].map(pages_of_a_request);
+        assert_eq!(pages, [256, 256, 256, 240, 248, 256, 256]);
+    }
+
+    #[test]
     fn the_reply_has_the_size_of_the_kernel() {
         let options = MountOptions::default();
-        assert_eq!(reply_words(&choose(&offer(u64::MAX), &options), &options).as_bytes().len(), 64);
+        assert_eq!(reply_words(&choose(&offer(u64::MAX), &options), &options, 256).as_bytes().len(), 64);
     }
 }
