@@ -134,9 +134,7 @@ PEER_COST = Row(
     WARMED,
     compare=False,
 )
-ORIGIN_COST = Row(
-    "cost-origin", "processor time for a read from the storage", "s/GB", Better.LOWER, EMPTY, compare=False
-)
+ORIGIN_COST = Row("cost-origin", "processor time for a read from the storage", "s/GB", Better.LOWER, EMPTY)
 SCALE_SHARE = Row(
     "scale-share",
     "4 nodes join 4: share of the data that they then hold",

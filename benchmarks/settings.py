@@ -104,7 +104,7 @@ DEFAULT = Scale(
     declared_datasets=1000,
     served_datasets=(10, 30),
     idle_s=30.0,
-    minutes=24.0,
+    minutes=26.0,
 )
 
 QUICK = Scale(

@@ -39,19 +39,19 @@ SUITES: Mapping[str, Suite] = {
     "kubernetes": kubernetes.run,
 }
 SHARES: Mapping[str, float] = {
-    "warm": 0.22,
+    "warm": 0.28,
     "mixed": 0.03,
-    "directories": 0.12,
+    "directories": 0.11,
     "listing": 0.03,
     "many-files": 0.04,
-    "link": 0.08,
+    "link": 0.07,
     "epochs": 0.05,
     "sdk": 0.02,
-    "cluster": 0.10,
-    "weights": 0.10,
+    "cluster": 0.09,
+    "weights": 0.09,
     "weights-nodes": 0.05,
-    "datasets": 0.10,
-    "kubernetes": 0.06,
+    "datasets": 0.09,
+    "kubernetes": 0.05,
 }
 """Of the run's time."""
 NEED_NO_DATA = frozenset(

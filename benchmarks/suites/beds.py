@@ -35,17 +35,23 @@ def cluster_over(
 @contextlib.contextmanager
 def peers_over(
     bucket: Path, session: Session, nodes: int, contender: Contender
-) -> Iterator[tuple[ClusterBed, Trees]]:
+) -> Iterator[tuple[ClusterBed, Trees, Sequence[int]]]:
     """The same bed and storage without any role of ours: the peer runs once for each node, on this machine's side of
-    the storage's link."""
+    the storage's link. With its processes."""
     with cluster_over(bucket, session, nodes, start=False) as cluster, contextlib.ExitStack() as mounts:
-        server = cluster.server
-        source = Source(server.endpoint, BUCKET, "", server.region, server.credentials)
-        trees = []
+        trees, processes = [], []
         for node in cluster.bed.nodes:
-            mounted = session.mounted(contender, source, f"cluster-{node.name}")
-            trees.append((node, mounts.enter_context(mounted).directory))
-        yield cluster, trees
+            mounting = session.mounted(contender, source_of(cluster), f"cluster-{node.name}")
+            mounted = mounts.enter_context(mounting)
+            trees.append((node, mounted.directory))
+            processes += mounted.processes()
+        yield cluster, trees, processes
+
+
+def source_of(cluster: ClusterBed) -> Source:
+    """The cluster's bucket, for who reads it alone."""
+    server = cluster.server
+    return Source(server.endpoint, BUCKET, "", server.region, server.credentials)
 
 
 def trees_of(cluster: ClusterBed, nodes: Sequence[Node]) -> Trees:

@@ -6,6 +6,7 @@ Headrace runs as a whole cluster in network namespaces; a peer mounts the bucket
 from __future__ import annotations
 
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,8 +17,8 @@ from benchmarks.data import make_cluster_bucket
 from benchmarks.machine import touch_memory
 from benchmarks.samples import Row
 from benchmarks.session import Session
-from benchmarks.suites.beds import Trees, cluster_over, peers_over, trees_of
-from benchmarks.workloads import cold, raw_tcp, sdk_peers
+from benchmarks.suites.beds import Trees, cluster_over, peers_over, source_of, trees_of
+from benchmarks.workloads import cold, curl, raw_tcp, sdk_peers
 from benchmarks.workloads.epochs import LOADERS, Cost, Epoch, finish_epoch, run_epoch, start_epoch
 from headrace.netns.namespaces import can_make_namespaces
 from headrace.process_stat import process_tree
@@ -28,6 +29,7 @@ NODES = 4
 SUBJECT = "headrace"
 RAW = "raw-tcp"
 IPERF = "iperf3"
+CURL = "curl"
 CALIBRATION_READS = 3
 SETTLE_S = 1.0
 COLD_ROWS = (rows.CLUSTER_BYTES, rows.CLUSTER_COLD)
@@ -65,6 +67,10 @@ def run(session: Session) -> None:
     for subject in remote:
         if subject.name == SUBJECT:
             _headrace_alone(session, subject, bucket)
+        else:
+            with session.attempt(subject, rows.ORIGIN_COST):
+                _peer_cost(session, subject, bucket)
+    _least_cost(session, bucket)
     shutil.rmtree(bucket, ignore_errors=True)
 
 
@@ -99,7 +105,7 @@ def _epochs(session: Session, contender: Contender, bucket: Path) -> None:
 
 
 def _peer_epoch(session: Session, contender: Contender, bucket: Path) -> None:
-    with peers_over(bucket, session, NODES, contender) as (cluster, trees):
+    with peers_over(bucket, session, NODES, contender) as (cluster, trees, _):
         _cold_epoch(session, contender, cluster, trees)
 
 
@@ -123,9 +129,8 @@ def _cold_times(
     size_bytes, storage = session.scale.cluster_bytes(), cluster.bed.storage
     storage.set_rate(rate_bits_per_s)
     needed_s = size_bytes / _plain_bytes_per_s(session, cluster)
-    _touch_memory(session, len(trees))
     before = storage.link_bytes()
-    epoch = run_epoch(trees, limit_s=10 + 6 * len(trees) * needed_s, size_bytes=size_bytes)
+    epoch = _epoch(session, trees, limit_s=10 + 6 * len(trees) * needed_s)
     sent = (storage.link_bytes() - before).sent
     storage.set_rate(None)
     return sent / size_bytes, epoch.seconds / needed_s
@@ -137,9 +142,8 @@ def _warm_epoch(session: Session, contender: Contender, cluster: ClusterBed, tre
     _limit_nodes(cluster, session.scale.cluster_link_bits_per_s)
     for _ in range(session.scale.repetitions):
         raw = _raw(session, cluster, cluster.bed.nodes[:2])
-        _touch_memory(session, len(trees))
         before = [node.link_bytes() for node, _ in trees]
-        epoch = run_epoch(trees, limit_s=_patience_s(session), size_bytes=session.scale.cluster_bytes())
+        epoch = _epoch(session, trees)
         moved = [node.link_bytes() - earlier for (node, _), earlier in zip(trees, before, strict=True)]
         busiest = max(max(one.received, one.sent) for one in moved)
         session.samples.add(rows.CLUSTER_WARM, contender.name, busiest / epoch.seconds / raw)
@@ -184,9 +188,31 @@ def _epoch_of(session: Session, cluster: ClusterBed, node: Node) -> tuple[Epoch,
     """One node reads everything, nothing of it from its page cache; the epoch, and its processor seconds a GB."""
     roles = [*cluster.workers.values(), cluster.mounts[node.name]]
     cost = Cost(pid for role in roles for pid in process_tree(role.pid))
-    trees = trees_of(cluster, [node])
-    epoch = run_epoch(trees, limit_s=_patience_s(session), size_bytes=session.scale.cluster_bytes())
+    epoch = _epoch(session, trees_of(cluster, [node]))
     return epoch, cost.seconds_per_gigabyte(epoch)
+
+
+def _peer_cost(session: Session, contender: Contender, bucket: Path) -> None:
+    """One node reads everything through a peer that has nothing of it."""
+    with peers_over(bucket, session, 1, contender) as (_, trees, processes):
+        cost = Cost(pid for known in processes for pid in process_tree(known))
+        epoch = _epoch(session, trees)
+        session.samples.add(rows.ORIGIN_COST, contender.name, cost.seconds_per_gigabyte(epoch))
+
+
+def _least_cost(session: Session, bucket: Path) -> None:
+    """The same bytes by a client that only writes them into files: nobody reads those."""
+    folder = session.work / CURL
+    folder.mkdir()
+    keys = [str(path.relative_to(bucket)) for path in sorted(bucket.rglob("*")) if path.is_file()]
+    with cluster_over(bucket, session, 1, start=False) as cluster:
+        source = source_of(cluster)
+        try:
+            cost = curl.processor_seconds_per_gigabyte(source, keys, folder, limit_s=_patience_s(session))
+            session.samples.add(rows.ORIGIN_COST, CURL, cost)
+        except (OSError, subprocess.SubprocessError) as error:
+            session.samples.leave_out(rows.ORIGIN_COST, CURL, f"{error}")
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 # --- changes ---
@@ -249,9 +275,12 @@ def _limit_nodes(cluster: ClusterBed, bits_per_s: int | None) -> None:
         node.set_rate(bits_per_s, received_bits_per_s=bits_per_s)
 
 
-def _touch_memory(session: Session, readers: int) -> None:
-    """The same for everybody: what the readers' page caches and the workers' caches will need."""
-    touch_memory((readers + 2) * session.scale.cluster_bytes())
+def _epoch(session: Session, trees: Trees, *, limit_s: float | None = None) -> Epoch:
+    """All of them read everything; the same memory for everybody: what the readers' page caches and the workers' caches
+    will need."""
+    size = session.scale.cluster_bytes()
+    touch_memory((len(trees) + 2) * size)
+    return run_epoch(trees, limit_s=limit_s or _patience_s(session), size_bytes=size)
 
 
 def _raw(session: Session, cluster: ClusterBed, nodes: Sequence[Node]) -> float:

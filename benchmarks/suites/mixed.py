@@ -11,7 +11,7 @@ import os
 from benchmarks import rows
 from benchmarks.contenders import Contender
 from benchmarks.data import large_paths
-from benchmarks.machine import drop_caches
+from benchmarks.machine import CACHES, drop_caches
 from benchmarks.session import Session
 from benchmarks.workloads import reads
 
@@ -38,7 +38,7 @@ def run(session: Session) -> None:
 
 def _measure(session: Session, contender: Contender, files: list[os.PathLike[str]]) -> None:
     scale, loop = session.scale, session.loop
-    if drop_caches():
+    if drop_caches(CACHES * scale.large_file_bytes):
         rate = reads.sequential_mib_per_s(loop, files, seconds=scale.cold_limit_s, repeat=False)
         session.samples.add(rows.MIXED_COLD, contender.name, rate)
     rate = reads.sequential_mib_per_s(loop, files, seconds=scale.loop_s, repeat=True)

@@ -16,10 +16,10 @@ from pathlib import Path
 from benchmarks import rows
 from benchmarks.contenders import Contender
 from benchmarks.data import LARGE, SMALL, large_name, ordered, small_name
-from benchmarks.machine import drop_caches
+from benchmarks.machine import CACHES, FEW_BYTES, drop_caches
 from benchmarks.samples import Row
 from benchmarks.session import Session, in_turn
-from benchmarks.settings import Scale
+from benchmarks.settings import SMALL_FILE_BYTES, Scale
 from benchmarks.workloads import reads
 from benchmarks.workloads.names import walk_seconds
 
@@ -111,8 +111,10 @@ def _read_through(session: Session, trees: Trees) -> None:
         )
 
 
-def _cold(stand: Stand, row: Row, read: Callable[[], float]) -> None:
-    if not stand.session.samples.gave_up(row, stand.contender.name) and drop_caches():
+def _cold(stand: Stand, row: Row, read: Callable[[], float], *, read_bytes: int = 0) -> None:
+    """With the memory that so many bytes of files need."""
+    memory_bytes = max(FEW_BYTES, CACHES * read_bytes)
+    if not stand.session.samples.gave_up(row, stand.contender.name) and drop_caches(memory_bytes):
         stand.measure(row, read)
 
 
@@ -131,6 +133,7 @@ def _cold_maps(stand: Stand) -> None:
         stand,
         rows.MMAP_COLD,
         lambda: reads.mmap_mib_per_s(loop, files, seconds=scale.cold_limit_s, repeat=False),
+        read_bytes=scale.large_files * scale.large_file_bytes,
     )
 
 
@@ -150,6 +153,7 @@ def _whole_files(stand: Stand) -> None:
         stand,
         rows.SEQUENTIAL_COLD,
         lambda: reads.sequential_mib_per_s(loop, files, seconds=scale.cold_limit_s, repeat=False),
+        read_bytes=scale.large_files * scale.large_file_bytes,
     )
     stand.measure(
         rows.SEQUENTIAL_HOT,
@@ -169,7 +173,10 @@ def _small_files(stand: Stand) -> None:
         return loop.run("read", files, seconds=scale.loop_s, passes=0, threads=threads).operations_per_s
 
     _cold(
-        stand, rows.SMALL_FIRST, lambda: loop.run("read", files, seconds=scale.cold_limit_s).operations_per_s
+        stand,
+        rows.SMALL_FIRST,
+        lambda: loop.run("read", files, seconds=scale.cold_limit_s).operations_per_s,
+        read_bytes=len(files) * SMALL_FILE_BYTES,
     )
     stand.measure(rows.SMALL_AGAIN, lambda: again(1))
     stand.measure(rows.SMALL_THREADS, lambda: again(LOADER_THREADS))

@@ -69,7 +69,7 @@ class Stand:
     def measure(self, contender: Contender) -> None:
         """Headrace as a whole cluster, which loads a second time; a peer once for each node."""
         if contender.kind is Kind.PEER:
-            with peers_over(self._bucket, self._session, NODES, contender) as (cluster, trees):
+            with peers_over(self._bucket, self._session, NODES, contender) as (cluster, trees, _):
                 self._cold(contender.name, cluster, trees)
             return
         with cluster_over(self._bucket, self._session, NODES, rules=self._rules()) as cluster:

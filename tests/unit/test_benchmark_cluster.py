@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 
 import pytest
+from benchmarks.contenders import Source
 from benchmarks.report.markdown import write_markdown
 from benchmarks.report.record import Run
 from benchmarks.samples import Samples
 from benchmarks.settings import QUICK
-from benchmarks.workloads import raw_tcp
+from benchmarks.workloads import curl, raw_tcp
 from benchmarks.workloads.epochs import Cost, Epoch, run_epoch
 
 from headrace.testing.cluster import Capability, open_bed
 from headrace.testing.cluster.content import make_files
 from headrace.testing.cluster.reader import Summary
+from headrace.testing.s3_server import S3Server
 
 MEBIBYTE = 1 << 20
 
@@ -47,6 +49,22 @@ def test_a_plain_transfer_is_as_fast_as_its_link(bed, tmp_path) -> None:
     first.set_rate(20_000_000)
     limited = raw_tcp.sendfile(first, second, path, 4 * MEBIBYTE)
     assert limited.bytes_per_s < 1.05 * 20_000_000 / 8 < free.bytes_per_s
+
+
+def test_a_plain_client_brings_every_object_and_tells_what_that_cost(tmp_path) -> None:
+    with S3Server(tmp_path / "objects", state=tmp_path / "server") as server:
+        for name in ("a", "b/c d"):
+            path = server.bucket_folder("data") / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(os.urandom(MEBIBYTE))
+        source = Source(server.endpoint, "data", "", server.region, server.credentials)
+        folder = tmp_path / "fetched"
+        folder.mkdir()
+        cost = curl.processor_seconds_per_gigabyte(source, ["a", "b/c d"], folder, limit_s=30)
+        assert cost > 0
+        assert sorted(path.stat().st_size for path in folder.iterdir()) == [MEBIBYTE, MEBIBYTE]
+        with pytest.raises(OSError, match="curl failed"):
+            curl.processor_seconds_per_gigabyte(source, ["a", "none"], folder, limit_s=30)
 
 
 def test_an_epoch_reads_everything_everywhere_and_knows_what_it_cost(bed, tree) -> None:
