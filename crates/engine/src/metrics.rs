@@ -78,6 +78,7 @@ pub struct Metrics {
     pub cluster_hedges: Counter,
     pub cluster_read_bytes: Counter,
     pub cluster_own_node_bytes: Counter,
+    pub cluster_brought_bytes: Counter,
     pub cluster_forwarded_bytes: Counter,
     pub peer: PeerMetrics,
 }
@@ -341,6 +342,13 @@ impl Metrics {
                 "cluster_own_node",
                 Unit::Bytes,
                 "Those of them that a worker of the same machine sent",
+                Counter::default()
+            ),
+            cluster_brought_bytes: register!(
+                r,
+                "cluster_brought",
+                Unit::Bytes,
+                "Bytes that the worker of the same machine stored for this process, which read them from its files",
                 Counter::default()
             ),
             cluster_forwarded_bytes: register!(

@@ -29,6 +29,16 @@ impl MemberOrigin {
     pub fn new(name: &str, cluster: Arc<Cluster>, block_size: BlockSize) -> Self {
         MemberOrigin { name: name.into(), cluster, block_size }
     }
+
+    fn wanted(&self, object: &ObjectVersion) -> Wanted {
+        let key = FileKey {
+            dataset: self.name.clone(),
+            path: object.key.clone(),
+            size: object.size,
+            version: object.version.clone(),
+        };
+        Wanted { key: Arc::new(key), block_size: self.block_size }
+    }
 }
 
 #[async_trait]
@@ -55,14 +65,15 @@ impl Origin for MemberOrigin {
         Err(Error::new(ErrorKind::Unsupported, "a member of a cluster gets its list of files from the master"))
     }
 
+    async fn bring(&self, object: &ObjectVersion, range: ByteRange) -> Result<u64> {
+        match segments(range.clamp_to(object.size)).next() {
+            Some(segment) => self.cluster.bring(&self.wanted(object), segment).await,
+            None => Ok(0),
+        }
+    }
+
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
-        let key = FileKey {
-            dataset: self.name.clone(),
-            path: object.key.clone(),
-            size: object.size,
-            version: object.version.clone(),
-        };
-        let wanted = Wanted { key: Arc::new(key), block_size: self.block_size };
+        let wanted = self.wanted(object);
         let cluster = self.cluster.clone();
         let opened = futures::stream::iter(segments(range.clamp_to(object.size))).map(move |segment| {
             let mut reading = Reading::new(cluster.clone(), wanted.clone(), segment);

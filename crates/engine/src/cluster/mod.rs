@@ -9,11 +9,13 @@
 //! - `peers`: the one thing asked of the network, so that tests can drive every failure;
 //! - `reading`: one segment of one file, from member to member until it is whole; `inquiry`: whom to ask for the rest of
 //!   it; `body`: what one member answers;
+//! - `bringing`: having the worker of this machine store what is read from its files then;
 //! - `part`: one stretch of a file, as a worker fills its cache with it;
 //! - `waits`: who waits for whose fill, so that no circle of them closes;
 //! - `orders`, `holding`: having owners hold blocks, for loads and for workers that leave.
 
 mod body;
+mod bringing;
 mod candidates;
 mod doubt;
 mod given_up;

@@ -249,6 +249,15 @@ impl Blocks for LeasedBlocks {
         self.shared.holding(file, index, size).is_some()
     }
 
+    fn shows_later(&self, file: &FileId, index: u32) -> bool {
+        let shared = &self.shared;
+        (shared.options.is_local)(file, index) && shared.lanes.may_ask() && !shared.watch.hangs()
+    }
+
+    fn look_again(&self, file: &FileId) {
+        self.note_stored(file);
+    }
+
     /// Nothing is kept here: what came through the worker is in its store now, or soon.
     fn put(&self, key: &Arc<FileKey>, index: u32, _parts: &[Bytes]) -> Put {
         let file = key.id();

@@ -95,6 +95,11 @@ impl Lanes {
         self.most_leases.load(Ordering::Relaxed) as usize
     }
 
+    /// False while asking is left alone, or nobody is known who could be asked.
+    pub fn may_ask(&self) -> bool {
+        !self.is_paused() && (self.place)().is_some()
+    }
+
     /// Asks for a file; waits for the answer at most as long as the worker may be silent. `None` when there is no worker,
     /// at once while asking is left alone.
     pub fn ask(&self, id: &FileId, size: u64, wanted: Option<u32>) -> Option<LeaseAnswer> {

@@ -136,6 +136,13 @@ pub trait Origin: Send + Sync + 'static {
     /// object is another version now, a temporary error when the body was short. Never yields a byte beyond the range.
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream>;
 
+    /// Has the bytes of `range`, which begins and ends with blocks, put where the `Blocks` of this machine show them, and
+    /// sends none of them; how many from its start on are there, as soon as those of the first block are. 0 where nobody
+    /// does that.
+    async fn bring(&self, _object: &ObjectVersion, _range: ByteRange) -> Result<u64> {
+        Ok(0)
+    }
+
     /// As `read` of all of the object, with the checksum that the answer tells of it, if it does. Nothing is compared here.
     async fn read_whole(&self, object: &ObjectVersion) -> Result<WholeObject> {
         Ok((self.read(object, ByteRange::new(0, object.size)).await?, None))

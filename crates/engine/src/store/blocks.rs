@@ -90,6 +90,14 @@ pub trait Blocks: Debug + Send + Sync + 'static {
     /// The same for callers that may wait for another process of this machine.
     fn expects(&self, file: &FileId, index: u32, size: u64) -> bool;
 
+    /// True when another process of this machine is to keep the block, and shows it here as soon as it has it.
+    fn shows_later(&self, _file: &FileId, _index: u32) -> bool {
+        false
+    }
+
+    /// Another process of this machine has got more of the file: what is known of it here is the past.
+    fn look_again(&self, _file: &FileId) {}
+
     /// Takes a block whose content is `parts` in order, or says why not.
     fn put(&self, key: &Arc<FileKey>, index: u32, parts: &[Bytes]) -> Put;
 

@@ -72,7 +72,7 @@ impl Transfer {
         if self.doubts.refuses(&span.source.id()) {
             return Err(wrong_content(&span.source));
         }
-        let mut rest = &span.flights[..];
+        let mut rest = self.bring_what_may(span).await?;
         while !rest.is_empty() {
             let (way, run) = self.way(&span.source, rest);
             let ready = match way {
@@ -116,7 +116,10 @@ impl Transfer {
         let start = self.block_start(first);
         let asked = start + u64::from(first.tail_start);
         let end = self.block_start(last) + u64::from(last.length);
-        let tail = self.stream(span, flights, way, Stretch::Tail, ByteRange { start: asked, end });
+        // What somebody waited for may have come before the rest.
+        let rest = ByteRange { start: start + u64::from(first.tail_end()), end };
+        let tail =
+            async { if rest.is_empty() { Ok(()) } else { self.stream(span, flights, way, Stretch::Tail, rest).await } };
         if first.tail_start == 0 {
             return tail.await;
         }
@@ -212,7 +215,7 @@ impl Transfer {
         }
     }
 
-    fn count_ahead(&self, purpose: Purpose, bytes: usize) {
+    pub(super) fn count_ahead(&self, purpose: Purpose, bytes: usize) {
         match purpose {
             Purpose::Demand => {}
             Purpose::ReadAhead => drop(self.metrics.readahead_bytes.inc_by(bytes as u64)),

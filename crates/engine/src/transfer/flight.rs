@@ -69,6 +69,7 @@ enum Phase {
 struct Reader {
     from: u32,
     to: u32,
+    since: Instant,
     answer: oneshot::Sender<FlightAnswer>,
 }
 
@@ -158,13 +159,30 @@ impl Flight {
             return Asked::Now(FlightAnswer::Ready(bytes));
         }
         let (sender, receiver) = oneshot::channel();
-        state.readers.push(Reader { from, to, answer: sender });
+        state.readers.push(Reader { from, to, since: Instant::now(), answer: sender });
         let waiting = FlightWaiter::new(receiver, &self.control);
         drop(state);
         if from < self.tail_start {
             self.head_wanted.notify_one();
         }
         Asked::Later(waiting)
+    }
+
+    /// How long somebody has waited for bytes of it, at most; zero when nobody does.
+    pub(crate) fn waited_for(&self) -> Duration {
+        let state = self.state.lock();
+        let waiting = state.readers.iter().filter(|reader| !reader.answer.is_closed());
+        waiting.map(|reader| reader.since.elapsed()).max().unwrap_or_default()
+    }
+
+    /// Where in the block ends what is waited for now; `None` when nobody waits.
+    pub(crate) fn wanted_to(&self) -> Option<u32> {
+        self.state.lock().readers.iter().filter(|reader| !reader.answer.is_closed()).map(|reader| reader.to).max()
+    }
+
+    /// Where in the block ends what has arrived of the tail.
+    pub(crate) fn tail_end(&self) -> u32 {
+        self.tail_start + self.state.lock().tail.length()
     }
 
     /// A receiver of how this flight ends.

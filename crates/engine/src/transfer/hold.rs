@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use super::Transfer;
 use super::background::Found;
+use super::claim::Run;
 use super::control::{Outcome, Purpose};
 use super::disk::on_any_disk;
 use super::reader::Plan;
 use super::source::Source;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::ids::ByteRange;
+
+/// How often a block is looked for that goes from one place to the next meanwhile.
+const LOOKS: usize = 4;
 
 /// What became of the blocks that were to be held.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,6 +39,34 @@ impl Transfer {
         if from < range.end {
             self.fetch_ahead(source, &Plan::stretch(from, range.end));
         }
+    }
+
+    /// Fetches what is missing of these blocks as for a reader, and waits until the first is in the store; how many are
+    /// there then, from the first on. 0 where the store does not keep it.
+    pub async fn bring(self: &Arc<Self>, source: &Source, blocks: Range<u32>) -> Result<u32> {
+        let (first, last) = (blocks.start, blocks.end.min(self.blocks(source)));
+        let block = u64::from(self.block_size.bytes());
+        let wanted = ByteRange { start: u64::from(first) * block, end: u64::from(last) * block };
+        self.fetch_soon(source, wanted.clamp_to(source.size()));
+        for _ in 0..LOOKS {
+            if let Some(flight) = self.flights.find(&source.block(first)) {
+                match flight.watch().await.unwrap_or_else(|_| Outcome::Failed(super::fetch::closing_error())) {
+                    Outcome::Stored => {}
+                    Outcome::Declined(_) => return Ok(0),
+                    Outcome::Failed(error) => return Err(error),
+                }
+            }
+            let is_here = |index: &u32| !self.flights.contains(&source.block(*index)) && self.expects(source, *index);
+            let here = (first..last).take_while(is_here).count() as u32;
+            if here > 0 {
+                return Ok(here);
+            }
+            // Neither memory nor a request was free for it: as a reader it waits for them.
+            if let Some(span) = self.claim(source, Run { first, most: 1, start: 0 }, Purpose::Demand, false) {
+                self.start(span);
+            }
+        }
+        Ok(0)
     }
 
     /// Brings blocks of a file into the store and looks whether they are there. Waits for memory and requests behind

@@ -3,7 +3,7 @@
 //! Every missing block is fetched by one task, whoever and however many want it (`flights`, `flight`, `fetch`); a reader
 //! gets its range as soon as it has arrived (`read`); what another process fetches for both is waited for without memory
 //! (`shared`); what a sequential reader will want next is fetched with long
-//! requests, several at a time (`reader`, `ahead`); known orders and warm-ups use what that leaves (`order`, `warm`).
+//! requests, several at a time (`reader`, `ahead`), or stored by another process of this machine at once (`brought`); known orders and warm-ups use what that leaves (`order`, `warm`).
 //! What has to wait for a disk does so on threads of its own (`disk`). All bytes on the way count against one memory
 //! budget (`memory`). Knows neither names nor inodes: `vfs` does.
 
@@ -11,6 +11,7 @@ mod ahead;
 mod answer_time;
 mod background;
 mod block_memory;
+mod brought;
 mod claim;
 mod control;
 mod disk;
@@ -51,6 +52,7 @@ use crate::metrics::Metrics;
 use crate::store::Blocks;
 
 use answer_time::AnswerTime;
+use brought::Bringing;
 use flights::Flights;
 use memory::Memory;
 use order::Orders;
@@ -89,6 +91,7 @@ pub struct Transfer {
     /// What readers' times count from.
     began: Instant,
     answer_time: AnswerTime,
+    bringing: Bringing,
 }
 
 impl Transfer {
@@ -126,6 +129,7 @@ impl Transfer {
             closing: CancellationToken::new(),
             began: Instant::now(),
             answer_time: AnswerTime::default(),
+            bringing: Bringing::default(),
             config,
             metrics,
             flights,

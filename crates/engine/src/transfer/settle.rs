@@ -47,7 +47,7 @@ impl Transfer {
         }
     }
 
-    fn settle(self: &Arc<Self>, flight: &Arc<Flight>, put: Put) {
+    pub(super) fn settle(self: &Arc<Self>, flight: &Arc<Flight>, put: Put) {
         match put {
             Put::Stored | Put::Present => {
                 self.flights.remove(flight);

@@ -63,6 +63,13 @@ pub enum PeerCommand {
     EvictMany {
         ids: Vec<FileId>,
     },
+    /// Fetch as `Warm` does, but for a reader that waits, and answer as soon as block `first` is stored.
+    Bring {
+        key: FileKey,
+        first: u32,
+        count: u32,
+        block_size: u32,
+    },
 }
 
 const CACHED_ONLY: u8 = 1;
@@ -128,10 +135,11 @@ impl GetRequest {
 }
 
 impl PeerCommand {
-    /// What who asks for it must be. A reader that got damaged bytes has them compared, and asks how a worker is.
+    /// What who asks for it must be. A reader that got damaged bytes has them compared, and asks how a worker is; what it
+    /// may read it may have stored first.
     pub(super) fn needed_rights(&self) -> Rights {
         match self {
-            PeerCommand::Status | PeerCommand::Verify { .. } => Rights::Reader,
+            PeerCommand::Status | PeerCommand::Verify { .. } | PeerCommand::Bring { .. } => Rights::Reader,
             PeerCommand::Warm { .. }
             | PeerCommand::Evict { .. }
             | PeerCommand::EvictMany { .. }
@@ -148,6 +156,7 @@ impl PeerCommand {
             PeerCommand::Pin { .. } => "pinning a file",
             PeerCommand::Status => "a status",
             PeerCommand::Verify { .. } => "verifying blocks",
+            PeerCommand::Bring { .. } => "bringing blocks",
         }
     }
 
@@ -159,7 +168,8 @@ impl PeerCommand {
             return Err(Error::config(format!("{} files at once cannot be evicted", ids.len())));
         }
         let (PeerCommand::Warm { key, first, count, block_size }
-        | PeerCommand::Verify { key, first, count, block_size }) = self
+        | PeerCommand::Verify { key, first, count, block_size }
+        | PeerCommand::Bring { key, first, count, block_size }) = self
         else {
             return Ok(());
         };
@@ -175,8 +185,13 @@ impl PeerCommand {
         let mut out = Vec::with_capacity(128);
         match self {
             PeerCommand::Warm { key, first, count, block_size }
-            | PeerCommand::Verify { key, first, count, block_size } => {
-                out.push(if matches!(self, PeerCommand::Warm { .. }) { 1 } else { 5 });
+            | PeerCommand::Verify { key, first, count, block_size }
+            | PeerCommand::Bring { key, first, count, block_size } => {
+                out.push(match self {
+                    PeerCommand::Warm { .. } => 1,
+                    PeerCommand::Verify { .. } => 5,
+                    _ => 7,
+                });
                 put_key(&mut out, key)?;
                 [first, count, block_size].into_iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
             }
@@ -202,21 +217,18 @@ impl PeerCommand {
     pub(super) fn decode(payload: &[u8]) -> Result<PeerCommand> {
         let mut fields = Fields::new(payload);
         let command = match fields.u8()? {
-            1 => PeerCommand::Warm {
-                key: take_key(&mut fields)?,
-                first: fields.u32()?,
-                count: fields.u32()?,
-                block_size: fields.u32()?,
-            },
+            code @ (1 | 5 | 7) => {
+                let key = take_key(&mut fields)?;
+                let (first, count, block_size) = (fields.u32()?, fields.u32()?, fields.u32()?);
+                match code {
+                    1 => PeerCommand::Warm { key, first, count, block_size },
+                    5 => PeerCommand::Verify { key, first, count, block_size },
+                    _ => PeerCommand::Bring { key, first, count, block_size },
+                }
+            }
             2 => PeerCommand::Evict { key: take_key(&mut fields)? },
             3 => PeerCommand::Pin { id: FileId(fields.array()?), pinned: take_bool(&mut fields)? },
             4 => PeerCommand::Status,
-            5 => PeerCommand::Verify {
-                key: take_key(&mut fields)?,
-                first: fields.u32()?,
-                count: fields.u32()?,
-                block_size: fields.u32()?,
-            },
             6 => PeerCommand::EvictMany { ids: take_ids(&mut fields)? },
             other => return Err(Error::config(format!("command {other} is unknown"))),
         };
@@ -319,6 +331,10 @@ mod tests {
                 let blocks = BlockSize::new(request.block_size).expect("valid").count(request.key.size);
                 let (key, block_size) = (request.key, request.block_size);
                 PeerCommand::Verify { key, first: blocks - 1, count: 1, block_size }
+            }),
+            requests().prop_map(|request| {
+                let (key, block_size) = (request.key, request.block_size);
+                PeerCommand::Bring { key, first: 0, count: 1, block_size }
             }),
             keys().prop_map(|key| PeerCommand::Evict { key }),
             any::<([u8; 16], bool)>().prop_map(|(id, pinned)| PeerCommand::Pin { id: FileId(id), pinned }),

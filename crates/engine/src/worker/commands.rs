@@ -16,6 +16,7 @@ impl BlockService {
     pub(super) async fn carry_out(&self, command: PeerCommand) -> Result<Value> {
         match command {
             PeerCommand::Warm { key, first, count, block_size } => self.hold(key, first, count, block_size).await,
+            PeerCommand::Bring { key, first, count, block_size } => self.bring(key, first, count, block_size).await,
             PeerCommand::Verify { key, first, count, .. } => self.verify(key, first, count).await,
             PeerCommand::Evict { key } => self.evict(vec![key.id()], false).await,
             PeerCommand::Pin { id, pinned } => {
@@ -36,6 +37,17 @@ impl BlockService {
             report["obstacle"] = Value::from(error.sentence());
         }
         Ok(report)
+    }
+
+    /// Only what is ours to keep: the rest is for somebody else to bring.
+    async fn bring(&self, key: FileKey, first: u32, count: u32, block_size: u32) -> Result<Value> {
+        check_count(count)?;
+        let source = self.source(key, block_size)?;
+        let stored = match self.keeper_elsewhere(&source, first) {
+            None => self.transfer.bring(&source, first..first.saturating_add(count)).await?,
+            Some(_) => 0,
+        };
+        Ok(json!({ "stored_blocks": stored }))
     }
 
     async fn evict(&self, files: Vec<FileId>, pinned_too: bool) -> Result<Value> {

@@ -94,17 +94,18 @@ impl BlockService {
         if request.direct || request.cached_only || self.holds(source, request) {
             return Course::Here;
         }
-        let block_size = self.transfer.block_size();
-        let stripe = crate::ring::stripe_of(&source.id(), block_size.index_of(request.range.start), block_size);
+        let index = self.transfer.block_size().index_of(request.range.start);
+        self.keeper_elsewhere(source, index).map_or(Course::Here, Course::PassOn)
+    }
+
+    /// Where the worker is that keeps the block, if that is not for this one to do.
+    pub(super) fn keeper_elsewhere(&self, source: &Source, index: u32) -> Option<String> {
+        let stripe = crate::ring::stripe_of(&source.id(), index, self.transfer.block_size());
         let ring = self.cluster.ring();
         let owners = ring.owners(stripe);
-        match self.cluster.me(&ring) {
-            Some(me) if !owners.contains(&me) => match owners.first() {
-                Some(primary) => Course::PassOn(ring.member(*primary).address.clone()),
-                None => Course::Here,
-            },
-            _ => Course::Here,
-        }
+        let me = self.cluster.me(&ring)?;
+        let primary = owners.first().filter(|_| !owners.contains(&me))?;
+        Some(ring.member(*primary).address.clone())
     }
 
     /// True when every block of the range is in the store.

@@ -36,6 +36,8 @@ pub struct MemoryOrigin {
     pub piece_bytes: AtomicUsize,
     /// With a gate, each piece costs one of its permits.
     gate: Mutex<Option<Arc<Semaphore>>>,
+    /// With this one, the last piece of each answer costs one.
+    end_gate: Mutex<Option<Arc<Semaphore>>>,
     /// So many requests from now on fail.
     pub failures: AtomicUsize,
     /// So many requests from now on end one byte early.
@@ -58,6 +60,7 @@ impl MemoryOrigin {
             bytes_sent: AtomicU64::new(0),
             piece_bytes: AtomicUsize::new(48 * 1024 + 7),
             gate: Mutex::new(None),
+            end_gate: Mutex::new(None),
             failures: AtomicUsize::new(0),
             short_answers: AtomicUsize::new(0),
             lies: AtomicUsize::new(0),
@@ -106,6 +109,17 @@ impl MemoryOrigin {
 
     pub fn open_gate(&self) {
         if let Some(gate) = self.gate.lock().take() {
+            gate.add_permits(Semaphore::MAX_PERMITS / 2);
+        }
+    }
+
+    /// From now on no answer comes to its end.
+    pub fn close_end_gate(&self) {
+        *self.end_gate.lock() = Some(Arc::new(Semaphore::new(0)));
+    }
+
+    pub fn open_end_gate(&self) {
+        if let Some(gate) = self.end_gate.lock().take() {
             gate.add_permits(Semaphore::MAX_PERMITS / 2);
         }
     }
@@ -208,11 +222,12 @@ impl Origin for MemoryOrigin {
         let now = self.open.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_open.fetch_max(now, Ordering::SeqCst);
         let streaming = Arc::new(Streaming(self.open.clone()));
-        let gate = self.gate.lock().clone();
-        let stream = stream::iter(pieces).then(move |piece| {
-            let (gate, streaming) = (gate.clone(), streaming.clone());
+        let (gate, end_gate, last) = (self.gate.lock().clone(), self.end_gate.lock().clone(), pieces.len());
+        let stream = stream::iter(pieces).enumerate().then(move |(number, piece)| {
+            let gates = [gate.clone(), end_gate.clone().filter(|_| number + 1 == last)];
+            let streaming = streaming.clone();
             async move {
-                if let Some(gate) = gate {
+                for gate in gates.into_iter().flatten() {
                     gate.acquire().await.unwrap().forget();
                 }
                 tokio::task::yield_now().await;

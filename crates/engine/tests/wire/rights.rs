@@ -15,12 +15,13 @@ fn client_with(token: Token) -> PeerClient {
     PeerClient::new(ClientSecurity::token_only(token), one_connection(), &Metrics::new())
 }
 
-fn commands() -> [PeerCommand; 5] {
+fn commands() -> [PeerCommand; 6] {
     let key = request("a", ByteRange::new(0, 1)).key;
     let (first, count, block_size) = (0, 1, 4 << 20);
     [
         PeerCommand::Status,
         PeerCommand::Verify { key: key.clone(), first, count, block_size },
+        PeerCommand::Bring { key: key.clone(), first, count, block_size },
         PeerCommand::Warm { key: key.clone(), first, count, block_size },
         PeerCommand::Evict { key },
         PeerCommand::Pin { id: FileId([7; 16]), pinned: true },
@@ -52,7 +53,7 @@ async fn a_reader_reads_and_orders_nothing() {
         for command in &commands() {
             allowed.push(is_let_through(&client, &address, command).await);
         }
-        assert_eq!(allowed, [true, true, false, false, false]);
+        assert_eq!(allowed, [true, true, true, false, false, false]);
         // The connection goes on.
         assert!(get(&client, &address, &request("a", range)).await.is_ok());
         assert_eq!(fixture.metrics.peer.refused_connections.get(), 0);

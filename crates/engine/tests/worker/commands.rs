@@ -25,6 +25,7 @@ async fn a_command_about_more_blocks_than_a_worker_looks_at_in_a_moment_is_refus
     for command in [
         PeerCommand::Verify { key: key.clone(), first, count, block_size },
         PeerCommand::Warm { key: key.clone(), first, count, block_size },
+        PeerCommand::Bring { key: key.clone(), first, count, block_size },
     ] {
         let (client, address) = (client(&Metrics::new()), worker.address());
         let asked = client.command(&address, &command);

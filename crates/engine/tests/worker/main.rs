@@ -7,6 +7,7 @@ mod support;
 #[path = "../fuse/tree.rs"]
 mod tree;
 
+mod bringing;
 mod circles;
 mod commands;
 mod hanging_commands;

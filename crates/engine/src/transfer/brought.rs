@@ -1,0 +1,190 @@
+//! Blocks that another process of this machine fetches and stores: read from its files, so that hardly a byte of them
+//! comes through here.
+//!
+//! Nothing of such a block can be had before all of it is stored. So whoever waits for a small part of it gets that as ever,
+//! beside the block. Where somebody has to wait long, or the block is not there in the end, the rest comes as ever, too,
+//! and for a while nothing is brought.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Transfer;
+use super::control::Purpose;
+use super::fetch::Span;
+use super::flight::{Flight, Stretch};
+use crate::error::Result;
+use crate::ids::ByteRange;
+use crate::store::{Blocks, Put};
+use crate::sync::Mutex;
+
+/// Shorter blocks are here as soon as an answer that says where they are.
+const LEAST_BYTES: u32 = 1 << 20;
+/// The longest wait for bytes of a block that is not whole.
+const PATIENCE: Duration = Duration::from_millis(500);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long nothing is brought after it went badly: twice as long each time, up to the second.
+const PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(480);
+
+/// How bringing has gone so far.
+#[derive(Debug)]
+pub(super) struct Bringing {
+    patience: Mutex<Duration>,
+    pausing: Pausing,
+}
+
+impl Default for Bringing {
+    fn default() -> Self {
+        Bringing { patience: Mutex::new(PATIENCE), pausing: Pausing::default() }
+    }
+}
+
+/// Until when nothing is brought, if it went badly, and how long that is from the beginning.
+#[derive(Debug, Default)]
+struct Pausing(Mutex<Option<Pause>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Pause {
+    until: Instant,
+    length: Duration,
+}
+
+impl Pausing {
+    fn begin(&self, now: Instant) {
+        let mut pause = self.0.lock();
+        let again = pause.filter(|last| now < last.until + last.length);
+        let length = match again {
+            // Several went badly at once.
+            Some(last) if now < last.until => return,
+            Some(last) => (last.length * 2).min(LONGEST_PAUSE),
+            None => PAUSE,
+        };
+        *pause = Some(Pause { until: now + length, length });
+    }
+
+    fn lasts(&self, now: Instant) -> bool {
+        self.0.lock().is_some_and(|pause| now < pause.until)
+    }
+}
+
+impl Transfer {
+    /// How long somebody may wait for bytes of a block that another process is storing, before they are fetched as ever.
+    pub fn set_bring_patience(&self, patience: Duration) {
+        *self.bringing.patience.lock() = patience;
+    }
+
+    /// Has blocks brought as far as that may be, one after the other; those that are left to be fetched. Fails as a fetch
+    /// does, for what somebody waits for.
+    pub(super) async fn bring_what_may<'a>(self: &Arc<Self>, span: &'a Span) -> Result<&'a [Arc<Flight>]> {
+        let mut rest = &span.flights[..];
+        while let Some(blocks) = self.bringer(span, rest) {
+            let here = self.bring_some(span, rest, &**blocks).await?;
+            if here == 0 {
+                self.bringing.pausing.begin(Instant::now());
+                break;
+            }
+            for flight in &rest[..here] {
+                self.metrics.fills.inc();
+                self.count_ahead(span.control.purpose, flight.length as usize);
+                self.settle(flight, Put::Present);
+            }
+            rest = &rest[here..];
+        }
+        Ok(rest)
+    }
+
+    /// How many of `flights` are here, from the first on; what of that one is waited for comes meanwhile.
+    async fn bring_some(self: &Arc<Self>, span: &Span, flights: &[Arc<Flight>], blocks: &dyn Blocks) -> Result<usize> {
+        let wanted = self.stream_wanted(span, flights);
+        let brought = self.brought(span, flights, blocks);
+        tokio::pin!(wanted, brought);
+        tokio::select! {
+            biased;
+            came = &mut wanted => {
+                came?;
+                Ok(brought.await)
+            }
+            here = &mut brought => {
+                if here == 0 {
+                    wanted.await?;
+                }
+                Ok(here)
+            }
+        }
+    }
+
+    /// Where the first of `rest` would be seen, if it may be brought.
+    fn bringer(&self, span: &Span, rest: &[Arc<Flight>]) -> Option<&Arc<dyn Blocks>> {
+        let first = rest.first()?;
+        let for_reader = matches!(span.control.purpose, Purpose::Demand | Purpose::ReadAhead);
+        let may = for_reader && first.length >= LEAST_BYTES && !self.bringing.pausing.lasts(Instant::now());
+        self.blocks.as_ref().filter(|blocks| may && blocks.shows_later(&first.id.file, first.id.index))
+    }
+
+    /// The part of the first block that somebody waits for already, unless that is most of it.
+    async fn stream_wanted(self: &Arc<Self>, span: &Span, flights: &[Arc<Flight>]) -> Result<()> {
+        let Some(first) = flights.first() else { return Ok(()) };
+        let end = first.wanted_to().filter(|to| (to.saturating_sub(first.tail_start)) * 2 <= first.length);
+        let Some(end) = end.filter(|end| *end > first.tail_start) else { return Ok(()) };
+        self.secure_memory(&flights[..1]).await;
+        let start = self.block_start(first);
+        let range = ByteRange { start: start + u64::from(first.tail_start), end: start + u64::from(end) };
+        self.stream_alone(span, &flights[..1], Stretch::Tail, range).await
+    }
+
+    /// How many of `flights` are here, from the first on; 0 as soon as somebody has waited for one of them too long.
+    async fn brought(&self, span: &Span, flights: &[Arc<Flight>], blocks: &dyn Blocks) -> usize {
+        let (Some(first), Some(last)) = (flights.first(), flights.last()) else { return 0 };
+        let source = &span.source;
+        let range = ByteRange { start: self.block_start(first), end: self.block_start(last) + u64::from(last.length) };
+        let patience = *self.bringing.patience.lock();
+        let bytes = tokio::select! {
+            biased;
+            bytes = source.origin().bring(source.object(), range) => bytes.unwrap_or_else(|error| {
+                tracing::debug!(path = source.path(), %error, "blocks were not brought");
+                0
+            }),
+            () = somebody_waits(flights, patience) => 0,
+        };
+        if bytes == 0 {
+            return 0;
+        }
+        blocks.look_again(&source.id());
+        let is_here = |flight: &&Arc<Flight>| {
+            let end = self.block_start(flight) + u64::from(flight.length) - range.start;
+            end <= bytes && self.expects(source, flight.id.index)
+        };
+        flights.iter().take_while(is_here).count()
+    }
+}
+
+/// Waits until somebody has waited so long for one of them.
+async fn somebody_waits(flights: &[Arc<Flight>], long: Duration) {
+    while flights.iter().all(|flight| flight.waited_for() < long) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_twice_as_long_when_it_goes_badly_right_after_one() {
+        let (pausing, start) = (Pausing::default(), Instant::now());
+        assert!(!pausing.lasts(start));
+        let mut at = start;
+        for length_s in [30, 60, 120, 240, 480, 480] {
+            pausing.begin(at);
+            pausing.begin(at + Duration::from_secs(1));
+            let end = at + Duration::from_secs(length_s);
+            assert!(pausing.lasts(end - Duration::from_secs(1)) && !pausing.lasts(end), "{length_s} s");
+            at = end;
+        }
+        at += LONGEST_PAUSE;
+        pausing.begin(at);
+        assert!(!pausing.lasts(at + PAUSE));
+    }
+}
