@@ -14,12 +14,15 @@ import pytest
 
 from headrace.testing.cluster import Capability, Rules
 from headrace.testing.cluster.cluster_bed import wait_until
+from headrace.testing.cluster.content import make_files
 from headrace.testing.cluster.reading import Reading
+from headrace.testing.made_files import MadeFiles
 
 from .conftest import MakeCluster
 from .striking import (
     FILES,
     LONGEST_WAIT_S,
+    MEBIBYTE,
     WHOLE_S,
     Strike,
     cut,
@@ -32,6 +35,7 @@ from .striking import (
 
 # What they are to find out they find out soon.
 QUICK = Rules()
+LARGE_FILES = make_files(4, 9 * MEBIBYTE + 5)
 FAULTS = [
     pytest.param(kill, 1, id="killed"),
     pytest.param(freeze, 2, id="frozen, two copies"),
@@ -46,10 +50,15 @@ def test_reads_go_on_when_a_worker_is(make_cluster: MakeCluster, strike: Strike,
     read_while_struck(make_cluster, strike, replicas)
 
 
-def test_a_node_reads_on_without_its_own_worker(make_cluster) -> None:
-    cluster = make_cluster(2, FILES, QUICK)
+@pytest.mark.parametrize(
+    ("files", "after_files"),
+    [pytest.param(FILES, 4, id="files of a block"), pytest.param(LARGE_FILES, 1, id="large files")],
+)
+def test_a_node_reads_on_without_its_own_worker(make_cluster, files: MadeFiles, after_files: int) -> None:
+    """Which was storing what the mount would read from its files."""
+    cluster = make_cluster(2, files, QUICK)
     reading = cluster.reading(cluster.node(0), "--pause-ms", "30")
-    reading.wait_for_files(4)
+    reading.wait_for_files(after_files)
     kill(cluster, cluster.node(0))
     summary = reading.finish(timeout_s=WHOLE_S)
     assert not cluster.content.wrong(reading.files())

@@ -118,8 +118,9 @@ impl Transfer {
     /// Where the first of `rest` would be seen, if it may be brought.
     fn bringer(&self, span: &Span, rest: &[Arc<Flight>]) -> Option<&Arc<dyn Blocks>> {
         let first = rest.first()?;
-        let for_reader = matches!(span.control.purpose, Purpose::Demand | Purpose::ReadAhead);
-        let may = for_reader && first.length >= LEAST_BYTES && !self.bringing.pausing.lasts(Instant::now());
+        // Not by a warm-up, which tells of each block whether this process has it.
+        let is_read = span.control.purpose != Purpose::Warm;
+        let may = is_read && first.length >= LEAST_BYTES && !self.bringing.pausing.lasts(Instant::now());
         self.blocks.as_ref().filter(|blocks| may && blocks.shows_later(&first.id.file, first.id.index))
     }
 

@@ -15,7 +15,7 @@ use headrace_engine::transfer::{ReaderState, Source, Transfer};
 use tokio::runtime::Handle;
 
 use crate::members::{Plan, Worker, client, key, member, object};
-use crate::support::{KIB, MIB, MemoryOrigin, budgets, config, pattern, read, scan};
+use crate::support::{KIB, MIB, MemoryOrigin, budgets, config, pattern, read, scan, until};
 
 const BLOCK: u64 = MIB;
 const SIZE: u64 = 24 * BLOCK + 7;
@@ -98,6 +98,18 @@ async fn what_is_read_ahead_is_stored_by_the_worker_and_comes_over_no_connection
     assert_eq!(machine.metrics.read_hit_bytes.get() + machine.metrics.read_miss_bytes.get(), SIZE);
     machine.transfer.close().await;
     assert_eq!(machine.transfer.blocks_in_memory(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_known_order_will_want_is_stored_by_the_worker_before_it_is_wanted() {
+    let machine = Machine::new(256 * MIB).await;
+    let _order = machine.transfer.prefetch(1, Arc::new(vec![machine.source.clone()]));
+    let (worker, file) = (&machine.worker.store, machine.source.id());
+    until("the worker has the file", || worker.whole_file(&file, SIZE).is_some()).await;
+    machine.scan().await;
+    let received = machine.received_bytes();
+    assert!(received < SIZE / 6, "{received} bytes of {SIZE} came over a connection");
+    assert_eq!(machine.origin.bytes_sent(), SIZE, "each byte once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
