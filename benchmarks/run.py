@@ -20,6 +20,7 @@ from benchmarks.contenders import HEADRACE_MODES, choose_contenders
 from benchmarks.data import NotEnoughSpaceError, check_space
 from benchmarks.machine import can_drop_caches, machine_facts
 from benchmarks.native import FileLoop, LoopError
+from benchmarks.pulse import pulse, pulse_facts
 from benchmarks.report.markdown import write_markdown
 from benchmarks.report.plot import write_plot
 from benchmarks.report.record import Run, write_json
@@ -54,7 +55,7 @@ def _run(chosen: argparse.Namespace, names: Sequence[str], left_out: dict[str, s
     scale = QUICK if chosen.quick else DEFAULT
     if chosen.repetitions:
         scale = replace(scale, repetitions=chosen.repetitions)
-    start, failed = time.monotonic(), {}
+    start, failed, pulses = time.monotonic(), {}, []
     with _session(scale, chosen) as session:
         facts = machine_facts(session.work)
         versions = {contender.name: contender.version() for contender in session.contenders}
@@ -62,6 +63,7 @@ def _run(chosen: argparse.Namespace, names: Sequence[str], left_out: dict[str, s
         assert [contender.name for contender in session.contenders] == list(names)
         for suite in chosen.only or SUITES:
             session.say(f"== {suite}")
+            pulses.append(pulse())
             session.begin_suite(SHARES[suite])
             try:
                 SUITES[suite](session)
@@ -69,7 +71,7 @@ def _run(chosen: argparse.Namespace, names: Sequence[str], left_out: dict[str, s
                 failed[suite] = f"{type(error).__name__}: {error}"
                 session.say(f"the suite {suite} broke off: {error}")
     run = Run(
-        facts=facts.as_dict(),
+        facts=facts.as_dict() | pulse_facts(pulses),
         scale=scale,
         versions=versions,
         left_out=left_out | {f"suite {name}": reason for name, reason in failed.items()},
