@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::Cluster;
 use super::inquiry::Wanted;
+use super::verdict::is_of_object;
 use crate::error::Result;
 use crate::ids::ByteRange;
 use crate::ring::{Ring, StripeId};
@@ -13,14 +14,21 @@ use crate::wire::PeerCommand;
 
 impl Cluster {
     /// How many bytes of `segment`, which lies in one stripe, are in the files of this machine's worker, from its start on,
-    /// as soon as those of its first block are. 0 when the stripe is not that worker's, or it fails or lags.
+    /// as soon as those of its first block are. 0 when the stripe is not that worker's, or it fails or lags; an error when
+    /// it answers that the object itself cannot be had.
     pub(super) async fn bring(self: &Arc<Self>, wanted: &Wanted, segment: ByteRange) -> Result<u64> {
         let ring = self.ring();
         let Some(worker) = self.lender(&ring, wanted.stripe(segment.start)) else { return Ok(0) };
         let blocks = wanted.block_size.indices(segment);
         let (key, first, count) = ((*wanted.key).clone(), blocks.start, blocks.end - blocks.start);
         let command = PeerCommand::Bring { key, first, count, block_size: wanted.block_size.bytes() };
-        let report = self.peers.command(&ring.member(worker).address, &command).await?;
+        let report = match self.peers.command(&ring.member(worker).address, &command).await {
+            Err(error) if !is_of_object(&error) => {
+                tracing::debug!(%error, "blocks were not brought");
+                return Ok(0);
+            }
+            answer => answer?,
+        };
         let stored = report.get("stored_blocks").and_then(serde_json::Value::as_u64).unwrap_or(0);
         let end = u64::from(first) * u64::from(wanted.block_size.bytes())
             + stored.min(u64::from(count)) * u64::from(wanted.block_size.bytes());

@@ -18,7 +18,7 @@ use super::part::{Part, Places, Step, Told};
 use super::segments::segments;
 use crate::checksum::Checksum;
 use crate::error::Result;
-use crate::ids::{BlockSize, ByteRange, FileKey};
+use crate::ids::{BlockSize, ByteRange};
 use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, WholeObject};
 use crate::ring::{Ring, STRIPE_BYTES, StripeId};
 use crate::wire::Fill;
@@ -161,13 +161,7 @@ impl HandoverOrigin {
     }
 
     fn wanted(&self, object: &ObjectVersion) -> Wanted {
-        let key = FileKey {
-            dataset: self.name.clone(),
-            path: object.key.clone(),
-            size: object.size,
-            version: object.version.clone(),
-        };
-        Wanted { key: Arc::new(key), block_size: self.block_size }
+        Wanted::of(&self.name, object, self.block_size)
     }
 
     fn places(

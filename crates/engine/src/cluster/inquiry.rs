@@ -16,7 +16,7 @@ use super::verdict::{Verdict, is_damage, is_of_worker, verdict};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, ByteRange, FileKey};
 use crate::metrics::UnsignedGauge;
-use crate::origin::ByteStream;
+use crate::origin::{ByteStream, ObjectVersion};
 use crate::ring::{MemberId, Ring, StripeId, stripe_of};
 use crate::wire::GetRequest;
 
@@ -34,6 +34,12 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
+    /// An object of the origin that goes by `name`.
+    pub(super) fn of(name: &Arc<str>, object: &ObjectVersion, block_size: BlockSize) -> Self {
+        let ObjectVersion { key: path, size, version } = object.clone();
+        Wanted { key: Arc::new(FileKey { dataset: name.clone(), path, size, version }), block_size }
+    }
+
     /// The stripe that byte `offset` lies in.
     pub(super) fn stripe(&self, offset: u64) -> StripeId {
         stripe_of(&self.key.id(), self.block_size.index_of(offset), self.block_size)

@@ -11,7 +11,7 @@ use super::inquiry::Wanted;
 use super::reading::Reading;
 use super::segments::segments;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ids::{BlockSize, ByteRange, FileKey};
+use crate::ids::{BlockSize, ByteRange};
 use crate::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectVersion, Origin};
 
 /// Segments of one read whose first bytes are on the way while an earlier one is consumed.
@@ -31,13 +31,7 @@ impl MemberOrigin {
     }
 
     fn wanted(&self, object: &ObjectVersion) -> Wanted {
-        let key = FileKey {
-            dataset: self.name.clone(),
-            path: object.key.clone(),
-            size: object.size,
-            version: object.version.clone(),
-        };
-        Wanted { key: Arc::new(key), block_size: self.block_size }
+        Wanted::of(&self.name, object, self.block_size)
     }
 }
 

@@ -18,6 +18,12 @@ pub(super) fn is_of_worker(error: &Error) -> bool {
     error.context().iter().any(|(name, _)| *name == REPORTED)
 }
 
+/// True when the worker reports that this object, or this version of it, is no more: nobody would say otherwise, and of
+/// other objects it means nothing.
+pub(super) fn is_of_object(error: &Error) -> bool {
+    is_of_worker(error) && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale)
+}
+
 /// True when a member's bytes did not match the checksum that it sent with them.
 pub(super) fn is_damage(error: &Error) -> bool {
     error.kind() == ErrorKind::Corrupt && !is_of_worker(error)

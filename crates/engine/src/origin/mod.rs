@@ -138,7 +138,7 @@ pub trait Origin: Send + Sync + 'static {
 
     /// Has the bytes of `range`, which begins and ends with blocks, put where the `Blocks` of this machine show them, and
     /// sends none of them; how many from its start on are there, as soon as those of the first block are. 0 where nobody
-    /// does that.
+    /// does that, or it went badly; an error when this object cannot be had, which says nothing of others.
     async fn bring(&self, _object: &ObjectVersion, _range: ByteRange) -> Result<u64> {
         Ok(0)
     }

@@ -82,7 +82,6 @@ impl Transfer {
         while let Some(blocks) = self.bringer(span, rest) {
             let here = self.bring_some(span, rest, &**blocks).await?;
             if here == 0 {
-                self.bringing.pausing.begin(Instant::now());
                 break;
             }
             for flight in &rest[..here] {
@@ -135,29 +134,43 @@ impl Transfer {
         self.stream_alone(span, &flights[..1], Stretch::Tail, range).await
     }
 
-    /// How many of `flights` are here, from the first on; 0 as soon as somebody has waited for one of them too long.
+    /// How many of `flights` are here, from the first on. Where that is none, nothing is brought for a while, unless the
+    /// object itself cannot be had.
     async fn brought(&self, span: &Span, flights: &[Arc<Flight>], blocks: &dyn Blocks) -> usize {
-        let (Some(first), Some(last)) = (flights.first(), flights.last()) else { return 0 };
+        match self.try_to_bring(span, flights, blocks).await {
+            Ok(here) => {
+                if here == 0 {
+                    self.bringing.pausing.begin(Instant::now());
+                }
+                here
+            }
+            Err(error) => {
+                tracing::debug!(path = span.source.path(), %error, "there is nothing to be brought");
+                0
+            }
+        }
+    }
+
+    /// The same; 0 as soon as somebody has waited for one of them too long. Fails as `Origin::bring` does.
+    async fn try_to_bring(&self, span: &Span, flights: &[Arc<Flight>], blocks: &dyn Blocks) -> Result<usize> {
+        let (Some(first), Some(last)) = (flights.first(), flights.last()) else { return Ok(0) };
         let source = &span.source;
         let range = ByteRange { start: self.block_start(first), end: self.block_start(last) + u64::from(last.length) };
         let patience = *self.bringing.patience.lock();
         let bytes = tokio::select! {
             biased;
-            bytes = source.origin().bring(source.object(), range) => bytes.unwrap_or_else(|error| {
-                tracing::debug!(path = source.path(), %error, "blocks were not brought");
-                0
-            }),
+            bytes = source.origin().bring(source.object(), range) => bytes?,
             () = somebody_waits(flights, patience) => 0,
         };
         if bytes == 0 {
-            return 0;
+            return Ok(0);
         }
         blocks.look_again(&source.id());
         let is_here = |flight: &&Arc<Flight>| {
             let end = self.block_start(flight) + u64::from(flight.length) - range.start;
             end <= bytes && self.expects(source, flight.id.index)
         };
-        flights.iter().take_while(is_here).count()
+        Ok(flights.iter().take_while(is_here).count())
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headrace_engine::cluster::{Cluster, ClusterOptions, MemberOrigin};
+use headrace_engine::error::ErrorKind;
 use headrace_engine::ids::{BlockSize, ByteRange};
 use headrace_engine::lease::{LeaseLimits, LeaseOptions, LeaseServer, LeasedBlocks};
 use headrace_engine::metrics::Metrics;
@@ -145,4 +146,18 @@ async fn a_mount_on_another_machine_has_all_bytes_sent() {
     machine.scan().await;
     assert_eq!(machine.metrics.cluster_brought_bytes.get(), 0);
     assert_eq!(machine.received_bytes(), SIZE);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_is_gone_keeps_no_other_from_being_brought() {
+    let machine = Machine::new(256 * MIB).await;
+    let gone: ObjectVersion = object("gone", SIZE, 2);
+    let gone = Source::new(key(&gone), gone, machine.source.origin().clone());
+    let reader = ReaderState::new();
+    let reading = machine.transfer.read(&gone, ByteRange::new(0, STEP), &reader);
+    let answer = tokio::time::timeout(PATIENCE, reading).await.expect("a reader waits for ever");
+    assert_eq!(answer.err().map(|error| error.kind()), Some(ErrorKind::NotFound));
+    machine.scan().await;
+    let received = machine.received_bytes();
+    assert!(received < SIZE / 6, "{received} bytes of {SIZE} came over a connection");
 }
