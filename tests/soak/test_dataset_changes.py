@@ -86,6 +86,8 @@ def rotate_keys(made: Backend, server: S3Server, living: Path, seed: int) -> Non
         server.give_keys(
             Credentials(old.access_key_id, f"rotated-secret-{random.Random(seed).randrange(10**10):010}")
         )
+        # What `begin` has changed may still be under way.
+        made.eventually(lambda: {"master", "worker-0", "worker-1"} <= made.roles("living").keys(), "living")
         before = made.roles("living")
         made.apply(text.replace(old.secret_access_key, "wrong-" * 4))
         made.eventually(
