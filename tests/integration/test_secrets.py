@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from .harness import Shell, bytes_of, files_below
@@ -51,6 +52,29 @@ def test_a_secret_on_the_command_line_does_not_stay_there(
         pid = exposed_shell.status(mountpoint)["pid"]
         assert secret not in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
         assert secret not in Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+
+
+def parent_of(pid: int) -> int:
+    """Of a mount process its supervisor."""
+    return int(re.findall(r"^PPid:\s*(\d+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[0])
+
+
+def test_a_secret_of_a_variable_does_not_stay_there(exposed_shell: Shell, bucket, tmp_path: Path) -> None:
+    """Neither in one of the clouds' own variables nor in one of the user's."""
+    secret = bucket.server.credentials.secret_access_key
+    exposed_shell.environment["MINE"] = exposed_shell.environment["AWS_SECRET_ACCESS_KEY"] = secret
+    exposed_shell.environment["KEPT"] = "kept"
+    bucket.fill({"a": b"1"})
+    words = ["--option", "aws.secretKey=env:MINE"]
+    with exposed_shell.mounted(
+        bucket.uri, tmp_path / "mnt", *words, cache=tmp_path / "cache", options=bucket.options
+    ) as mountpoint:
+        assert (mountpoint / "a").read_bytes() == b"1"
+        serving = exposed_shell.status(mountpoint)["pid"]
+        for pid in (serving, parent_of(serving)):
+            shown = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+            assert secret not in shown
+            assert "KEPT=kept" in shown
 
 
 def test_a_refused_key_is_not_repeated_in_the_error(exposed_shell: Shell, bucket, tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """`headrace worker --config FILE` and the same of a master or a mount: the role begins in the process that was called.
 
-Where an option or a variable may hold a credential, the command becomes another process, whose words and variables
-hold none (`headrace.roles.launch`). A file gives none away, so nothing has to go; and neither options nor a second
-Python are loaded, which is half of the time that a role needs until it serves.
+Where an option holds a credential, the command becomes another process, whose words hold none
+(`headrace.roles.launch`). A file gives none away, so nothing has to go; and neither options nor a second Python are
+loaded, which is half of the time that a role needs until it serves.
 """
 
 from __future__ import annotations
@@ -15,19 +15,17 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.cli import resolved_settings
-from headrace.roles.exposure import holds_credentials
-from headrace.roles.launch import become, raise_file_limit
+from headrace.roles.launch import serve_role
 from headrace.settings.environment import Environment
 from headrace.settings.roles import MasterSettings, MemberSettings, RoleSettings, WorkerSettings
 
 _SETTINGS: Mapping[str, type[RoleSettings]] = MappingProxyType(
     {"master": MasterSettings, "worker": WorkerSettings}
 )
-
-
-def is_without_credentials() -> bool:
-    """Whether this process may go on as it is: none of its variables holds a credential."""
-    return not holds_credentials(Environment.current())
+_LABELS: Mapping[str, Callable[[Any], str]] = MappingProxyType(
+    {"master": lambda spec: spec.settings.cluster, "worker": lambda spec: spec.id}
+)
+"""What process listings call a process that shows no credential."""
 
 
 def begin_role(role: str, file: Path) -> int:
@@ -39,9 +37,7 @@ def begin_role(role: str, file: Path) -> int:
         importlib.import_module(f"headrace.cli.{role}_spec"), f"{role}_spec"
     )
     spec = spec_of(settings, environment, _ask if sys.stdin.isatty() else None)
-    raise_file_limit()
-    begin: Callable[[Any], int] = importlib.import_module(f"headrace.roles.{role}").begin
-    return begin(spec)
+    return serve_role(role, _LABELS[role](spec), spec, environment, sys.argv)
 
 
 def begin_mount(file: Path) -> int:
@@ -52,11 +48,10 @@ def begin_mount(file: Path) -> int:
     environment = Environment.current()
     settings = resolved_settings.settings_of(MemberSettings, file, environment)
     spec = importlib.import_module("headrace.cli.member").member_spec(settings, environment, foreground=True)
-    if spec.keeper is not None:
-        # What its keeper holds is the supervisor's to find, before any process mounts.
-        become(spec, environment)
-    code: int = importlib.import_module("headrace.roles.process_pair").begin_pair(spec)
-    return code
+    # Here, since neither a master nor a worker has a pair of processes.
+    from headrace.roles.process_pair import serve_mount  # noqa: PLC0415
+
+    return serve_mount(spec, environment)
 
 
 def _ask(name: str) -> str:

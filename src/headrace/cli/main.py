@@ -39,11 +39,8 @@ def _run(words: list[str], *, is_process: bool) -> object:
     """Loads what these words need alone: what reads options takes longer to load than a role from a file."""
     if is_process and _is_role_of_a_file(words):
         from_file = importlib.import_module("headrace.cli.from_file")
-        if from_file.is_without_credentials():
-            file = Path(words[2])
-            return (
-                from_file.begin_mount(file) if words[0] == "mount" else from_file.begin_role(words[0], file)
-            )
+        file = Path(words[2])
+        return from_file.begin_mount(file) if words[0] == "mount" else from_file.begin_role(words[0], file)
     return importlib.import_module("headrace.cli.application").run(words)
 
 

@@ -13,10 +13,10 @@ from headrace.cli.prune import forget_old
 from headrace.engine.configure import configure
 from headrace.engine.registry import Registry
 from headrace.errors import ConfigError
-from headrace.roles.launch import LaunchedMount, become, launch
+from headrace.roles.launch import LaunchedMount
 from headrace.roles.messages import Answer, MountSpec
 from headrace.roles.mountpoints import check_free, check_places
-from headrace.roles.process_pair import launch_pair, may_be_copied
+from headrace.roles.process_pair import launch_mount, serve_mount
 from headrace.settings.addresses import parse_address
 from headrace.settings.dataset import MountMode, MountSettings
 from headrace.settings.engine import EvictionPolicy, SnapshotPolicy
@@ -121,7 +121,7 @@ def run(
             help="The node's keeper, of `headrace csi`: the mount outlives the end of all its processes.",
         ),
     ] = None,
-) -> None:
+) -> int:
     """Mount a bucket or folder, cached on this machine or by a cluster."""
     environment = Environment.current()
     if cluster is not None or config is not None:
@@ -164,8 +164,7 @@ def run(
             keeper=keeper,
         )
         spec = member_spec(member, environment, foreground=foreground)
-        _start(spec, environment, foreground=foreground)
-        return
+        return _start(spec, environment, foreground=foreground)
     if not origin or mountpoint is None:
         raise options.MissingWords("missing argument 'ORIGIN...'; or give a --cluster", "headrace mount")
     dataset = options.settings_of(
@@ -213,16 +212,15 @@ def run(
         keeper=absolute(keeper) if keeper else None,
     )
     forget_old(environment, configured.config.state_directory)
-    _start(spec, environment, foreground=foreground)
+    return _start(spec, environment, foreground=foreground)
 
 
-def _start(spec: MountSpec, environment: Environment, *, foreground: bool) -> None:
+def _start(spec: MountSpec, environment: Environment, *, foreground: bool) -> int:
     if foreground:
-        become(spec, environment)
+        return serve_mount(spec, environment)
     # Before anything shows progress: a copy is made of a process without threads.
-    copies = may_be_copied(spec, environment, sys.argv)
-    launched = launch_pair(spec) if copies else launch(spec, environment)
-    _announce(spec, _answer_of(launched, spec))
+    _announce(spec, _answer_of(launch_mount(spec, environment), spec))
+    return 0
 
 
 def _refuse_for_member(**given: object) -> None:

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from headrace.errors import EngineError
 from headrace.roles.copied_process import CopiedProcess
-from headrace.roles.exposure import credential_variables, shows_credential
+from headrace.roles.exposure import credential_variables, hide_credentials, shows_credential
 from headrace.roles.messages import Answer, MountSpec, ProcessSpec, read_answer
 from headrace.settings.environment import Environment
 
@@ -70,7 +70,7 @@ def launch(spec: MountSpec, environment: Environment) -> LaunchedMount:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL if spec.log_file else None,
-            env=_environment(environment),
+            env=_environment(spec, environment),
             cwd="/",
             start_new_session=True,
         )
@@ -88,9 +88,11 @@ def become(spec: MountSpec, environment: Environment) -> NoReturn:
 def serve_role(
     role: str, label: str, spec: ProcessSpec, environment: Environment, words: Sequence[str]
 ) -> int:
-    """Serves as a process of this role to its end; the exit code. Where `words`, those of this process, or its
-    variables show a credential, it becomes another program; `label` is what process listings show then.
+    """Serves as a process of this role to its end; the exit code. Variables that hold credentials are unset. Where
+    `words`, those of this process, or other variables show one, it becomes another program; `label` is what process
+    listings show then.
     """
+    environment = hide_credentials(spec, environment)
     if shows_credential(spec, environment, words):
         _become([sys.executable, "-P", "-m", f"headrace.roles.{role}", label], spec, environment)
     raise_file_limit()
@@ -135,12 +137,12 @@ def _become(
     descriptor = spec.to_descriptor()
     os.set_inheritable(descriptor, True)
     words = [*program, str(descriptor), *after]
-    os.execve(sys.executable, words, _environment(environment))  # noqa: S606 - our own program
+    os.execve(sys.executable, words, _environment(spec, environment))  # noqa: S606 - our own program
 
 
-def _environment(environment: Environment) -> dict[str, str]:
+def _environment(spec: ProcessSpec, environment: Environment) -> dict[str, str]:
     """The variables for the processes of a mount, less the credentials that its spec holds already."""
-    secrets = credential_variables()
+    secrets = credential_variables(spec, environment)
     return {name: value for name, value in environment.variables.items() if name not in secrets}
 
 

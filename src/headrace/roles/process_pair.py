@@ -17,8 +17,8 @@ from typing import NoReturn
 
 from headrace.roles import lifeline
 from headrace.roles.copied_process import CopiedProcess
-from headrace.roles.exposure import shows_credential
-from headrace.roles.launch import SUPERVISOR, LaunchedMount, raise_file_limit
+from headrace.roles.exposure import hide_credentials, shows_credential
+from headrace.roles.launch import SUPERVISOR, LaunchedMount, become, launch, raise_file_limit
 from headrace.roles.lifeline import Lifeline, Message
 from headrace.roles.messages import MountSpec
 from headrace.roles.relay import Relay
@@ -37,6 +37,20 @@ def may_be_copied(spec: MountSpec, environment: Environment, words: Iterable[str
 
 def _has_threads() -> bool:
     return len(list(Path("/proc/self/task").iterdir())) > 1
+
+
+def serve_mount(spec: MountSpec, environment: Environment) -> int:
+    """Serves a mount in the foreground to its end: the exit code, in a copy of this process; this one becomes the
+    supervisor, by itself where it may not be copied. Its variables that hold credentials are unset.
+    """
+    environment = hide_credentials(spec, environment)
+    return begin_pair(spec) if may_be_copied(spec, environment, sys.argv) else become(spec, environment)
+
+
+def launch_mount(spec: MountSpec, environment: Environment) -> LaunchedMount:
+    """Starts a mount in the background. Variables of this process that hold credentials are unset."""
+    environment = hide_credentials(spec, environment)
+    return launch_pair(spec) if may_be_copied(spec, environment, sys.argv) else launch(spec, environment)
 
 
 def launch_pair(spec: MountSpec) -> LaunchedMount:

@@ -5,8 +5,9 @@ The rest of the code gets what it needs from an `Environment`, so a test can han
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -119,3 +120,38 @@ class Environment:
         if named := self.get("HEADRACE_CACHE_DIR"):
             return Path(named)
         return Path(self.get("XDG_CACHE_HOME") or self.home / ".cache") / "headrace"
+
+
+def forget(names: Collection[str]) -> bool:
+    """Unsets these variables of this process, also where /proc shows them; whether they are gone from there. Nobody may
+    be reading variables meanwhile.
+    """
+    for name in os.environ.keys() & set(names):
+        del os.environ[name]
+    with contextlib.suppress(OSError):
+        _overwrite(names)
+        return not any(
+            _name(entry) in names for entry in Path("/proc/self/environ").read_bytes().split(b"\0")
+        )
+    return False
+
+
+def _overwrite(names: Collection[str]) -> None:
+    """Fills these variables with zeros in the memory that /proc/PID/environ is read from (`env_start` and `env_end` of
+    proc_pid_stat(5)). Nothing else reads it: they are unset.
+    """
+    # The second field is the name of the program, in brackets, and may hold anything.
+    fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    start, end = int(fields[47]), int(fields[48])
+    memory = os.open("/proc/self/mem", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        for entry in os.pread(memory, end - start, start).split(b"\0"):
+            if _name(entry) in names:
+                os.pwrite(memory, bytes(len(entry)), start)
+            start += len(entry) + 1
+    finally:
+        os.close(memory)
+
+
+def _name(entry: bytes) -> str:
+    return entry.partition(b"=")[0].decode("utf-8", "replace")

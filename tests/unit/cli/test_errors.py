@@ -223,9 +223,7 @@ def test_error_of_the_mount_process_reaches_the_person(
     def fails(*_: object) -> None:
         raise OriginUnreachableError.of("cannot reach http://x", hint="check the endpoint")
 
-    # Whether a mount is a copy of its command hangs on the words of the process, which here are those of pytest.
-    monkeypatch.setattr("headrace.cli.mount.may_be_copied", lambda *_: False)
-    monkeypatch.setattr("headrace.cli.mount.launch", fails)
+    monkeypatch.setattr("headrace.cli.mount.launch_mount", fails)
     assert main(["mount", "s3://b", "mnt", "--cache", "none"]) == 6
     assert capfd.readouterr().err == "error: cannot reach http://x\nhint: check the endpoint\n"
 

@@ -1,4 +1,4 @@
-"""A role begins in the process that was called, unless that shows a credential."""
+"""A role begins in the process that was called, unless the words of that show a credential."""
 
 from __future__ import annotations
 
@@ -51,10 +51,20 @@ def test_a_role_begins_where_it_was_called(tmp_path: Path, words: tuple[str, ...
         assert most.split()[3] == most.split()[4]
 
 
-def test_a_role_that_was_given_a_credential_becomes_a_process_without_it(tmp_path: Path) -> None:
+def test_a_role_that_was_given_a_credential_in_a_variable_begins_there_and_shows_it_no_more(
+    tmp_path: Path,
+) -> None:
     token = create_token(tmp_path / "token").get_secret_value()
     with serving_master(tmp_path, HEADRACE_TOKEN=token) as seen:
         assert token not in (seen / "environ").read_text()
+        assert _ITSELF in (seen / "cmdline").read_text()
+
+
+def test_a_role_whose_words_show_a_credential_becomes_a_process_without_it(tmp_path: Path) -> None:
+    token = create_token(tmp_path / "token").get_secret_value()
+    words = ("--state-directory", str(tmp_path / token))
+    with serving_master(tmp_path, *words, HEADRACE_TOKEN=token) as seen:
+        assert token not in (seen / "environ").read_text() + (seen / "cmdline").read_text()
         assert _ANOTHER in (seen / "cmdline").read_text()
 
 

@@ -48,7 +48,12 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str) -> None
 
 def environment() -> Environment:
     return Environment(
-        {**Environment.current().variables, "AWS_SECRET_ACCESS_KEY": "PLANTED-SECRET", "KEPT": "1"}
+        {
+            **Environment.current().variables,
+            "AWS_SECRET_ACCESS_KEY": "PLANTED-SECRET",
+            "MINE": "PLANTED-SECRET",
+            "KEPT": "1",
+        }
     )
 
 

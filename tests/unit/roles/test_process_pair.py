@@ -48,11 +48,45 @@ spec = MountSpec(
 _IN_FOREGROUND = "sys.exit(process_pair.begin_pair(spec))"
 
 
-def ended(tmp_path: Path, body: str, start: str = _IN_FOREGROUND) -> subprocess.CompletedProcess[str]:
-    """How the process that was called ends when the mount process does this."""
+def ended(
+    tmp_path: Path, body: str, start: str = _IN_FOREGROUND, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """How the process that was called, with these variables, ends when the mount process does this."""
     program = _PAIR.format(body=textwrap.indent(textwrap.dedent(body), "    ")) + start
     command = [sys.executable, "-P", "-c", program, str(tmp_path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    called = {**os.environ, **variables}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=called)
+
+
+_SERVE = "from headrace.settings.environment import Environment\n"
+_SERVED = {
+    "foreground": _SERVE + "sys.exit(process_pair.serve_mount(spec, Environment.current()))",
+    "background": _SERVE + "process_pair.launch_mount(spec, Environment.current()).wait()",
+}
+
+
+@pytest.mark.parametrize("way", _SERVED)
+def test_a_process_with_a_credential_in_a_variable_is_copied_and_shows_it_no_more(
+    tmp_path: Path, way: str
+) -> None:
+    body = """
+        from headrace.roles.messages import Answer
+        supervision.tell("serving")
+        above = f"/proc/{os.getppid()}"
+        while "headrace.roles.supervisor" not in pathlib.Path(above, "cmdline").read_text():
+            time.sleep(0.01)
+        shown = [pathlib.Path(who, "environ").read_text() for who in ("/proc/self", above)]
+        is_copy = "process_pair" in pathlib.Path("/proc/self/cmdline").read_text()
+        (folder / "told").write_text(f"{is_copy} {[('PLANTED' in one, 'KEPT=1' in one) for one in shown]}")
+        if answer is not None:
+            Answer(files=7).send(answer)
+        supervision.tell("answered")
+        supervision.tell("ended")
+        return 0
+    """
+    done = ended(tmp_path, body, _SERVED[way], AWS_SECRET_ACCESS_KEY="PLANTED", KEPT="1")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "told").read_text() == "True [(False, True), (False, True)]"
 
 
 def test_the_called_process_supervises_its_copy_and_ends_as_that_says(tmp_path: Path) -> None:
