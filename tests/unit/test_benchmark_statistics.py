@@ -169,6 +169,13 @@ def test_twice_the_best_peer_is_asked_where_local_leaves_room(local, headrace, p
     assert "s3fs" in outcome.note
 
 
+@pytest.mark.parametrize(("headrace", "is_said"), [(100.0, True), (200.0, False)])
+def test_what_a_view_gives_is_said_where_the_default_is_not_twice_the_best_peer(headrace, is_said):
+    values = {"local": 300.0, "headrace": headrace, "headrace-view": 270.0, "s3fs": 100.0}
+    (outcome,) = judge_against_peers(samples_of(rows.MIXED_HOT, **values), "headrace", {"s3fs"})
+    assert ("with `--mode view`: 2.70×" in outcome.note) is is_said
+
+
 def test_rows_that_cannot_be_compared_are_not_judged_against_peers():
     samples = samples_of(rows.LINK_BYTES, headrace=1.0, s3fs=1.0)
     assert judge_against_peers(samples, "headrace", {"s3fs"}) == []
