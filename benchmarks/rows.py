@@ -163,6 +163,14 @@ CALM_STALL = Row(
 KILL_STALL = Row(
     "kill-stall", "a worker is killed: longest wait of a reader", "s", Better.LOWER, EMPTY, compare=False
 )
+TRUSTING_STALL = Row(
+    "trusting-stall",
+    "the same with `ignore-checksums`, so that readers get bytes as they come: longest wait",
+    "s",
+    Better.LOWER,
+    EMPTY,
+    compare=False,
+)
 KILL_ERRORS = Row(
     "kill-errors", "a worker is killed: failed reads", "reads", Better.LOWER, EMPTY, compare=False
 )

@@ -8,8 +8,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from benchmarks import rows
 from benchmarks.contenders import Contender, Kind
@@ -46,7 +47,7 @@ PEER_ROWS = (
     rows.ORIGIN_COST,
 )
 SCALE_ROWS = (rows.SCALE_SHARE, rows.SCALE_JOIN, rows.SCALE_TIME, rows.SCALE_BYTES)
-KILL_ROWS = (rows.CALM_STALL, rows.KILL_STALL, rows.KILL_ERRORS)
+KILL_ROWS = (rows.CALM_STALL, rows.KILL_STALL, rows.TRUSTING_STALL, rows.KILL_ERRORS)
 HISTOGRAM = "How long opens and reads waited while a worker was killed"
 
 
@@ -244,16 +245,25 @@ def _kill(session: Session, bucket: Path) -> None:
     whole of one, proven by the storage's checksum, while the others share the link with it."""
     calm = _limited_epoch(session, bucket, lambda _: None)
     epoch = _limited_epoch(session, bucket, _kill_third)
+    trusting = _limited_epoch(session, bucket, _kill_third, origin={"ignore-checksums": "true"})
     session.samples.add(rows.CALM_STALL, SUBJECT, calm.longest_wait_s)
     session.samples.add(rows.KILL_STALL, SUBJECT, epoch.longest_wait_s)
+    session.samples.add(rows.TRUSTING_STALL, SUBJECT, trusting.longest_wait_s)
     session.samples.add(rows.KILL_ERRORS, SUBJECT, epoch.errors)
     session.samples.histograms[HISTOGRAM] = epoch.waits()
 
 
-def _limited_epoch(session: Session, bucket: Path, meanwhile: Callable[[ClusterBed], None]) -> Epoch:
-    """Readers on two nodes of three, nothing cached, a limited storage; `meanwhile` comes in the middle of it."""
+def _limited_epoch(
+    session: Session,
+    bucket: Path,
+    meanwhile: Callable[[ClusterBed], None],
+    origin: Mapping[str, str] = MappingProxyType({}),
+) -> Epoch:
+    """Readers on two nodes of three, nothing cached, a limited storage with these options more; `meanwhile` comes in
+    the middle of it."""
     scale = session.scale
-    with cluster_over(bucket, session, 3) as cluster:
+    rules = Rules(block_size="4Mi", counts_objects=False, origin=origin)
+    with cluster_over(bucket, session, 3, rules=rules) as cluster:
         cluster.bed.storage.set_rate(scale.cluster_link_bits_per_s)
         start = time.monotonic()
         readings = start_epoch(trees_of(cluster, cluster.bed.nodes[:2]), flags=("--passes", "2"))

@@ -55,6 +55,8 @@ class Rules:
     """A proxy of Python stands before the bucket and counts: exact, and too slow to be measured."""
     worker: Mapping[str, Any] = field(default_factory=dict)
     """More settings of every worker."""
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """More options of the bucket."""
     mount: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -147,6 +149,7 @@ class ClusterBed:
 
     def origins(self) -> list[words.OriginWords]:
         options = {"endpoint": self.server.endpoint, "path-style": "true", "region": self.server.region}
+        options |= self.rules.origin
         return [words.OriginWords(f"s3://{BUCKET}", options, self._keys)]
 
     def start_master(self, **changes: Any) -> ServerProcess:
