@@ -83,11 +83,13 @@ def test_several_credentials_are_gone_together() -> None:
 
 
 def test_a_variable_that_a_credential_was_taken_from_is_gone_whatever_its_name() -> None:
-    """`--option aws.secretKey=env:MINE`."""
-    shown, handed_on, own, left = shown_by_a_process(MINE="PLANTED-KEY", KEPT="x PLANTED-KEY")
+    """As after `--option aws.secretKey=env:NAMED_BY_A_USER`: the variable holds the credential and nothing else."""
+    shown, handed_on, own, left = shown_by_a_process(
+        NAMED_BY_A_USER="PLANTED-KEY", KEPT_BY_A_USER="x PLANTED-KEY"
+    )
     for place in (shown, handed_on, str(own), str(left)):
-        assert "MINE" not in place
-        assert "KEPT" in place
+        assert "NAMED_BY_A_USER" not in place
+        assert "KEPT_BY_A_USER" in place
 
 
 def test_what_could_not_be_overwritten_counts_as_shown(monkeypatch: pytest.MonkeyPatch) -> None:
