@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -68,6 +69,12 @@ def test_a_file_that_changed_is_stale_until_the_refresh(shell: Shell, nfs: NfsSe
         assert caught.value.errno == errno.ESTALE
         shell.must("refresh", mountpoint)
         assert (mountpoint / "d0/e0/f000").read_bytes() == b"another version"
+        # One of the same size and time, as `rsync -t` and `mv` leave it.
+        (nfs.export / "new").write_bytes(b"ANOTHER VERSION")
+        shutil.copystat(changed, nfs.export / "new")
+        (nfs.export / "new").rename(changed)
+        assert "1 changed" in shell.must("refresh", mountpoint).talk
+        assert (mountpoint / "d0/e0/f000").read_bytes() == b"ANOTHER VERSION"
 
 
 def test_reads_wait_for_a_server_that_was_killed_and_comes_back(

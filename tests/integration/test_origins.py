@@ -6,6 +6,7 @@ import contextlib
 import functools
 import http.server
 import os
+import shutil
 import ssl
 import threading
 from collections.abc import Iterator
@@ -201,6 +202,29 @@ def test_tls_is_spoken_with_whom_the_machine_trusts_and_with_nobody_else(
         shell.environment["SSL_CERT_FILE"] = str(tmp_path / "authority.pem")
         with shell.mounted(address, tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
             assert (mountpoint / "file").read_bytes() == content
+
+
+def test_a_file_replaced_by_one_of_the_same_size_and_time_is_another(shell: Shell, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "file").write_bytes(b"a" * 9_000_000)
+    (source / "stays").write_bytes(b"s")
+    cache = tmp_path / "cache"
+
+    def replace(content: bytes) -> None:
+        """As `cp -p`, `rsync -t` and `mv` leave it."""
+        (tmp_path / "other").write_bytes(content)
+        shutil.copystat(source / "file", tmp_path / "other")
+        (tmp_path / "other").rename(source / "file")
+
+    with shell.mounted(source, tmp_path / "mnt", cache=cache) as mountpoint:
+        assert (mountpoint / "file").read_bytes() == b"a" * 9_000_000
+        replace(b"b" * 9_000_000)
+        assert "1 changed" in shell.must("refresh", mountpoint).talk
+        assert (mountpoint / "file").read_bytes() == b"b" * 9_000_000
+    replace(b"c" * 9_000_000)
+    with shell.mounted(source, tmp_path / "mnt", cache=cache) as mountpoint:
+        assert (mountpoint / "file").read_bytes() == b"c" * 9_000_000
 
 
 def test_a_folder_with_odd_names_is_mounted_as_it_is(shell: Shell, tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ fn build(files: u64, folders: u64, directory: &Path) -> Result<Snapshot> {
                 size: FILE_BYTES,
                 mtime_ns: 1_700_000_000_000_000_000,
                 etag: Some(etag.into_bytes().into()),
+                stamp: None,
                 permissions: None,
             },
         );

@@ -36,6 +36,7 @@ impl Shape {
             size: 110_000 + number % 1000,
             mtime_ns: 1_700_000_000_000_000_000,
             etag: Some(etag.into_bytes().into()),
+            stamp: None,
             permissions: None,
         }
     }

@@ -112,6 +112,7 @@ impl Bench {
             size,
             mtime_ns: 0,
             etag: Some((*b"tag").into()),
+            stamp: None,
             permissions: None,
         };
         builder.add(0, object("large".into(), LARGE));

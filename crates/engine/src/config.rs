@@ -137,7 +137,12 @@ pub struct OriginMount {
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum OriginConfig {
     /// A folder of this machine (or of anything the kernel has mounted).
-    Local { directory: PathBuf },
+    Local {
+        directory: PathBuf,
+        /// Tell files apart by size and modification time alone.
+        #[serde(default)]
+        ignore_change_times: bool,
+    },
     /// S3 and everything that speaks its protocol.
     S3 {
         bucket: String,
@@ -182,6 +187,9 @@ pub enum OriginConfig {
         /// Who asks, as the server sees it; `None`: this process's own.
         uid: Option<u32>,
         gid: Option<u32>,
+        /// As of a local folder.
+        #[serde(default)]
+        ignore_change_times: bool,
     },
     /// The workers of a cluster, who read from the origin of this canonical name.
     Cluster { name: String },

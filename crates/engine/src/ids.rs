@@ -13,8 +13,54 @@ pub struct FileId(pub [u8; 16]);
 pub enum Version {
     /// The origin's entity tag, without quotes.
     Etag(Box<[u8]>),
-    /// Modification time in nanoseconds since 1970, for origins that have no entity tags.
+    /// Modification time in nanoseconds since 1970, for origins that have neither entity tags nor stamps.
     ModifiedNs(i64),
+    /// The same, and what else the origin knows of a file: the time alone can be given to another file (`cp -p`, `rsync`).
+    Stamped { mtime_ns: i64, stamp: Stamp },
+}
+
+impl Version {
+    /// The version of a file of which an origin tells this: its entity tag, else its stamp and time, else its time.
+    pub fn told(etag: Option<&[u8]>, mtime_ns: i64, stamp: Option<Stamp>) -> Self {
+        match (etag, stamp) {
+            (Some(tag), _) => Version::Etag(tag.into()),
+            (None, Some(stamp)) => Version::Stamped { mtime_ns, stamp },
+            (None, None) => Version::ModifiedNs(mtime_ns),
+        }
+    }
+
+    /// The modification time that is a part of it, if any is.
+    pub fn mtime_ns(&self) -> Option<i64> {
+        match self {
+            Version::Etag(_) => None,
+            Version::ModifiedNs(mtime_ns) | Version::Stamped { mtime_ns, .. } => Some(*mtime_ns),
+        }
+    }
+}
+
+/// What a file system knows of a file that its owner cannot choose: when it was last changed in any way, and its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    /// Change time in nanoseconds since 1970; 0 where there is none.
+    pub ctime_ns: i64,
+    /// The inode, or whatever number a server gives to a file; 0 where it says nothing.
+    pub number: u64,
+}
+
+impl Stamp {
+    pub const BYTES: usize = 16;
+
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.ctime_ns.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.number.to_le_bytes());
+        bytes
+    }
+
+    pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        let value = u128::from_le_bytes(bytes);
+        Stamp { ctime_ns: value as u64 as i64, number: (value >> 64) as u64 }
+    }
 }
 
 /// Everything that names one version of one file.
@@ -49,6 +95,11 @@ impl FileKey {
             Version::ModifiedNs(ns) => {
                 field(b"mtime");
                 field(&ns.to_le_bytes());
+            }
+            Version::Stamped { mtime_ns, stamp } => {
+                field(b"stamp");
+                field(&mtime_ns.to_le_bytes());
+                field(&stamp.to_bytes());
             }
         }
         let mut id = [0; 16];

@@ -16,8 +16,8 @@ from headrace.settings.engine import EngineConfig
 
 _MAGIC = b"\x89HRSNP\r\n"
 _HEAD_BYTES = 512
-# 2 has permissions as well; the header says the same in both.
-_FORMATS = (1, 2)
+# 2 has permissions, 3 stamped versions as well; the header says the same in all.
+_FORMATS = (1, 2, 3)
 
 
 class NativeWorker:

@@ -36,6 +36,14 @@ _IGNORE_CHECKSUMS = Option(
     flag=True,
 )
 
+_IGNORE_CHANGE_TIMES = Option(
+    "ignore_change_times",
+    "Tell files apart by size and modification time alone, not also by change time and inode: for a folder of which "
+    "each node has a copy of its own, or whose change times change while the content stays",
+    ("ignore-change-times",),
+    flag=True,
+)
+
 S3_OPTIONS = (
     Option(
         "endpoint",
@@ -184,7 +192,10 @@ NFS_OPTIONS = (
         "Port of MOUNT; without it, as the server's port mapper says, else that of NFS",
         ("nfs.mountport", "mountport"),
     ),
+    _IGNORE_CHANGE_TIMES,
 )
+
+LOCAL_OPTIONS = (_IGNORE_CHANGE_TIMES,)
 
 OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "s3": S3_OPTIONS,
@@ -192,7 +203,7 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "webhdfs": HDFS_OPTIONS,
     "http": HTTP_OPTIONS,
     "nfs": NFS_OPTIONS,
-    "local": (),
+    "local": LOCAL_OPTIONS,
 }
 """By kind of origin."""
 
@@ -233,12 +244,7 @@ def unknown(spelling: str, kinds: Iterable[str]) -> ConfigError:
     names = sorted(kinds)
     known = sorted({word for kind in names for option in OPTIONS[kind] for word in option.spellings})
     nearest = difflib.get_close_matches(spelling, known, n=1, cutoff=0.5)
-    if nearest:
-        hint = f"did you mean '{nearest[0]}'?"
-    elif known:
-        hint = f"known are, for example: {', '.join(known[:6])}"
-    else:
-        hint = "a local folder needs no options"
+    hint = f"did you mean '{nearest[0]}'?" if nearest else f"known are, for example: {', '.join(known[:6])}"
     return ConfigError.of(
         f"unknown option '{spelling}' for an origin of kind {' or '.join(names)}", hint=hint
     )

@@ -21,6 +21,7 @@ class LocalOrigin(Model):
 
     kind: Literal["local"] = "local"
     directory: PurePosixPath
+    ignore_change_times: bool = False
 
     @property
     def label(self) -> str:
@@ -110,6 +111,7 @@ class NfsOrigin(Model):
     directory: str
     uid: UserNumber | None = None
     gid: UserNumber | None = None
+    ignore_change_times: bool = False
 
     @property
     def label(self) -> str:

@@ -20,7 +20,7 @@ def test_the_header_of_each_format_is_read(sample: str) -> None:
 
 def test_a_file_that_is_cut_off_or_of_a_later_format_is_refused(tmp_path: Path) -> None:
     whole = (SAMPLES / "snapshot-2.bin").read_bytes()
-    for content in (whole[:-1], whole[:8] + b"\x03" + whole[9:]):
+    for content in (whole[:-1], whole[:8] + b"\x04" + whole[9:]):
         (tmp_path / "list").write_bytes(content)
         with pytest.raises(CorruptDataError, match="cut off, or of another format"):
             read_snapshot_head(tmp_path / "list")

@@ -142,6 +142,7 @@ fn object(number: u64) -> ListedObject {
         size: FILE_BYTES,
         mtime_ns: 1_700_000_000_000_000_000,
         etag: None,
+        stamp: None,
         permissions: None,
     }
 }

@@ -12,7 +12,7 @@ use super::record::Record;
 
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ids::{FileId, Version};
+use crate::ids::FileId;
 use crate::origin::{Begun, Layout, Mark, Notes, Survey, Target, TargetEntry};
 use crate::sync::Mutex;
 
@@ -49,7 +49,7 @@ impl File {
 
     /// Another content could have the same version: then the ledger is not to speak for this file.
     fn may_change_unseen(&self) -> bool {
-        let Version::ModifiedNs(ns) = self.source.object.version else { return false };
+        let Some(ns) = self.source.object.version.mtime_ns() else { return false };
         let age = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_nanos(ns.max(0) as u64));
         age.is_ok_and(|age| age < YOUNG)
     }

@@ -75,6 +75,7 @@ impl Bucket {
             size: entry.size,
             mtime_ns: entry.mtime_ns,
             etag: entry.etag,
+            stamp: None,
             permissions: None,
         })
     }

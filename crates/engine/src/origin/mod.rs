@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 
 use crate::checksum::Checksum;
 use crate::error::Result;
-use crate::ids::{ByteRange, Version};
+use crate::ids::{ByteRange, Stamp, Version};
 
 pub use open::open;
 use open::{both_keys, build_error, deadline, deliver};
@@ -79,6 +79,8 @@ pub struct ListedObject {
     pub mtime_ns: i64,
     /// Entity tag without quotes, where the origin has one.
     pub etag: Option<Box<[u8]>>,
+    /// What tells a file's version beside its time, where the origin has no entity tags and knows more.
+    pub stamp: Option<Stamp>,
     /// Who may read it, where the origin knows users.
     pub permissions: Option<Permissions>,
 }

@@ -22,7 +22,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 pub fn open(config: &OriginConfig, settings: &TransferConfig, metrics: &Metrics) -> Result<Arc<dyn Origin>> {
     let pace = Pace::new(settings, metrics);
     let origin: Arc<dyn Origin> = match config {
-        OriginConfig::Local { directory } => Arc::new(local::Local::new(directory, pace.clone())?),
+        OriginConfig::Local { .. } => Arc::new(local::build(config, pace.clone())?),
         OriginConfig::S3 { .. } => Arc::new(s3::build(config, pace.clone())?),
         OriginConfig::Oss { .. } => Arc::new(oss::build(config, pace.clone())?),
         OriginConfig::Webhdfs { .. } => Arc::new(webhdfs::build(config, pace.clone())?),

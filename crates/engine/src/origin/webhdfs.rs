@@ -1,8 +1,8 @@
 //! HDFS through WebHDFS or HttpFS: OpenDAL's service sends the requests, the answers are read here.
 //!
 //! A read is tied to its version by asking for the file's status after the file was opened and before its first byte
-//! is passed on: HDFS never changes written blocks, so a file that still has the snapshot's time and length at that
-//! moment was opened in the snapshot's version.
+//! is passed on: HDFS never changes written blocks, so a file that still has the snapshot's number, time and length at
+//! that moment was opened in the snapshot's version.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use crate::checksum::Checksum;
 use crate::config::OriginConfig;
 use crate::error::{Error, ErrorKind, Result, Retry};
-use crate::ids::{ByteRange, Version};
+use crate::ids::{ByteRange, Stamp, Version};
 use crate::origin::bucket::folder_prefix;
 use crate::origin::endpoint::Endpoint;
 use crate::origin::pace::Pace;
@@ -96,6 +96,9 @@ struct Status {
     kind: Kind,
     length: u64,
     modification_time: i64,
+    /// The number of the file, which no other one gets; HttpFS does not tell it.
+    #[serde(default)]
+    file_id: u64,
     symlink: Option<String>,
 }
 
@@ -122,6 +125,20 @@ enum Kind {
 impl Status {
     fn mtime_ns(&self) -> i64 {
         self.modification_time.saturating_mul(1_000_000)
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        (self.file_id != 0).then_some(Stamp { ctime_ns: 0, number: self.file_id })
+    }
+
+    /// Whether the file can be that version. A number counts where both know it: HttpFS and the namenode may stand behind one
+    /// address, and an older list has none.
+    fn is_version(&self, version: &Version) -> bool {
+        let same_number = match (version, self.stamp()) {
+            (Version::Stamped { stamp, .. }, Some(told)) => *stamp == told,
+            _ => true,
+        };
+        same_number && version.mtime_ns() == Some(self.mtime_ns())
     }
 }
 
@@ -165,7 +182,7 @@ impl Hdfs {
     /// True when the file is still that of the snapshot; `Stale` when it is gone.
     async fn is_same(&self, path: &str, object: &ObjectVersion) -> Result<bool> {
         let status = self.file_status(path).await?;
-        Ok(status.length == object.size && object.version == Version::ModifiedNs(status.mtime_ns()))
+        Ok(status.length == object.size && status.is_version(&object.version))
     }
 
     fn path(&self, object: &ObjectVersion) -> Result<String> {
@@ -214,13 +231,13 @@ impl Hdfs {
 }
 
 fn listed(key: String, status: Status) -> ListedObject {
-    let mtime_ns = status.mtime_ns();
+    let (mtime_ns, stamp) = (status.mtime_ns(), status.stamp().filter(|_| status.kind == Kind::File));
     let (kind, size) = match status.kind {
         Kind::File => (ObjectKind::File, status.length),
         Kind::Directory => (ObjectKind::Directory, 0),
         Kind::Symlink => (ObjectKind::Symlink(status.symlink.unwrap_or_default().into_bytes().into()), 0),
     };
-    ListedObject { key: key.into_bytes().into(), kind, size, mtime_ns, etag: None, permissions: None }
+    ListedObject { key: key.into_bytes().into(), kind, size, mtime_ns, etag: None, stamp, permissions: None }
 }
 
 #[async_trait]

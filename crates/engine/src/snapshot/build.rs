@@ -8,7 +8,7 @@ use super::directories::ROOT;
 use super::layout::ENTRIES_MAX;
 use super::mapped::Snapshot;
 use super::permissions::PermissionId;
-use super::record::{ORIGINS_MAX, Record};
+use super::record::{ORIGINS_MAX, Record, Told};
 use super::rules::{self, PATH_MAX, Rule, Verdict};
 use super::{draft, tree};
 use crate::error::{Error, ErrorKind, Result};
@@ -128,7 +128,7 @@ impl SnapshotBuilder {
         let directory = self.directory(origin, folder);
         let mut record = match &object.kind {
             ObjectKind::Symlink(target) => Record::symlink(origin, object.mtime_ns, target, &mut self.collected.text),
-            _ => Record::file(origin, object.size, object.mtime_ns, object.etag.as_deref(), &mut self.collected.text),
+            _ => Record::file(origin, object.size, object.mtime_ns, told(object), &mut self.collected.text),
         };
         record.parent = directory;
         let name = self.collected.names.push(name);
@@ -202,5 +202,13 @@ impl SnapshotBuilder {
         };
         drop(snapshot);
         Ok((draft.publish()?, difference))
+    }
+}
+
+fn told(object: &ListedObject) -> Told<'_> {
+    match (&object.etag, object.stamp) {
+        (Some(etag), _) => Told::Etag(etag),
+        (None, Some(stamp)) => Told::Stamp(stamp),
+        (None, None) => Told::Time,
     }
 }

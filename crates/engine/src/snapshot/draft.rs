@@ -269,6 +269,7 @@ impl<'a> SectionWriter<'a> {
             Some(NodeKind::Symlink) => &mut self.header.symlinks,
             _ => {
                 self.header.total_bytes = self.header.total_bytes.saturating_add(record.extent);
+                self.header.has_stamps |= record.is_stamped();
                 &mut self.header.files
             }
         };

@@ -5,8 +5,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// The first bytes of every snapshot. Like PNG's, they break when a file is carried as text.
 pub(super) const MAGIC: [u8; 8] = *b"\x89HRSNP\r\n";
 /// The newest format that this code writes, and the newest that it reads.
-pub(super) const FORMAT_VERSION: u32 = 2;
-/// Without the sections of permissions. Still written where there are none, so that earlier readers understand it.
+pub(super) const FORMAT_VERSION: u32 = 3;
+/// Without stamped versions. Still written where there are none, so that earlier readers understand it.
+const UNSTAMPED_FORMAT_VERSION: u32 = 2;
+/// Without the sections of permissions, too. Still written for the same reason.
 const PLAIN_FORMAT_VERSION: u32 = 1;
 pub(super) const HEADER_BYTES: usize = 512;
 /// Entries a snapshot can hold: an item is a `u32` whose highest bit tells directories from files while it is built.
@@ -72,6 +74,8 @@ pub(super) struct Header {
     pub directories: u64,
     pub symlinks: u64,
     pub total_bytes: u64,
+    /// Some file has a stamped version, which formats 1 and 2 do not know.
+    pub has_stamps: bool,
     pub sections: [Section; SECTIONS],
 }
 
@@ -113,7 +117,11 @@ impl Header {
 
     fn format_version(&self) -> u32 {
         let has_permissions = self.sections[PERMISSION_SECTIONS].iter().any(|section| section.length > 0);
-        if has_permissions { FORMAT_VERSION } else { PLAIN_FORMAT_VERSION }
+        match (self.has_stamps, has_permissions) {
+            (true, _) => FORMAT_VERSION,
+            (false, true) => UNSTAMPED_FORMAT_VERSION,
+            (false, false) => PLAIN_FORMAT_VERSION,
+        }
     }
 
     fn wide_fields(&self) -> [(usize, u64); 7] {
@@ -145,6 +153,7 @@ impl Header {
             directories: u64_at(bytes, 56),
             symlinks: u64_at(bytes, 64),
             total_bytes: u64_at(bytes, 72),
+            has_stamps: u32_at(bytes, 8) == FORMAT_VERSION,
             sections: sections_of(bytes),
         };
         header.check_sections(file.len() as u64)?;

@@ -2,7 +2,7 @@
 
 use super::NodeKind;
 use super::layout::{u32_at, u64_at};
-use crate::ids::Version;
+use crate::ids::{Stamp, Version};
 
 pub(super) const RECORD_BYTES: usize = 40;
 /// Origins that one snapshot can tell apart (12 bits).
@@ -26,9 +26,11 @@ enum Packing {
     Inline = 5,
     /// Anything else: offset (`u64`) and length (`u32`) in the text section.
     Text = 6,
+    /// No entity tag: the modification time, and the stamp.
+    Stamped = 7,
 }
 
-const PACKINGS: [Packing; 7] = [
+const PACKINGS: [Packing; 8] = [
     Packing::Modified,
     Packing::LowerHex,
     Packing::UpperHex,
@@ -36,6 +38,7 @@ const PACKINGS: [Packing; 7] = [
     Packing::UpperMultipart,
     Packing::Inline,
     Packing::Text,
+    Packing::Stamped,
 ];
 
 /// `flags`, from the lowest bit: kind (2), packing (3), origin (12), auxiliary (14), one spare.
@@ -49,6 +52,14 @@ pub(super) struct Record {
     pub tag: [u8; DIGEST_BYTES],
     pub parent: u32,
     flags: u32,
+}
+
+/// What an origin tells of a file's version, beside the time.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Told<'a> {
+    Time,
+    Etag(&'a [u8]),
+    Stamp(Stamp),
 }
 
 /// What is special to a directory's record.
@@ -76,10 +87,11 @@ impl Record {
         Record { extent: target.len() as u64, mtime_ns, tag, parent: 0, flags }
     }
 
-    pub(super) fn file(origin: u16, size: u64, mtime_ns: i64, etag: Option<&[u8]>, text: &mut Vec<u8>) -> Self {
-        let (packing, tag, auxiliary) = match etag {
-            None => (Packing::Modified, [0; DIGEST_BYTES], 0),
-            Some(etag) => pack(etag).unwrap_or_else(|| (Packing::Text, text_tag(etag, text), 0)),
+    pub(super) fn file(origin: u16, size: u64, mtime_ns: i64, told: Told<'_>, text: &mut Vec<u8>) -> Self {
+        let (packing, tag, auxiliary) = match told {
+            Told::Time => (Packing::Modified, [0; DIGEST_BYTES], 0),
+            Told::Stamp(stamp) => (Packing::Stamped, stamp.to_bytes(), 0),
+            Told::Etag(etag) => pack(etag).unwrap_or_else(|| (Packing::Text, text_tag(etag, text), 0)),
         };
         Record { extent: size, mtime_ns, tag, parent: 0, flags: flags_of(0, packing, origin, auxiliary) }
     }
@@ -143,6 +155,11 @@ impl Record {
         }
     }
 
+    /// Whether earlier readers have no word for the version.
+    pub(super) fn is_stamped(&self) -> bool {
+        self.kind() == Some(NodeKind::File) && self.packing() == Some(Packing::Stamped)
+    }
+
     /// A link's text in `text`.
     pub(super) fn target<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
         text_of(&self.tag, text)
@@ -152,6 +169,9 @@ impl Record {
     pub(super) fn version(&self, text: &[u8]) -> Option<Version> {
         let etag = match self.packing()? {
             Packing::Modified => return Some(Version::ModifiedNs(self.mtime_ns)),
+            Packing::Stamped => {
+                return Some(Version::Stamped { mtime_ns: self.mtime_ns, stamp: Stamp::from_bytes(self.tag) });
+            }
             Packing::LowerHex => hex_of(&self.tag, b"0123456789abcdef"),
             Packing::UpperHex => hex_of(&self.tag, b"0123456789ABCDEF"),
             Packing::LowerMultipart => multipart_of(&self.tag, b"0123456789abcdef", self.auxiliary()),
@@ -172,6 +192,7 @@ impl Record {
                 self.mtime_ns == other.mtime_ns && self.target(text) == other.target(other_text)
             }
             (_, Some(Packing::Modified)) => self.mtime_ns == other.mtime_ns,
+            (_, Some(Packing::Stamped)) => self.mtime_ns == other.mtime_ns && self.tag == other.tag,
             (_, Some(Packing::Text)) => text_of(&self.tag, text) == text_of(&other.tag, other_text),
             _ => self.tag == other.tag && self.auxiliary() == other.auxiliary(),
         }
@@ -256,13 +277,24 @@ mod tests {
 
     fn round_trip(etag: &[u8]) -> (Option<Packing>, Vec<u8>) {
         let mut text = b"before".to_vec();
-        let record = Record::file(4095, 7, -3, Some(etag), &mut text);
+        let record = Record::file(4095, 7, -3, Told::Etag(etag), &mut text);
         let back = Record::decode(&record.encode());
         assert_eq!((back.origin(), back.extent, back.mtime_ns), (4095, 7, -3));
         match back.version(&text) {
             Some(Version::Etag(bytes)) => (back.packing(), bytes.into_vec()),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_stamp_comes_back_as_it_was_and_tells_files_of_one_time_apart() {
+        let record = |number| Record::file(1, 7, -3, Told::Stamp(Stamp { ctime_ns: -5, number }), &mut Vec::new());
+        let back = Record::decode(&record(u64::MAX).encode());
+        let stamp = Stamp { ctime_ns: -5, number: u64::MAX };
+        assert_eq!(back.version(b""), Some(Version::Stamped { mtime_ns: -3, stamp }));
+        assert!(back.is_stamped() && back.same_content(b"", &record(u64::MAX), b""));
+        assert!(!back.same_content(b"", &record(1), b""));
+        assert!(!back.same_content(b"", &Record::file(1, 7, -3, Told::Time, &mut Vec::new()), b""));
     }
 
     #[test]

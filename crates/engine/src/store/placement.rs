@@ -37,7 +37,7 @@ impl Core {
         let block_size = self.shared.block_size;
         let etag_bytes = match &key.version {
             Version::Etag(tag) => tag.len(),
-            Version::ModifiedNs(_) => 0,
+            Version::ModifiedNs(_) | Version::Stamped { .. } => 0,
         };
         if self.is_closed() {
             Some(reasons::CLOSED)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::blocks::Proof;
 use crate::fields::Fields;
-use crate::ids::{FileId, FileKey, Version};
+use crate::ids::{FileId, FileKey, Stamp, Version};
 
 pub const MAGIC: [u8; 8] = *b"HRCACHE\n";
 pub const VERSION: u32 = 1;
@@ -218,6 +218,11 @@ fn encode_version(version: &Version, out: &mut Vec<u8>) {
             out.push(2);
             out.extend_from_slice(&ns.to_le_bytes());
         }
+        Version::Stamped { mtime_ns, stamp } => {
+            out.push(3);
+            out.extend_from_slice(&mtime_ns.to_le_bytes());
+            out.extend_from_slice(&stamp.to_bytes());
+        }
     }
 }
 
@@ -225,6 +230,7 @@ fn decode_version(fields: &mut Fields<'_>) -> Option<Version> {
     match fields.u8()? {
         1 => Some(Version::Etag(fields.rest().into())),
         2 => Some(Version::ModifiedNs(fields.i64()?)),
+        3 => Some(Version::Stamped { mtime_ns: fields.i64()?, stamp: Stamp::from_bytes(fields.array()?) }),
         _ => None,
     }
 }
@@ -246,7 +252,13 @@ mod tests {
     fn any_record() -> impl Strategy<Value = Record> {
         let id = any::<[u8; 16]>().prop_map(FileId);
         let bytes = || prop::collection::vec(any::<u8>(), 0..300).prop_map(Vec::into_boxed_slice);
-        let version = prop_oneof![bytes().prop_map(Version::Etag), any::<i64>().prop_map(Version::ModifiedNs)];
+        let version = prop_oneof![
+            bytes().prop_map(Version::Etag),
+            any::<i64>().prop_map(Version::ModifiedNs),
+            any::<(i64, i64, u64)>().prop_map(|(mtime_ns, ctime_ns, number)| {
+                Version::Stamped { mtime_ns, stamp: Stamp { ctime_ns, number } }
+            })
+        ];
         prop_oneof![
             (any::<u32>(), ".{0,80}").prop_map(|(number, name)| Record::Dataset { number, name: name.into() }),
             (id.clone(), any::<u32>(), any::<u64>(), bytes(), version)

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::ids::{BlockSize, ByteRange, FileId, FileKey, Version};
+use crate::ids::{BlockSize, ByteRange, FileId, FileKey, Stamp, Version};
 use crate::wire::fields::{Fields, put_string};
 use crate::wire::token::Rights;
 
@@ -263,6 +263,12 @@ fn put_key(out: &mut Vec<u8>, key: &FileKey) -> Result<()> {
             out.extend_from_slice(&ns.to_le_bytes());
             Ok(())
         }
+        Version::Stamped { mtime_ns, stamp } => {
+            out.push(3);
+            out.extend_from_slice(&mtime_ns.to_le_bytes());
+            out.extend_from_slice(&stamp.to_bytes());
+            Ok(())
+        }
     }
 }
 
@@ -271,6 +277,7 @@ fn take_key(fields: &mut Fields) -> Result<FileKey> {
     let version = match fields.u8()? {
         1 => Version::Etag(Box::from(fields.string()?)),
         2 => Version::ModifiedNs(fields.i64()?),
+        3 => Version::Stamped { mtime_ns: fields.i64()?, stamp: Stamp::from_bytes(fields.array()?) },
         other => return Err(Error::config(format!("version kind {other} of a file is unknown"))),
     };
     Ok(FileKey { dataset, path, size, version })
@@ -300,7 +307,10 @@ mod tests {
     fn keys() -> impl Strategy<Value = FileKey> {
         let version = prop_oneof![
             prop::collection::vec(any::<u8>(), 0..40).prop_map(|tag| Version::Etag(tag.into())),
-            any::<i64>().prop_map(Version::ModifiedNs)
+            any::<i64>().prop_map(Version::ModifiedNs),
+            any::<(i64, i64, u64)>().prop_map(|(mtime_ns, ctime_ns, number)| {
+                Version::Stamped { mtime_ns, stamp: Stamp { ctime_ns, number } }
+            })
         ];
         (".{0,40}", prop::collection::vec(any::<u8>(), 1..300), 1u64..1 << 44, version).prop_map(
             |(dataset, path, size, version)| FileKey { dataset: dataset.into(), path: path.into(), size, version },

@@ -53,7 +53,7 @@ impl Scene {
     }
 
     fn folder(&self) -> OriginConfig {
-        OriginConfig::Local { directory: self.to.path().to_owned() }
+        OriginConfig::Local { directory: self.to.path().to_owned(), ignore_change_times: false }
     }
 
     fn config(&self, target: OriginConfig) -> CopyConfig {
@@ -61,7 +61,7 @@ impl Scene {
     }
 
     fn config_with(&self, target: OriginConfig, state: &Path) -> CopyConfig {
-        let origin = OriginConfig::Local { directory: self.source.path().to_owned() };
+        let origin = OriginConfig::Local { directory: self.source.path().to_owned(), ignore_change_times: false };
         CopyConfig {
             source: EngineConfig {
                 name: "copy".to_owned(),
@@ -311,13 +311,13 @@ fn a_tree_is_not_copied_into_itself() {
     let link = scene.to.path().join("link");
     std::os::unix::fs::symlink(scene.source.path(), &link).unwrap();
     for directory in [scene.source.path().to_owned(), scene.source.path().join("a/new"), link.join("new")] {
-        let error = copied(scene.config(OriginConfig::Local { directory })).unwrap_err();
+        let error = copied(scene.config(OriginConfig::Local { directory, ignore_change_times: false })).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config, "{error:?}");
         assert!(error.message().contains("lies in the other"), "{error}");
     }
     let beside = CopyConfig {
         source_path: "a".to_owned(),
-        ..scene.config(OriginConfig::Local { directory: scene.source.path().join("copy") })
+        ..scene.config(OriginConfig::Local { directory: scene.source.path().join("copy"), ignore_change_times: false })
     };
     whole(beside);
 }

@@ -58,7 +58,7 @@ async fn place(protocol: Protocol) -> Place {
     };
     let config = match &server {
         Some(server) => config(protocol, &server.address, "to"),
-        None => OriginConfig::Local { directory: folder.path().to_owned() },
+        None => OriginConfig::Local { directory: folder.path().to_owned(), ignore_change_times: false },
     };
     let target = open_target(&config, &settings(), &Metrics::new()).unwrap();
     target.prepare().await.unwrap();

@@ -82,7 +82,7 @@ fn server() {
     let folder = Path::new(&folder);
     let mut builder = SnapshotBuilder::new(&[String::new()]).expect("made");
     let (key, kind) = (b"file"[..].into(), ObjectKind::File);
-    builder.add(0, ListedObject { key, kind, size: 1, mtime_ns: 0, etag: None, permissions: None });
+    builder.add(0, ListedObject { key, kind, size: 1, mtime_ns: 0, etag: None, stamp: None, permissions: None });
     let snapshot = builder.finish(&folder.join("snapshot"), None).expect("written").0;
     let image = folder.join("headrace.erofs");
     write_image(&snapshot, DEFAULTS, &image).expect("written");

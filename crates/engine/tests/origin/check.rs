@@ -237,10 +237,10 @@ async fn half_a_pair_of_keys_is_a_mistake_and_anonymous_needs_none() {
 async fn local_folders_are_explained_too() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "x").unwrap();
-    let local = |name: &str| OriginConfig::Local { directory: folder.path().join(name) };
+    let local = |name: &str| OriginConfig::Local { directory: folder.path().join(name), ignore_change_times: false };
     assert_eq!(check(&local("missing")).await.kind(), ErrorKind::NotFound);
     assert_eq!(check(&local("file")).await.kind(), ErrorKind::NotDirectory);
-    let relative = OriginConfig::Local { directory: "relative".into() };
+    let relative = OriginConfig::Local { directory: "relative".into(), ignore_change_times: false };
     assert_eq!(open(&relative, &settings(), &Metrics::new()).err().unwrap().kind(), ErrorKind::Config);
 }
 

@@ -80,6 +80,16 @@ async fn a_changed_object_is_stale(fixture: Fixture) {
     assert_eq!(fixture.read_all(&now).await.unwrap(), b"other");
 }
 
+async fn an_object_replaced_by_one_of_the_same_size_and_time_is_another_version(fixture: Fixture) {
+    fixture.put("a", b"first");
+    let object = fixture.version("a").await;
+    fixture.replace("a", b"other");
+    assert_eq!(fixture.read_all(&object).await.unwrap_err().kind(), ErrorKind::Stale);
+    let now = fixture.version("a").await;
+    assert_ne!(now, object);
+    assert_eq!(fixture.read_all(&now).await.unwrap(), b"other");
+}
+
 async fn a_shorter_object_is_stale_even_beyond_its_new_end(fixture: Fixture) {
     fixture.put("a", &pattern(10_000));
     let object = fixture.version("a").await;
@@ -188,6 +198,7 @@ contract!(
     reads_exactly_the_range,
     an_empty_object_is_empty,
     a_changed_object_is_stale,
+    an_object_replaced_by_one_of_the_same_size_and_time_is_another_version,
     a_shorter_object_is_stale_even_beyond_its_new_end,
     a_deleted_object_is_stale_and_the_message_says_so,
     many_objects_are_read_at_the_same_time_within_the_limit,

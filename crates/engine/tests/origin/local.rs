@@ -6,11 +6,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::servers::fixture::{Fixture, Protocol, fixture, pattern, version_of};
+use crate::servers::fixture::{Fixture, Protocol, fixture, pattern, settings, version_of};
 use futures::StreamExt;
+use headrace_engine::config::OriginConfig;
 use headrace_engine::error::ErrorKind;
 use headrace_engine::ids::{ByteRange, Version};
-use headrace_engine::origin::{ObjectKind, ObjectVersion, Permissions};
+use headrace_engine::metrics::Metrics;
+use headrace_engine::origin::{ObjectKind, ObjectVersion, Permissions, open};
 
 fn root(fixture: &Fixture) -> &Path {
     fixture.folder.as_ref().unwrap().path()
@@ -151,6 +153,22 @@ async fn a_change_that_hides_its_time_is_noticed_within_a_read() {
     std::fs::File::options().write(true).open(&path).unwrap().set_modified(before).unwrap();
     let rest: Vec<_> = body.collect().await;
     assert_eq!(rest.last().unwrap().as_ref().unwrap_err().kind(), ErrorKind::Stale);
+}
+
+/// Copies of a folder on several nodes differ in inodes and change times, and so do lists that an earlier version kept.
+#[tokio::test]
+async fn without_change_times_only_size_and_modification_time_count() {
+    let fixture = fixture(Protocol::Local).await;
+    fixture.put("file", b"first");
+    let config = OriginConfig::Local { directory: root(&fixture).to_owned(), ignore_change_times: true };
+    let plain = Fixture { origin: open(&config, &settings(), &Metrics::new()).unwrap(), ..fixture };
+    let object = plain.version("file").await;
+    assert!(matches!(object.version, Version::ModifiedNs(_)), "{object:?}");
+    plain.replace("file", b"again");
+    assert_eq!(plain.version("file").await, object);
+    assert_eq!(plain.read_all(&object).await.unwrap(), b"again");
+    plain.put("file", b"other");
+    assert_eq!(plain.read_all(&object).await.unwrap_err().kind(), ErrorKind::Stale);
 }
 
 /// Only meaningful without the right to read everything.

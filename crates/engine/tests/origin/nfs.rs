@@ -309,6 +309,7 @@ fn config(port: u16, directory: &str) -> OriginConfig {
         directory: directory.to_owned(),
         uid: Some(1000),
         gid: None,
+        ignore_change_times: false,
     }
 }
 
@@ -325,6 +326,7 @@ async fn a_server_that_is_not_there_is_told_at_once() {
         directory: "/".to_owned(),
         uid: None,
         gid: None,
+        ignore_change_times: false,
     };
     assert_eq!(check(&unknown).await.kind(), ErrorKind::Unreachable);
 }

@@ -14,7 +14,8 @@ pub fn freeze(path: &Path, time: i64, previous: Option<&Snapshot>) -> Snapshot {
     for number in 0..FILES {
         let key = format!("folder-{:03}/sample-{number:08}.jpeg", number / (FILES / FOLDERS));
         let (key, kind) = (key.into_bytes().into(), ObjectKind::File);
-        builder.add(0, ListedObject { key, kind, size: 1000, mtime_ns: time, etag: None, permissions: None });
+        builder
+            .add(0, ListedObject { key, kind, size: 1000, mtime_ns: time, etag: None, stamp: None, permissions: None });
     }
     builder.finish(path, previous).unwrap().0
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::support::{Listing, build, listing, object, temporary};
 use headrace_engine::error::{ErrorKind, Result};
-use headrace_engine::origin::{ObjectKind, Permissions};
+use headrace_engine::ids::{Stamp, Version};
+use headrace_engine::origin::{ListedObject, ObjectKind, Permissions};
 use headrace_engine::snapshot::{Difference, NodeIndex, Snapshot, SnapshotBuilder, difference_inodes};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -194,7 +195,7 @@ fn garbage_is_not_a_snapshot() {
 fn a_newer_format_is_named_not_guessed_at() {
     let folder = temporary();
     let mut bytes = sample(folder.path());
-    bytes[8] = 3;
+    bytes[8] = 4;
     forge(&mut bytes);
     assert_eq!(open_bytes(folder.path(), &bytes).unwrap_err().kind(), ErrorKind::Unsupported);
 }
@@ -209,17 +210,18 @@ fn a_missing_snapshot_is_not_found_and_a_folder_is_no_snapshot() {
 /// What is written today must open for ever. A new format version brings a new sample; this one stays.
 #[test]
 fn the_samples_of_all_formats_still_open() {
-    for (format, permissions) in [(1, None), (2, Some(Permissions { mode: 0o640, uid: 1000, gid: 100 }))] {
+    let owned = Some(Permissions { mode: 0o640, uid: 1000, gid: 100 });
+    for (format, permissions) in [(1, None), (2, owned), (3, owned)] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/snapshot-{format}.bin"));
         if std::env::var_os("HEADRACE_WRITE_SAMPLES").is_some() {
-            write_sample(&path, permissions);
+            write_sample(&path, permissions, format == 3);
         }
         assert_eq!(std::fs::read(&path).unwrap()[8], format);
-        check_sample(&Snapshot::open(&path).unwrap(), permissions);
+        check_sample(&Snapshot::open(&path).unwrap(), permissions, format == 3);
     }
 }
 
-fn check_sample(snapshot: &Snapshot, permissions: Option<Permissions>) {
+fn check_sample(snapshot: &Snapshot, permissions: Option<Permissions>, stamped: bool) {
     assert_eq!((snapshot.version(), snapshot.files(), snapshot.symlinks(), snapshot.directories()), (2, 22, 1, 4));
     assert_eq!(snapshot.mounts(), ["", "more/here"]);
     assert_eq!(snapshot.rejections().counts, [("relative-segment".to_owned(), 1)]);
@@ -227,13 +229,18 @@ fn check_sample(snapshot: &Snapshot, permissions: Option<Permissions>) {
     assert_eq!((at("train/img_07").size, at("train/img_07").inode, at("more/here/x").origin), (1007, 14, 1));
     assert_eq!(at("train/img_03").inode, snapshot.next_inode() - 1);
     let version = snapshot.file_version(at("train/img_03").index).unwrap();
-    assert_eq!(version, headrace_engine::ids::Version::Etag(b"00000000000000000000000000000001-12"[..].into()));
+    assert_eq!(version, Version::Etag(b"00000000000000000000000000000001-12"[..].into()));
+    let readme = snapshot.file_version(at("readme").index).unwrap();
+    let mtime_ns = at("readme").mtime_ns;
+    assert_eq!(readme == Version::Stamped { mtime_ns, stamp: STAMP }, stamped, "{readme:?}");
     assert_eq!(snapshot.symlink_target(at("latest").index).unwrap(), b"train/img_19");
     assert_eq!((at("train/img_07").permissions, at("readme").permissions), (permissions, None));
     ask_everything(snapshot);
 }
 
-fn write_sample(path: &Path, permissions: Option<Permissions>) {
+const STAMP: Stamp = Stamp { ctime_ns: 1_700_000_000_000_000_009, number: 1 << 40 };
+
+fn write_sample(path: &Path, permissions: Option<Permissions>, stamped: bool) {
     let mut previous = None;
     for step in 0..2 {
         let mut builder = SnapshotBuilder::new(&[String::new(), "more/here".to_owned()]).unwrap();
@@ -246,7 +253,9 @@ fn write_sample(path: &Path, permissions: Option<Permissions>) {
             builder.add(0, image);
         }
         builder.add(0, object("../escape", ObjectKind::File, 1));
-        builder.add(0, object("readme", ObjectKind::File, 5));
+        let readme = object("readme", ObjectKind::File, 5);
+        let etag = readme.etag.clone().filter(|_| !stamped);
+        builder.add(0, ListedObject { etag, stamp: stamped.then_some(STAMP), ..readme });
         builder.add(0, object("latest", ObjectKind::Symlink(b"train/img_19"[..].into()), 12));
         builder.add(1, object("x", ObjectKind::File, 7));
         previous = Some(builder.finish(path, previous.as_ref()).unwrap().0);

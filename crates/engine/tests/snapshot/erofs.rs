@@ -39,7 +39,7 @@ fn mounted(image: &Path, blob: &Path, place: &Path) -> Option<Mounted> {
 
 fn listed(key: &[u8], kind: ObjectKind, size: u64) -> ListedObject {
     let mtime_ns = 1_700_000_000_000_000_000 + size as i64 % 1000 * 1_000_000_000;
-    ListedObject { key: key.into(), kind, size, mtime_ns, etag: None, permissions: None }
+    ListedObject { key: key.into(), kind, size, mtime_ns, etag: None, stamp: None, permissions: None }
 }
 
 fn snapshot(folder: &Path, with_huge: bool) -> Snapshot {

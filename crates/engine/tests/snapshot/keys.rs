@@ -11,7 +11,7 @@ use headrace_engine::snapshot::{NodeIndex, NodeKind, Rule, Snapshot, SnapshotBui
 use proptest::prelude::*;
 
 fn raw(key: &[u8], kind: ObjectKind, size: u64) -> ListedObject {
-    ListedObject { key: key.into(), kind, size, mtime_ns: 5, etag: None, permissions: None }
+    ListedObject { key: key.into(), kind, size, mtime_ns: 5, etag: None, stamp: None, permissions: None }
 }
 
 fn file(key: &[u8]) -> ListedObject {

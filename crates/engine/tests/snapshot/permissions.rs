@@ -9,7 +9,7 @@ const SCRIPT: Permissions = Permissions { mode: 0o755, uid: 1000, gid: 100 };
 const PRIVATE: Permissions = Permissions { mode: 0o600, uid: 1001, gid: 100 };
 
 fn listed(key: &str, kind: ObjectKind, permissions: Option<Permissions>) -> ListedObject {
-    ListedObject { key: key.as_bytes().into(), kind, size: 3, mtime_ns: 5, etag: None, permissions }
+    ListedObject { key: key.as_bytes().into(), kind, size: 3, mtime_ns: 5, etag: None, stamp: None, permissions }
 }
 
 fn built(mounts: &[&str], objects: Vec<(u16, ListedObject)>, previous: Option<&Snapshot>) -> (Snapshot, Difference) {

@@ -40,7 +40,7 @@ pub fn temporary() -> tempfile::TempDir {
 pub fn object(key: &str, kind: ObjectKind, number: u64) -> ListedObject {
     let etag = Some(format!("{number:032x}").into_bytes().into());
     let (mtime_ns, permissions) = (number as i64, None);
-    ListedObject { key: key.as_bytes().into(), kind, size: number, mtime_ns, etag, permissions }
+    ListedObject { key: key.as_bytes().into(), kind, size: number, mtime_ns, etag, stamp: None, permissions }
 }
 
 /// Builds the model's snapshot, its names given as a local folder gives them.
@@ -51,7 +51,8 @@ pub fn build(model: &Listing, path: &Path, previous: Option<&Snapshot>) -> (Snap
         let kind = entry.target.as_ref().map_or(ObjectKind::File, |target| ObjectKind::Symlink(target.clone().into()));
         let etag = entry.etag.clone().map(Into::into);
         let Entry { size, mtime_ns, .. } = *entry;
-        let object = ListedObject { key: key.clone().into(), kind, size, mtime_ns, etag, permissions: None };
+        let object =
+            ListedObject { key: key.clone().into(), kind, size, mtime_ns, etag, stamp: None, permissions: None };
         builder.add(0, object);
     }
     builder.finish(path, previous).unwrap()

@@ -248,6 +248,7 @@ impl MemoryOrigin {
             size: content.len() as u64,
             mtime_ns: 1_700_000_000_000_000_000,
             etag: Some(etag.as_bytes().into()),
+            stamp: None,
             permissions: None,
         });
         listed.collect()

@@ -151,7 +151,7 @@ impl Web {
 }
 
 fn object(key: Vec<u8>, kind: ObjectKind) -> ListedObject {
-    ListedObject { key: key.into(), kind, size: 0, mtime_ns: 0, etag: None, permissions: None }
+    ListedObject { key: key.into(), kind, size: 0, mtime_ns: 0, etag: None, stamp: None, permissions: None }
 }
 
 /// The folder that holds `key`, empty or with a trailing slash.

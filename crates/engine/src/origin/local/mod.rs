@@ -6,6 +6,7 @@
 
 pub(super) mod beneath;
 mod read;
+mod stamp;
 mod walk;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
+use crate::config::OriginConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::ByteRange;
 use crate::origin::pace::Pace;
@@ -23,20 +25,25 @@ pub(super) struct Local {
     directory: Arc<PathBuf>,
     name: String,
     pace: Pace,
+    /// Versions are told with what a file's owner cannot choose.
+    stamps: bool,
+}
+
+/// The folder as an origin; it must be absolute.
+pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Local> {
+    let OriginConfig::Local { directory, ignore_change_times } = config else {
+        return Err(Error::config("not the configuration of a folder"));
+    };
+    if !directory.is_absolute() {
+        return Err(Error::config(format!("the folder {} is not an absolute path", directory.display())));
+    }
+    // The same folder has one name, with or without slashes and dots too many.
+    let directory: PathBuf = directory.components().collect();
+    let name = format!("local://{}", directory.display());
+    Ok(Local { directory: Arc::new(directory), name, pace, stamps: !ignore_change_times })
 }
 
 impl Local {
-    /// The folder as an origin; `directory` must be absolute.
-    pub fn new(directory: &Path, pace: Pace) -> Result<Self> {
-        if !directory.is_absolute() {
-            return Err(Error::config(format!("the folder {} is not an absolute path", directory.display())));
-        }
-        // The same folder has one name, with or without slashes and dots too many.
-        let directory: PathBuf = directory.components().collect();
-        let name = format!("local://{}", directory.display());
-        Ok(Local { directory: Arc::new(directory), name, pace })
-    }
-
     /// Runs `work` on the folder where blocking is allowed.
     async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Path) -> Result<T> + Send + 'static) -> Result<T> {
         let directory = self.directory.clone();
@@ -80,7 +87,8 @@ impl Origin for Local {
 
     async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
         let threads = self.pace.concurrency.clamp(1, walk::MAX_THREADS);
-        self.blocking(move |directory| walk::walk(directory, threads, sink)).await
+        let stamps = self.stamps;
+        self.blocking(move |directory| walk::walk(directory, stamps, threads, sink)).await
     }
 
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {

@@ -1,4 +1,4 @@
-//! Reads one version of one local file: size and time must be the snapshot's before and after every piece.
+//! Reads one version of one local file: size, times and number must be the snapshot's before and after every piece.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,8 +10,9 @@ use futures::StreamExt;
 use futures::stream::unfold;
 
 use crate::error::{Error, ErrorKind, Result, Retry};
-use crate::ids::{ByteRange, Version};
+use crate::ids::ByteRange;
 use crate::origin::local::beneath::{open_file, open_root};
+use crate::origin::local::stamp::{is_version, nanoseconds};
 use crate::origin::remote::stale;
 use crate::origin::{ByteStream, ObjectVersion};
 
@@ -45,11 +46,6 @@ impl Identity {
     }
 }
 
-/// Nanoseconds since 1970; the far ends of time are cut to what the type holds.
-pub(super) fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
-    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
-}
-
 impl Opened {
     /// Opens the object's file, if it still is the object's version.
     pub fn open(directory: &Path, object: &ObjectVersion) -> Result<Self> {
@@ -59,9 +55,7 @@ impl Opened {
         let file = open_file(&root, &object.key).map_err(|error| open_error(&path, &key, error))?;
         let metadata = file.metadata().map_err(|error| Error::from_io("read", &path, error))?;
         let identity = Identity::of(&metadata);
-        let same = metadata.is_file()
-            && identity.size == object.size
-            && object.version == Version::ModifiedNs(identity.mtime_ns);
+        let same = metadata.is_file() && identity.size == object.size && is_version(&metadata, &object.version);
         if !same {
             return Err(stale(&key, "is another version than in the snapshot"));
         }

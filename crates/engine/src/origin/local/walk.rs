@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::origin::local::beneath::{open_folder, open_root};
-use crate::origin::local::read::nanoseconds;
+use crate::origin::local::stamp::{keeps_numbers, nanoseconds, stamp_of};
 use crate::origin::{ListedObject, ObjectKind, Permissions};
 use crate::sync::{Condvar, Mutex};
 
@@ -33,17 +33,23 @@ struct State {
     failure: Option<Error>,
 }
 
-/// Sends everything below `directory` to `sink`.
-pub(super) fn walk(directory: &Path, threads: usize, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+/// Sends everything below `directory` to `sink`; versions with or without `stamps`.
+pub(super) fn walk(
+    directory: &Path,
+    stamps: bool,
+    threads: usize,
+    sink: mpsc::Sender<Vec<ListedObject>>,
+) -> Result<()> {
     let root = open_root(directory).map_err(|error| Error::from_io("open the folder", directory, error))?;
     let queue =
         Queue { state: Mutex::new(State { folders: vec![Vec::new()], ..State::default() }), changed: Condvar::new() };
+    let tree = Tree { directory, root, stamps };
     std::thread::scope(|scope| {
         for _ in 1..threads {
             let sink = sink.clone();
-            scope.spawn(|| work(directory, &root, &queue, sink));
+            scope.spawn(|| work(&tree, &queue, sink));
         }
-        work(directory, &root, &queue, sink.clone());
+        work(&tree, &queue, sink.clone());
     });
     match queue.state.into_inner().failure {
         Some(error) => Err(error),
@@ -51,9 +57,9 @@ pub(super) fn walk(directory: &Path, threads: usize, sink: mpsc::Sender<Vec<List
     }
 }
 
-fn work(directory: &Path, root: &File, queue: &Queue, sink: mpsc::Sender<Vec<ListedObject>>) {
+fn work(tree: &Tree<'_>, queue: &Queue, sink: mpsc::Sender<Vec<ListedObject>>) {
     while let Some(folder) = queue.take() {
-        let outcome = Folder { directory, root, key: &folder, sink: &sink }.list();
+        let outcome = Folder { tree, key: &folder, sink: &sink }.list();
         queue.done(outcome);
     }
 }
@@ -89,10 +95,16 @@ impl Queue {
     }
 }
 
+/// What is listed, and how.
+struct Tree<'a> {
+    directory: &'a Path,
+    root: File,
+    stamps: bool,
+}
+
 /// One folder being listed.
 struct Folder<'a> {
-    directory: &'a Path,
-    root: &'a File,
+    tree: &'a Tree<'a>,
     key: &'a [u8],
     sink: &'a mpsc::Sender<Vec<ListedObject>>,
 }
@@ -100,7 +112,7 @@ struct Folder<'a> {
 impl Folder<'_> {
     /// Sends the names in the folder, and gives the keys of the folders among them.
     fn list(&self) -> Result<Vec<Vec<u8>>> {
-        let handle = match open_folder(self.root, self.key) {
+        let handle = match open_folder(&self.tree.root, self.key) {
             Ok(handle) => handle,
             // Deleted or replaced between its parent's listing and now: what is not there is not listed.
             Err(error) if !self.key.is_empty() && is_gone(&error) => return Ok(Vec::new()),
@@ -109,13 +121,14 @@ impl Folder<'_> {
         // Listing through the descriptor: the path could lead elsewhere by now.
         let entries =
             std::fs::read_dir(format!("/proc/self/fd/{}", handle.as_raw_fd())).map_err(|error| self.failed(error))?;
+        let numbered = self.tree.stamps && keeps_numbers(&handle).map_err(|error| self.failed(error))?;
         let (mut folders, mut batch) = (Vec::new(), Vec::new());
         if self.key.is_empty() {
             batch.push(root_object(&handle).map_err(|error| self.failed(error))?);
         }
         for entry in entries {
             let entry = entry.map_err(|error| self.failed(error))?;
-            let Some(object) = self.object(&entry)? else { continue };
+            let Some(object) = self.object(&entry, numbered)? else { continue };
             if object.kind == ObjectKind::Directory {
                 folders.push(object.key.to_vec());
             }
@@ -128,8 +141,8 @@ impl Folder<'_> {
         Ok(folders)
     }
 
-    fn object(&self, entry: &DirEntry) -> Result<Option<ListedObject>> {
-        match self.describe(entry) {
+    fn object(&self, entry: &DirEntry, numbered: bool) -> Result<Option<ListedObject>> {
+        match self.describe(entry, numbered) {
             Ok(object) => Ok(object),
             Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(Error::from_io("list", &self.path().join(entry.file_name()), error)),
@@ -137,7 +150,7 @@ impl Folder<'_> {
     }
 
     /// `None` for what is neither file, folder nor link: pipes, sockets and devices hold no data to cache.
-    fn describe(&self, entry: &DirEntry) -> io::Result<Option<ListedObject>> {
+    fn describe(&self, entry: &DirEntry, numbered: bool) -> io::Result<Option<ListedObject>> {
         let metadata = entry.metadata()?;
         let (kind, size) = if metadata.is_file() {
             (ObjectKind::File, metadata.size())
@@ -150,7 +163,8 @@ impl Folder<'_> {
             return Ok(None);
         };
         let (mtime_ns, permissions) = (mtime_ns(&metadata), Some(permissions(&metadata)));
-        Ok(Some(ListedObject { key: self.key_of(entry), kind, size, mtime_ns, etag: None, permissions }))
+        let stamp = (self.tree.stamps && kind == ObjectKind::File).then(|| stamp_of(&metadata, numbered));
+        Ok(Some(ListedObject { key: self.key_of(entry), kind, size, mtime_ns, etag: None, stamp, permissions }))
     }
 
     fn key_of(&self, entry: &DirEntry) -> Box<[u8]> {
@@ -170,7 +184,7 @@ impl Folder<'_> {
     }
 
     fn path(&self) -> PathBuf {
-        self.directory.join(OsStr::from_bytes(self.key))
+        self.tree.directory.join(OsStr::from_bytes(self.key))
     }
 
     /// A folder that cannot be read makes the whole listing incomplete, so it is an error, not a gap.
@@ -185,7 +199,7 @@ fn root_object(handle: &File) -> io::Result<ListedObject> {
     let metadata = handle.metadata()?;
     let (kind, key) = (ObjectKind::Directory, Box::default());
     let (mtime_ns, permissions) = (mtime_ns(&metadata), Some(permissions(&metadata)));
-    Ok(ListedObject { key, kind, size: 0, mtime_ns, etag: None, permissions })
+    Ok(ListedObject { key, kind, size: 0, mtime_ns, etag: None, stamp: None, permissions })
 }
 
 fn permissions(metadata: &Metadata) -> Permissions {

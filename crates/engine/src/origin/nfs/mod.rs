@@ -1,7 +1,7 @@
 //! A folder of an NFS server, version 3 over TCP, without the kernel: nothing has to be mounted, and no one but the engine
 //! waits when the server does not answer.
 //!
-//! Versions are told by modification time and size, as in a local folder. Handles are kept, but never trusted: what is
+//! Versions are told by size, times and file number, as in a local folder. Handles are kept, but never trusted: what is
 //! not found by them is looked for again from the root, and a server that forgot its handles is mounted again.
 
 mod client;
@@ -45,6 +45,8 @@ pub(super) struct Inner {
     /// Absolute, without slashes too many.
     directory: Vec<u8>,
     identity: Identity,
+    /// Versions are told with what a file's owner cannot choose.
+    stamps: bool,
     pace: Pace,
     /// The folder once it is found; another one when the server does not know it any more.
     export: Mutex<Option<Arc<Export>>>,
@@ -63,7 +65,7 @@ impl std::ops::Deref for Nfs {
 }
 
 pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Nfs> {
-    let OriginConfig::Nfs { server, port, mount_port, directory, uid, gid } = config else {
+    let OriginConfig::Nfs { server, port, mount_port, directory, uid, gid, ignore_change_times } = config else {
         return Err(Error::config("not the configuration of an NFS origin"));
     };
     let host = server.trim_start_matches('[').trim_end_matches(']');
@@ -86,6 +88,7 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Nfs> {
         ports: Ports { nfs: *port, mount: *mount_port },
         directory: directory.into_bytes(),
         identity,
+        stamps: !ignore_change_times,
         pace,
         export: Mutex::new(None),
         was_found: AtomicBool::new(false),

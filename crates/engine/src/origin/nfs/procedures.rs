@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::ids::Stamp;
 use crate::origin::Permissions;
 use crate::origin::nfs::failure::Failure;
 use crate::origin::nfs::rpc::{AUTH_SYS, Call, Program};
@@ -44,8 +45,8 @@ pub(super) struct Attributes {
     pub permissions: Permissions,
     pub size: u64,
     pub mtime_ns: i64,
-    /// Changes with every change of the content, and cannot be set back.
-    pub ctime_ns: i64,
+    /// Change time, which cannot be set back, and the file's number.
+    pub stamp: Stamp,
 }
 
 #[derive(Debug)]
@@ -107,9 +108,13 @@ impl Attributes {
         let (uid, gid) = (reader.number()?, reader.number()?);
         let permissions = Permissions::of(mode, uid, gid);
         let size = reader.long()?;
-        // Space used, device, file system, file number, time of access.
-        reader.fixed::<40>()?;
-        Ok(Attributes { kind, permissions, size, mtime_ns: time(reader)?, ctime_ns: time(reader)? })
+        // Space used, device, file system.
+        reader.fixed::<24>()?;
+        let number = reader.long()?;
+        // Time of access.
+        reader.fixed::<8>()?;
+        let (mtime_ns, ctime_ns) = (time(reader)?, time(reader)?);
+        Ok(Attributes { kind, permissions, size, mtime_ns, stamp: Stamp { ctime_ns, number } })
     }
 }
 
@@ -267,7 +272,7 @@ mod tests {
 
     fn attributes_of(kind: u32, size: u64, mtime: (u32, u32)) -> Writer {
         let owned = Writer::default().number(kind).number(0o4750).number(1).number(1000).number(100);
-        let start = owned.long(size).fixed(&[0; 40]);
+        let start = owned.long(size).fixed(&[0; 24]).long(77).fixed(&[0; 8]);
         start.number(mtime.0).number(mtime.1).number(8).number(9)
     }
 
@@ -284,8 +289,9 @@ mod tests {
     fn attributes_have_permissions_size_times_and_kind() {
         let told = attributes(reply([numbers(&[0]), attributes_of(5, 1 << 40, (3, 7))])).unwrap();
         let permissions = Permissions { mode: 0o750, uid: 1000, gid: 100 };
-        let (mtime_ns, ctime_ns) = (3_000_000_007, 8_000_000_009);
-        assert_eq!(told, Attributes { kind: Kind::Symlink, permissions, size: 1 << 40, mtime_ns, ctime_ns });
+        let stamp = Stamp { ctime_ns: 8_000_000_009, number: 77 };
+        let mtime_ns = 3_000_000_007;
+        assert_eq!(told, Attributes { kind: Kind::Symlink, permissions, size: 1 << 40, mtime_ns, stamp });
         let odd = attributes(reply([numbers(&[0]), attributes_of(99, 0, (0, 0))]));
         assert_eq!(odd, Err(Garbled.into()));
     }

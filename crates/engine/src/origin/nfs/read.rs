@@ -7,7 +7,7 @@ use futures::StreamExt;
 use futures::stream::unfold;
 
 use crate::error::{Error, ErrorKind, Result, Retry};
-use crate::ids::{ByteRange, Version};
+use crate::ids::{ByteRange, Stamp, Version};
 use crate::origin::nfs::Nfs;
 use crate::origin::nfs::export::Export;
 use crate::origin::nfs::failure::{Failure, status};
@@ -35,7 +35,8 @@ impl Opened {
         };
         let same = attributes.kind == Kind::File
             && attributes.size == object.size
-            && object.version == Version::ModifiedNs(attributes.mtime_ns);
+            && object.version.mtime_ns() == Some(attributes.mtime_ns)
+            && stamp_of(&object.version).is_none_or(|stamp| stamp == attributes.stamp);
         if !same {
             return Err(stale(&key, "is another version than in the snapshot"));
         }
@@ -95,6 +96,11 @@ async fn find(origin: &Nfs, object: &ObjectVersion, key: &str) -> Result<(Arc<Ex
         }
         outcome => outcome.map(|found| (export, found)).map_err(|failure| read_error(origin, key, &failure)),
     }
+}
+
+/// Of what the version does not say nothing is asked.
+fn stamp_of(version: &Version) -> Option<Stamp> {
+    if let Version::Stamped { stamp, .. } = version { Some(*stamp) } else { None }
 }
 
 fn read_error(origin: &Nfs, key: &str, failure: &Failure) -> Error {

@@ -152,7 +152,8 @@ impl Nfs {
         };
         let deeper = kind == ObjectKind::Directory && key.len() < LONGEST_KEY;
         let folder = handle.filter(|_| deeper).map(|handle| Folder { key: key.clone(), handle });
-        let object = listed_object(&key, kind, size, &attributes);
+        let stamp = (self.stamps && kind == ObjectKind::File).then_some(attributes.stamp);
+        let object = ListedObject { stamp, ..listed_object(&key, kind, size, &attributes) };
         Ok(Some(Listed { object, folder }))
     }
 
@@ -226,7 +227,7 @@ impl Nfs {
 
 fn listed_object(key: &[u8], kind: ObjectKind, size: u64, attributes: &Attributes) -> ListedObject {
     let permissions = Some(attributes.permissions);
-    ListedObject { key: key.into(), kind, size, mtime_ns: attributes.mtime_ns, etag: None, permissions }
+    ListedObject { key: key.into(), kind, size, mtime_ns: attributes.mtime_ns, etag: None, stamp: None, permissions }
 }
 
 fn key_of(folder: &[u8], name: &[u8]) -> Vec<u8> {

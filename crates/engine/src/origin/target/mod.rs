@@ -127,7 +127,7 @@ pub trait Writing: Send {
 pub fn open_target(config: &OriginConfig, settings: &TransferConfig, metrics: &Metrics) -> Result<Arc<dyn Target>> {
     let pace = Pace::new(settings, metrics);
     match config {
-        OriginConfig::Local { directory } => folder::Folder::open(config, directory, settings, metrics),
+        OriginConfig::Local { directory, .. } => folder::Folder::open(config, directory, settings, metrics),
         OriginConfig::S3 { .. } => bucket::BucketTarget::open(s3::connect(config, &pace, &Keys::default())?, pace),
         OriginConfig::Oss { .. } => bucket::BucketTarget::open(oss::connect(config, &pace)?, pace),
         _ => Err(Error::new(ErrorKind::Unsupported, "nothing can be written to an origin of this kind")

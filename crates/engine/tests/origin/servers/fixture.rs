@@ -68,7 +68,7 @@ pub async fn served(protocol: Protocol, handler: Handler, prefix: &str, settings
 
 fn local(settings: TransferConfig) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
-    let config = OriginConfig::Local { directory: folder.path().to_owned() };
+    let config = OriginConfig::Local { directory: folder.path().to_owned(), ignore_change_times: false };
     let metrics = Metrics::new();
     let origin = open(&config, &settings, &metrics).unwrap();
     let world = World::new();
@@ -94,6 +94,7 @@ fn over_ganesha(settings: TransferConfig) -> Fixture {
         directory: folder.path().to_str().unwrap().to_owned(),
         uid: None,
         gid: None,
+        ignore_change_times: false,
     };
     let (metrics, world) = (Metrics::new(), World::new());
     let origin = open(&config, &settings, &metrics).unwrap();
@@ -104,7 +105,9 @@ pub fn config(protocol: Protocol, address: &str, prefix: &str) -> OriginConfig {
     let (key, secret) = (Some(Secret::new(ACCESS_KEY)), Some(Secret::new(SECRET_KEY)));
     let (bucket, prefix, endpoint) = (BUCKET.to_owned(), prefix.to_owned(), address.to_owned());
     match protocol {
-        Protocol::Local | Protocol::Ganesha => OriginConfig::Local { directory: PathBuf::from(prefix) },
+        Protocol::Local | Protocol::Ganesha => {
+            OriginConfig::Local { directory: PathBuf::from(prefix), ignore_change_times: false }
+        }
         Protocol::S3 => OriginConfig::S3 {
             bucket,
             prefix,
@@ -145,7 +148,15 @@ pub fn config(protocol: Protocol, address: &str, prefix: &str) -> OriginConfig {
             let (host, port) = address.rsplit_once(':').unwrap();
             let port = Some(port.parse().unwrap());
             let directory = format!("{}/{prefix}", nfs::EXPORT);
-            OriginConfig::Nfs { server: host.to_owned(), port, mount_port: port, directory, uid: None, gid: None }
+            OriginConfig::Nfs {
+                server: host.to_owned(),
+                port,
+                mount_port: port,
+                directory,
+                uid: None,
+                gid: None,
+                ignore_change_times: false,
+            }
         }
     }
 }
@@ -159,6 +170,16 @@ impl Fixture {
         std::fs::write(path, body).unwrap();
         // File systems tick in milliseconds; two versions within one tick would look the same.
         std::thread::sleep(std::time::Duration::from_millis(if cfg!(target_os = "linux") { 12 } else { 1100 }));
+    }
+
+    /// Puts another object in the place of this one, of the same time, as `rsync -t`, `cp -p` and `mv` do.
+    pub fn replace(&self, key: &str, body: &[u8]) {
+        let Some(folder) = &self.folder else { return self.world.replace(&format!("data/{key}"), body) };
+        let (path, new) = (folder.path().join(key), folder.path().join("new"));
+        let time = std::fs::metadata(&path).unwrap().modified().unwrap();
+        std::fs::write(&new, body).unwrap();
+        std::fs::File::options().write(true).open(&new).unwrap().set_modified(time).unwrap();
+        std::fs::rename(new, path).unwrap();
     }
 
     pub fn remove(&self, key: &str) {
@@ -217,10 +238,7 @@ impl Fixture {
 }
 
 pub fn version_of(object: &ListedObject) -> ObjectVersion {
-    let version = match &object.etag {
-        Some(tag) => Version::Etag(tag.clone()),
-        None => Version::ModifiedNs(object.mtime_ns),
-    };
+    let version = Version::told(object.etag.as_deref(), object.mtime_ns, object.stamp);
     ObjectVersion { key: object.key.clone(), size: object.size, version }
 }
 

@@ -48,7 +48,8 @@ fn list(world: &World, directory: &str) -> Reply {
 }
 
 fn file(name: &str, stored: &Stored) -> serde_json::Value {
-    json!({"pathSuffix": name, "type": "FILE", "length": stored.body.len(), "modificationTime": stored.mtime_s * 1000})
+    let (length, time) = (stored.body.len(), stored.mtime_s * 1000);
+    json!({"pathSuffix": name, "type": "FILE", "length": length, "modificationTime": time, "fileId": stored.number()})
 }
 
 fn statuses(found: Vec<serde_json::Value>) -> Reply {

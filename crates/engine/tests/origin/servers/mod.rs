@@ -31,6 +31,13 @@ pub struct Stored {
     pub mtime_s: i64,
 }
 
+impl Stored {
+    /// What a file system would call it by: another one for each version.
+    pub fn number(&self) -> u64 {
+        self.etag.strip_prefix("tag-").map_or(0, |version| version.parse::<u64>().unwrap() + 100)
+    }
+}
+
 type Tamper = Box<dyn Fn(&Request, Reply) -> Reply + Send>;
 
 /// What a server holds, counts and lies about.
@@ -66,6 +73,13 @@ impl World {
         let stored =
             Stored { body: body.to_vec(), etag: format!("tag-{version}"), mtime_s: 1_700_000_000 + version as i64 };
         self.objects.lock().insert(key.to_owned(), stored);
+    }
+
+    /// Another object in the place of this one, of the same time.
+    pub fn replace(&self, key: &str, body: &[u8]) {
+        let mtime_s = self.get(key).unwrap().mtime_s;
+        self.put(key, body);
+        self.objects.lock().get_mut(key).unwrap().mtime_s = mtime_s;
     }
 
     pub fn remove(&self, key: &str) {

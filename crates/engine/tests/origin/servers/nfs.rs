@@ -244,7 +244,7 @@ impl State {
     fn attributes(&self, path: &str) -> Option<Vec<u8>> {
         let world = self.world();
         if let Some(stored) = world.get(path) {
-            return Some(attributes(1, stored.body.len() as u64, stored.mtime_s as u32));
+            return Some(attributes_of(1, stored.body.len() as u64, stored.mtime_s as u32, stored.number()));
         }
         let prefix = format!("{path}/");
         let is_folder = path.is_empty() || world.objects.lock().keys().any(|key| key.starts_with(&prefix));
@@ -276,8 +276,13 @@ fn below(folder: &str, name: &str) -> String {
 }
 
 pub fn attributes(kind: u32, size: u64, mtime_s: u32) -> Vec<u8> {
-    let size = size.to_be_bytes();
-    [numbers(&[kind, 0o644, 1, 0, 0]), size.to_vec(), vec![0; 40], numbers(&[mtime_s, 5, mtime_s, 6])].concat()
+    attributes_of(kind, size, mtime_s, 0)
+}
+
+fn attributes_of(kind: u32, size: u64, mtime_s: u32, number: u64) -> Vec<u8> {
+    let (size, number) = (size.to_be_bytes().to_vec(), number.to_be_bytes().to_vec());
+    let times = numbers(&[mtime_s, 5, mtime_s, 6]);
+    [numbers(&[kind, 0o644, 1, 0, 0]), size, vec![0; 24], number, vec![0; 8], times].concat()
 }
 
 pub fn numbers(values: &[u32]) -> Vec<u8> {
