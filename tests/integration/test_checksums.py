@@ -49,7 +49,9 @@ def test_an_origin_that_is_always_wrong_is_an_error_with_a_reason(
             (mountpoint / "d1/file-01").read_bytes()
         assert caught.value.errno == errno.EIO
         assert (mountpoint / "d2/file-02").read_bytes() == SMALL["d2/file-02"]
-        assert "origin sends other bytes" in shell.must("status", mountpoint).stdout
+        told = shell.must("status", mountpoint).stdout
+        assert "origin sends other bytes" in told and "file-01  (MD5)" in told, told
+        assert "--option ignore-checksums=true" in told, "what helps where the checksum is wrong"
         assert shell.status(mountpoint)["proofs"]["mismatches"] >= 2
         liar.clear()
         assert (mountpoint / "d1/file-01").read_bytes() == SMALL["d1/file-01"], "an error is not remembered"
@@ -163,3 +165,27 @@ def test_an_object_uploaded_in_parts_is_proven_by_the_checksum_that_is_asked_for
         shell.must("warm", mountpoint)
         assert (once.done, proofs()["mismatches"], proofs()["proven_bytes"]) == (1, 3, len(LARGE))
         assert (mountpoint / "large").read_bytes() == LARGE
+
+
+def test_what_boto3_uploads_in_parts_is_proven_by_the_checksum_of_its_parts(
+    shell: Shell, liar, lying_bucket, tmp_path: Path
+) -> None:
+    # The storage keeps the CRC32 of the parts' CRC32s alone, and tells the parts to who asks.
+    client, unusual = lying_bucket.server.client(), 6_000_001
+    client.put_in_parts("data", "usual", (LARGE[: 5 << 20], LARGE[5 << 20 :]), summed=True)
+    client.put_in_parts("data", "unusual", (LARGE[:unusual], LARGE[unusual:]), summed=True)
+    arguments = {"cache": tmp_path / "cache", "options": lying_bucket.options}
+    with shell.mounted(lying_bucket.uri, tmp_path / "mnt", **arguments) as mountpoint:
+
+        def proofs() -> dict:
+            return shell.status(mountpoint)["proofs"]
+
+        shell.must("warm", mountpoint)
+        assert proofs()["proven_bytes"] == 2 * len(LARGE)
+        assert liar.requests["HEAD"] == 3, "one question a file, and one for the part whose length is unusual"
+        shell.must("evict", mountpoint, "--all")
+        wrong = liar.add(Fault(Lie.SHIFTED, r"^/data/(un)?usual", times=2))
+        shell.must("warm", mountpoint)
+        assert wrong.done == 2 and proofs()["mismatches"] > 0
+        assert proofs()["proven_bytes"] == 2 * len(LARGE), "what was wrong is fetched once more"
+        assert tree_of(mountpoint) == {"usual": LARGE, "unusual": LARGE}

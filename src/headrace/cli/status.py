@@ -177,6 +177,9 @@ def _faults(report: EngineReport) -> Iterator[tuple[str, str]]:
             "mismatch",
             f"origin sends other bytes than its checksums say: {report.proofs.mismatches:,} times, not kept",
         )
+        for file in report.proofs.mismatched:
+            yield "", f"{printer.visible(file.path.encode('utf-8', 'surrogateescape'))}  ({file.checksum})"
+        yield "", "if it is the checksums that are wrong: --option ignore-checksums=true"
     if report.corrupt_blocks:
         yield "corrupt", f"{report.corrupt_blocks:,} blocks dropped and fetched again"
 

@@ -103,6 +103,13 @@ class MountReport(Report):
     mode: str = Field(description="How the kernel is served: passthrough, elide, classic or view")
 
 
+class MismatchReport(Report):
+    """A file of which other bytes came than the origin's checksum says."""
+
+    path: str = Field(description="Its name at the origin")
+    checksum: str = Field(description="The kind of checksum that differed")
+
+
 class ProofReport(Report):
     """How whole files in the cache compare with the checksums that their origins keep."""
 
@@ -115,6 +122,7 @@ class ProofReport(Report):
     )
     partial_bytes: int = Field(default=0, description="Bytes of files that are not here as a whole")
     mismatches: int = Field(default=0, description="How often a file that came did not match")
+    mismatched: tuple[MismatchReport, ...] = Field(default=(), description="The last files that did not")
 
 
 class EngineReport(Report):

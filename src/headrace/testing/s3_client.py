@@ -5,11 +5,13 @@ Independent of the engine on purpose: what it reads is what the engine's bytes a
 
 from __future__ import annotations
 
+import base64
 import datetime
 import hashlib
 import hmac
 import http.client
 import urllib.parse
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
@@ -76,7 +78,8 @@ class S3Client:
         """One signed request, whatever its status; `path` is `/bucket/key`, not yet percent-encoded."""
         quoted_path = urllib.parse.quote(path, safe="/-_.~")
         quoted_query = _canonical_query(query or {})
-        signed = self._signed_headers(method, quoted_path, quoted_query)
+        named = {name: value for name, value in (headers or {}).items() if name.startswith("x-amz-")}
+        signed = self._signed_headers(method, quoted_path, quoted_query, named)
         connection = http.client.HTTPConnection(self._host, timeout=timeout_s)
         try:
             target = f"{quoted_path}?{quoted_query}" if quoted_query else quoted_path
@@ -96,18 +99,25 @@ class S3Client:
         self._expect(reply, f"cannot put {bucket}/{key}")
         return reply.headers["etag"]
 
-    def put_in_parts(self, bucket: str, key: str, parts: Iterable[bytes]) -> str:
-        """The etag of the new object, which is no MD5; all parts but the last have 5 MiB or more."""
+    def put_in_parts(self, bucket: str, key: str, parts: Iterable[bytes], *, summed: bool = False) -> str:
+        """The etag of the new object, which is no MD5; all parts but the last have 5 MiB or more.
+
+        `summed`: as boto3 does it by default, with a CRC32 of each part, of which the storage keeps the CRC32.
+        """
         path, listed = f"/{bucket}/{key}", ""
-        begun = self.request("POST", path, query={"uploads": ""})
+        algorithm = {"x-amz-checksum-algorithm": "CRC32"} if summed else {}
+        begun = self.request("POST", path, query={"uploads": ""}, headers=algorithm)
         self._expect(begun, f"cannot begin an upload of {bucket}/{key}")
         upload = _text_of(begun.body, "UploadId")
         for number, part in enumerate(parts, 1):
-            reply = self.request(
-                "PUT", path, query={"partNumber": str(number), "uploadId": upload}, body=part
-            )
+            crc32 = base64.b64encode(zlib.crc32(part).to_bytes(4, "big")).decode()
+            told = {"x-amz-checksum-crc32": crc32} if summed else {}
+            query = {"partNumber": str(number), "uploadId": upload}
+            reply = self.request("PUT", path, query=query, headers=told, body=part)
             self._expect(reply, f"cannot put part {number} of {bucket}/{key}")
-            listed += f"<Part><PartNumber>{number}</PartNumber><ETag>{reply.headers['etag']}</ETag></Part>"
+            element = f"<ChecksumCRC32>{crc32}</ChecksumCRC32>" if summed else ""
+            tag = f"<ETag>{reply.headers['etag']}</ETag>"
+            listed += f"<Part><PartNumber>{number}</PartNumber>{tag}{element}</Part>"
         document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
         ended = self.request("POST", path, query={"uploadId": upload}, body=document)
         self._expect(ended, f"cannot end the upload of {bucket}/{key}")
@@ -140,9 +150,12 @@ class S3Client:
         if reply.status >= 300:
             raise S3Error(what, reply)
 
-    def _signed_headers(self, method: str, quoted_path: str, quoted_query: str) -> dict[str, str]:
+    def _signed_headers(
+        self, method: str, quoted_path: str, quoted_query: str, named: Mapping[str, str]
+    ) -> dict[str, str]:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
-        headers = {"host": self._host, "x-amz-content-sha256": UNSIGNED_PAYLOAD, "x-amz-date": now}
+        own = {"host": self._host, "x-amz-content-sha256": UNSIGNED_PAYLOAD, "x-amz-date": now}
+        headers = dict(sorted({**own, **named}.items()))
         names = ";".join(headers)
         canonical_headers = "".join(f"{name}:{value}\n" for name, value in headers.items())
         canonical = "\n".join([method, quoted_path, quoted_query, canonical_headers, names, UNSIGNED_PAYLOAD])

@@ -19,7 +19,7 @@ use super::segments::segments;
 use crate::checksum::Checksum;
 use crate::error::Result;
 use crate::ids::{BlockSize, ByteRange};
-use crate::origin::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, WholeObject};
+use crate::origin::{self, ByteStream, Capability, ListedObject, ObjectVersion, Origin, WholeObject};
 use crate::ring::{Ring, STRIPE_BYTES, StripeId};
 use crate::wire::Fill;
 
@@ -86,6 +86,10 @@ impl Origin for HandoverOrigin {
 
     async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
         self.inner.checksum(object).await
+    }
+
+    async fn part(&self, object: &ObjectVersion, number: u32) -> Result<Option<origin::Part>> {
+        self.inner.part(object, number).await
     }
 
     fn shared_until(&self, object: &ObjectVersion, range: ByteRange) -> Option<u64> {

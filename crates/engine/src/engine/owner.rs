@@ -403,6 +403,7 @@ impl Owner {
             refresh_error: self.refresh_error.lock().clone(),
             tree: &self.tree,
             store: self.store.as_deref(),
+            transfer: &self.transfer,
             coverage: &self.coverage,
             budgets: &self.budgets,
             replies: &self.replies,

@@ -15,6 +15,7 @@ use crate::fuse::MountHandle;
 use crate::metrics::{LevelLabel, Metrics, ReasonLabel};
 use crate::origin::Origin;
 use crate::store::{Listed, Store};
+use crate::transfer::Transfer;
 use crate::vfs::Tree;
 
 /// The name of the budget for inodes that the kernel holds.
@@ -29,6 +30,7 @@ pub struct Facts<'a> {
     pub refresh_error: Option<String>,
     pub tree: &'a Tree,
     pub store: Option<&'a Store>,
+    pub transfer: &'a Transfer,
     pub coverage: &'a Coverage,
     pub budgets: &'a Budgets,
     /// The part of the memory for replies to other processes of this machine.
@@ -107,6 +109,7 @@ impl Facts<'_> {
             uncompared_bytes: cached.uncompared_bytes,
             partial_bytes: cached.partial_bytes,
             mismatches: self.metrics.origin_checksum_mismatches.get(),
+            mismatched: self.transfer.mismatches(),
         }
     }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::budget::Budget;
 use crate::metrics::Metrics;
 use crate::store::LevelUsage;
+use crate::transfer::Mismatch;
 
 /// Everything, as `headrace status --json` shows it.
 #[derive(Debug, Clone, Serialize)]
@@ -39,6 +40,8 @@ pub struct ProofStatus {
     pub partial_bytes: u64,
     /// How often a file that came did not match.
     pub mismatches: u64,
+    /// The last files that did not.
+    pub mismatched: Vec<Mismatch>,
 }
 
 /// An origin's canonical name, and the path it appears at.

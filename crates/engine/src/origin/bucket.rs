@@ -14,8 +14,9 @@ use crate::origin::listing::page::{self, Page, PageEntry};
 use crate::origin::listing::ranges::{PageSource, list_all};
 use crate::origin::pace::Pace;
 use crate::origin::remote::{Remote, condition, is_tagged, key_text, stale};
+use crate::origin::wire::HttpAnswer;
 use crate::origin::{
-    ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, WholeObject, deadline,
+    ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, Part, WholeObject, deadline,
 };
 
 #[derive(Clone)]
@@ -59,6 +60,18 @@ impl Bucket {
             return Err(stale(key, "has a key that begins with a slash, which no path can have"));
         }
         Ok(format!("{}{key}", self.prefix))
+    }
+
+    /// What an answer about one part tells; where it tells nothing of parts, none is asked for any more.
+    fn told_part(answer: &HttpAnswer, object: &ObjectVersion, mode: &ChecksumMode) -> Option<Part> {
+        let number = |name| answer.header(name).and_then(|text| text.trim().parse().ok());
+        // What is said of another version says nothing of this one.
+        is_tagged(answer, &object.version).then_some(())?;
+        let Some(count) = number("x-amz-mp-parts-count") else {
+            mode.give_up();
+            return None;
+        };
+        Some(Part { length: number("content-length")?, count: u32::try_from(count).ok()? })
     }
 
     fn listed(&self, entry: PageEntry) -> Option<ListedObject> {
@@ -137,6 +150,15 @@ impl Origin for Bucket {
         let answer = self.pace.patiently(|| self.remote.head(&action, &path, told.mode.clone())).await?;
         // What is said of another version says nothing of this one.
         Ok(if is_tagged(&answer, &object.version) { (told.by)(&answer.headers) } else { None })
+    }
+
+    async fn part(&self, object: &ObjectVersion, number: u32) -> Result<Option<Part>> {
+        let mode = self.told.as_ref().and_then(|told| told.mode.as_ref()?.of_part(number));
+        let Some(mode) = mode else { return Ok(None) };
+        let path = self.path(object)?;
+        let action = format!("look at part {number} of {}", path.escape_debug());
+        let answer = self.pace.patiently(|| self.remote.head(&action, &path, Some(mode.clone()))).await?;
+        Ok(Self::told_part(&answer, object, &mode))
     }
 }
 

@@ -114,6 +114,15 @@ pub struct ObjectVersion {
 /// Content of an object in order, in pieces as they arrive.
 pub type ByteStream = BoxStream<'static, Result<Bytes>>;
 
+/// A part that an object was uploaded in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Its bytes.
+    pub length: u64,
+    /// How many parts the object has.
+    pub count: u32,
+}
+
 /// A whole object, and the checksum that the same answer tells of it.
 pub type WholeObject = (ByteStream, Option<Checksum>);
 
@@ -164,6 +173,10 @@ pub trait Origin: Send + Sync + 'static {
 
     /// The checksum that the origin keeps of that version of the object, asked for by itself; `None` where there is none.
     async fn checksum(&self, _object: &ObjectVersion) -> Result<Option<Checksum>> {
+        Ok(None)
+    }
+    /// How long part `number`, counted from 1, of that version of the object is; `None` where the origin does not tell it.
+    async fn part(&self, _object: &ObjectVersion, _number: u32) -> Result<Option<Part>> {
         Ok(None)
     }
 }

@@ -10,7 +10,6 @@ use bytes::Bytes;
 
 use super::watch::DiskWatch;
 use super::wrong::TellWrong;
-use crate::checksum::Checksum;
 use crate::error::Error;
 use crate::ids::{FileId, FileKey};
 
@@ -115,8 +114,8 @@ pub trait Blocks: Debug + Send + Sync + 'static {
         false
     }
 
-    /// The CRC32C of the whole file version, from those of its blocks; `None` unless all are here.
-    fn crc32c(&self, _file: &FileId, _size: u64) -> Option<Checksum> {
+    /// The CRC32Cs of all blocks of the file version; `None` unless all are here.
+    fn crc32cs(&self, _file: &FileId, _size: u64) -> Option<Vec<u32>> {
         None
     }
 

@@ -20,7 +20,6 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use crate::budget::Budgets;
-use crate::checksum::Checksum;
 use crate::config::{EvictionPolicy, LevelConfig};
 use crate::error::{Error, Result};
 use crate::ids::{BlockSize, FileId, FileKey};
@@ -286,14 +285,10 @@ impl Blocks for Store {
         present >= self.block_size().count(size)
     }
 
-    fn crc32c(&self, file: &FileId, size: u64) -> Option<Checksum> {
-        let block_size = self.block_size();
-        let count = block_size.count(size);
-        let mut crcs = vec![None; count as usize];
+    fn crc32cs(&self, file: &FileId, size: u64) -> Option<Vec<u32>> {
+        let mut crcs = vec![None; self.block_size().count(size) as usize];
         self.core.open_folders().for_each(|folder| folder.checksums(file, &mut crcs));
-        let crcs: Option<Vec<u32>> = crcs.into_iter().collect();
-        let lengths = (0..count).map(|index| block_size.range(index, size).length());
-        Some(Checksum::of_blocks(crcs?.into_iter().zip(lengths)))
+        crcs.into_iter().collect()
     }
 
     fn proof(&self, file: &FileId) -> Option<Proof> {

@@ -244,6 +244,7 @@ pub(crate) fn wrong_length(source: &Source, range: ByteRange, than: &str) -> Err
 pub(crate) fn wrong_content(source: &Source) -> Error {
     let message = format!("the origin sends other bytes of {} than its checksum says", source.path());
     Error::new(ErrorKind::Corrupt, message).with_retry(Retry::Exhausted).with_hint(
-        "something between here and the origin changes bytes (a proxy, a gateway), or the object is damaged there",
+        "something between here and the origin changes bytes (a proxy, a gateway), or the object is damaged there; \
+         a storage of S3 or OSS whose checksums are wrong is read without them by --option ignore-checksums=true",
     )
 }

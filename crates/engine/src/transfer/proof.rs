@@ -4,21 +4,23 @@
 //! compared. A larger file is compared once all of it is in the store. What differs is dropped and fetched once more;
 //! what differs again is refused. Why so, and what it costs: `docs/decisions/0022-origin-checksums.md`.
 
-use std::collections::{HashMap, HashSet};
-use std::os::unix::fs::FileExt;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use serde::Serialize;
 use tokio::sync::Notify;
 
 use super::Transfer;
 use super::fetch::{Span, closing_error, wrong_content, wrong_length};
 use super::flight::{Flight, Stretch};
+use super::judging::{Effort, Verdict};
 use super::order::OrderedFiles;
 use super::source::Source;
-use crate::checksum::{Checksum, Digest, Kind};
+use super::sums_here::FileHere;
+use crate::checksum::{Checksum, Kind};
 use crate::error::Result;
 use crate::ids::{ByteRange, FileId};
 use crate::origin::{ByteStream, Checksums};
@@ -29,8 +31,8 @@ use crate::sync::Mutex;
 pub(super) const FETCHES: u32 = 2;
 /// Whoever wants to know how comparisons end waits so long for an origin that does not tell its checksum.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a cached file that are read at once.
-const STEP_BYTES: usize = 1 << 20;
+/// So many files that did not match are named.
+const TOLD_MAX: usize = 10;
 
 /// Files that did not match, and those that are being compared.
 #[derive(Debug, Default)]
@@ -39,14 +41,16 @@ pub(crate) struct Doubts {
     comparing: Mutex<HashSet<FileId>>,
     /// Told when a comparison has ended.
     compared: Notify,
+    /// The last ones that did not match, for people.
+    told: Mutex<VecDeque<Mismatch>>,
 }
 
-/// Which kinds of checksum are worth computing now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effort {
-    /// Those that cost next to nothing.
-    Cheap,
-    Any,
+/// A file of which other bytes came than the origin's checksum says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mismatch {
+    pub path: String,
+    /// The name of the checksum's kind.
+    pub checksum: &'static str,
 }
 
 impl Doubts {
@@ -66,6 +70,15 @@ impl Doubts {
     /// Those that did not match, and were not seen to match since.
     fn wrong(&self) -> HashSet<FileId> {
         self.wrong.lock().keys().copied().collect()
+    }
+
+    fn tell(&self, mismatch: Mismatch) {
+        let mut told = self.told.lock();
+        told.retain(|known| *known != mismatch);
+        told.push_back(mismatch);
+        if told.len() > TOLD_MAX {
+            told.pop_front();
+        }
     }
 
     fn end_comparison(&self, file: &FileId) {
@@ -96,13 +109,17 @@ impl Transfer {
         let flights = std::slice::from_ref(flight);
         for _ in 0..FETCHES {
             let (stream, told) = span.source.origin().read_whole(span.source.object()).await?;
-            let Some(told) = told else {
+            if told.is_none() {
                 flight.note_proof(Proof::NoChecksum);
+            }
+            // One of several parts is compared when the block is in the store.
+            let Some(told) = told.filter(|told| told.parts().is_none_or(|count| count == 1)) else {
                 return self.pour(span, flights, Stretch::Tail, whole(&span.source), stream).await;
             };
-            let (pieces, computed) = self.receive(&span.source, told.kind(), stream).await?;
-            if computed == told {
-                flight.note_proof(Proof::Proven);
+            let (pieces, sum) = self.receive(&span.source, told.kind(), stream).await?;
+            let computed = if told.parts().is_some() { Checksum::of_parts(told.kind(), [sum]) } else { sum };
+            if computed == told || !told.can_accuse() {
+                flight.note_proof(if computed == told { Proof::Proven } else { Proof::NoChecksum });
                 let mut position = 0;
                 for piece in pieces {
                     let length = piece.len() as u64;
@@ -210,15 +227,25 @@ impl Transfer {
         if effort == Effort::Cheap && !told.kind().is_cheap() {
             return Ok(());
         }
-        match self.compute(blocks.clone(), source, told.kind()).await {
-            // Something of it went meanwhile.
-            None => Ok(()),
-            Some(computed) if computed == told => {
+        let file = FileHere {
+            source: source.clone(),
+            blocks: blocks.clone(),
+            block_size: self.block_size,
+            runtime: self.runtime.clone(),
+            closing: self.closing.clone(),
+        };
+        match file.judge(told, effort).await? {
+            Verdict::Gone | Verdict::Later => Ok(()),
+            Verdict::Incomparable => {
+                self.note(blocks, id, Proof::NoChecksum).await;
+                Ok(())
+            }
+            Verdict::Right => {
                 self.note(blocks, id, Proof::Proven).await;
                 self.doubts.forget(&id);
                 Ok(())
             }
-            Some(_) => {
+            Verdict::Wrong => {
                 // On a thread that may wait for a disk; out of sight at once.
                 let _ = self.runtime.spawn_blocking(move || blocks.discard(&id)).await;
                 self.doubts.note_wrong(id);
@@ -234,24 +261,13 @@ impl Transfer {
         let _ = self.runtime.spawn_blocking(move || blocks.note_proof(&id, proof)).await;
     }
 
-    /// The checksum of the cached file: combined from those of its blocks, or else by reading it.
-    async fn compute(&self, blocks: Arc<dyn Blocks>, source: &Source, kind: Kind) -> Option<Checksum> {
-        if kind == Kind::Crc32c {
-            return blocks.crc32c(&source.id(), source.size());
-        }
-        let (source, count, closing) = (source.clone(), self.blocks(source), self.closing.clone());
-        let read = move || {
-            let mut digest = kind.digest();
-            for index in 0..count {
-                (!closing.is_cancelled()).then_some(())?;
-                add_block(&mut digest, blocks.as_ref(), &source, index)?;
-            }
-            Some(digest.finish())
-        };
-        self.runtime.spawn_blocking(read).await.ok().flatten()
+    /// The last files of which other bytes came than the origin's checksum says.
+    pub fn mismatches(&self) -> Vec<Mismatch> {
+        self.doubts.told.lock().iter().cloned().collect()
     }
 
     fn tell_mismatch(&self, source: &Source, kind: Kind) {
+        self.doubts.tell(Mismatch { path: source.path(), checksum: kind.name() });
         self.metrics.origin_checksum_mismatches.inc();
         tracing::warn!(
             "the bytes of {} that came are not those that the origin has: their {} differs; they are dropped",
@@ -259,19 +275,6 @@ impl Transfer {
             kind.name()
         );
     }
-}
-
-fn add_block(digest: &mut Digest, blocks: &dyn Blocks, source: &Source, index: u32) -> Option<()> {
-    let block = blocks.get(&source.id(), index, source.size())?;
-    let mut buffer = vec![0; STEP_BYTES.min(block.length as usize)];
-    let mut done = 0;
-    while done < u64::from(block.length) {
-        let step = (u64::from(block.length) - done).min(buffer.len() as u64) as usize;
-        block.file.read_exact_at(&mut buffer[..step], block.offset + done).ok()?;
-        digest.update(&buffer[..step]);
-        done += step as u64;
-    }
-    Some(())
 }
 
 fn whole(source: &Source) -> ByteRange {

@@ -9,8 +9,9 @@ use crate::servers::{s3, xml_error};
 use futures::StreamExt;
 use headrace_engine::checksum::{Checksum, Kind};
 use headrace_engine::config::OriginConfig;
+use headrace_engine::ids::Version;
 use headrace_engine::metrics::Metrics;
-use headrace_engine::origin::{ObjectVersion, open};
+use headrace_engine::origin::{ObjectVersion, Part, open};
 use headrace_engine::secret::Secret;
 
 const BODY: &[u8] = b"123456789";
@@ -109,6 +110,61 @@ async fn who_ignores_checksums_does_not_ask_for_them() {
         Some(_) => xml_error(404, "NoSuchKey"),
         None => reply,
     });
+    assert_eq!(told_by_read(&fixture, &object).await, None);
+    assert_eq!(fixture.origin.checksum(&object).await.unwrap(), None);
+}
+
+fn part_number(request: &Request) -> Option<usize> {
+    request.query().iter().find(|(name, _)| name == "partNumber").map(|(_, number)| number.parse().unwrap())
+}
+
+/// As S3 does it, of an object that came in parts of 4, 4 and 1 bytes.
+fn tell_part(request: &Request, reply: Reply) -> Reply {
+    let Some(number) = part_number(request) else { return reply };
+    match BODY.chunks(4).nth(number - 1) {
+        Some(part) => Reply { status: 206, body: part.to_vec(), ..reply }.with("x-amz-mp-parts-count", "3"),
+        None => xml_error(416, "InvalidPartNumber"),
+    }
+}
+
+#[tokio::test]
+async fn parts_are_asked_for_one_by_one() {
+    let (fixture, object) = fixture(s3::handle, |_| {}).await;
+    fixture.world.tamper(tell_part);
+    for (number, length) in [(1, 4), (3, 1)] {
+        assert_eq!(fixture.origin.part(&object, number).await.unwrap(), Some(Part { length, count: 3 }));
+    }
+    assert!(fixture.origin.part(&object, 4).await.is_err());
+    assert!(fixture.origin.part(&object, 1).await.unwrap().is_some(), "that says nothing of other parts");
+    let other = ObjectVersion { version: Version::Etag(b"another"[..].into()), ..object };
+    assert_eq!(fixture.origin.part(&other, 1).await.unwrap(), None);
+    assert!(fixture.origin.part(&fixture.version("x").await, 2).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_storage_that_tells_no_parts_is_asked_once() {
+    let ignores: fn(&Request, Reply) -> Reply = |_, reply| reply;
+    let refuses: fn(&Request, Reply) -> Reply =
+        |request, reply| if part_number(request).is_some() { xml_error(501, "NotImplemented") } else { reply };
+    for tamper in [ignores, refuses] {
+        let (fixture, object) = fixture(s3::handle, |_| {}).await;
+        fixture.world.tamper(tamper);
+        assert_eq!(fixture.origin.part(&object, 1).await.unwrap(), None);
+        let before = fixture.world.requests.load(Ordering::SeqCst);
+        assert_eq!(fixture.origin.part(&object, 2).await.unwrap(), None);
+        assert_eq!(fixture.world.requests.load(Ordering::SeqCst), before);
+        fixture.world.tamper(tell);
+        assert!(told_by_read(&fixture, &object).await.is_some(), "checksums are asked for all the same");
+    }
+}
+
+/// As moto answers a HEAD of what boto3 uploaded in parts: the CRC of the parts' CRCs, without a word of that.
+#[tokio::test]
+async fn a_checksum_that_may_be_of_the_parts_is_not_believed_of_the_object() {
+    let (fixture, object) = fixture(s3::handle, |_| {}).await;
+    fixture.world.tamper(|_, reply| reply.with("x-amz-checksum-crc32", "AAAAAA=="));
+    let Version::Etag(tag) = &object.version else { panic!("{object:?}") };
+    assert!(tag.ends_with(b"-0"), "as that of an object in parts");
     assert_eq!(told_by_read(&fixture, &object).await, None);
     assert_eq!(fixture.origin.checksum(&object).await.unwrap(), None);
 }

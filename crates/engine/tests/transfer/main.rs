@@ -3,6 +3,7 @@
 mod ahead;
 mod background;
 mod disks;
+mod parts;
 mod proof;
 mod single_flight;
 mod support;

@@ -19,7 +19,7 @@ use headrace_engine::error::{Error, ErrorKind, Result};
 use headrace_engine::ids::{BlockSize, ByteRange, FileKey, Version};
 use headrace_engine::metrics::Metrics;
 use headrace_engine::origin::{
-    ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, WholeObject,
+    ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, Part, WholeObject,
 };
 use headrace_engine::store::{Blocks, Store, StoreConfig};
 use headrace_engine::transfer::{ReaderState, Source, Transfer};
@@ -46,6 +46,10 @@ pub struct MemoryOrigin {
     pub lies: AtomicUsize,
     /// Checksums that it tells.
     pub sums: Mutex<HashMap<Vec<u8>, Checksum>>,
+    /// Lengths of parts that it tells.
+    pub parts: Mutex<HashMap<Vec<u8>, Vec<u64>>>,
+    /// Questions for a part.
+    pub part_questions: AtomicUsize,
     /// It tells them by themselves alone.
     pub apart: AtomicBool,
     pub open: Arc<AtomicUsize>,
@@ -65,6 +69,8 @@ impl MemoryOrigin {
             short_answers: AtomicUsize::new(0),
             lies: AtomicUsize::new(0),
             sums: Mutex::default(),
+            parts: Mutex::default(),
+            part_questions: AtomicUsize::new(0),
             apart: AtomicBool::new(false),
             open: Arc::default(),
             most_open: Arc::default(),
@@ -83,6 +89,25 @@ impl MemoryOrigin {
     pub fn put_summed(self: &Arc<Self>, key: &str, size: u64, seed: u64, kind: Kind) -> Source {
         self.sums.lock().insert(key.as_bytes().to_vec(), Checksum::of(kind, &pattern(size, seed)));
         self.put(key, size, seed)
+    }
+
+    /// As `put`, as an upload in parts of these lengths, which the origin keeps the checksum of the checksums of.
+    pub fn put_in_parts(self: &Arc<Self>, key: &str, lengths: &[u64], seed: u64, kind: Kind) -> Source {
+        let size = lengths.iter().sum();
+        let mut rest = pattern(size, seed);
+        let parts = lengths.iter().map(|length| Checksum::of(kind, &rest.split_to(*length as usize)));
+        let sum = Checksum::of_parts(kind, parts.collect::<Vec<_>>());
+        self.sums.lock().insert(key.as_bytes().to_vec(), sum);
+        self.put(key, size, seed)
+    }
+
+    /// Tells the parts of `key` from now on.
+    pub fn tell_parts(&self, key: &str, lengths: &[u64]) {
+        self.parts.lock().insert(key.as_bytes().to_vec(), lengths.to_vec());
+    }
+
+    pub fn part_questions(&self) -> usize {
+        self.part_questions.load(Ordering::SeqCst)
     }
 
     pub fn put_content(self: &Arc<Self>, key: &str, content: Vec<u8>, etag: &str) {
@@ -195,6 +220,14 @@ impl Origin for MemoryOrigin {
 
     async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
         Ok(self.sums.lock().get(&object.key[..]).copied())
+    }
+
+    async fn part(&self, object: &ObjectVersion, number: u32) -> Result<Option<Part>> {
+        self.part_questions.fetch_add(1, Ordering::SeqCst);
+        let parts = self.parts.lock();
+        let Some(lengths) = parts.get(&object.key[..]) else { return Ok(None) };
+        let length = lengths.get(number as usize - 1).copied();
+        Ok(length.map(|length| Part { length, count: lengths.len() as u32 }))
     }
 
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 
 use super::pace::Pace;
-use super::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, WholeObject};
+use super::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, Part, WholeObject};
 use crate::checksum::Checksum;
 use crate::error::Result;
 use crate::ids::ByteRange;
@@ -67,5 +67,9 @@ impl<L: Layer> Origin for L {
 
     async fn checksum(&self, object: &ObjectVersion) -> Result<Option<Checksum>> {
         self.inner().checksum(object).await
+    }
+
+    async fn part(&self, object: &ObjectVersion, number: u32) -> Result<Option<Part>> {
+        self.inner().part(object, number).await
     }
 }
