@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -81,6 +84,51 @@ def test_a_new_master_is_told_everything_again(make_cluster, lost: bool) -> None
     reading.finish()
     assert not cluster.content.wrong(reading.files())
     assert cluster.origin_object_bytes() == size
+
+
+def read_cold(cluster, node, names: Iterable[str]) -> None:
+    """Reads files that nobody has read before, and that only the workers can give."""
+    reading = cluster.reading(node, only=list(names))
+    reading.finish()
+    assert not cluster.content.wrong(reading.files())
+
+
+def lose_the_master(cluster) -> None:
+    cluster.control.kill(cluster.master)
+    cluster.master = None
+    shutil.rmtree(cluster.control.state_folder / "master")
+
+
+def test_cold_reads_do_not_wait_for_a_new_master_to_know_its_workers(make_cluster) -> None:
+    """Whoever goes by a view goes on by it, and starts again by it, until the next master has one."""
+    cluster = make_cluster(2, FILES)
+    names = iter(sorted(FILES))
+    read_cold(cluster, cluster.node(0), islice(names, 4))
+    lose_the_master(cluster)
+    # It learns for longer than any read of this test waits.
+    cluster.start_master(dead_after_s=600.0)
+    workers = {node.name for node in cluster.bed.nodes}
+    cluster.wait_for("the workers to report", lambda status: status.active() == workers)
+    cluster.wait_for("the mounts to report", lambda status: set(status.mounts) == workers)
+    for node in cluster.bed.nodes:
+        read_cold(cluster, node, islice(names, 3))
+    cluster.worker(1).stop()
+    cluster.start_worker(cluster.node(1), wait=False)
+    cluster.wait_for_serving(cluster.node(1))
+    cluster.stop_mount(cluster.node(0))
+    cluster.start_mount(cluster.node(0))
+    read_cold(cluster, cluster.node(0), islice(names, 4))
+    assert cluster.status().epoch == 0, "the reads were to be answered before"
+    # What the new one said is not what they go by when it is gone, either.
+    lose_the_master(cluster)
+    read_cold(cluster, cluster.node(1), islice(names, 4))
+    # The next one is told of all workers by each of them, and publishes no half of them.
+    cluster.start_master(dead_after_s=6.0)
+    cluster.wait_for("a view", lambda status: status.epoch > 0)
+    log = cluster.control.log_folder.joinpath("master.log").read_text()
+    published = re.findall(r"master: epoch \d+: (\d+) workers", log.rpartition("master: cluster")[2])
+    assert published[0] == "2", published
+    read_cold(cluster, cluster.node(0), names)
 
 
 def test_a_master_that_numbers_the_files_anew_leads_nobody_to_another_file(make_cluster) -> None:

@@ -27,6 +27,8 @@ def beat(
     incarnation: int = 1,
     known_epoch: int = 0,
     joined_epoch: int = 0,
+    known_members: int = 0,
+    draining: bool = False,
     **facts: object,
 ) -> Heartbeat:
     """A heartbeat of `name`, whose process serves 1 TB and has some of it cached."""
@@ -36,6 +38,8 @@ def beat(
         incarnation=incarnation,
         known_epoch=known_epoch,
         joined_epoch=joined_epoch,
+        known_members=known_members,
+        draining=draining,
     )
 
 

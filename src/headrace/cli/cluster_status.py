@@ -40,11 +40,19 @@ def summary(status: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "snapshot", "none yet"
     if status["refresh_error"]:
         yield "refresh", f"failed: {_text(status['refresh_error'])}"
-    yield "epoch", f"{status['epoch']}, {status['replicas']} of each block"
+    yield "epoch", f"{_epoch(status)}, {status['replicas']} of each block"
     yield "cached", f"{format_size(status['cached_bytes'])} of {format_size(status['capacity_bytes'])}"
     if status["throughput"]:
         _, local, peer, origin = status["throughput"][-1]
         yield "reads", f"local {_rate(local)}, peer {_rate(peer)}, origin {_rate(origin)}"
+
+
+def _epoch(status: dict[str, Any]) -> str:
+    if status["epoch"]:
+        return str(status["epoch"])
+    if waits_s := status.get("learns_for_s", 0.0):
+        return f"none yet, as the master is new and waits up to {waits_s:.0f} s for its workers to report"
+    return "none yet, as no worker has reported"
 
 
 def workers(status: dict[str, Any]) -> Iterator[Sequence[str]]:

@@ -36,6 +36,7 @@ from headrace.control.messages import (
     PinsPage,
     Refreshed,
 )
+from headrace.control.outlooks import carried_on, epoch_of
 from headrace.control.signing import DIGEST, NONCE, SIGNATURE, SigningKey, body_digest
 from headrace.control.tls import client_context
 from headrace.errors import (
@@ -95,6 +96,13 @@ class ControlClient:
         """View and snapshot; waits up to `wait_s` for others than those (epoch and tag) that the asker has."""
         query: Query = {"after": after_epoch, "snapshot": after_snapshot, "wait_ms": int(wait_s * 1000)}
         return await self._message("GET", "/v1/view", Outlook, query=query, timeout_s=wait_s + _ANSWER_S)
+
+    async def outlook_after(self, known: Outlook | None) -> Outlook:
+        """What the asker goes by that knew this outlook: the master's, with the known view where it has none."""
+        told = await self.outlook(after_epoch=epoch_of(known))
+        if told.view is None and known is not None and told.cluster != known.cluster:
+            told = await self.outlook()
+        return carried_on(told, known)
 
     async def pins(self) -> Pins:
         """The pinned files, page by page."""

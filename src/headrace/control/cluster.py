@@ -145,13 +145,15 @@ class Cluster:
         )
 
     def outlook(self, *, after_epoch: int) -> Outlook:
-        """What members go by; with the view when the epoch is not `after_epoch`."""
+        """What members go by; with the view where that is news for one who knows that of `after_epoch`.
+
+        Who knows none is given the one that there is, be it without members: an engine wants one to begin with.
+        """
         newest = self.shelf.newest
-        is_known = after_epoch == self.view.epoch and after_epoch > 0
         return Outlook(
             cluster=self.rules.name,
             epoch=self.view.epoch,
-            view=None if is_known else asdict(self.view),
+            view=asdict(self.view) if after_epoch == 0 or self._is_news(after_epoch) else None,
             snapshot=newest.note if newest else None,
             dataset=self._dataset,
             pins_version=self.pin_board.pins.version,
@@ -159,11 +161,15 @@ class Cluster:
         )
 
     async def wait_for_news(self, after_epoch: int, after_snapshot: str, timeout_s: float) -> Outlook:
-        """The outlook as soon as epoch or snapshot (by its tag) is another one, at the latest after `timeout_s`."""
+        """The outlook as soon as epoch or snapshot (by its tag) is another one, at the latest after `timeout_s`.
+
+        A master that has just begun has none of them yet, and that is no other one.
+        """
+        await self._take(self.roster.follow(after_epoch, time.monotonic()))
 
         def is_news() -> bool:
-            tag = self.shelf.newest.tag if self.shelf.newest else ""
-            return self.view.epoch != after_epoch or tag != after_snapshot
+            newest = self.shelf.newest
+            return self._is_news(after_epoch) or (newest is not None and newest.tag != after_snapshot)
 
         await self.changes.wait_for(is_news, timeout_s)
         return self.outlook(after_epoch=after_epoch)
@@ -185,14 +191,15 @@ class Cluster:
         await asyncio.to_thread(self._engine.set_view, self.view.to_json())
         await self.pin_board.resolve()
         self.changes.announce()
-        self.loads.resume()
+        self._resume_loads()
         await self._saver.try_to_save()
         return refreshed
 
     async def start_load(self, order: LoadOrder) -> LoadReport:
         """Starts a load; pins begin and end at once. What is evicted is no longer pinned.
 
-        What comes while the first list is on its way waits for it. Raises `BusyError` where that cannot be had.
+        What comes while the first list is on its way waits for it, and for the first view. Raises `BusyError` where a
+        list cannot be had.
         """
         if self.shelf.has_tried and not self._engine.origins() and order.action is not LoadAction.UNPIN:
             raise BusyError.of(
@@ -205,9 +212,25 @@ class Cluster:
             self.pin_board.pin(order.paths or ("",))
         if order.pin or order.action is not LoadAction.LOAD:
             await self.pin_board.resolve()
-        return await self.loads.start(order, at_once=self.shelf.has_tried)
+        return await self.loads.start(order, at_once=self._may_load)
 
     # --- inside ---
+
+    def _is_news(self, known_epoch: int) -> bool:
+        return self.roster.is_news(self.view, known_epoch, time.monotonic())
+
+    @property
+    def _may_load(self) -> bool:
+        """Not before workers are known, or a load would find that nothing fits, and an eviction that all is done.
+
+        Where none comes while they are given the time to, loads begin nevertheless, and say so.
+        """
+        knows_workers = self.view.epoch > 0 or not self.roster.learns_for_s(time.monotonic())
+        return knows_workers and self.shelf.has_tried and bool(self._engine.origins())
+
+    def _resume_loads(self) -> None:
+        if self._may_load:
+            self.loads.resume()
 
     async def _take(self, outcome: Outcome) -> None:
         """Does what a step of the membership leads to: tells people, saves, and only then hands the new view out."""
@@ -216,13 +239,15 @@ class Cluster:
             _log.log(level, "master: %s", notice.text)
         if outcome.save:
             await self._saver.try_to_save()
-        view = outcome.view
-        if view is None or view.epoch <= self.view.epoch:
+        view, before = outcome.view, self.view.epoch
+        if view is None or view.epoch <= before:
             return
         self.view = view
         _log.info("master: epoch %d: %d workers", view.epoch, len(view.members))
         self.changes.announce()
         await asyncio.to_thread(self._engine.set_view, view.to_json())
+        if before == 0:
+            self._resume_loads()
 
     def _check_dataset(self, beat: Heartbeat) -> None:
         if beat.dataset and beat.dataset != self.rules.dataset.fingerprint:
@@ -237,6 +262,8 @@ class Cluster:
             now_s = time.monotonic()
             await self._take(self.roster.tick(now_s))
             self.mounts.tick(now_s)
+            if self.view.epoch == 0:
+                self._resume_loads()
 
     async def _refresh_forever(self) -> None:
         # Also where the last snapshot is to do: the engine knows its origins only once it has begun.

@@ -59,7 +59,8 @@ class WorkerState(StrEnum):
 class Heartbeat(Message):
     """What a worker tells the master again and again.
 
-    `incarnation` grows with each start of its process; `joined_epoch` is what the view it knows says of itself.
+    `incarnation` grows with each start of its process; `joined_epoch` is what the view it knows says of itself, and
+    `known_members` how many that view lists.
     """
 
     id: Name
@@ -71,6 +72,8 @@ class Heartbeat(Message):
     state: WorkerState = WorkerState.ACTIVE
     known_epoch: Count = 0
     joined_epoch: Count = 0
+    known_members: Count = 0
+    draining: bool = Field(default=False, description="Whether it was told to hand over what it has")
     dataset: Line = Field(default="", description="Fingerprint of the origins that it can read")
     lease_socket: Line | None = None
     levels: tuple[Level, ...] = Field(default=(), max_length=MOST_LEVELS)
@@ -123,7 +126,10 @@ class DatasetNote(Message):
 
 
 class Outlook(Message):
-    """What a member goes by. `view` is the ring's own JSON; `None` when the asker knows it already."""
+    """What a member goes by. `view` is the ring's own JSON; `None` when there is none that is news for the asker.
+
+    Only an asker who knows none is told one that nobody has published: of epoch 0, without members.
+    """
 
     cluster: Line
     epoch: Count
@@ -132,6 +138,11 @@ class Outlook(Message):
     dataset: DatasetNote = Field(default_factory=DatasetNote)
     pins_version: Count = 0
     replicas: Count = 1
+
+    @property
+    def published_view(self) -> dict[str, Any] | None:
+        """The view, if it is one that some master has published."""
+        return self.view if self.epoch > 0 else None
 
 
 class HeartbeatOrder(StrEnum):

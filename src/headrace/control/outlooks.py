@@ -38,6 +38,23 @@ def last_outlook(folder: Path) -> Outlook | None:
     return None
 
 
+def carried_on(told: Outlook, known: Outlook | None) -> Outlook:
+    """What a member goes by that knew one outlook and is told another one.
+
+    It keeps its view until it is told one that was published: a master that has just begun has none, and knows nobody.
+    """
+    if known is None or known.published_view is None or told.cluster != known.cluster:
+        return told
+    if told.published_view is not None:
+        return told
+    return told.model_copy(update={"view": known.view, "epoch": known.epoch})
+
+
+def epoch_of(known: Outlook | None) -> int:
+    """That of the view which a member goes by; 0 for none."""
+    return known.epoch if known is not None and known.published_view is not None else 0
+
+
 def config_by(outlook: Outlook | None, config: EngineConfig) -> EngineConfig:
     """The configuration of a member that goes by this outlook: its view, and the origins of its snapshot."""
     if outlook is None or config.cluster is None:

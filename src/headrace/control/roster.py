@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from headrace import membership
 from headrace.control.messages import Heartbeat, WorkerState
 from headrace.errors import ConfigError
-from headrace.membership import Event, MemberFacts, Order, Outcome, Policy, View, Worker
+from headrace.membership import MOST_EPOCH, Event, MemberFacts, Order, Outcome, Policy, View, Worker
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Roster:
     """The workers of one cluster. Each step gives an outcome: what is to be saved, told, and handed out."""
 
     def __init__(self, policy: Policy, now_s: float, first_epoch: int = 1) -> None:
-        self._policy = policy
+        self._policy, self._first_epoch = policy, first_epoch
         self._state = membership.fresh(policy, now_s, first_epoch)
         self._beats: dict[str, tuple[Heartbeat, float]] = {}
 
@@ -59,7 +59,7 @@ class Roster:
 
     def restore(self, text: str, now_s: float) -> Outcome:
         """Takes up what `dump` gave. Raises `CorruptDataError`, `UnsupportedError` or `ConfigError`."""
-        return self._kept(membership.restore(text, self._policy, now_s))
+        return self._kept(membership.restore(text, self._policy, now_s, self._first_epoch))
 
     def dump(self) -> str:
         """What survives a restart."""
@@ -75,6 +75,18 @@ class Roster:
         if outcome.reply is not None and outcome.reply.order is not Order.SUPERSEDED:
             self._beats[beat.id] = (beat, now_s)
         return outcome
+
+    def follow(self, epoch: int, now_s: float) -> Outcome:
+        """Takes note of somebody else who goes by a view of that epoch."""
+        return self._step(membership.Followed(min(epoch, MOST_EPOCH)), now_s)
+
+    def is_news(self, view: View, known_epoch: int, now_s: float) -> bool:
+        """Whether somebody who goes by a view of `known_epoch` is to be told this one, the last that was published."""
+        return membership.is_news(self._state, view.epoch, known_epoch, now_s)
+
+    def learns_for_s(self, now_s: float) -> float:
+        """How much longer a master that began with nothing may wait for workers to report; 0 when that is over."""
+        return max(self._state.learning_until_s - now_s, 0.0)
 
     def drain(self, worker: str, now_s: float) -> Outcome:
         """Orders a worker to drain. Raises `ConfigError` for an unknown one, `BusyError` when nobody would be left."""
@@ -116,6 +128,8 @@ def _event(beat: Heartbeat) -> membership.Heartbeat:
             incarnation=beat.incarnation,
             known_epoch=beat.known_epoch,
             joined_epoch=beat.joined_epoch,
+            known_members=beat.known_members,
+            draining=beat.draining,
         )
     except ValidationError as error:
         first = error.errors(include_input=False, include_context=False, include_url=False)[0]

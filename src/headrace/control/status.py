@@ -22,6 +22,9 @@ def cluster_status(cluster: Cluster, *, now_s: float, monotonic_s: float) -> dic
         "cluster": cluster.rules.name,
         "now_s": now_s,
         "epoch": cluster.view.epoch,
+        "learns_for_s": round(cluster.roster.learns_for_s(monotonic_s), 1)
+        if cluster.view.epoch == 0
+        else 0.0,
         "replicas": cluster.rules.policy.replicas,
         "origins": list(cluster.rules.origin_labels),
         "snapshot": newest.note.model_dump() if newest else None,

@@ -8,8 +8,19 @@ file or a socket, and nothing knows the engine.
 from __future__ import annotations
 
 from headrace.membership.changes import ViewChange, apply_change, change_between
-from headrace.membership.events import DrainAsked, DrainCancelled, Drained, Event, Heartbeat, Left, Ticked
+from headrace.membership.events import (
+    MOST_EPOCH,
+    DrainAsked,
+    DrainCancelled,
+    Drained,
+    Event,
+    Followed,
+    Heartbeat,
+    Left,
+    Ticked,
+)
 from headrace.membership.facts import MemberFacts
+from headrace.membership.learning import is_news
 from headrace.membership.machine import step
 from headrace.membership.policy import Policy
 from headrace.membership.serialization import dump, restore
@@ -18,10 +29,12 @@ from headrace.membership.view import View, ViewMember
 from headrace.membership.worker import Worker, WorkerState
 
 __all__ = [
+    "MOST_EPOCH",
     "DrainAsked",
     "DrainCancelled",
     "Drained",
     "Event",
+    "Followed",
     "Heartbeat",
     "Left",
     "Level",
@@ -42,6 +55,7 @@ __all__ = [
     "change_between",
     "dump",
     "fresh",
+    "is_news",
     "restore",
     "step",
 ]

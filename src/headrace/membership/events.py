@@ -17,14 +17,24 @@ class Heartbeat(Model):
     """A worker is alive; the body of its request to the master.
 
     `incarnation` grows with each start of the worker's process (its start time will do). `known_epoch` is that of the
-    view it works by, and `joined_epoch` what that view says of the worker, 0 for neither: a master that lost its state
-    learns both.
+    view it works by, `known_members` how many that view lists, and `joined_epoch` what it says of the worker; 0 for
+    none of them. `draining` is whether its process was told to hand over what it has. A master that lost its state
+    learns all of it.
     """
 
     facts: MemberFacts
     incarnation: int = Field(ge=0, lt=1 << 63)
     known_epoch: int = Field(default=0, ge=0, le=MOST_EPOCH)
     joined_epoch: int = Field(default=0, ge=0, le=MOST_EPOCH)
+    known_members: int = Field(default=0, ge=0, le=MOST_EPOCH)
+    draining: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """Somebody who is no worker goes by a view of this epoch."""
+
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,4 +72,4 @@ class Ticked:
     """Time has passed. Wanted about once a second, and at least every `Policy.suspect_s`."""
 
 
-Event = Heartbeat | DrainAsked | DrainCancelled | Drained | Left | Ticked
+Event = Heartbeat | Followed | DrainAsked | DrainCancelled | Drained | Left | Ticked

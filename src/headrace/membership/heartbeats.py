@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.membership.events import Heartbeat
+from headrace.membership.learning import conclude, learn
 from headrace.membership.state import Level, Membership, Notice, Order, Outcome, Reply
 from headrace.membership.weights import nearest_step, settled_weight
 from headrace.membership.worker import GONE, Worker, WorkerState
@@ -18,26 +19,14 @@ _ORDERS = {
 
 def hear(state: Membership, beat: Heartbeat, now_s: float) -> Outcome:
     """The worker is known, alive, and told what to do."""
-    state = _catch_up(state, beat, now_s)
+    state = learn(state, beat, now_s)
     known = state.workers.get(beat.facts.id)
     if known is not None and _is_superseded(known, beat):
         return Outcome(state, reply=_reply(state, Order.SUPERSEDED))
     worker, notices = _newcomer(state, beat, now_s) if known is None else _known(state, known, beat, now_s)
-    state = state.with_workers(worker)
+    state = conclude(state.with_workers(worker), now_s)
     reply = _reply(state, _ORDERS.get(worker.state, Order.SERVE))
     return Outcome(state, notices=notices, reply=reply, save=_is_to_be_kept(known, worker))
-
-
-def _catch_up(state: Membership, beat: Heartbeat, now_s: float) -> Membership:
-    """A worker that knows a later view than its master: the state was lost, and epochs must not begin anew."""
-    is_learning = now_s < state.learning_until_s
-    if is_learning and 0 < beat.known_epoch < state.first_epoch:
-        # There was an earlier master: its other workers are given the time to report before they are moved away from.
-        state = replace(state, quiet_until_s=state.learning_until_s)
-    if beat.known_epoch <= state.epoch:
-        return state
-    quiet_until_s = state.learning_until_s if is_learning else state.quiet_until_s
-    return replace(state, epoch=beat.known_epoch, view=None, is_pending=True, quiet_until_s=quiet_until_s)
 
 
 def _is_superseded(known: Worker, beat: Heartbeat) -> bool:
@@ -45,14 +34,15 @@ def _is_superseded(known: Worker, beat: Heartbeat) -> bool:
 
 
 def _newcomer(state: Membership, beat: Heartbeat, now_s: float) -> tuple[Worker, tuple[Notice, ...]]:
+    is_learning = now_s < state.learning_until_s
     worker = Worker(
         facts=beat.facts,
         incarnation=beat.incarnation,
-        state=WorkerState.JOINING,
+        state=WorkerState.DRAINING if is_learning and beat.draining else WorkerState.JOINING,
         weight=nearest_step(beat.facts.capacity_bytes),
         heard_s=now_s,
         asked_s=_interval_s(state, len(state.workers) + 1),
-        joined_epoch=min(beat.joined_epoch, beat.known_epoch) if now_s < state.learning_until_s else 0,
+        joined_epoch=min(beat.joined_epoch, beat.known_epoch) if is_learning else 0,
         born_s=now_s,
     )
     worker = worker.settled(now_s)

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.membership import heartbeats, orders, silence
-from headrace.membership.events import DrainAsked, DrainCancelled, Drained, Event, Heartbeat, Left
+from headrace.membership import heartbeats, learning, orders, silence
+from headrace.membership.events import (
+    DrainAsked,
+    DrainCancelled,
+    Drained,
+    Event,
+    Followed,
+    Heartbeat,
+    Left,
+    Ticked,
+)
 from headrace.membership.publication import publish
 from headrace.membership.state import Membership, Outcome
+
+Order = DrainAsked | DrainCancelled | Drained | Left
 
 
 def step(state: Membership, event: Event, now_s: float) -> Outcome:
@@ -25,6 +36,17 @@ def _apply(state: Membership, event: Event, now_s: float) -> Outcome:
     match event:
         case Heartbeat():
             return heartbeats.hear(state, event, now_s)
+        case Followed():
+            return learning.follow(state, event, now_s)
+        case Ticked():
+            return silence.pass_time(state, now_s)
+        case _:
+            return _ordered(state, event)
+
+
+def _ordered(state: Membership, event: Order) -> Outcome:
+    """What people, and workers that end, want."""
+    match event:
         case DrainAsked():
             return orders.drain(state, event)
         case DrainCancelled():
@@ -33,5 +55,3 @@ def _apply(state: Membership, event: Event, now_s: float) -> Outcome:
             return orders.finish_drain(state, event)
         case Left():
             return orders.leave(state, event)
-        case _:
-            return silence.pass_time(state, now_s)

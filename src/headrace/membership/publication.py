@@ -14,6 +14,9 @@ def publish(outcome: Outcome, now_s: float) -> Outcome:
     earliest_s = max(state.published_s + state.policy.view_interval_s, state.quiet_until_s)
     if not state.is_pending or now_s < earliest_s:
         return outcome
+    if state.published_epoch == 0 and not any(worker.is_listed for worker in state.workers.values()):
+        # A master that knows nobody yet has nothing to say, whatever it has heard of earlier ones.
+        return outcome
     if state.view is not None and _view(state).places_like(state.view):
         return replace(outcome, state=replace(state, is_pending=False))
     return publish_now(outcome, now_s)
@@ -22,7 +25,8 @@ def publish(outcome: Outcome, now_s: float) -> Outcome:
 def publish_now(outcome: Outcome, now_s: float) -> Outcome:
     """The outcome with a new view and epoch."""
     epoch = max(outcome.state.epoch + 1, outcome.state.first_epoch)
-    state = replace(_listed_since(outcome.state, epoch), epoch=epoch, is_pending=False, published_s=now_s)
+    state = _listed_since(outcome.state, epoch)
+    state = replace(state, epoch=epoch, published_epoch=epoch, is_pending=False, published_s=now_s)
     state = replace(state, view=_view(state))
     reply = outcome.reply and replace(outcome.reply, epoch=epoch)
     return replace(outcome, state=state, view=state.view, reply=reply, save=True)

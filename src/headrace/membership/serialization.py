@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -13,7 +14,7 @@ from headrace.membership.events import MOST_EPOCH
 from headrace.membership.facts import MOST_BYTES, MemberFacts
 from headrace.membership.policy import Policy
 from headrace.membership.publication import publish_now
-from headrace.membership.state import Membership, Outcome
+from headrace.membership.state import Membership, Outcome, fresh
 from headrace.membership.worker import GONE, Worker, WorkerState
 from headrace.settings.model import Model
 
@@ -38,23 +39,39 @@ class _Body(Model):
 
 
 def dump(state: Membership) -> str:
-    """The state as text, without times: another process has another clock."""
+    """The state as text, without times: another process has another clock.
+
+    Of a master that still learns what those before it knew the epoch is 0: so does the next one, then.
+    """
     workers = [_plain(state.workers[name]) for name in sorted(state.workers)]
-    body = {"epoch": state.epoch, "workers": workers}
+    body = {"epoch": 0 if state.is_beginning else state.epoch, "workers": workers}
     document = {"magic": MAGIC, "version": VERSION, "checksum": _checksum(body), "body": body}
     return json.dumps(document, separators=(",", ":")) + "\n"
 
 
-def restore(text: str, policy: Policy, now_s: float) -> Outcome:
+def restore(text: str, policy: Policy, now_s: float, first_epoch: int = 1) -> Outcome:
     """The state of a master that goes on, and a view of a new epoch, as the last one may not be what was kept.
+
+    There is no view where the last master had none, or had not heard all workers of those before it: what it knew is
+    half of it, and the next one learns the rest as it would have (`first_epoch` is as for `fresh`).
 
     Nobody counts as silent before `policy.grace_s` have passed. Raises `CorruptDataError` for a damaged text,
     `UnsupportedError` for one of a later version, `ConfigError` for something else.
     """
     body = _body(text)
     workers = {kept.facts.id: _worker(kept, policy, len(body.workers), now_s) for kept in body.workers}
+    if body.epoch == 0:
+        return Outcome(_beginning(workers, policy, now_s, first_epoch))
     state = Membership(policy=policy, workers=workers, epoch=body.epoch, now_s=now_s)
     return publish_now(Outcome(state), now_s)
+
+
+def _beginning(workers: dict[str, Worker], policy: Policy, now_s: float, first_epoch: int) -> Membership:
+    state = fresh(policy, now_s, first_epoch)
+    if not any(worker.is_listed for worker in workers.values()):
+        return replace(state, workers=workers)
+    # They would have been published at once, had not others been waited for.
+    return replace(state, workers=workers, is_pending=True, quiet_until_s=state.learning_until_s)
 
 
 def _plain(worker: Worker) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Everything that a master knows of its workers. `epoch` is that of the last view, 0 before the first."""
+    """Everything that a master knows of its workers. `epoch` is the greatest that is known, 0 for none."""
 
     policy: Policy
     workers: Mapping[str, Worker]
@@ -61,6 +61,8 @@ class Membership:
     """That of the first view of a master that began with nothing."""
     view: View | None = None
     """What was published last. `None` when the next view is due whatever it says."""
+    published_epoch: int = 0
+    """That of the last view which this master has published; 0 before the first."""
     is_pending: bool = False
     """Whether a view may have to be published."""
     now_s: float = 0.0
@@ -70,8 +72,21 @@ class Membership:
     """Until then a master that began with nothing believes what workers say of earlier views."""
     quiet_until_s: float = float("-inf")
     """No view is published before: there are workers that have not reported yet."""
+    expected_epoch: int = 0
+    """That of the newest view of an earlier master that somebody goes by,"""
+    expected_members: int = 0
+    """and how many it lists; 0 when nobody has said."""
     is_doubting: bool = False
     """Whether so many are silent that the master doubts itself."""
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether what earlier masters knew may not be known yet: what is here is no news for anybody."""
+        return self.published_epoch == 0 or self.now_s < self.quiet_until_s
+
+    def is_own(self, epoch: int) -> bool:
+        """Whether this master has published a view of that epoch."""
+        return self.first_epoch <= epoch <= self.published_epoch
 
     def with_workers(self, *changed: Worker) -> Membership:
         """The state with these workers in place of what was known of them."""

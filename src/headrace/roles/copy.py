@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 from headrace.control.client import ControlClient
 from headrace.control.messages import Outlook
+from headrace.control.outlooks import epoch_of
 from headrace.engine.copies import NativeCopier
 from headrace.engine.handles import Job
 from headrace.engine.native import set_log
@@ -110,15 +111,18 @@ class CopyProcess:
         spec = self._spec
         if spec.settings.master is None or spec.token is None:
             return
-        epoch, tag = outlook.epoch, outlook.snapshot.tag if outlook.snapshot else ""
+        epoch, tag = epoch_of(outlook), outlook.snapshot.tag if outlook.snapshot else ""
         async with ControlClient(spec.settings.master, spec.token, authority=self._authority) as client:
             while True:
                 try:
                     latest = await client.outlook(after_epoch=epoch, after_snapshot=tag, wait_s=POLL_S)
-                    if latest.view is not None:
-                        await asyncio.to_thread(copier.set_view, latest.view)
-                        epoch = latest.epoch
                     tag = latest.snapshot.tag if latest.snapshot else tag
+                    if latest.published_view is not None:
+                        await asyncio.to_thread(copier.set_view, latest.published_view)
+                        epoch = latest.epoch
+                    elif latest.view is not None and epoch:
+                        # Of a master of an earlier version, which has just begun: it says so again and again.
+                        await asyncio.sleep(_RETRY_S)
                 except HeadraceError as error:
                     _log.warning("copy: the master does not answer: %s", error.message)
                     await asyncio.sleep(_RETRY_S)

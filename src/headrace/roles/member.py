@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from headrace.control.client import ControlClient
 from headrace.control.fetching import fetch_snapshot, has_snapshot
 from headrace.control.messages import MountHeartbeat, Outlook, SnapshotNote, Traffic
-from headrace.control.outlooks import last_outlook, save_outlook, with_earlier
+from headrace.control.outlooks import carried_on, epoch_of, last_outlook, save_outlook, with_earlier
 from headrace.engine.cluster import continue_snapshot
 from headrace.engine.handles import Engine
 from headrace.engine.status import ReadReport
@@ -70,7 +70,7 @@ async def _fetched(client: ControlClient, folder: Path, tell: Tell) -> Outlook:
     deadline_s = asyncio.get_running_loop().time() + PATIENCE_S
     told = False
     while True:
-        outlook = await client.outlook()
+        outlook = await client.outlook_after(last_outlook(folder))
         if outlook.snapshot is not None and outlook.dataset.origins:
             with contextlib.suppress(MissingFileError):  # a newer one took its place meanwhile
                 await fetch_snapshot(client, outlook.snapshot, folder, continue_snapshot)
@@ -126,7 +126,7 @@ class Follower:
         self._instance = secrets.token_hex(8)
         self._reachability = Reachability(_log, f"mount/{mountpoint}", spec.master)
         self._known = last_outlook(self._folder)
-        self._epoch = self._known.epoch if self._known else 0
+        self._epoch = epoch_of(self._known)
         self._snapshot = self._known.snapshot if self._known else None
         self._loop = asyncio.new_event_loop()
         self._task: asyncio.Task[None] | None = None
@@ -170,13 +170,16 @@ class Follower:
                 outlook = await client.outlook(after_epoch=self._epoch, after_snapshot=tag, wait_s=POLL_S)
                 await self._take(client, outlook)
                 self._reachability.found()
+                if outlook.view is not None and outlook.published_view is None and self._epoch:
+                    # A master of an earlier version, which has just begun, says so at once, again and again.
+                    await asyncio.sleep(_RETRY_S)
             except HeadraceError as error:
                 self._reachability.lost(error)
                 await asyncio.sleep(_RETRY_S)
 
     async def _take(self, client: ControlClient, outlook: Outlook) -> None:
-        if outlook.view is not None:
-            await asyncio.to_thread(self._engine.set_view, json.dumps(outlook.view))
+        if outlook.published_view is not None:
+            await asyncio.to_thread(self._engine.set_view, json.dumps(outlook.published_view))
             self._epoch = outlook.epoch
         if outlook.snapshot is not None and outlook.snapshot != self._snapshot:
             await self._move_on(client, outlook, outlook.snapshot)
@@ -205,11 +208,9 @@ class Follower:
 
     def _keep(self, outlook: Outlook) -> None:
         """For a start without the master: with the view and the snapshot that are here, whichever of them is new."""
-        view = outlook.view or (self._known and self._known.view)
-        dataset = with_earlier(outlook.dataset, self._origins)
-        here = {"view": view, "epoch": self._epoch, "snapshot": self._snapshot, "dataset": dataset}
-        known = outlook.model_copy(update=here)
-        if view is None or known == self._known:
+        here = {"snapshot": self._snapshot, "dataset": with_earlier(outlook.dataset, self._origins)}
+        known = carried_on(outlook, self._known).model_copy(update=here)
+        if known.view is None or known == self._known:
             return
         try:
             save_outlook(self._folder, known)

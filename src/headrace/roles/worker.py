@@ -15,7 +15,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.control.client import ControlClient
@@ -30,7 +30,7 @@ from headrace.control.messages import (
     Traffic,
     WorkerState,
 )
-from headrace.control.outlooks import last_outlook, save_outlook
+from headrace.control.outlooks import epoch_of, last_outlook, save_outlook
 from headrace.control.state_file import Lock
 from headrace.engine.cluster import NativeWorker
 from headrace.engine.native import set_log, version
@@ -121,11 +121,14 @@ class WorkerProcess:
             _log.error("worker/%s: %s; %s", self._name, error.message, error.hint)
 
     async def _first_outlook(self, client: ControlClient) -> Outlook | None:
-        """The master's, else the last one that was kept; without either it waits. `None` when told to end."""
+        """The master's, with the view that was kept where it has none yet, else what was kept; without either it waits.
+
+        `None` when told to end.
+        """
         kept = last_outlook(self._state)
         while not self._ended.is_set():
             try:
-                outlook = await client.outlook()
+                outlook = await client.outlook_after(kept)
             except RefusedError:
                 raise
             except HeadraceError as error:
@@ -195,8 +198,10 @@ class WorkerProcess:
             capacity_bytes=report.capacity_bytes,
             cached_bytes=report.cached_bytes,
             state=state,
-            known_epoch=self._outlook.epoch if self._outlook else 0,
+            known_epoch=epoch_of(self._outlook),
             joined_epoch=self._own_row().get("joined_epoch", 0),
+            known_members=len(self._members()),
+            draining=drain is not None,
             dataset=fingerprint(self._spec.config.origins),
             lease_socket=self._worker.lease_socket(),
             levels=tuple(_level(level) for level in report.levels),
@@ -212,12 +217,15 @@ class WorkerProcess:
 
     def _own_row(self) -> dict[str, Any]:
         """What the view says of this worker."""
-        members = (self._outlook.view or {}).get("members", ()) if self._outlook else ()
-        return next((dict(member) for member in members if member["id"] == self._name), {})
+        return next((dict(member) for member in self._members() if member["id"] == self._name), {})
+
+    def _members(self) -> Sequence[dict[str, Any]]:
+        """Whom the view lists."""
+        return (self._outlook.view or {}).get("members", ()) if self._outlook else ()
 
     async def _apply(self, client: ControlClient, answer: HeartbeatAnswer) -> None:
-        if answer.outlook.view is not None:
-            await asyncio.to_thread(self._worker.set_view, answer.outlook.view)
+        if answer.outlook.published_view is not None:
+            await asyncio.to_thread(self._worker.set_view, answer.outlook.published_view)
             self._remember(answer.outlook)
         # 0: a master that has just begun does not know yet. What is pinned stays so until it does.
         if answer.outlook.pins_version not in (0, self._pins_version):
@@ -268,9 +276,9 @@ class WorkerProcess:
         self._drained = True
 
     def _remember(self, outlook: Outlook) -> None:
-        if outlook.view is None:
-            return
         self._outlook = outlook
+        if outlook.published_view is None:
+            return
         try:
             save_outlook(self._state, outlook)
         except OSError as error:

@@ -66,6 +66,38 @@ def test_a_long_poll_ends_with_the_change(tmp_path: Path) -> None:
     with_master(tmp_path, test)
 
 
+def test_a_master_that_has_just_begun_has_no_news_for_those_who_go_by_an_earlier_view(
+    tmp_path: Path, module: SimpleNamespace
+) -> None:
+    async def test(master: Running, client: ControlClient) -> None:
+        # Nor has it any before it has listed its origins: that it has no snapshot is no other one.
+        early = asyncio.create_task(
+            client.outlook(after_epoch=900, after_snapshot="7-0123456789abcdef", wait_s=25)
+        )
+        await until(lambda: master.cluster.shelf.newest is not None)
+        assert (await early).snapshot is not None
+        told = await client.outlook()
+        assert (told.epoch, told.published_view) == (0, None)
+        assert told.snapshot is not None
+        polling = asyncio.create_task(
+            client.outlook(after_epoch=900, after_snapshot=told.snapshot.tag, wait_s=25)
+        )
+        known = {"known_epoch": 900, "joined_epoch": 1, "known_members": 2}
+        assert (await client.heartbeat(heartbeat("w1", **known))).outlook.view is None
+        assert master.cluster.view.epoch == 0 and not polling.done()
+
+        async def both_are_listed() -> bool:
+            for name in ("w1", "w2"):
+                await client.heartbeat(heartbeat(name, **known))
+            return master.cluster.view.epoch > 0
+
+        await until(both_are_listed)
+        view = (await polling).published_view
+        assert view is not None and [member["id"] for member in view["members"]] == ["w1", "w2"]
+
+    with_master(tmp_path, test, dead_after_s=1.5)
+
+
 def test_a_silent_worker_leaves_the_view(tmp_path: Path) -> None:
     async def test(master: Running, client: ControlClient) -> None:
         async def all_three() -> bool:

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.usefixtures("module")
 def test_a_load_runs_is_shown_and_cancelled(tmp_path: Path, module: SimpleNamespace) -> None:
     async def test(master: Running, client: ControlClient) -> None:
         await until(lambda: bool(module.Lister.opened) and master.cluster.shelf.newest is not None)
+        await client.heartbeat(heartbeat())
         order = LoadOrder(paths=encode_paths([b"train/\xff \xe6"]), replicas=2, rate_bytes_per_s=7)
         report = await client.start_load(order)
         (lister,) = module.Lister.opened
@@ -55,6 +56,7 @@ def test_a_load_runs_is_shown_and_cancelled(tmp_path: Path, module: SimpleNamesp
 def test_loads_wait_for_their_places(tmp_path: Path, module: SimpleNamespace) -> None:
     async def test(master: Running, client: ControlClient) -> None:
         await until(lambda: master.cluster.shelf.newest is not None)
+        await client.heartbeat(heartbeat())
         reports = [await client.start_load(LoadOrder()) for _ in range(6)]
         (lister,) = module.Lister.opened
         await until(lambda: len(lister.jobs) == 4)
@@ -67,6 +69,21 @@ def test_loads_wait_for_their_places(tmp_path: Path, module: SimpleNamespace) ->
             job.end()
         await until(lambda: all(report.state.ended for report in master.cluster.loads.reports()))
         assert len(lister.jobs) == 5
+
+    with_master(tmp_path, test)
+
+
+def test_a_load_waits_for_the_first_worker_to_be_known(tmp_path: Path, module: SimpleNamespace) -> None:
+    """A master that knows nobody would find that nothing can be loaded, and that all is evicted."""
+
+    async def test(master: Running, client: ControlClient) -> None:
+        await until(lambda: master.cluster.shelf.has_tried)
+        early = await client.start_load(LoadOrder(action=LoadAction.EVICT))
+        await client.start_load(LoadOrder())
+        assert [report.state for report in await client.loads()] == [LoadState.WAITING] * 2
+        await client.heartbeat(heartbeat())
+        (lister,) = module.Lister.opened
+        await until(lambda: len(lister.jobs) == 1 and master.cluster.loads.get(early.id).complete)
 
     with_master(tmp_path, test)
 
@@ -136,6 +153,7 @@ def test_a_load_that_comes_before_the_first_list_begins_with_it(
     async def test(master: Running, client: ControlClient) -> None:
         report: LoadReport = await client.start_load(LoadOrder(paths=encode_paths([b"a"])))
         assert report.state is LoadState.WAITING
+        await client.heartbeat(heartbeat())
         listing.set()
         await until(lambda: module.Lister.opened[0].loads != [])
         await until(lambda: master.cluster.loads.get(report.id).state is not LoadState.WAITING)

@@ -7,7 +7,14 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from headrace.control.messages import DatasetNote, Outlook
-from headrace.control.outlooks import config_by, last_outlook, save_outlook, with_earlier
+from headrace.control.outlooks import (
+    carried_on,
+    config_by,
+    epoch_of,
+    last_outlook,
+    save_outlook,
+    with_earlier,
+)
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.engine import EngineConfig
 from headrace.settings.origins import ClusterOrigin, OriginMount
@@ -40,3 +47,17 @@ def test_without_an_outlook_it_stays_as_it_is(tmp_path: Path) -> None:
 def test_numbers_that_no_origin_has_any_more_keep_their_origin() -> None:
     assert with_earlier(DatasetNote(origins=(B,)), (A, B)).origins == (B, B)
     assert with_earlier(DatasetNote(origins=(A, B, C)), (A,)).origins == (A, B, C)
+
+
+def test_a_member_keeps_its_view_until_it_is_told_one_that_was_published() -> None:
+    known = Outlook(cluster="shop", epoch=7, view={"epoch": 7})
+    beginner = Outlook(cluster="shop", epoch=0, view={"epoch": 0, "members": []}, pins_version=3)
+    assert carried_on(beginner, known) == beginner.model_copy(update={"epoch": 7, "view": {"epoch": 7}})
+    silent = Outlook(cluster="shop", epoch=9)
+    assert carried_on(silent, known).view == {"epoch": 7} and epoch_of(carried_on(silent, known)) == 7
+    later = Outlook(cluster="shop", epoch=9, view={"epoch": 9})
+    assert carried_on(later, known) == later
+    # Of another cluster, or without one that was published, there is nothing to keep.
+    for nothing in (None, known.model_copy(update={"cluster": "other"}), beginner):
+        assert carried_on(beginner, nothing) == beginner
+    assert epoch_of(beginner) == epoch_of(None) == 0
