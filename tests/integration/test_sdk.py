@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import pickle
 import random
+import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,57 @@ def test_data_loader_workers_read_through_the_one_owner(dataset, content, method
         results = pool.map(read_in_worker, [(dataset, path) for path in paths])
     assert [length for length, _ in results] == [len(content[path]) for path in paths]
     assert {role for _, role in results} == {"attached"}
+
+
+OPENED = """
+import pickle, sys
+opened = pickle.load(sys.stdin.buffer)
+print("opening", flush=True)
+with opened() as dataset:
+    print(dataset.role, dataset.size("a"), flush=True)
+"""
+
+
+def test_all_who_open_a_dataset_while_it_is_listed_share_it(
+    liar: FaultyOrigin, lying_bucket, tmp_path: Path
+) -> None:
+    lying_bucket.fill({"a": b"content"})
+    listing = liar.add(Fault(Lie.HELD, "list-type=2"))
+    opened = functools.partial(
+        headrace.open_dataset,
+        lying_bucket.uri,
+        cache=f"{tmp_path / 'cache'}:1Gi",
+        options=lying_bucket.options_with_keys,
+    )
+    with ThreadPoolExecutor() as pool:
+        try:
+            first = pool.submit(opened)
+            wait_until(lambda: listing.done == 1, lambda: liar.requests)
+            others = [pool.submit(opened) for _ in range(3)]
+            processes = [opening_process(opened) for _ in range(2)]
+            # Whoever does not wait has failed by now.
+            assert wait(others, timeout=0.3).done == set()
+            processes[0].send_signal(signal.SIGINT)
+            assert b"KeyboardInterrupt" in processes[0].communicate(timeout=DEADLINE_S)[1]
+        finally:
+            listing.released.set()
+        datasets = [future.result(DEADLINE_S) for future in (first, *others)]
+        assert processes[1].communicate(timeout=DEADLINE_S)[0].decode() == "attached 7\n"
+    assert sorted(dataset.role for dataset in datasets) == ["attached"] * 3 + ["owner"]
+    assert [dataset.read("a") for dataset in datasets] == [b"content"] * 4
+    for dataset in sorted(datasets, key=lambda dataset: dataset.role):
+        dataset.close()
+
+
+def opening_process(opened: functools.partial) -> subprocess.Popen:
+    """A process that is about to open the dataset."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", OPENED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdin.write(pickle.dumps(opened))
+    process.stdin.flush()
+    assert process.stdout.readline() == b"opening\n"
+    return process
 
 
 def test_a_dataset_survives_pickling(dataset, content) -> None:

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::attached::Attached;
 use super::job::Job;
+use super::joining::{self, Joined};
 use super::names::{self, Entry};
 use super::owner::Owner;
 use super::verb::Verb;
@@ -34,17 +35,11 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Owns the cache of `config`, or attaches to the process that does.
+    /// Owns the cache of `config`, or attaches to the process that does, once that is ready to serve.
     pub fn open(config: EngineConfig) -> Result<Self> {
-        let state_directory = config.state_directory.clone();
-        match Owner::open(config) {
-            Ok(owner) => Ok(Engine::Owner(owner)),
-            Err(error) if error.kind() == ErrorKind::Busy => match Attached::connect(&state_directory, false) {
-                Ok(attached) => Ok(Engine::Attached(Arc::new(attached))),
-                // The owner's own words say more than "nobody answers".
-                Err(_) => Err(error),
-            },
-            Err(error) => Err(error),
+        match joining::take_or_join(&config.state_directory)? {
+            Joined::Taken(state) => Owner::open_in(state, config).map(Engine::Owner),
+            Joined::Attached(attached) => Ok(Engine::Attached(attached)),
         }
     }
 

@@ -9,6 +9,7 @@ mod forgetting;
 mod heap;
 mod holding;
 mod job;
+mod joining;
 mod lister;
 mod listing;
 mod names;

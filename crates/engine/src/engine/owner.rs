@@ -66,9 +66,16 @@ impl Owner {
     ///
     /// `Busy` when another process owns them: attach to that one instead.
     pub fn open(config: EngineConfig) -> Result<Arc<Self>> {
+        Self::open_in(StateDirectory::own(&config.state_directory)?, config)
+    }
+
+    /// The same in its state directory, which is taken already.
+    pub fn open_in(state: StateDirectory, config: EngineConfig) -> Result<Arc<Self>> {
+        state.note_opening(true)?;
         let policy = config.snapshot;
-        let owner = Self::assemble(config)?;
+        let owner = Self::assemble(state, config)?;
         owner.serve()?;
+        owner.state.note_opening(false)?;
         if policy == SnapshotPolicy::Revalidate {
             revalidation::start(&owner, |owner| owner.refresh().map(|_| owner.snapshot().version()))?;
         }
@@ -82,7 +89,8 @@ impl Owner {
         kept: fuse::KeptMount,
         options: MountOptions,
     ) -> Result<(Arc<Self>, Arc<MountHandle>)> {
-        let owner = Self::assemble(EngineConfig { snapshot: SnapshotPolicy::Keep, ..config })?;
+        let state = StateDirectory::own(&config.state_directory)?;
+        let owner = Self::assemble(state, EngineConfig { snapshot: SnapshotPolicy::Keep, ..config })?;
         owner.tree.recall(owner.state.older_snapshots(owner.snapshot().version()));
         let mount = owner.resume_mount(kept, options)?;
         // Last: until the mount holds its files in place, nobody may make the cache evict.
@@ -90,8 +98,7 @@ impl Owner {
         Ok((owner, mount))
     }
 
-    fn assemble(config: EngineConfig) -> Result<Arc<Self>> {
-        let state = StateDirectory::own(&config.state_directory)?;
+    fn assemble(state: StateDirectory, config: EngineConfig) -> Result<Arc<Self>> {
         let block_size = parts::block_size(&config)?;
         let runtime = parts::runtime(config.transfer.threads)?;
         let (metrics, (budgets, replies)) = (Metrics::new(), parts::budgets_with_replies(&config));

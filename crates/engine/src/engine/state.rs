@@ -1,6 +1,7 @@
 //! The state directory of one dataset: who owns it, and its snapshots. Decides nothing about their content.
 //!
-//! Files: `owner.lock` (flock, holds the owner's pid), `snapshot-<version>.hrs`, `engine.sock`.
+//! Files: `owner.lock` (flock, holds the owner's pid, and `opening` beside it while he gets ready to serve others),
+//! `snapshot-<version>.hrs`, `engine.sock`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -12,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::snapshot::Snapshot;
 
 const LOCK: &str = "owner.lock";
+const OPENING: &str = "opening";
 const MOST_TRIES: usize = 100;
 /// Snapshots kept beside the current one, for readers that still hold files of them across a restart of nobody.
 const KEPT_SNAPSHOTS: usize = 2;
@@ -70,6 +72,23 @@ impl StateDirectory {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Says to others whether this owner is getting ready to serve them, and is worth waiting for.
+    pub fn note_opening(&self, opening: bool) -> Result<()> {
+        let word = if opening { format!(" {OPENING}") } else { String::new() };
+        let mut lock: &File = &self.lock;
+        let written = lock.rewind().and_then(|()| lock.set_len(0));
+        let written = written.and_then(|()| lock.write_all(format!("{}{word}\n", std::process::id()).as_bytes()));
+        written.map_err(|error| Error::from_io("write", &self.path.join(LOCK), error))
+    }
+
+    /// True while a process that lives gets ready to serve this directory to others.
+    pub fn is_being_opened(path: &Path) -> bool {
+        let text = std::fs::read_to_string(path.join(LOCK)).unwrap_or_default();
+        let mut words = text.split_whitespace();
+        let pid = words.next().and_then(|word| word.parse::<u32>().ok());
+        words.next() == Some(OPENING) && pid.is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists())
     }
 
     /// Gives the ownership back now: a thread that a disk keeps in the kernel keeps the descriptors of its process, too.
@@ -138,9 +157,9 @@ impl StateDirectory {
 fn held_by(path: &Path, mut lock: File) -> Error {
     let mut holder = String::new();
     let _ = lock.rewind().and_then(|()| lock.read_to_string(&mut holder));
-    let holder = match holder.trim() {
-        "" => "another process".to_owned(),
-        pid => format!("process {pid}"),
+    let holder = match holder.split_whitespace().next() {
+        None => "another process".to_owned(),
+        Some(pid) => format!("process {pid}"),
     };
     Error::new(ErrorKind::Busy, format!("{} is in use by {holder}", path.display()))
         .with_hint("use that mount, unmount it first, or choose another cache folder")
@@ -164,6 +183,19 @@ mod tests {
         assert!(error.message().contains(&std::process::id().to_string()), "{error}");
         drop(first);
         StateDirectory::own(folder.path()).expect("it was given back");
+    }
+
+    #[test]
+    fn who_gets_ready_says_so_until_he_is() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let owner = StateDirectory::own(folder.path()).expect("nobody has it");
+        assert!(!StateDirectory::is_being_opened(folder.path()), "he may be one who serves nobody");
+        owner.note_opening(true).expect("writable");
+        assert!(StateDirectory::is_being_opened(folder.path()));
+        let error = StateDirectory::own(folder.path()).expect_err("it is taken");
+        assert!(error.message().ends_with(&format!("in use by process {}", std::process::id())), "{error}");
+        owner.note_opening(false).expect("writable");
+        assert!(!StateDirectory::is_being_opened(folder.path()));
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod socket;
 
 pub use client::Client;
 pub use interrupt::ask_while_waiting;
-pub(crate) use interrupt::check as check_interrupt;
+pub(crate) use interrupt::{check as check_interrupt, pause as interruptible_pause};
 pub use leased::LeasedFile;
 pub use message::{ReadItem, Welcome};
 pub use patience::Patience;
