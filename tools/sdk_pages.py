@@ -15,6 +15,7 @@ SOURCES = Path(__file__).parent.parent / "src"
 SECTIONS = (
     ("Datasets and files", ("headrace.client.dataset", "headrace.client.open_file")),
     ("fsspec", ("headrace.client.filesystem",)),
+    ("WebDataset", ("headrace.client.webdataset",)),
     ("PyTorch", ("headrace.client.torch",)),
     ("TensorFlow", ("headrace.client.tensorflow",)),
     ("Orders and records", ("headrace.client.read_order", "headrace.client.tfrecords")),

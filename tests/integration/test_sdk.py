@@ -175,9 +175,39 @@ def test_fsspec_reads_through_the_cache(bucket, content, tmp_path: Path) -> None
         == content["shards/large.tar"][4_000_000:4_500_000]
     )
     assert filesystem.info(path)["size"] == len(content[path])
-    assert set(filesystem.find("")) == set(content)
+    assert set(filesystem.find("")) == {f"/{path}" for path in content}
     with pytest.raises(OSError, match="read-only"):
         filesystem.rm(path)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of fsspec's own caches
+def test_names_of_mounted_datasets_open_again_behind_the_protocol(
+    bucket, tmp_path: Path, monkeypatch
+) -> None:
+    import fsspec
+
+    shell = shell_without_server(tmp_path / "home")
+    shell.environment |= bucket.server.credentials.environment() | {"AWS_REGION": bucket.server.region}
+    monkeypatch.setenv("HEADRACE_RUNTIME_DIR", str(tmp_path / "home" / "run"))
+    paths = ["train.bin", "sub/train.bin", "data/train.bin", "data/data/a#b %2F.bin"]
+    content = {path: path.encode() for path in paths}
+    bucket.fill(content)
+    everything = fsspec.filesystem("headrace")
+    for turn in range(2):  # the second mount is found by a file system that knew the first
+        with shell.mounted(bucket.uri, tmp_path / "mnt", cache=tmp_path / "cache", options=bucket.options):
+            assert everything.ls("", detail=False) == ["data"]
+            assert everything.find("") == everything.find("data") == sorted(f"data/{path}" for path in paths)
+            assert everything.glob("headrace://data/sub/*.bin") == ["data/sub/train.bin"]
+            for options in ({}, {"mountpoint": str(tmp_path / "mnt")}, {"name": "data"}):
+                listed = fsspec.filesystem("headrace", **options).find("data" if not options else "")
+                assert len(listed) == len(paths)
+                for name in listed:
+                    with fsspec.open(f"headrace://{name}", **options) as file:
+                        assert file.read() == content[name.removeprefix("/" if options else "data/")]
+            below = {"mountpoint": str(tmp_path / "mnt" / "data")}
+            assert fsspec.filesystem("headrace", **below).find("") == ["/data/a#b %2F.bin", "/train.bin"]
+            ranges = everything.cat_ranges(["data/train.bin", "data/data/train.bin"], 0, [3, 4])
+            assert ranges == [b"tra", b"data"], turn
 
 
 def test_importing_headrace_is_light() -> None:

@@ -1,42 +1,48 @@
-"""The fsspec protocol `headrace`: pandas, pyarrow, datasets, zarr and webdataset read through it.
+"""The fsspec protocol `headrace`: pandas, pyarrow, datasets, dask, zarr and others read through it.
 
-`headrace://NAME/path` is the mounted dataset NAME of this machine; `headrace:///path` goes with
-`storage_options={"origin": "s3://bucket/prefix", "cache": "/ssd/headrace:100Gi"}` or `{"mountpoint": "/mnt/data"}`.
-Everything that would write raises `ReadOnlyError`.
+`headrace://NAME/path` is the dataset NAME that is mounted on this machine. `headrace:///path` is a path in the dataset
+that the storage options name: `{"mountpoint": "/mnt/data"}`, or `{"origin": "s3://bucket/prefix", "cache":
+"/ssd/headrace:100Gi"}`. With such options everything behind `headrace://` is a path in that dataset. The names that
+`ls`, `find` and `glob` return begin as the address did, so each opens again behind `headrace://` with the same storage
+options. Everything that would write raises `ReadOnlyError`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from glob import has_magic
 from typing import Any, ClassVar
-from urllib.parse import quote, unquote
 
 from fsspec.asyn import AsyncFileSystem, get_loop
 
 from headrace.client import tree_names
+from headrace.client.addresses import PROTOCOL, OneRoot, address_of, path_of, roots_of
+from headrace.client.cached_file import CachedDatasetFile
 from headrace.client.dataset import Dataset
 from headrace.client.open_file import BufferedDatasetFile, DatasetFile
 from headrace.engine.handles import Engine, TreeEntry
-from headrace.errors import ConfigError, ReadOnlyError
+from headrace.errors import ConfigError, DirectoryInsteadError, ReadOnlyError
 
 __all__ = ["HeadraceFileSystem"]
 
 _DEFAULT_BLOCK_BYTES = 4 << 20
 _COPY_BYTES = 16 << 20
+_FOLDER = {"size": 0, "type": "directory", "mtime": 0.0, "etag": None}
 
 
 class HeadraceFileSystem(AsyncFileSystem):
-    """A read-only fsspec file system over one dataset.
+    """A read-only fsspec file system over one dataset, or over all that are mounted on this machine.
 
     Give an `origin` with its `cache` and `options` (and, in `settings`, whatever else `open_dataset` takes), or a
-    `mountpoint`, or the `name` of a mounted dataset; `ConfigError` without any of them. `dataset` is the dataset behind
-    it. Pickles carry the arguments; forked and spawned workers attach to the process that owns the cache.
+    `mountpoint`, or the `name` of a mounted dataset: paths are those in that dataset, and `dataset` is the dataset.
+    Without any of them, the first part of a path is the name of a mounted dataset. Pickles carry the arguments; forked
+    and spawned workers, and others that open the same origin with the same cache, attach to the process that owns it.
     """
 
-    protocol: ClassVar[str] = "headrace"
+    protocol: ClassVar[str] = PROTOCOL
     root_marker = ""
     async_impl = True
 
@@ -55,16 +61,17 @@ class HeadraceFileSystem(AsyncFileSystem):
     ) -> None:
         super().__init__(asynchronous=asynchronous, loop=loop, **storage_options)
         self._pid: int = os.getpid()
-        target = origin if origin is not None else (os.fspath(mountpoint) if mountpoint else name)
-        if target is None:
-            raise ConfigError.of(
-                "the headrace file system needs an origin, a mountpoint, or the name of a mounted dataset",
-                hint='write headrace://NAME/path, or storage_options={"origin": "s3://bucket/prefix"}',
-            )
         arguments = {"cache": cache, "options": options, **(settings or {})}
-        if origin is not None and name is not None:
-            arguments["name"] = name
-        self.dataset = Dataset(target, arguments)
+        self._roots = roots_of(origin, mountpoint, name, arguments)
+
+    @property
+    def dataset(self) -> Dataset:
+        """The dataset that the storage options name; raises `ConfigError` when they name none."""
+        if not isinstance(self._roots, OneRoot):
+            raise ConfigError.of(
+                "this file system is over all mounted datasets", hint="open one with headrace.open_dataset"
+            )
+        return self._roots.dataset
 
     # --- addresses --------------------------------------------------------------------------------------
 
@@ -72,41 +79,30 @@ class HeadraceFileSystem(AsyncFileSystem):
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
-        text = os.fspath(path)
-        if text.startswith("headrace://"):
-            text = text.removeprefix("headrace://").partition("/")[2]
-        return text.strip("/")
-
-    @staticmethod
-    def _get_kwargs_from_urls(path: str) -> dict[str, str]:
-        if not path.startswith("headrace://"):
-            return {}
-        name = unquote(path.removeprefix("headrace://").partition("/")[0])
-        return {"name": name} if name else {}
+        return path_of(os.fspath(path))
 
     def unstrip_protocol(self, name: str) -> str:
-        """`headrace://NAME/path`."""
-        path = self._strip_protocol(name)
-        return f"headrace://{quote(self.dataset.name, safe='')}/{path}"
+        """The address of a path, which leads there again with the same storage options."""
+        return address_of(self._roots.anchored(path_of(name)))
+
+    async def _glob(self, path: str, maxdepth: int | None = None, **kwargs: Any) -> Any:
+        # What is listed in the root begins with a slash, so a pattern must that begins there.
+        pattern = path.removeprefix(f"{PROTOCOL}://")
+        if has_magic(pattern.partition("/")[0]):
+            pattern = self._roots.anchored(pattern)
+        return await super()._glob(pattern, maxdepth=maxdepth, **kwargs)
 
     # --- asynchronous and synchronous reads over the same engine ----------------------------------------
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """`name`, `size` in bytes, `type`, `mtime` (seconds since 1970) and `etag` of one path."""
-        return _info(self._strip_protocol(path), self._engine.stat(self._full(path)))
+        stripped = path_of(path)
+        place = self._place(stripped)
+        return _FOLDER | {"name": stripped} if place is None else _info(stripped, place[0].stat(place[1]))
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """The entries of a folder, or the file itself: their `info`, or only names with `detail=False`."""
-        stripped = self._strip_protocol(path)
-        entry = self._engine.stat(self._full(path))
-        if entry.kind == "directory":
-            prefix = f"{stripped}/" if stripped else ""
-            found = [
-                _info(prefix + tree_names.decode(child.path.rpartition(b"/")[2]), child)
-                for child in tree_names.children(self._engine, self._full(path))
-            ]
-        else:
-            found = [_info(stripped, entry)]
+        found = list(self._entries(path_of(path)))
         return found if detail else [info["name"] for info in found]
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
@@ -146,11 +142,7 @@ class HeadraceFileSystem(AsyncFileSystem):
 
     def exists(self, path: str, **_: Any) -> bool:
         """True when there is something at `path`."""
-        try:
-            self._engine.stat(self._full(path))
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
+        return self._kind(path) is not None
 
     def isdir(self, path: str) -> bool:
         """True for a folder."""
@@ -162,11 +154,13 @@ class HeadraceFileSystem(AsyncFileSystem):
 
     def modified(self, path: str) -> datetime:
         """When the object was last changed."""
-        return datetime.fromtimestamp(self._engine.stat(self._full(path)).mtime_ns / 1e9, UTC)
+        engine, full = self._file(path)
+        return datetime.fromtimestamp(engine.stat(full).mtime_ns / 1e9, UTC)
 
     def ukey(self, path: str) -> str:
         """A text that changes when the file's content does."""
-        entry = self._engine.stat(self._full(path))
+        engine, full = self._file(path)
+        entry = engine.stat(full)
         return f"{entry.size}-{(entry.etag or b'').hex() or entry.mtime_ns}"
 
     async def _info(self, path: str, **kwargs: Any) -> dict[str, Any]:
@@ -214,12 +208,23 @@ class HeadraceFileSystem(AsyncFileSystem):
                 _copy(source, target, callback)
 
     def _open(
-        self, path: str, mode: str = "rb", block_size: int | str | None = None, **_: Any
-    ) -> BufferedDatasetFile:
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | str | None = None,
+        cache_type: str | None = None,
+        cache_options: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> BufferedDatasetFile | CachedDatasetFile:
         if mode != "rb":
             raise ReadOnlyError.of(f"cannot open {path} with mode '{mode}': datasets are read-only")
         size = block_size if isinstance(block_size, int) else _DEFAULT_BLOCK_BYTES
-        return BufferedDatasetFile(self._raw(path), buffer_size=max(min(size, _DEFAULT_BLOCK_BYTES), 1))
+        if cache_type is not None:
+            cache = {"cache_type": cache_type, "cache_options": cache_options or {}}
+            return CachedDatasetFile(self, path_of(path), self._raw(path), size, **cache)
+        buffered = BufferedDatasetFile(self._raw(path), buffer_size=max(min(size, _DEFAULT_BLOCK_BYTES), 1))
+        buffered.path = path_of(path)
+        return buffered
 
     def open(self, path: str, mode: str = "rb", *args: Any, **kwargs: Any) -> Any:
         """An open file, binary or text."""
@@ -230,7 +235,7 @@ class HeadraceFileSystem(AsyncFileSystem):
     # --- what is not there ------------------------------------------------------------------------------
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise ReadOnlyError.of(f"the dataset {self.dataset.name} is read-only")
+        raise ReadOnlyError.of("datasets are read-only")
 
     async def _refuse_later(self, *_: Any, **__: Any) -> Any:
         self._refuse()
@@ -251,31 +256,57 @@ class HeadraceFileSystem(AsyncFileSystem):
             self._loop = None if self.asynchronous else get_loop()
         return self._loop
 
-    @property
-    def _engine(self) -> Engine:
-        return self.dataset._opened.engine
+    def _place(self, path: str) -> tuple[Engine, bytes] | None:
+        """The engine and its form of a path; `None` for the folder of all datasets."""
+        found = self._roots.find(path_of(path))
+        return None if found is None else (found[0]._opened.engine, found[0]._full(found[1]))
 
-    def _full(self, path: str) -> bytes:
-        return self.dataset._full(self._strip_protocol(path))
+    def _file(self, path: str) -> tuple[Engine, bytes]:
+        """The same of what must be in a dataset."""
+        place = self._place(path)
+        if place is None:
+            raise DirectoryInsteadError.of("headrace:// is the folder of all datasets, not a file")
+        return place
+
+    def _entries(self, path: str) -> Iterator[dict[str, Any]]:
+        """What `ls` lists."""
+        place = self._place(path)
+        if place is None:
+            yield from (_FOLDER | {"name": name} for name in self._roots.names())
+            return
+        engine, full = place
+        entry = engine.stat(full)
+        if entry.kind != "directory":
+            yield _info(path, entry)
+            return
+        for child in tree_names.children(engine, full):
+            name = tree_names.decode(child.path.rpartition(b"/")[2])
+            yield _info(f"{path}/{name}", child)
 
     def _raw(self, path: str) -> DatasetFile:
-        return DatasetFile(self._engine, self._full(path))
+        return DatasetFile(*self._file(path))
 
     def _kind(self, path: str) -> str | None:
         try:
-            return self._engine.stat(self._full(path)).kind
+            place = self._place(path)
+            return "directory" if place is None else place[0].stat(place[1]).kind
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def _ranges(self, paths: list[str], starts: list[Any], ends: list[Any]) -> list[Any]:
-        full = [self._full(path) for path in paths]
-        spans = [
-            slice(start, end).indices(self._engine.stat(path).size)[:2]
-            for path, start, end in zip(full, starts, ends, strict=True)
-        ]
-        buffers = [bytearray(max(end - start, 0)) for start, end in spans]
-        counts = self._engine.read_many(full, [start for start, _ in spans], buffers)
-        return [bytes(memoryview(buffer)[:count]) for buffer, count in zip(buffers, counts, strict=True)]
+        """One batch for each dataset: nearly always one."""
+        batches: dict[int, tuple[Engine, list[tuple[int, bytes, int, int]]]] = {}
+        for place, (path, start, end) in enumerate(zip(paths, starts, ends, strict=True)):
+            engine, full = self._file(path)
+            begin, stop, _step = slice(start, end).indices(engine.stat(full).size)
+            batches.setdefault(id(engine), (engine, []))[1].append((place, full, begin, stop))
+        found: list[Any] = [b""] * len(paths)
+        for engine, parts in batches.values():
+            buffers = [bytearray(max(stop - begin, 0)) for _, _, begin, stop in parts]
+            counts = engine.read_many([part[1] for part in parts], [part[2] for part in parts], buffers)
+            for part, buffer, count in zip(parts, buffers, counts, strict=True):
+                found[part[0]] = bytes(memoryview(buffer)[:count])
+        return found
 
     def _range_or_error(self, path: str, start: Any, end: Any, *, on_error: str) -> Any:
         try:

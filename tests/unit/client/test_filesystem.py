@@ -24,17 +24,60 @@ def fs(double: SimpleNamespace, data: Path, tmp_path: Path) -> HeadraceFileSyste
     return make(data, tmp_path)
 
 
-def test_protocol_is_registered_and_url_carries_the_name() -> None:
+def test_what_stands_behind_the_protocol_is_a_path() -> None:
     assert fsspec.get_filesystem_class("headrace") is HeadraceFileSystem
-    assert HeadraceFileSystem._get_kwargs_from_urls("headrace://shop%2Fx/a/b") == {"name": "shop/x"}
-    assert HeadraceFileSystem._get_kwargs_from_urls("headrace:///a/b") == {}
     strip = HeadraceFileSystem._strip_protocol
-    assert [strip("headrace://shop/a/b"), strip("headrace:///a"), strip("/a/"), strip("")] == [
-        "a/b",
-        "a",
-        "a",
-        "",
-    ]
+    for address, path in {
+        "headrace://shop/a/b": "shop/a/b",
+        "headrace:///a//b/": "/a/b",
+        "headrace://shop/": "shop",
+        "headrace://": "",
+        "/a/": "/a",
+        "//a": "/a",
+        "a#b %2F ?x": "a#b %2F ?x",
+        "/": "",
+        "": "",
+    }.items():
+        assert strip(address) == path == strip(path)
+
+
+def test_names_begin_as_what_was_asked_for_did(fs: HeadraceFileSystem) -> None:
+    for folder in ("train", "/train", "headrace://train", "headrace:///train/"):
+        path = HeadraceFileSystem._strip_protocol(folder)
+        assert fs.ls(folder, detail=False) == [f"{path}/a", f"{path}/one.jpg"]
+        assert fs.find(folder) == fs.glob(f"{folder}/**/*.jpg") == [f"{path}/a/two.jpg", f"{path}/one.jpg"]
+        assert fs.unstrip_protocol(folder) == "headrace:///train"
+    for root in ("", "/", "headrace://", "headrace:///"):
+        assert (
+            fs.find(root) == fs.glob(f"{root}**/*.*") == ["/readme.txt", "/train/a/two.jpg", "/train/one.jpg"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"origin": "/a", "mountpoint": "/b"}, "by origin and mountpoint"),
+        ({"name": "a", "mountpoint": "/b"}, "by mountpoint and name"),
+        ({"cache": "/c:1Gi"}, "give cache, but no origin"),
+        ({"settings": {"memory": "1Gi"}}, "give memory, but no origin"),
+    ],
+)
+def test_options_that_name_no_dataset_or_two_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        HeadraceFileSystem(**options, skip_instance_cache=True)
+
+
+def test_without_options_a_path_begins_with_the_name_of_a_mount(private_environment: Path) -> None:
+    fs = HeadraceFileSystem(skip_instance_cache=True)
+    assert (fs.ls(""), fs.isdir(""), fs.find("")) == ([], True, [])
+    with pytest.raises(FileNotFoundError, match="no dataset named 'shop' is mounted here"):
+        fs.info("headrace://shop/a/b")
+    with pytest.raises(ConfigError, match="headrace:///a names no dataset"):
+        fs.info("headrace:///a")
+    with pytest.raises(IsADirectoryError):
+        fs.open("headrace://")
+    with pytest.raises(ConfigError, match="all mounted datasets"):
+        _ = fs.dataset
 
 
 def test_url_opens_through_storage_options(double: SimpleNamespace, data: Path, tmp_path: Path) -> None:
@@ -45,17 +88,12 @@ def test_url_opens_through_storage_options(double: SimpleNamespace, data: Path, 
         assert file.read() == "first"
 
 
-def test_without_a_dataset_it_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="needs an origin"):
-        HeadraceFileSystem(skip_instance_cache=True)
-
-
 def test_names_and_kinds(fs: HeadraceFileSystem) -> None:
-    assert fs.ls("", detail=False) == ["readme.txt", "train"]
-    assert fs.ls("/train/one.jpg", detail=False) == ["train/one.jpg"]
+    assert fs.ls("", detail=False) == ["/readme.txt", "/train"]
+    assert fs.ls("/train/one.jpg", detail=False) == ["/train/one.jpg"]
     assert fs.info("train")["type"] == "directory"
-    info = fs.info("headrace://x/train/one.jpg")
-    assert (info["name"], info["size"], info["type"]) == ("train/one.jpg", 5, "file")
+    info = fs.info("headrace:///train/one.jpg")
+    assert (info["name"], info["size"], info["type"]) == ("/train/one.jpg", 5, "file")
     assert (fs.exists("train"), fs.exists("train/one.jpg/x"), fs.isdir("train"), fs.isfile("train")) == (
         True,
         False,
@@ -67,10 +105,10 @@ def test_names_and_kinds(fs: HeadraceFileSystem) -> None:
 
 
 def test_walks_and_patterns_are_fsspecs_own(fs: HeadraceFileSystem) -> None:
-    assert fs.find("") == ["readme.txt", "train/a/two.jpg", "train/one.jpg"]
+    assert fs.find("") == ["/readme.txt", "/train/a/two.jpg", "/train/one.jpg"]
     assert fs.glob("train/**/*.jpg") == ["train/a/two.jpg", "train/one.jpg"]
     assert fs.du("") == 17
-    assert [parent for parent, _, _ in fs.walk("")] == ["", "train", "train/a"]
+    assert [parent for parent, _, _ in fs.walk("")] == ["", "/train", "/train/a"]
 
 
 def test_ranges(fs: HeadraceFileSystem) -> None:
@@ -144,7 +182,7 @@ def test_coroutines_read_the_same(double: SimpleNamespace, data: Path, tmp_path:
         ["train/a", "train/one.jpg"],
         b"ir",
         5,
-        ["readme.txt", "train/a/two.jpg", "train/one.jpg"],
+        ["/readme.txt", "/train/a/two.jpg", "/train/one.jpg"],
         [b"fi"],
         False,
     )
