@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,18 +38,22 @@ class Fault:
 
 
 class InvalidObjectsError(ConfigError):
-    """Objects cannot be taken as they are; `faults` says why, the message holds a line for each."""
+    """Objects cannot be taken as they are; `faults` says why, the message holds a line for each.
+
+    `sound` are the objects beside them that could be.
+    """
 
     faults: tuple[Fault, ...] = ()
+    sound: tuple[Object, ...] = ()
 
     @classmethod
-    def of_faults(cls, faults: list[Fault]) -> InvalidObjectsError:
+    def of_faults(cls, faults: list[Fault], sound: Iterable[Object] = ()) -> InvalidObjectsError:
         """The error of these faults."""
         lines = [str(fault) for fault in faults[:_MOST_SHOWN]]
         if len(faults) > _MOST_SHOWN:
             lines.append(f"... and {len(faults) - _MOST_SHOWN} more")
         error = cls.of("\n".join(lines))
-        error.faults = tuple(faults)
+        error.faults, error.sound = tuple(faults), tuple(sound)
         return error
 
 
@@ -77,7 +81,8 @@ def read_declared(text: str, source: str) -> list[Declared]:
                 found.append(Declared(thing, document.first_line))
     found = _once(found, source, faults)
     if faults:
-        raise InvalidObjectsError.of_faults(sorted(faults, key=lambda fault: fault.line))
+        sound = [declared.thing for declared in found]
+        raise InvalidObjectsError.of_faults(sorted(faults, key=lambda fault: fault.line), sound)
     return found
 
 

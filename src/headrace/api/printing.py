@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.api.columns import Column
 from headrace.api.formats import format_age
-from headrace.api.kinds import Kind, kind_of
+from headrace.api.kinds import KINDS, Kind, kind_of
 from headrace.api.times import parse_time
 from headrace.api.writing import content_of
 
 if TYPE_CHECKING:
     from headrace.api.kinds import Object
+
+Content = Mapping[str, Any]
 
 _MODES = {
     "ReadWriteOnce": "RWO",
@@ -24,6 +26,8 @@ _MODES = {
 # kubectl's tabwriter: three blanks between columns, no column narrower than six with them.
 _GAP = 3
 _NARROWEST = 6
+_INVALID = "<invalid>"
+"""What kubectl prints for a value that makes no sense."""
 
 
 def header(
@@ -36,7 +40,7 @@ def header(
 
 
 def row(
-    thing: Object,
+    thing: Object | Content,
     now: datetime,
     *,
     wide: bool = False,
@@ -44,12 +48,15 @@ def row(
     with_kind: bool = False,
     with_labels: bool = False,
 ) -> list[str]:
-    """The values of the columns of an object; empty where nothing is known."""
-    kind = kind_of(thing)
-    content = content_of(thing)
-    name = f"{kind.prefix}/{thing.name}" if with_kind else thing.name
-    cells = [thing.namespace or "default"] if with_namespace and kind.namespaced else []
-    last = [labels_text(thing.metadata.labels)] if with_labels else []
+    """The values of the columns of an object; empty where nothing is known.
+
+    Plain values are printed as they are: one that another release kept need not make sense to this one.
+    """
+    content = thing if isinstance(thing, Mapping) else content_of(thing)
+    kind, metadata = KINDS[content["kind"]], content["metadata"]
+    name = f"{kind.prefix}/{metadata['name']}" if with_kind else metadata["name"]
+    cells = [metadata.get("namespace") or "default"] if with_namespace and kind.namespaced else []
+    last = [labels_text(metadata.get("labels") or {})] if with_labels else []
     return [*cells, name, *(_cell(column, content, now) for column in _shown(kind, wide)), *last]
 
 
@@ -59,7 +66,7 @@ def labels_text(labels: Mapping[str, str]) -> str:
 
 
 def get_text(
-    things: Iterable[Object],
+    things: Iterable[Object | Content],
     now: datetime,
     *,
     wide: bool = False,
@@ -67,14 +74,15 @@ def get_text(
     with_labels: bool = False,
 ) -> str:
     """What `get` prints: a table for each kind, names with their kind if there are several."""
-    by_kind: dict[str, list[Object]] = {}
+    by_kind: dict[str, list[Object | Content]] = {}
     for thing in things:
-        by_kind.setdefault(kind_of(thing).name, []).append(thing)
+        kind = thing["kind"] if isinstance(thing, Mapping) else kind_of(thing).name
+        by_kind.setdefault(kind, []).append(thing)
     several = len(by_kind) > 1
     tables = []
     options = {"wide": wide, "with_namespace": with_namespace, "with_labels": with_labels}
-    for members in by_kind.values():
-        head = header(kind_of(members[0]), **options)
+    for kind, members in by_kind.items():
+        head = header(KINDS[kind], **options)
         tables.append(align([head, *(row(each, now, with_kind=several, **options) for each in members)]))
     return "\n\n".join(tables)
 
@@ -100,6 +108,14 @@ def _shown(kind: Kind, wide: bool) -> list[Column]:
 
 
 def _cell(column: Column, content: Mapping[str, Any], now: datetime) -> str:
+    """One value. An object that another release kept may hold anything, and is printed as far as it goes."""
+    try:
+        return _value(column, content, now)
+    except (TypeError, ValueError, AttributeError):
+        return _INVALID
+
+
+def _value(column: Column, content: Mapping[str, Any], now: datetime) -> str:
     if column.path.startswith("|"):
         return _WRITERS[column.path[1:]](content)
     value = value_at(content, column.path)

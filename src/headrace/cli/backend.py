@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -113,6 +113,8 @@ def read_files(files: Iterable[str], namespace: str | None) -> list[Object]:
         except InvalidObjectsError as error:
             for fault in error.faults:
                 printer.say(f"error: {fault}")
+            for thing in (*found, *error.sound):
+                printer.say(f"{kind_of(thing).prefix}/{thing.name} left alone, since others have errors")
             raise typer.Exit(int(ExitCode.CONFIG)) from None
     if not found:
         raise ConfigError.of("there are no objects in what was given", hint="give a file with YAML documents")
@@ -128,12 +130,26 @@ def namespace_of(thing: Object, namespace: str | None) -> str:
     return thing.namespace or namespace or DEFAULT_NAMESPACE
 
 
-def thing_of(document: dict[str, object]) -> Object:
-    """The object that the supervisor sent. A Secret's stars become empty values."""
-    if document.get("kind") == "Secret":
-        data = document.get("data")
-        document = {**document, "data": dict.fromkeys(data if isinstance(data, dict) else (), "")}
-    return object_of(document, lenient=True)
+def warn_of_odd(documents: Iterable[dict[str, Any]]) -> None:
+    """Names the objects that make no sense to this release, which another one may have kept: the others are fine."""
+    for document in documents:
+        try:
+            object_of(_unsealed(document), lenient=True)
+        except InvalidObjectsError as error:
+            kind, metadata = KINDS[document["kind"]], document["metadata"]
+            where = f" -n {metadata['namespace']}" if metadata.get("namespace") else ""
+            printer.warn(
+                f"{'; '.join(map(str, error.faults))}\n"
+                f"hint: apply it anew, or headrace delete {kind.singular} {metadata['name']}{where}"
+            )
+
+
+def _unsealed(document: dict[str, Any]) -> dict[str, Any]:
+    """An object that the supervisor sent. A Secret's stars become empty values."""
+    if document.get("kind") != "Secret":
+        return document
+    data = document.get("data")
+    return {**document, "data": dict.fromkeys(data if isinstance(data, dict) else (), "")}
 
 
 def tell(outcomes: Iterable[Outcome]) -> None:

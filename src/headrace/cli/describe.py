@@ -43,6 +43,7 @@ def run(
     now = datetime.now(UTC)
     texts = [describe_text(document, _events(client, document), now) for document in documents]
     printer.data("\n\n\n".join(texts))
+    backend.warn_of_odd(documents)
 
 
 def _events(client: LocalClient, document: dict[str, Any]) -> list[EventRow]:

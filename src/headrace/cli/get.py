@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.api import printing
-from headrace.api.kinds import kind_of
+from headrace.api.kinds import KINDS
 from headrace.api.object_selectors import Selector
 from headrace.cli import backend, events, printer, undeclared
 from headrace.cli.backend import Asked
@@ -61,6 +61,7 @@ def run(
     is_one = len(asked) == 1 and len(asked[0].names) == 1
     if documents:
         printer.data(view.all(documents, is_one and not watch))
+        backend.warn_of_odd(documents)
     elif not watch:
         _tell_nothing(where)
         return
@@ -103,19 +104,18 @@ class TableView(View):
 
     def another(self, document: Document) -> str:
         """One line."""
-        thing, now = backend.thing_of(document), datetime.now(UTC)
         is_first = not self._rows
         if is_first:
-            self._rows = [printing.header(kind_of(thing), **self._options)]
-        row = printing.row(thing, now, **self._options)
+            self._rows = [printing.header(KINDS[document["kind"]], **self._options)]
+        row = printing.row(document, datetime.now(UTC), **self._options)
         lines = printing.align([*self._rows, row]).splitlines()
         return "\n".join(lines) if is_first and self._with_headers else lines[-1]
 
     def _tables(self, documents: list[Document]) -> str:
-        things, now = [backend.thing_of(document) for document in documents], datetime.now(UTC)
-        text = printing.get_text(things, now, **self._options)
-        head = printing.header(kind_of(things[0]), **self._options)
-        self._rows = [head, *(printing.row(thing, now, **self._options) for thing in things)]
+        now = datetime.now(UTC)
+        text = printing.get_text(documents, now, **self._options)
+        head = printing.header(KINDS[documents[0]["kind"]], **self._options)
+        self._rows = [head, *(printing.row(document, now, **self._options) for document in documents)]
         return text if self._with_headers else "\n\n".join(_headless(text))
 
 
@@ -144,8 +144,8 @@ def _follow(
         if change is not None and selector.fits(change.object):
             printer.data(view.another(change.object))
             printer.flush()
+            backend.warn_of_odd([change.object])
 
 
 def _name(document: Document) -> str:
-    thing = backend.thing_of(document)
-    return f"{kind_of(thing).prefix}/{thing.name}"
+    return f"{KINDS[document['kind']].prefix}/{document['metadata']['name']}"

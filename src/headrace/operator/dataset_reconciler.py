@@ -5,7 +5,7 @@ that could not be found out again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -32,6 +32,7 @@ from headrace.plan.declared import Declared
 from headrace.plan.observed import Observed, RoleState
 from headrace.plan.outcome import Finalizers, Plan
 from headrace.plan.plan import plan, plan_spare
+from headrace.plan.reasons import Reason
 from headrace.plan.steps import teardown_steps
 from headrace.work_queue import ReconcileResult
 
@@ -42,7 +43,6 @@ _AGAIN_S = 1.0
 _AFTER_FAULT_S = 5.0
 _IN_USE_S = 10.0
 
-_REFUSED = "Refused"
 _NOT_TAKEN = "StepRefused"
 
 
@@ -66,13 +66,13 @@ class DatasetReconciler:
 
     async def reconcile(self, namespace: str, name: str) -> ReconcileResult:
         """One pass."""
-        desired = await self._understood(DesiredState(self.mirror, (namespace, name)))
         now = self.clock().replace(microsecond=0)
         try:
+            desired = await self._understood(DesiredState(self.mirror, (namespace, name)), now)
             return await self._reconcile(desired, now)
         except ConflictError as error:
             # Somebody wrote in between; what they wrote is on its way to the mirror.
-            _log.debug("dataset/%s: %s", desired.title, error)
+            _log.debug("dataset/%s/%s: %s", namespace, name, error)
             return ReconcileResult(_AGAIN_S)
 
     async def close(self) -> None:
@@ -83,12 +83,12 @@ class DatasetReconciler:
     def _volumes(self) -> VolumeMaker:
         return VolumeMaker(self.client, self.mirror)
 
-    async def _understood(self, desired: DesiredState) -> DesiredState:
+    async def _understood(self, desired: DesiredState, now: datetime) -> DesiredState:
         """The desired state, without what makes no sense if something does not."""
         try:
             _ = desired.declared
         except ConfigError as error:
-            await self._refuse(desired, error)
+            await self._refuse(desired, error, now)
             return desired.as_far_as_understood
         return desired
 
@@ -110,12 +110,11 @@ class DatasetReconciler:
                 await self.operation_reconciler.reconcile(desired, observation, self.status_writer, now)
             )
         for kind, content, error in desired.refused:
-            await self.status_writer.record_event(
-                content, kind, Event(kind, EventType.WARNING, _REFUSED, str(error))
-            )
-            if is_leaving(content):
-                with _noting(faults):
+            with _noting(faults):
+                if is_leaving(content):
                     await self.status_writer.remove_finalizer(kind, content)
+                else:
+                    await self.status_writer.write_refusal(kind, content, error, now)
         conflicts = [fault for fault in faults if isinstance(fault, ConflictError)]
         if conflicts:
             raise conflicts[0]
@@ -223,10 +222,14 @@ class DatasetReconciler:
                     spare, other.runtime_status, other.events, other.finalizers.runtime
                 )
 
-    async def _refuse(self, desired: DesiredState, error: HeadraceError) -> None:
+    async def _refuse(self, desired: DesiredState, error: HeadraceError, now: datetime) -> None:
         """A declaration that the API server took and that makes no sense: whoever looks at it is told."""
         _log.warning("dataset/%s: %s", desired.title, error)
-        await self._record_event(desired, _REFUSED, error)
+        content = self.mirror.get("Dataset", *desired.key)
+        if content is not None and not is_leaving(content):
+            with _noting([]):
+                await self.status_writer.write_refusal("Dataset", content, error, now)
+        await self._record_event(desired, Reason.REFUSED, error, RUNTIMES)
 
     async def _record_dataset_event(self, desired: DesiredState, event: Event) -> None:
         content = self.mirror.get("Dataset", *desired.key)
@@ -238,8 +241,14 @@ class DatasetReconciler:
         for kind, content in desired.leaving_runtimes:
             await self.status_writer.remove_finalizer(kind, content)
 
-    async def _record_event(self, desired: DesiredState, reason: str, error: HeadraceError) -> None:
-        for kind in ("Dataset", *RUNTIMES):
+    async def _record_event(
+        self,
+        desired: DesiredState,
+        reason: str,
+        error: HeadraceError,
+        kinds: Iterable[str] = ("Dataset", *RUNTIMES),
+    ) -> None:
+        for kind in kinds:
             content = self.mirror.get(kind, *desired.key)
             if content is not None:
                 await self.status_writer.record_event(

@@ -12,7 +12,7 @@ from headrace.api.dataset import Dataset, Placement
 from headrace.api.kinds import RUNTIMES, Operation, Runtime
 from headrace.api.manifests import object_of
 from headrace.errors import ConfigError
-from headrace.operator.leaving import dataset_that_leaves, is_leaving
+from headrace.operator.leaving import is_leaving
 from headrace.operator.mirror import Content, Mirror
 from headrace.operator.reference_index import operations_of, pods_of, referrers_of
 from headrace.operator.rendering.naming import (
@@ -22,6 +22,7 @@ from headrace.operator.rendering.naming import (
     Names,
 )
 from headrace.plan.declared import Declared, chosen_runtime, referred_datasets
+from headrace.plan.refusals import dataset_that_leaves
 from headrace.plan.roles import RoleKind
 from headrace.work_queue import Dataset as Key
 

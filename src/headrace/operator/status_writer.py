@@ -20,6 +20,7 @@ from headrace.operator.event_correlator import EventCorrelator, EventSeries
 from headrace.operator.merge_patch import merge_patch
 from headrace.operator.mirror import Mirror
 from headrace.plan.dataset_events import Event
+from headrace.plan.refusals import refusal_of
 
 _log = logging.getLogger("headrace.operator")
 
@@ -55,6 +56,18 @@ class StatusWriter:
         for event in events:
             if event.kind == kind:
                 await self.record_event(known, kind, event)
+
+    async def write_refusal(self, kind: str, known: Content, error: HeadraceError, now: datetime) -> None:
+        """Says of a Dataset or an operation that it makes no sense: in its status, and by an event."""
+        refusal = refusal_of(kind, known.get("status"), error, now)
+        namespace, name = known["metadata"].get("namespace") or "default", known["metadata"]["name"]
+        try:
+            if patch := merge_patch(known.get("status") or {}, refusal.status):
+                await self.client.patch(kind, namespace, name, {"status": patch}, "status")
+        except MissingFileError:
+            return
+        for event in refusal.events:
+            await self.record_event(known, kind, event)
 
     async def remove_finalizer(self, kind: str, known: Content) -> None:
         """Takes our finalizer off an object that nobody understands and that is to go."""

@@ -92,9 +92,15 @@ def _next(inputs: OperationInputs, before: OperationStatus, now: datetime) -> Ru
         return RunStatus(OperationPhase.FAILED, ONCE, failed=failed)
     if policy is Policy.CRON and schedule is not None:
         return _next_of_cron(inputs, before, schedule, now)
-    if phase in ENDED:
+    if phase in ENDED and not _was_refused(before):
         return RunStatus(phase, ONCE, job=_unended(inputs, ONCE))
     return _advanced(inputs, before, phase, ONCE, now)
+
+
+def _was_refused(before: OperationStatus) -> bool:
+    """True for one that never began, since it made no sense; by now it does."""
+    failed = condition_of(before.conditions, OperationConditionType.FAILED)
+    return before.phase is OperationPhase.FAILED and failed is not None and failed.reason == Reason.REFUSED
 
 
 def _next_of_cron(

@@ -68,6 +68,7 @@ class Reason(StrEnum):
     COPY_INCOMPLETE = "CopyIncomplete"
     TARGET_NOT_SUPPORTED = "TargetNotSupported"
     SOURCE_NOT_SUPPORTED = "SourceNotSupported"
+    REFUSED = "Refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +258,11 @@ MEANINGS: Mapping[Reason, Meaning] = {
     ),
     Reason.SOURCE_NOT_SUPPORTED: Meaning(
         "The operation may not read what it is asked to", "declare it in the namespace of the dataset", 0.0
+    ),
+    Reason.REFUSED: Meaning(
+        "The object was taken in, and makes no sense: its schema cannot tell, or another release took it",
+        "correct what the message names, or delete the object",
+        0.0,
     ),
 }
 

@@ -98,6 +98,58 @@ def test_every_fault_of_a_file_is_told_with_its_line(headrace, tmp_path) -> None
     assert headrace("get", "dataset")[2].startswith("No resources found in n")
 
 
+def test_of_a_file_with_a_fault_the_fate_of_each_object_is_told(headrace, tmp_path) -> None:
+    dataset = DATASET.replace(", finalizers: [FINALIZER]", "")
+    text = "---\n".join([dataset.replace("NAME", "first"), dataset.replace("NAME", "Odd"), SECRET])
+    code, out, err = headrace("apply", "-f", write(tmp_path, text))
+    assert (code, out) == (ExitCode.CONFIG, "")
+    assert "'Odd' is not a name" in err.splitlines()[0]
+    assert err.splitlines()[1:] == [
+        "dataset.data.fluid.io/first left alone, since others have errors",
+        "secret/mysecret left alone, since others have errors",
+    ]
+
+
+def test_what_is_refused_is_not_kept_and_hides_nothing(headrace, tmp_path) -> None:
+    load = "apiVersion: data.fluid.io/v1alpha1\nkind: DataLoad\nmetadata: {name: NAME}\n"
+    load += "spec: {dataset: {name: shop, namespace: WHERE}}\n"
+    odd = load.replace("NAME", "odd").replace("WHERE", "elsewhere")
+    fine = load.replace("NAME", "fine").replace(", namespace: WHERE", "")
+    code, out, err = headrace("apply", "-f", write(tmp_path, "---\n".join([odd, SECRET, fine])))
+    assert code == ExitCode.CONFIG
+    assert out == "secret/mysecret created\ndataload.data.fluid.io/fine created\n"
+    assert err.startswith("error: ") and "DataLoad odd" in err and "'elsewhere'" in err
+    for kind in ("dataload", "all"):
+        code, out, err = headrace("get", kind)
+        assert (code, err, len(out.splitlines())) == (0, "", 2), out
+        assert "fine" in out
+
+
+def test_an_object_that_another_release_kept_is_shown_beside_the_others(
+    headrace, folder, namespace, tmp_path
+) -> None:
+    headrace("apply", "-f", write(tmp_path, SECRET))
+    with world(folder).changing() as transaction:
+        content = {"spec": {"dataset": {"name": "shop", "namespace": "elsewhere"}, "policy": "Sometimes"}}
+        transaction.create(Reference("DataLoad", namespace, "odd"), content)
+        transaction.create(Reference("DataLoad", namespace, "fine"), {"spec": {"dataset": {"name": "shop"}}})
+    for words in (
+        ["get", "dataload"],
+        ["describe", "dataload"],
+        ["get", "all"],
+        ["get", "dataload", "-o", "yaml"],
+    ):
+        code, out, err = headrace(*words)
+        assert code == 0
+        assert "odd" in out and "fine" in out
+        assert err.startswith("warning: ") and "DataLoad odd: spec.policy" in err
+        assert f"headrace delete dataload odd -n {namespace}" in err
+    assert headrace("get", "secret")[0] == 0
+    assert main(["status"]) == 0
+    assert headrace("delete", "dataload", "odd")[0] == 0
+    assert headrace("get", "dataload")[2] == ""
+
+
 def test_tables_are_those_of_the_seeds(headrace, folder, namespace) -> None:
     headrace("apply", "-f", str(SEEDS / "000-dataset.yaml"), "-f", str(SEEDS / "000-runtime.yaml"))
     store = world(folder)

@@ -287,6 +287,50 @@ def test_an_operation_that_makes_no_sense_stops_nothing_else(world: OperatorWorl
     assert [each["reason"] for each in told] == ["Refused"]
 
 
+def test_a_load_that_names_another_namespace_says_so_in_its_status_and_begins_once_it_is_corrected(
+    world: OperatorWorld,
+) -> None:
+    load: dict[str, Any] = {
+        "apiVersion": "data.fluid.io/v1alpha1",
+        "kind": "DataLoad",
+        "metadata": {"name": "odd", "namespace": "default"},
+        "spec": {"dataset": {"name": "imagenet", "namespace": "elsewhere"}},
+    }
+    world.declare(SEED + "---\n" + yaml.safe_dump(load))
+    world.settle()
+    assert world.get("Dataset", "imagenet")["status"]["phase"] == "Bound"
+    status = world.get("DataLoad", "odd")["status"]
+    (said,) = status["conditions"]
+    assert (status["phase"], said["type"], said["status"], said["reason"]) == (
+        "Failed",
+        "Failed",
+        "True",
+        "Refused",
+    )
+    assert "'elsewhere' is not this object's namespace (default)" in said["message"]
+    world.declare(yaml.safe_dump({**load, "spec": {"dataset": {"name": "imagenet"}}, "status": status}))
+    world.settle()
+    # It has begun: that no master answers here is another fault.
+    assert "Refused" not in str(world.get("DataLoad", "odd")["status"])
+
+
+def test_a_dataset_that_makes_no_sense_any_more_says_so_and_what_runs_goes_on(world: OperatorWorld) -> None:
+    world.declare()
+    world.settle()
+    pods = world.pods()
+    content = world.cluster.objects[DATASET]
+    odd = {**content["spec"], "accessModes": ["ReadOnlyMany", "ReadOnlyMany"]}
+    world.cluster._store(DATASET, {**content, "spec": odd})
+    world.settle()
+    degraded = condition(world, "Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "Refused")
+    assert "spec.accessModes: names a mode twice" in degraded["message"]
+    assert world.pods() == pods
+    world.cluster._store(DATASET, {**world.cluster.objects[DATASET], "spec": content["spec"]})
+    world.settle()
+    assert condition(world, "Degraded")["status"] == "False"
+
+
 def test_the_same_event_is_not_written_at_each_look(world: OperatorWorld) -> None:
     world.cluster.refused.add(("apply", "StatefulSet"))
     world.declare()

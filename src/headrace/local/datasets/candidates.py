@@ -67,9 +67,9 @@ class Candidates:
         """What the runtimes of the datasets say of mounts."""
         records, _ = self.context.store.select(Selection(RUNTIMES))
         return [
-            wanted_of(cast("Runtime", record.thing()))
+            wanted_of(cast("Runtime", thing))
             for record in records
-            if (record.reference.namespace, record.reference.name) in keys
+            if (record.reference.namespace, record.reference.name) in keys and (thing := record.understood())
         ]
 
     async def _shares(self, keys: Sequence[Dataset]) -> Mapping[str, float]:

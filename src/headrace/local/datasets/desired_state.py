@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from headrace.api.dataset import Dataset
-from headrace.api.kinds import OPERATIONS, RUNTIMES, Runtime
+from headrace.api.kinds import OPERATIONS, RUNTIMES, Object, Runtime
 from headrace.local.datasets.reference_index import NAMES_SHARED, ReferenceIndex
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.store.object_store import Selection, Store
 from headrace.local.store.records import Record, Reference
 from headrace.plan.declared import Declared, chosen_runtime, referred_datasets
+from headrace.plan.refusals import dataset_that_leaves
 
 SHARED = ("Secret", "PersistentVolumeClaim", "PersistentVolume")
 
@@ -28,6 +29,8 @@ class DesiredState:
     runtime: Record | None = None
     spares: tuple[Record, ...] = ()
     operations: tuple[Record, ...] = ()
+    refused: tuple[Record, ...] = ()
+    """Those of the dataset, its runtimes and operations that make no sense. Nothing else is known of them."""
     referrers: tuple[str, ...] = ()
     exclusive: frozenset[str] = field(default_factory=frozenset)
 
@@ -39,8 +42,14 @@ class DesiredState:
     @property
     def is_leaving(self) -> bool:
         """True when its dataset or its runtime is to be deleted, or both are gone."""
-        there = [record for record in (self.dataset, self.runtime) if record is not None]
+        runtimes = [record for record in self.refused if record.reference.kind in RUNTIMES]
+        there = [record for record in (self.dataset, self.runtime, *runtimes) if record is not None]
         return not there or any(record.deleted is not None for record in there)
+
+    @property
+    def is_held(self) -> bool:
+        """True when dataset or runtime makes no sense: what runs goes on as it is, unless all is to go anyway."""
+        return not self.is_leaving and any(each.reference.kind not in OPERATIONS for each in self.refused)
 
     def of(self, *kinds: str) -> Iterator[Record]:
         """The objects of these kinds in the namespace, or in none."""
@@ -62,8 +71,13 @@ def desired_state_of(store: Store, index: ReferenceIndex, key: Key) -> DesiredSt
     datasets = {title_of(each): each for each in records.values() if each.reference.kind == "Dataset"}
     runtimes = [record for record in records.values() if _is(record, RUNTIMES, namespace, name)]
     dataset = datasets.get(f"{namespace}/{name}")
-    things = {record.reference: cast("Runtime", record.thing()) for record in runtimes}
-    thing = cast("Dataset", dataset.thing()) if dataset else None
+    operations = [records[each] for each in index.operations(key) if each in records]
+    own = [*([dataset] if dataset else []), *runtimes, *operations]
+    read = {record.reference: record.understood() for record in own}
+    refused = tuple(record for record in own if read[record.reference] is None)
+    runtimes = [record for record in runtimes if record not in refused]
+    things = {record.reference: cast("Runtime", read[record.reference]) for record in runtimes}
+    thing = _dataset(dataset, read)
     chosen = chosen_runtime(thing, things.values())
     runtime = next((record for record in runtimes if things[record.reference] is chosen), None)
     references = _references(thing, {title: each for title, each in datasets.items() if each is not dataset})
@@ -74,7 +88,8 @@ def desired_state_of(store: Store, index: ReferenceIndex, key: Key) -> DesiredSt
         dataset=dataset,
         runtime=runtime,
         spares=tuple(record for record in runtimes if record is not runtime),
-        operations=tuple(records[each] for each in index.operations(key) if each in records),
+        operations=tuple(record for record in operations if record not in refused),
+        refused=refused,
         referrers=tuple("/".join(each) for each in index.referrers(f"{namespace}/{name}")),
         exclusive=index.exclusive(),
     )
@@ -180,9 +195,19 @@ def _references(dataset: Dataset | None, known: Mapping[str, Record]) -> dict[st
     while wanted:
         title = wanted.pop()
         if title in known and title not in found:
-            found[title] = cast("Dataset", known[title].thing())
-            wanted += sorted(referred_datasets(found[title]))
+            other = known[title].understood()
+            if other is not None:
+                found[title] = cast("Dataset", other)
+                wanted += sorted(referred_datasets(found[title]))
     return found
+
+
+def _dataset(record: Record | None, read: Mapping[Reference, Object | None]) -> Dataset | None:
+    """The Dataset. Of one that makes no sense and is to go, enough to take everything down."""
+    if record is None:
+        return None
+    thing = cast("Dataset | None", read[record.reference])
+    return dataset_that_leaves(record.document()) if thing is None and record.deleted else thing
 
 
 def _is(record: Record, kinds: Iterable[str], namespace: str, name: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar, cast
 from headrace.api.core import PersistentVolumeClaim
 from headrace.api.dataset import Dataset, Placement
 from headrace.api.kinds import OPERATIONS, RUNTIMES, Operation, Runtime
+from headrace.api.manifests import InvalidObjectsError
 from headrace.api.mounts import scheme_of
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.store.object_store import Selection, Store
@@ -181,6 +182,16 @@ def _links(record: Record | None) -> Links:
     """The names in an object."""
     if record is None:
         return _NOTHING
+    try:
+        return _names_in(record)
+    except InvalidObjectsError:
+        # Nothing is known of what it names. A pass under its own name tells of it.
+        own = record.reference
+        home = (own.namespace, own.name) if own.kind in OPERATIONS else None
+        return Links(home=home, is_exclusive=own.kind == "Dataset")
+
+
+def _names_in(record: Record) -> Links:
     kind = record.reference.kind
     if kind == "PersistentVolumeClaim":
         return Links(volume=cast("PersistentVolumeClaim", record.thing()).spec.volume_name or "")

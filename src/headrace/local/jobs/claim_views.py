@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
-from headrace.api.dataset import Dataset
 from headrace.jobs.views import ClaimView
 from headrace.local.store.object_store import Selection, Store
 from headrace.local.store.records import Record
@@ -41,6 +40,5 @@ def _view(record: Record, dataset: Record | None) -> ClaimView:
 
 
 def _cached(record: Record) -> str:
-    status = cast("Dataset", record.thing()).status
-    states: Any = status.cache_states if status is not None else {}
+    states: Any = (record.status or {}).get("cacheStates") or {}
     return str(states.get("cachedPercentage") or "")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
-from headrace.api.dataset import Dataset
 from headrace.api.scheduling import Toleration
 from headrace.jobs.spec import JobSpec
 from headrace.local.context import BackendContext
@@ -78,9 +77,8 @@ class JobData:
 def cached_percent(store: Store, key: Key) -> float:
     """How much of a dataset is cached, as its status says it."""
     record = store.get(Reference("Dataset", *key))
-    status = cast("Dataset", record.thing()).status if record is not None else None
-    states: Any = status.cache_states if status is not None else None
-    text = str((states or {}).get("cachedPercentage") or "0").removesuffix("%")
+    states: Any = ((record.status if record is not None else None) or {}).get("cacheStates") or {}
+    text = str(states.get("cachedPercentage") or "0").removesuffix("%")
     try:
         return float(text)
     except ValueError:

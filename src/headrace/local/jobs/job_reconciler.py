@@ -56,7 +56,7 @@ class JobReconciler:
         """Takes over what another supervisor left. Blocks for as long as reading the jobs takes."""
         for folder in self.job_store.strays():
             remove_tree(folder)
-        known = {record.uid for record in self.job_store.all()}
+        known = self.job_store.uids
         prefixes = tuple(role_prefix(uid) for uid in known)
         for consumer in self._context.consumers.all():
             if consumer.id.startswith(TRAINING_PREFIX) and not consumer.id.startswith(prefixes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from headrace.local.nodes.managed_folders import remove_tree
 from headrace.local.processes.private_files import write_private
 from headrace.local.store.database import Database
 
+_log = logging.getLogger("headrace.local")
+
 _PREFIX = "training:"
 
 
@@ -28,8 +31,21 @@ class JobStore:
     def __init__(self, database: Database, layout: BackendLayout) -> None:
         self._database = database
         self._layout = layout
-        kept = (JobRecord.model_validate_json(text) for text in database.notes(_PREFIX).values())
-        self._records = {each.uid: each for each in kept}
+        self._records: dict[str, JobRecord] = {}
+        self._unread: set[str] = set()
+        for uid, text in database.notes(_PREFIX).items():
+            try:
+                record = JobRecord.model_validate_json(text)
+            except ValidationError:
+                _log.error("job/%s: is kept, and cannot be read by this release: it is left alone", uid)
+                self._unread.add(uid)
+            else:
+                self._records[record.uid] = record
+
+    @property
+    def uids(self) -> frozenset[str]:
+        """The identities of all jobs that are kept, also of those that another release wrote and nobody can read."""
+        return frozenset(self._records) | self._unread
 
     def all(self) -> list[JobRecord]:
         """Every job, the oldest first."""
@@ -87,8 +103,7 @@ class JobStore:
     def strays(self) -> list[Path]:
         """Folders of jobs that nobody has written down: a supervisor died between the two."""
         folder = JobLayout(self._layout, "").folder
-        known = {each.uid for each in self.all()}
-        return [each for each in folder.iterdir() if each.name not in known] if folder.is_dir() else []
+        return [each for each in folder.iterdir() if each.name not in self.uids] if folder.is_dir() else []
 
 
 def spec_to_json(spec: JobSpec) -> bytes:

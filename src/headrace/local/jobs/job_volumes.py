@@ -78,7 +78,10 @@ def _unready(record: Record) -> str:
     title = f"dataset {record.reference.namespace}/{record.reference.name}"
     if record.deleted is not None:
         return f"{title} is being deleted: apply it again when it is gone"
-    status = cast("Dataset", record.thing()).status or DatasetStatus()
+    thing = cast("Dataset | None", record.understood())
+    if thing is None:
+        return f"{title} makes no sense: see `headrace describe dataset {record.reference.name}`"
+    status = thing.status or DatasetStatus()
     if status.phase == "Bound":
         return ""
     ready = condition_of(status.conditions, "Ready")
@@ -88,15 +91,17 @@ def _unready(record: Record) -> str:
 
 
 def _folder(wish: DataVolume, record: Record, store: Store) -> Volume:
-    claim = cast("PersistentVolumeClaim", record.thing())
     title = f"claim {record.reference.namespace}/{wish.claim}"
+    claim = cast("PersistentVolumeClaim | None", record.understood())
+    if claim is None:
+        return Volume(wish, problem=f"{title} makes no sense: see `headrace describe pvc {wish.claim}`")
     if record.deleted is not None:
         return Volume(wish, problem=f"{title} is being deleted")
     phase = claim.status.phase if claim.status else None
     if phase != "Bound" or not claim.spec.volume_name:
         return Volume(wish, problem=f"{title} is {phase or 'Pending'}: no PersistentVolume fits it yet")
     volume = store.get(Reference("PersistentVolume", "", claim.spec.volume_name))
-    address = address_of(cast("PersistentVolume", volume.thing())) if volume else ""
+    address = address_of(cast("PersistentVolume", read)) if volume and (read := volume.understood()) else ""
     if not address.startswith(_LOCAL):
         return Volume(
             wish,

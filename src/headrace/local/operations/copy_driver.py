@@ -162,7 +162,8 @@ def _words_of(*storages: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _datasets(desired: DesiredState) -> dict[str, Dataset]:
-    return {title_of(record): cast("Dataset", record.thing()) for record in desired.of("Dataset")}
+    understood = ((title_of(record), record.understood()) for record in desired.of("Dataset"))
+    return {title: cast("Dataset", thing) for title, thing in understood if thing is not None}
 
 
 def facts_of(note: Note, progress: CopyProgress | None) -> JobFacts:

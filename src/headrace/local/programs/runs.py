@@ -103,7 +103,10 @@ class Runs:
 
     def _lacking(self, key: Key, node: VirtualNode) -> str:
         """What a dataset waits for, in a sentence."""
-        status = cast("Dataset", self._dataset(key).thing()).status or DatasetStatus()
+        thing = cast("Dataset | None", self._dataset(key).understood())
+        if thing is None:
+            return f"dataset {'/'.join(key)} makes no sense: see `headrace describe dataset {key[1]}`"
+        status = thing.status or DatasetStatus()
         ready = condition_of(status.conditions, "Ready")
         degraded = condition_of(status.conditions, "Degraded")
         if ready is not None and ready.status != "True":

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
-from headrace.api.kinds import Runtime
+from headrace.api.kinds import OPERATIONS, Runtime
 from headrace.local.datasets.dataset_layout import Addresses, DatasetLayout
 from headrace.local.datasets.desired_state import DesiredState, affected_datasets, desired_state_of
 from headrace.local.datasets.masters import Masters
@@ -29,7 +29,12 @@ from headrace.local.reconcile.open_file_scan import OpenFileScan
 from headrace.local.reconcile.operation_reconciler import PlannedOperation, plan_operations
 from headrace.local.reconcile.reservations import Reservations
 from headrace.local.reconcile.role_states import RoleStates
-from headrace.local.reconcile.status_writer import set_owner_reference, write_status, write_volume
+from headrace.local.reconcile.status_writer import (
+    set_owner_reference,
+    write_refusals,
+    write_status,
+    write_volume,
+)
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.reconciler import ReconcileResult
 from headrace.local.store.records import Reference
@@ -98,10 +103,11 @@ class DatasetReconciler:
         self._remember(layout, observed.roles)
         self._reservations.see(desired.title, self._context.roles.all())
         executor = self._executor(desired, layout, nodes)
-        requeues = [
-            await self._serve(desired, observed, executor, now),
-            await self._operate(desired, observed, now),
-        ]
+        # Where something makes no sense, what runs goes on as it is, unless all is to go anyway.
+        serves = None if desired.is_held else await self._serve(desired, observed, executor, now)
+        requeues = [serves, await self._operate(desired, observed, now)]
+        if desired.refused:
+            await self._tell_refused(desired, observed, now)
         if any(facts.state is RoleState.STARTING for facts in observed.roles):
             requeues.append(STARTING_S)
         self._wake_others(desired)
@@ -157,6 +163,19 @@ class DatasetReconciler:
             await operation_reconciler.execute(each, desired, self._jobs)
         # What was just ordered is soon under way.
         return min(0.5 if each.plan.start else each.plan.requeue_after_s for each in planned)
+
+    async def _tell_refused(self, desired: DesiredState, observed: Observed, now: datetime) -> None:
+        """Says which objects make no sense, and lets go of those that are to be deleted."""
+        leaving = [each for each in desired.refused if each.deleted and each.reference.kind in OPERATIONS]
+        for record in leaving:
+            await self._jobs.cancel(record.uid)
+            await self._jobs.forget(record.uid)
+
+        def write() -> None:
+            with self._transaction(desired) as transaction:
+                write_refusals(transaction, desired, is_over=not observed.roles, now=now)
+
+        await asyncio.to_thread(write)
 
     async def _abandon(self, desired: DesiredState, observed: Observed, executor: Executor) -> float | None:
         """What runs for a dataset that is not declared any more ends."""

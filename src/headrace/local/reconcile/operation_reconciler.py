@@ -78,10 +78,10 @@ def _operation_context(desired: DesiredState, observed: Observed) -> OperationCo
     datasets: dict[str, Dataset] = {}
     runtimes: dict[str, Runtime] = {}
     for record in desired.records:
-        if record.reference.kind == "Dataset":
-            datasets[title_of(record)] = cast("Dataset", record.thing())
-        elif record.reference.kind in RUNTIMES:
-            runtimes[title_of(record)] = cast("Runtime", record.thing())
+        if record.reference.kind == "Dataset" and (thing := record.understood()):
+            datasets[title_of(record)] = cast("Dataset", thing)
+        elif record.reference.kind in RUNTIMES and (thing := record.understood()):
+            runtimes[title_of(record)] = cast("Runtime", thing)
     known: Mapping[str, Dataset] = datasets
     return OperationContext(known, runtimes, observed)
 
@@ -91,4 +91,4 @@ def _predecessor(operation: Operation, desired: DesiredState) -> Operation | Non
     if after is None:
         return None
     record = desired.find(after.kind, after.name, after.namespace or operation.namespace or "default")
-    return cast("Operation", record.thing()) if record else None
+    return cast("Operation | None", record.understood()) if record else None

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from headrace.api.core import PersistentVolume, PersistentVolumeClaim
 from headrace.api.dataset import DatasetStatus
+from headrace.api.kinds import RUNTIMES
+from headrace.api.manifests import InvalidObjectsError
 from headrace.api.names import FINALIZERS
 from headrace.api.operations import OperationStatus
 from headrace.api.runtime_parts import RuntimeStatus
@@ -15,6 +18,7 @@ from headrace.local.datasets.desired_state import DesiredState
 from headrace.local.store.records import Record, Reference
 from headrace.local.store.transaction import Transaction, owners_of
 from headrace.plan.dataset_events import Event
+from headrace.plan.refusals import refusal_of
 from headrace.plan.volume import DRIVER, Volume, persistent_volume, persistent_volume_claim
 
 Status = DatasetStatus | RuntimeStatus | OperationStatus
@@ -38,6 +42,38 @@ def write_status(
         present = transaction.set_status(present, part_content(status))
     foreign = [each for each in present.finalizers if each not in FINALIZERS.values()]
     transaction.set_finalizers(present, (*foreign, *finalizers))
+
+
+def write_refusals(transaction: Transaction, desired: DesiredState, *, is_over: bool, now: datetime) -> None:
+    """Says of objects that they make no sense; of a runtime its dataset says it. Such as are to go may go.
+
+    With `is_over` nothing runs for the dataset any more. That a Dataset may go was written with its status.
+    """
+    for record in desired.refused:
+        is_runtime = record.reference.kind in RUNTIMES
+        if record.deleted is None:
+            _refuse(transaction, desired.dataset if is_runtime else record, record.fault(), now)
+        elif record.reference.kind != "Dataset" and (is_over or not is_runtime):
+            _let_go(transaction, record)
+
+
+def _refuse(
+    transaction: Transaction, about: Record | None, error: InvalidObjectsError | None, now: datetime
+) -> None:
+    present = transaction.get(about.reference) if about else None
+    if error is None or about is None or present is None or present.uid != about.uid or present.deleted:
+        return
+    refusal = refusal_of(present.reference.kind, present.status, error, now)
+    transaction.set_status(present, refusal.status)
+    for event in refusal.events:
+        transaction.note_event(present, event.type.value, event.reason, event.message)
+
+
+def _let_go(transaction: Transaction, record: Record) -> None:
+    present = transaction.get(record.reference)
+    if present is not None and present.uid == record.uid:
+        foreign = [each for each in present.finalizers if each not in FINALIZERS.values()]
+        transaction.set_finalizers(present, foreign)
 
 
 def set_owner_reference(transaction: Transaction, record: Record, owner: Record) -> None:

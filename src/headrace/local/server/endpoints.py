@@ -235,7 +235,8 @@ class Endpoints:
         with self._store.changing() as transaction:
             for each in named:
                 try:
-                    outcomes.append(act(transaction, each))
+                    with transaction.attempt():
+                        outcomes.append(act(transaction, each))
                 except HeadraceError as error:
                     outcomes.append(Outcome(object=each, fault=Fault.of(error)))
         return Outcomes(outcomes=tuple(outcomes))
@@ -247,10 +248,11 @@ def _declared(transaction: Transaction, document: dict[str, object], asked: mess
         wish = admission.wish_of(object_of(document), asked.namespace)
         reference = wish.reference
         named = Named(kind=reference.kind, namespace=reference.namespace, name=reference.name)
-        if asked.verb == "create":
-            record, deed = admission.create(transaction, wish), admission.Deed.CREATED
-        else:
-            record, deed = admission.apply(transaction, wish)
+        with transaction.attempt():
+            if asked.verb == "create":
+                record, deed = admission.create(transaction, wish), admission.Deed.CREATED
+            else:
+                record, deed = admission.apply(transaction, wish)
     except HeadraceError as error:
         return Outcome(object=named, fault=Fault.of(error))
     return Outcome(object=named, deed=deed, document=redacted(record))

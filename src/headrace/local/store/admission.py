@@ -70,7 +70,8 @@ def wish_of(thing: Object, namespace: str) -> Wish:
 
 
 def create(transaction: Transaction, wish: Wish) -> Record:
-    """Makes a new object. Raises `ConfigError` when it is there already."""
+    """Makes a new object. Raises `ConfigError` when it is there already, or makes no sense where it is put."""
+    _check(wish.reference, wish.content)
     return transaction.create(wish.reference, wish.content, wish.finalizers)
 
 
@@ -82,10 +83,11 @@ def apply(transaction: Transaction, wish: Wish) -> tuple[Record, Deed]:
     said = json.dumps(_sealed(wish), separators=(",", ":"), sort_keys=True)
     present = transaction.get(wish.reference)
     if present is None:
+        _check(wish.reference, wish.content)
         return transaction.create(wish.reference, _noting(wish.content, said), wish.finalizers), Deed.CREATED
     _check_not_leaving(present)
     merged = _noting(three_way_merge(present.content, _last_said(present), wish.content), said)
-    _check(present, merged)
+    _check_change(present, merged)
     changed = transaction.replace(wish.reference, merged, expected=wish.expected)
     deed = Deed.UNCHANGED if changed.resource_version == present.resource_version else Deed.CONFIGURED
     return changed, deed
@@ -107,7 +109,7 @@ def scale(
         raise BusyError.of(f"{reference} has {now} replicas, not {current}; nothing was changed")
     spec = {**present.content.get("spec", {}), "replicas": replicas}
     changed = {**present.content, "spec": spec}
-    _check(present, changed)
+    _check_change(present, changed)
     return transaction.replace(reference, changed)
 
 
@@ -128,19 +130,30 @@ def patch(transaction: Transaction, reference: Reference, change: Mapping[str, A
     wish = wish_of(object_of(wanted, str(reference)), reference.namespace)
     if wish.content != present.content:
         _check_not_leaving(present)
-        _check(present, wish.content)
+        _check_change(present, wish.content)
         present = transaction.replace(reference, wish.content)
     return transaction.set_finalizers(present, wish.finalizers)
 
 
-def _check(present: Record, content: Content) -> None:
+def _check_change(present: Record, content: Content) -> None:
     """Raises `ConfigError` for content that may not take the place of what is there."""
-    kind = present.reference.about
-    metadata = {"name": present.reference.name, **content.get("metadata", {})}
-    object_of({"apiVersion": kind.api_version, "kind": kind.name, **content, "metadata": metadata})
+    _check(present.reference, content)
     fixed = ("data", "binaryData", "immutable")
     if present.content.get("immutable") and any(present.content.get(k) != content.get(k) for k in fixed):
         raise ConfigError.of(f"{present.reference} is immutable", hint="delete it, and create another")
+
+
+def _check(reference: Reference, content: Content) -> None:
+    """Raises `ConfigError` for what could not be read again from where it is to be kept.
+
+    A file need not say the namespace, so only here is the whole object known: what refers to other namespaces is
+    checked against its own.
+    """
+    kind = reference.about
+    metadata = {"name": reference.name, **content.get("metadata", {})}
+    if reference.namespace:
+        metadata["namespace"] = reference.namespace
+    object_of({"apiVersion": kind.api_version, "kind": kind.name, **content, "metadata": metadata})
 
 
 def _check_not_leaving(present: Record) -> None:

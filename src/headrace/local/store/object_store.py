@@ -7,6 +7,7 @@ says which version that was, and is refused if it is another one by now.
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from headrace.errors import BusyError
 from headrace.local.store.database import Database
 from headrace.local.store.records import Content, Record, Reference, missing
 from headrace.local.store.transaction import Transaction, present_version
+
+_log = logging.getLogger("headrace.local")
 
 Clock = Callable[[], datetime]
 _COLUMNS = (
@@ -66,7 +69,10 @@ class Store:
         self._listeners: list[Callable[[tuple[Reference, ...]], None]] = []
 
     def on_change(self, listener: Callable[[tuple[Reference, ...]], None]) -> None:
-        """Calls `listener` after each transaction, in the thread that made it, with the objects that it changed."""
+        """Calls `listener` after each transaction, in the thread that made it, with the objects that it changed.
+
+        What is wrong with a listener is logged: the change is made by then, and is not told to have failed.
+        """
         self._listeners.append(listener)
 
     def get(self, reference: Reference) -> Record | None:
@@ -101,9 +107,11 @@ class Store:
             transaction = Transaction(connection, find, self._clock)
             yield transaction
         changed = transaction.changed()
-        if changed:
-            for listener in self._listeners:
+        for listener in self._listeners if changed else ():
+            try:
                 listener(changed)
+            except Exception:
+                _log.exception("store: a change was made, and not everybody was told of it")
 
     def set_status(self, record: Record, status: Content) -> Record:
         """Gives the object of this record (by its uid) another status. Raises `MissingFileError` when it is gone."""

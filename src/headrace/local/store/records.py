@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from headrace.api.kinds import KINDS, Kind, Object
-from headrace.api.manifests import object_of
+from headrace.api.manifests import InvalidObjectsError, object_of
 from headrace.api.names import GROUP
 from headrace.api.times import format_time
 from headrace.errors import BusyError, ConfigError, MissingFileError
@@ -61,8 +61,23 @@ class Record:
         return document if self.status is None else {**document, "status": dict(self.status)}
 
     def thing(self) -> Object:
-        """The same as a typed value."""
+        """The same as a typed value. Raises `InvalidObjectsError` for what makes no sense to this release."""
         return object_of(self.document(), str(self.reference), lenient=True)
+
+    def understood(self) -> Object | None:
+        """The same; `None` for what makes no sense: another release may have taken it."""
+        try:
+            return self.thing()
+        except InvalidObjectsError:
+            return None
+
+    def fault(self) -> InvalidObjectsError | None:
+        """Why it makes no sense; `None` when it does."""
+        try:
+            self.thing()
+        except InvalidObjectsError as error:
+            return error
+        return None
 
     def _metadata(self) -> dict[str, Any]:
         metadata: dict[str, Any] = {"name": self.reference.name}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -35,6 +36,22 @@ class Transaction:
     def changed(self) -> tuple[Reference, ...]:
         """The objects that it has changed so far."""
         return tuple(self._changed)
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Changes that are all made, or none of them when the block raises; what was changed before stays."""
+        before = self._version, dict(self._changed)
+        self._connection.execute("SAVEPOINT attempt")
+        try:
+            yield
+        except BaseException:
+            # A disk that is full may have ended the whole transaction already.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK TO attempt")
+                self._connection.execute("RELEASE attempt")
+            self._version, self._changed = before
+            raise
+        self._connection.execute("RELEASE attempt")
 
     def get(self, reference: Reference) -> Record | None:
         """The object as it is by now."""
