@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 
+from headrace.exits import ExitCode
 from headrace.testing.buckets import put_object
 from headrace.testing.s3_server import S3Server
 
@@ -101,6 +102,11 @@ def test_the_same_name_in_two_namespaces_is_two_datasets(made: Backend, server: 
     assert "twin.second" in volumes
 
 
+LOAD = """apiVersion: data.fluid.io/v1alpha1
+kind: DataLoad
+metadata: {name: late}
+spec: {dataset: {name: used}}
+"""
 USER = "import sys; file = open(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
 
 
@@ -120,7 +126,16 @@ def test_what_is_used_stays_until_it_is_left(made: Backend, server: S3Server) ->
         said = made.shell.must("describe", "dataset", "used").stdout
         assert f"process {user.pid} (python" in said
         assert "on node-2" in said
+        assert made.status("Dataset", "used")["phase"] == "Terminating"
         assert len(made.roles("used")) == 5
+        # Who comes now would keep it for ever, one after the other.
+        refused = made.shell.run("run", "--dataset", "used", "--", "true")
+        assert refused.code == ExitCode.BUSY
+        assert "dataset default/used is being deleted" in refused.talk
+        made.apply(LOAD)
+        late = partial(made.status, "DataLoad", "late")
+        made.eventually(lambda: "default/used is being deleted" in str(late().get("conditions")), "used")
+        made.shell.must("delete", "dataload", "late")
         assert file.read_bytes() == (server.bucket_folder("data") / "a" / "part-0.bin").read_bytes()
         user.stdin.close()
     made.shell.must("wait", "--for=delete", "dataset/used", "--timeout", "100s")

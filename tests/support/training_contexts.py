@@ -103,7 +103,7 @@ class MemoryWorld:
         """Does what was decided."""
         match step:
             case Hold():
-                self.held = True
+                self.held = bool(self.record.instances)
             case Start(name):
                 assert not self.sights.get(name, InstanceObservation()).runs, f"{name} runs already"
                 self.sights[name] = InstanceObservation(ProcessState.STARTING)

@@ -27,6 +27,7 @@ class DatasetPhase(StrEnum):
     FAILED = "Failed"
     UPDATING = "Updating"
     DATA_MIGRATING = "DataMigrating"
+    TERMINATING = "Terminating"
 
 
 class Placement(StrEnum):

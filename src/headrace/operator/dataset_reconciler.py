@@ -189,7 +189,9 @@ class DatasetReconciler:
         faults: list[HeadraceError],
     ) -> None:
         with _noting(faults) as volume:
-            await self._volumes.follow(desired.key, planned.volume, in_use=bool(observed.users))
+            await self._volumes.follow(
+                desired.key, planned.volume, in_use=bool(observed.users), closes=planned.closes
+            )
         if volume.fault is not None:
             planned = _not_yet_gone(desired, planned)
         with _noting(faults):

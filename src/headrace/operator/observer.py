@@ -44,6 +44,7 @@ from headrace.plan.runtimes import wanted_of
 from headrace.plan.selectors import fits_selector
 
 _ANSWER_S = 3.0
+_SERVED = {DatasetPhase.BOUND, DatasetPhase.TERMINATING}
 _CLAIM_KIND = "PersistentVolumeClaim"
 _ENDED = {"Succeeded", "Failed"}
 # What Kubernetes puts on a node that is not ready: that it is away says `is_ready`, and how long its pods wait for it
@@ -109,7 +110,7 @@ def _can_restore(desired: DesiredState) -> bool:
     """A dataset that programs use already does not wait for the node that its first master had a list from."""
     node = _restore_node(desired)
     status = desired.dataset.status if desired.dataset else None
-    if not node or status is None or status.phase is not DatasetPhase.BOUND:
+    if not node or status is None or status.phase not in _SERVED:
         return True
     return any(each.name == node and each.is_ready for each in node_facts(desired.mirror))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,12 +97,17 @@ class VolumeMaker:
     client: KubeClient
     mirror: Mirror
 
-    async def follow(self, key: Key, volume: Volume | None, *, in_use: bool) -> None:
-        """Makes the volume and its claim, anew where they are otherwise and nobody uses them; or takes them away."""
+    async def follow(self, key: Key, volume: Volume | None, *, in_use: bool, closes: bool = False) -> None:
+        """Makes the volume and its claim, anew where they are otherwise and nobody uses them; or takes them away.
+
+        With `closes` the claim is asked to go: Kubernetes keeps it for the pods that use it, and lets no other begin.
+        """
         pair, facts = pair_of(self.mirror, key), volume_facts(self.mirror, key)
         if volume is None:
             if not in_use:
                 await self._take_away(pair)
+        elif closes:
+            await self._ask_to_go([(kind, content) for kind, content in pair.own if kind == _CLAIM])
         elif facts is None or not (facts.stranger or facts.differences(volume)):
             await self._make(pair, volume)
         elif not facts.stranger and not in_use:
@@ -128,10 +133,13 @@ class VolumeMaker:
             await self.client.patch(_VOLUME, None, volume["metadata"]["name"], body)
 
     async def _take_away(self, pair: Pair) -> None:
-        for kind, content in pair.own:
+        await self._ask_to_go(pair.own)
+
+    async def _ask_to_go(self, objects: Iterable[tuple[str, Content]]) -> None:
+        for kind, content in objects:
             if not is_leaving(content):
-                namespace = pair.key[0] if kind == _CLAIM else None
                 metadata = content["metadata"]
+                namespace = metadata.get("namespace") if kind == _CLAIM else None
                 await self.client.delete(kind, namespace, metadata["name"], uid=metadata["uid"])
 
 

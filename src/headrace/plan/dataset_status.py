@@ -16,6 +16,7 @@ from headrace.api.kinds import Runtime
 from headrace.api.mounts import Mount
 from headrace.plan.cache_numbers import cache_states
 from headrace.plan.condition_times import Fact, condition_of, dataset_conditions
+from headrace.plan.declared import is_leaving
 from headrace.plan.observed import Observed
 from headrace.plan.reasons import Reason, Wait, deadline_s
 from headrace.plan.runtimes import KINDS
@@ -23,7 +24,13 @@ from headrace.plan.runtimes import KINDS
 READY_MESSAGE = "The ddc runtime is ready."
 UPDATING_MESSAGE = "The ddc runtime is updating."
 UPDATED_MESSAGE = "The ddc runtime has updated completely."
-_BOUND = {DatasetPhase.BOUND, DatasetPhase.UPDATING, DatasetPhase.DATA_MIGRATING, DatasetPhase.FAILED}
+_BOUND = {
+    DatasetPhase.BOUND,
+    DatasetPhase.UPDATING,
+    DatasetPhase.DATA_MIGRATING,
+    DatasetPhase.FAILED,
+    DatasetPhase.TERMINATING,
+}
 _MOST_IGNORED = 20
 
 
@@ -55,7 +62,7 @@ class Findings:
 
 
 def was_bound(status: DatasetStatus) -> bool:
-    """True once programs could read the dataset, until its runtime goes: it may be Failed now."""
+    """True once programs could read the dataset, until its runtime goes: it may be Failed or Terminating now."""
     return status.phase in _BOUND and bool(status.runtimes)
 
 
@@ -98,9 +105,16 @@ def is_overdue(findings: Findings, now: datetime) -> bool:
 
 
 def _phase(findings: Findings, now: datetime) -> DatasetPhase:
-    before = findings.before.phase
+    if is_leaving(findings.dataset):
+        # Whatever else is true of it: who looks at it is to see why nobody may begin to use it.
+        return DatasetPhase.TERMINATING
     if findings.unbinds:
         return DatasetPhase.NOT_BOUND
+    return _phase_of_service(findings, now)
+
+
+def _phase_of_service(findings: Findings, now: datetime) -> DatasetPhase:
+    before = findings.before.phase
     if findings.waiting is None:
         if findings.updating:
             return DatasetPhase.UPDATING

@@ -11,7 +11,7 @@ from headrace.api.names import FINALIZERS
 from headrace.api.runtime_parts import RuntimeStatus
 from headrace.plan.dataset_events import Event, dataset_events, runtime_events
 from headrace.plan.dataset_status import Findings, dataset_status, waited_s
-from headrace.plan.declared import Declared
+from headrace.plan.declared import Declared, is_leaving
 from headrace.plan.observed import DataFacts
 from headrace.plan.reasons import Reason, deadline_s
 from headrace.plan.roles import Role
@@ -69,6 +69,7 @@ class Plan:
 
     `roles` are all that are to run; `steps` those that may be started, replaced, drained or ended now: a backend takes
     no other step. With `holds`, the declarations cannot be followed, `roles` is empty and what runs goes on as it is.
+    With `closes`, the volume is for those who use it already, and for nobody who comes now.
     """
 
     roles: tuple[Role, ...]
@@ -80,6 +81,7 @@ class Plan:
     finalizers: Finalizers
     requeue_after_s: float
     holds: bool = False
+    closes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ def outcome(decision: Decision, now: datetime, status: DatasetStatus | None = No
         finalizers=_finalizers(decision),
         requeue_after_s=_requeue_after_s(decision, now),
         holds=decision.holds,
+        closes=is_leaving(declared.dataset) or is_leaving(declared.runtime),
     )
 
 

@@ -11,9 +11,9 @@ from headrace.api.ignored import ignored_fields
 from headrace.api.mounts import scheme_of
 from headrace.plan import mount_addresses
 from headrace.plan.condition_times import condition_of
-from headrace.plan.dataset_status import Findings, dataset_status
+from headrace.plan.dataset_status import Findings, dataset_status, was_bound
 from headrace.plan.dataset_tree import mounted_of
-from headrace.plan.declared import Declared
+from headrace.plan.declared import Declared, is_leaving
 from headrace.plan.mounting import place_users_mounts, volume_in_the_way
 from headrace.plan.observed import Observed
 from headrace.plan.outcome import Decision, Plan, outcome
@@ -43,7 +43,7 @@ def plan_reference(
     (mount,) = dataset.spec.mounts or ()
     key, folder = mount_addresses.dataset_of(mount.mount_point)
     other = declared.references.get(key)
-    waiting = _waiting(declared.key, key, other)
+    waiting = _waiting(declared.key, key, other) or _too_late(declared, key, other)
     roles = mounts_on(place_users_mounts(observed).nodes, key)
     steps = next_steps(Progress(roles, observed, listed=waiting is None, borrows=True), now)
     volume = volume_of(dataset, cluster=key, sub_path=folder) if waiting is None or observed.users else None
@@ -54,7 +54,7 @@ def plan_reference(
         terminating=terminating,
         mounted=mounted_of(dataset),
         ignored=(*ignored_fields(dataset), *ignored_capacity(dataset)),
-        degraded=volume_in_the_way(volume, observed),
+        degraded=volume_in_the_way(volume, observed) if terminating is None else None,
     )
     decision = Decision(declared, findings, None, roles=roles, steps=steps, volume=volume)
     return outcome(decision, now, _mirrored(dataset_status(findings, now), other, waiting))
@@ -76,6 +76,15 @@ def _waiting(own: str, key: str, other: Dataset | None) -> Wait | None:
     if ready is None or ready.status != "True":
         return wait(Reason.DATASET_REFERENCE_NOT_READY, f"{own} refers to dataset {key}, which is not ready")
     return None
+
+
+def _too_late(declared: Declared, key: str, other: Dataset | None) -> Wait | None:
+    """Who was read through it goes on; who comes now would keep it for ever."""
+    if not is_leaving(other) or was_bound(declared.dataset_status):
+        return None
+    return wait(
+        Reason.DATASET_REFERENCE_NOT_READY, f"{declared.key} refers to dataset {key}, which is being deleted"
+    )
 
 
 def _mirrored(own: DatasetStatus, other: Dataset | None, waiting: Wait | None) -> DatasetStatus:

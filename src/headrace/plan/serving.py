@@ -191,7 +191,10 @@ def _is_master_ready(service: Service) -> bool:
 
 def _findings(service: Service, health: Health, tree: Tree, *, updating: bool) -> Findings:
     before = service.declared.dataset_status
-    in_the_way = volume_in_the_way(volume_of(service.dataset), service.observed)
+    in_the_way = None
+    if service.terminating is None:
+        # Of one that is being deleted, nobody is to get the volume any more.
+        in_the_way = volume_in_the_way(volume_of(service.dataset), service.observed)
     return Findings(
         dataset=service.dataset,
         observed=service.observed,

@@ -331,6 +331,32 @@ def test_a_dataset_that_makes_no_sense_any_more_says_so_and_what_runs_goes_on(wo
     assert condition(world, "Degraded")["status"] == "False"
 
 
+def test_the_claim_of_a_dataset_that_is_being_deleted_takes_no_new_pod_and_stays_for_those_that_use_it(
+    world: OperatorWorld,
+) -> None:
+    world.declare(replicas(1))
+    world.settle()
+    claim = ("PersistentVolumeClaim", "default", "imagenet")
+    assert "deletionTimestamp" not in world.cluster.objects[claim]["metadata"]
+    world.use("train", "node-1")
+    world.settle()
+    world.cluster.remove(DATASET)
+    world.settle()
+    # Kubernetes lets no pod begin with a claim that is to go, and keeps it for those that have it.
+    assert world.cluster.objects[claim]["metadata"]["deletionTimestamp"]
+    assert ("PersistentVolume", "", "imagenet") in world.cluster.objects
+    status = world.get("Dataset", "imagenet")["status"]
+    assert (status["phase"], condition(world, "Terminating")["reason"]) == ("Terminating", "VolumeInUse")
+    assert "Degraded" not in {each["type"] for each in status["conditions"] if each["status"] == "True"}
+    pods = world.pods()
+    world.settle()
+    assert world.pods() == pods
+    world.leave("train")
+    for _ in range(25):
+        world.reconcile()
+    assert not {DATASET, claim, ("PersistentVolume", "", "imagenet")} & set(world.cluster.objects)
+
+
 def test_the_same_event_is_not_written_at_each_look(world: OperatorWorld) -> None:
     world.cluster.refused.add(("apply", "StatefulSet"))
     world.declare()

@@ -116,6 +116,21 @@ def test_whole_dataset_is_loaded_when_no_target_is_given() -> None:
     assert made.start == LoadJob("default/imagenet", (LoadPart((), 1),), refresh=False, pin=False)
 
 
+def test_nothing_begins_on_a_dataset_that_is_being_deleted_and_what_has_begun_goes_on() -> None:
+    bench, key = Bench(LOAD), "default/imagenet"
+    present = bench.context
+    gone = dataclasses.replace(present, datasets={key: leaving(present.datasets[key])})
+    bench.context = gone
+    made = bench.reconcile()
+    assert (made.status.phase, made.start) == (OperationPhase.PENDING, None)
+    assert reason_of(made, "Waiting") == "DatasetNotReady"
+    assert f"dataset {key} is being deleted" in str(made.status.conditions)
+    bench.context = present
+    assert bench.reconcile().start is not None
+    bench.context = gone
+    assert bench.reconcile().status.phase is OperationPhase.EXECUTING
+
+
 @pytest.mark.parametrize(
     ("lacking", "words"),
     [

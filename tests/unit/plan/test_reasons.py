@@ -359,7 +359,13 @@ def test_deletion_while_in_use_is_refused_and_says_by_whom() -> None:
     assert "process 123 (python) on node-1" in (terminating.message or "")
     assert not made.steps
     assert made.finalizers.dataset
-    assert made.dataset_status.phase is DatasetPhase.BOUND
+    assert made.dataset_status.phase is DatasetPhase.TERMINATING
+    assert made.volume is not None and made.closes, "who uses it keeps it, and nobody else gets it"
+    world.see(users=())
+    while world.reconcile().steps:
+        made = world.reconcile()
+        assert made.dataset_status is not None
+        assert made.dataset_status.phase is DatasetPhase.TERMINATING
 
 
 def test_deletion_while_referred_to_is_refused() -> None:

@@ -111,6 +111,18 @@ def test_what_it_waits_for_is_said() -> None:
     assert view_of(context.record).phase is JobPhase.PENDING
 
 
+def test_a_job_that_lost_its_node_before_it_began_does_not_hold_what_it_waits_for() -> None:
+    context = MemoryWorld(record_of(job_spec()), unmounted="being mounted")
+    context.look_until(Stage.PREPARING)
+    context.reconcile()
+    assert context.held
+    context.cold = "dataset default/imagenet is being deleted"
+    context.nodes.discard("node-3")
+    context.look_until(Stage.WAITING)
+    context.reconcile()
+    assert (context.record.reason, context.held) == (context.cold, False)
+
+
 def test_tries_are_counted_wait_longer_each_time_and_have_launchers_of_their_own() -> None:
     context = running(job_spec(retries=2))
     pauses = []

@@ -32,6 +32,11 @@ class JobData:
         """What the job named, as it is now."""
         return await asyncio.to_thread(volumes_of, spec, self.context.store)
 
+    async def leaving(self, spec: JobSpec) -> str:
+        """The dataset of a job that is being deleted, in a sentence; empty: none is."""
+        volumes = await self.volumes(spec)
+        return next((each.problem for each in volumes if each.is_leaving), "")
+
     async def cold(self, spec: JobSpec) -> str:
         """What holds the job back before it may begin, in a sentence; empty: nothing."""
         if spec.suspend:

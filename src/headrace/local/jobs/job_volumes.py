@@ -11,6 +11,7 @@ from headrace.api.core import PersistentVolume, PersistentVolumeClaim
 from headrace.api.dataset import Dataset, DatasetStatus
 from headrace.jobs.spec import DataVolume, JobSpec
 from headrace.local.datasets.dataset_layout import layout_of
+from headrace.local.datasets.leaving import leaving_text
 from headrace.local.layout import BackendLayout
 from headrace.local.nodes.virtual_nodes import VirtualNode
 from headrace.local.reconciler import Dataset as Key
@@ -30,6 +31,8 @@ class Volume:
     dataset: Key | None = None
     folder: str = ""
     problem: str = ""
+    is_leaving: bool = False
+    """It is being deleted: who uses it may go on, and nobody else may begin to."""
 
     def source(self, layout: BackendLayout, node: VirtualNode) -> str:
         """Where its files are on a node."""
@@ -62,7 +65,10 @@ def files_of(spec: JobSpec) -> Iterator[str]:
 def _volume(wish: DataVolume, namespace: str, store: Store) -> Volume:
     dataset = store.get(Reference("Dataset", namespace, wish.claim))
     if dataset is not None:
-        return Volume(wish, dataset=(namespace, wish.claim), problem=_unready(dataset))
+        key = (namespace, wish.claim)
+        leaving = leaving_text(store, key)
+        problem = f"{leaving}: apply it again when it is gone" if leaving else _unready(dataset)
+        return Volume(wish, dataset=key, problem=problem, is_leaving=bool(leaving))
     claim = store.get(Reference("PersistentVolumeClaim", namespace, wish.claim))
     if claim is None:
         where = f"in namespace {namespace}"
@@ -76,8 +82,6 @@ def _volume(wish: DataVolume, namespace: str, store: Store) -> Volume:
 def _unready(record: Record) -> str:
     """What keeps a dataset from being used."""
     title = f"dataset {record.reference.namespace}/{record.reference.name}"
-    if record.deleted is not None:
-        return f"{title} is being deleted: apply it again when it is gone"
     thing = cast("Dataset | None", record.understood())
     if thing is None:
         return f"{title} makes no sense: see `headrace describe dataset {record.reference.name}`"
@@ -96,7 +100,7 @@ def _folder(wish: DataVolume, record: Record, store: Store) -> Volume:
     if claim is None:
         return Volume(wish, problem=f"{title} makes no sense: see `headrace describe pvc {wish.claim}`")
     if record.deleted is not None:
-        return Volume(wish, problem=f"{title} is being deleted")
+        return Volume(wish, problem=f"{title} is being deleted", is_leaving=True)
     phase = claim.status.phase if claim.status else None
     if phase != "Bound" or not claim.spec.volume_name:
         return Volume(wish, problem=f"{title} is {phase or 'Pending'}: no PersistentVolume fits it yet")

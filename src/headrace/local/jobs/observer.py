@@ -37,7 +37,7 @@ class JobObserver:
         nodes = await asyncio.to_thread(self.context.nodes.all)
         cold, placement, unmounted = "", None, ""
         if record.stage is Stage.WAITING and not record.is_leaving:
-            cold = await self.data.cold(record.spec)
+            cold = await self._held_back(record)
             placement = None if cold else await self._placement(record, nodes, others)
         elif record.stage is Stage.PREPARING and not record.is_leaving:
             unmounted = await self._unmounted(record, nodes)
@@ -50,6 +50,11 @@ class JobObserver:
             is_released=self._is_released(record),
             unmounted=unmounted,
         )
+
+    async def _held_back(self, record: JobRecord) -> str:
+        """What keeps the job from its next attempt. One that had begun goes on with what it uses already."""
+        leaving = "" if record.attempt else await self.data.leaving(record.spec)
+        return leaving or await self.data.cold(record.spec)
 
     async def _placement(
         self, record: JobRecord, nodes: Sequence[VirtualNode], others: Iterable[JobRecord]

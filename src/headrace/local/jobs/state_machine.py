@@ -67,7 +67,9 @@ def next_step(record: JobRecord, observed: ObservedState, now: datetime) -> Deci
 
 def _wait(record: JobRecord, observed: ObservedState, now: datetime) -> Decision:
     if observed.cold:
-        return Decision(record.changed(reason=observed.cold), requeue_after_s=_WAITING_S)
+        # Without a node it holds nothing, also where it had one that was lost.
+        lets_go = () if record.instances else (Hold(),)
+        return Decision(record.changed(reason=observed.cold), lets_go, requeue_after_s=_WAITING_S)
     if observed.placement is None or observed.placement.problem:
         why = observed.placement.problem if observed.placement else "the nodes are being looked at"
         return Decision(record.changed(reason=why), requeue_after_s=_WAITING_S)

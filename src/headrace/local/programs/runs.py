@@ -16,6 +16,7 @@ from headrace.errors import BusyError, ConfigError, MissingFileError, Unsupporte
 from headrace.local.context import BackendContext
 from headrace.local.datasets.candidates import Candidates, NodeWish
 from headrace.local.datasets.dataset_layout import Addresses, layout_of
+from headrace.local.datasets.leaving import leaving_text
 from headrace.local.datasets.masters import Masters
 from headrace.local.datasets.mount_probe import is_mounted
 from headrace.local.nodes.virtual_nodes import VirtualNode
@@ -95,10 +96,8 @@ class Runs:
         records, _ = self._context.store.select(Selection(("Dataset",), key[0], (key[1],)))
         if not records:
             raise missing(reference)
-        if records[0].deleted is not None:
-            raise BusyError.of(
-                f"dataset {'/'.join(key)} is being deleted", hint="apply it again when it is gone"
-            )
+        if leaving := leaving_text(self._context.store, key):
+            raise BusyError.of(leaving, hint="apply it again when it is gone")
         return records[0]
 
     def _lacking(self, key: Key, node: VirtualNode) -> str:
