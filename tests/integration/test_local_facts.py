@@ -101,7 +101,7 @@ def test_a_quota_beyond_the_disk_and_a_tainted_node_are_told_and_reads_are_right
     backend.must("apply", "-f", tmp_path / "dataset.yaml")
     eventually(lambda: status(backend, "Dataset").get("phase") == "Bound", backend)
     assert condition(backend, "CacheOvercommitted").startswith(
-        "True QuotaLargerThanDisk the quotas of 1 worker"
+        "True QuotaLargerThanDisk on node-1: the quotas of 1 worker"
     )
     assert condition(backend, "Degraded").startswith("True NodesTainted")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from headrace.api.times import parse_time
@@ -12,6 +12,7 @@ from headrace.operator.desired_state import component_of, noted_in
 from headrace.operator.mirror import Content
 from headrace.operator.rendering.naming import NODES_ANNOTATION, VERSION_ANNOTATION, role_id_of
 from headrace.operator.token_digests import is_locked_out, noted_token
+from headrace.plan.last_words import last_words
 from headrace.plan.observed import RoleFacts, RoleState
 from headrace.plan.roles import RoleKind
 
@@ -21,6 +22,9 @@ UNPULLED = {"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidIma
 HOPELESS = {"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 """Why it says so when the container cannot begin, or not for long."""
 _LONGEST_WORDS = 300
+_OFTEN = 2
+_RECENT = timedelta(minutes=10)
+"""For so long kubelet counts the restarts of a container as one series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ def _facts(pod: Content, node: str, probes: ProbeResults, role_states: RoleState
     noted = (metadata.get("annotations") or {}).get(VERSION_ANNOTATION, "")
     version, _, rendered = noted.partition("@")
     is_stale = rendered != probes.rendered.get(component)
-    reason, message = trouble if trouble and state is RoleState.FAILED else ("", "")
+    reason, message = _why(pod, state, trouble, probes.now)
     return RoleFacts(
         id=role_id,
         role=component,
@@ -128,6 +132,14 @@ def _facts(pod: Content, node: str, probes: ProbeResults, role_states: RoleState
         message=message,
         is_locked_out=is_locked_out(noted_token(pod), probes.token),
     )
+
+
+def _why(pod: Content, state: RoleState, trouble: tuple[str, str] | None, now: datetime) -> tuple[str, str]:
+    """Why a role has failed, or has failed so often that its next start is no news."""
+    if state is RoleState.FAILED and trouble is not None:
+        return trouble
+    is_new = state is not RoleState.STARTING or pod["metadata"].get("deletionTimestamp")
+    return ("", "") if is_new else _restless(pod, now)
 
 
 def _state(
@@ -198,6 +210,17 @@ def _trouble(pod: Content) -> tuple[str, str] | None:
     return None
 
 
+def _restless(pod: Content, now: datetime) -> tuple[str, str]:
+    """Why a container ended that runs again, and has ended at least twice and not long ago."""
+    for each in pod["status"].get("containerStatuses") or ():
+        ended = (each.get("lastState") or {}).get("terminated") or {}
+        is_bad = ended.get("exitCode", 0) != 0 and each.get("restartCount", 0) >= _OFTEN
+        finished = ended.get("finishedAt")
+        if is_bad and not each.get("ready") and finished and now - parse_time(finished) < _RECENT:
+            return "Unexpected", f"its container ends again and again{_last_words(each)}"
+    return "", ""
+
+
 def short(words: object) -> str:
     """What Kubernetes says, in one line that is not too long."""
     return " ".join(str(words or "nothing says why").split())[:_LONGEST_WORDS]
@@ -206,7 +229,6 @@ def short(words: object) -> str:
 def _last_words(status: Mapping[str, Any]) -> str:
     """What the container said when it ended: our own commands say one sentence on their way out."""
     ended = (status.get("lastState") or {}).get("terminated") or {}
-    said = str(ended.get("message") or "").strip().splitlines()
-    if said:
-        return f": {said[-1][:300]}"
+    if said := last_words(str(ended.get("message") or "")):
+        return f": {said}"
     return f", exit code {ended['exitCode']}" if "exitCode" in ended else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from headrace.plan.node_names import shown_names
 from headrace.plan.observed import DataFacts, Observed, RoleFacts, RoleState
-from headrace.plan.placement import shown_names
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import MASTER_ID, RoleKind, worker_index
 
@@ -22,7 +22,8 @@ _FAULTS: Mapping[str, Reason] = {
 }
 """Reasons by the kind of an origin's error."""
 
-_POD_FAULTS: Mapping[str, Reason] = {"NoNode": Reason.NO_NODE_MATCHES, "NoImage": Reason.IMAGE_NOT_PULLED}
+_HOMELESS = "NoNode"
+_POD_FAULTS: Mapping[str, Reason] = {_HOMELESS: Reason.NO_NODE_MATCHES, "NoImage": Reason.IMAGE_NOT_PULLED}
 
 _MASTER_FAULTS: Mapping[str, Reason] = {**_FAULTS, **_POD_FAULTS}
 
@@ -32,6 +33,25 @@ _WORKER_FAULTS: Mapping[str, Reason] = {
     "Config": Reason.OPTION_REFUSED,
     **{kind: _FAULTS[kind] for kind in ("PermissionDenied", "Unreachable")},
 }
+
+_PASSING = {
+    Reason.NODES_TAKEN,
+    Reason.NODES_NOT_READY,
+    Reason.MASTER_STARTING,
+    Reason.FILES_LISTING,
+    Reason.WORKERS_STARTING,
+}
+"""What may pass without anybody, as other datasets end, nodes come back and processes start."""
+
+_LASTING = {
+    Reason.MASTER_FAILED,
+    Reason.WORKERS_FAILED,
+    Reason.OPTION_REFUSED,
+    Reason.ACCESS_DENIED,
+    Reason.ORIGIN_MISSING,
+    Reason.IMAGE_NOT_PULLED,
+}
+"""What stays until somebody puts it right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,30 +103,37 @@ class Health:
 
 def health_of(situation: Situation) -> Health:
     """The health of a dataset whose roles are known."""
-    checks = (_workers_wanted, _placed, _master, _files, _workers, _mounts)
-    waiting = next(filter(None, (check(situation) for check in checks)), None)
+    checks = (_placed, _master, _files, _workers, _mounts)
+    found = [each for each in (check(situation) for check in checks) if each]
+    waiting = _workers_wanted(situation) or (
+        _foremost([_broken_master(situation), *found]) if found else None
+    )
     return Health(waiting, degraded_of(situation, None))
 
 
 def degraded_of(situation: Situation, held: Wait | None) -> Wait | None:
     """What is wrong although the dataset may be readable. `held` is why a change cannot be made."""
-    return next(
-        filter(
-            None,
-            (
-                held,
-                _master_gone(situation),
-                _origin_fault(situation.observed.data),
-                _silent_origin(situation),
-                situation.lacking,
-                _away_workers(situation),
-                _some_workers(situation),
-                situation.refused,
-                _some_mounts(situation),
-            ),
-        ),
-        None,
+    return held or _foremost(
+        [
+            _master_gone(situation),
+            _origin_fault(situation.observed.data),
+            _silent_origin(situation),
+            situation.lacking,
+            _away_workers(situation),
+            _some_workers(situation),
+            situation.refused,
+            _some_mounts(situation),
+        ]
     )
+
+
+def _foremost(found: Iterable[Wait | None]) -> Wait | None:
+    """The first, unless it may pass by itself and another one needs somebody: that is to be told."""
+    waits = [each for each in found if each is not None]
+    first = next(iter(waits), None)
+    if first is None or first.reason not in _PASSING:
+        return first
+    return next((each for each in waits if each.reason in _LASTING), first)
 
 
 def _workers_wanted(situation: Situation) -> Wait | None:
@@ -125,6 +152,19 @@ def _master(situation: Situation) -> Wait | None:
     return None if situation.is_listed else _master_gone(situation)
 
 
+def _broken_master(situation: Situation) -> Wait | None:
+    """A master that ends again and again: whatever else is lacking, nothing goes on before it is repaired."""
+    masters = situation.facts_of(RoleKind.MASTER)
+    is_broken = any(_has_failed(facts) and facts.reason != _HOMELESS for facts in masters)
+    return _master_gone(situation) if is_broken else None
+
+
+def _has_failed(facts: RoleFacts) -> bool:
+    """True for one that has failed, and for one that starts anew once more after it has failed several times."""
+    failed = facts.state in {RoleState.FAILED, RoleState.ENDED}
+    return failed or (facts.state is RoleState.STARTING and bool(facts.message))
+
+
 def _master_gone(situation: Situation) -> Wait | None:
     masters = situation.facts_of(RoleKind.MASTER)
     if any(facts.state is RoleState.READY for facts in masters):
@@ -132,7 +172,7 @@ def _master_gone(situation: Situation) -> Wait | None:
     away = next(filter(situation.is_away, masters), None)
     if away is not None:
         return wait(Reason.NODES_NOT_READY, f"the master is on {away.node}, which is not ready")
-    failed = next((facts for facts in masters if facts.state in {RoleState.FAILED, RoleState.ENDED}), None)
+    failed = next(filter(_has_failed, masters), None)
     if failed is None:
         return wait(Reason.MASTER_STARTING, "the master is not ready yet")
     reason = _MASTER_FAULTS.get(failed.reason, Reason.MASTER_FAILED)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.plan.node_names import shown_names
 from headrace.plan.observed import Node, Observed, RoleFacts, RoleState
-from headrace.plan.placement import shown_names
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import RoleKind
 from headrace.plan.runtimes import Wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headrace.plan.placement import natural_order
+from headrace.plan.node_names import natural_order
 
 _QUARTERS = 4
 

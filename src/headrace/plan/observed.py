@@ -91,7 +91,8 @@ class RoleState(StrEnum):
 class RoleFacts:
     """One running role. `version` is that of the role it was started from; `since` is when it came into its state.
 
-    `reason` is a kind of `headrace.errors` where there is one, such as PermissionDenied. `is_locked_out`: it has
+    `reason` is a kind of `headrace.errors` where there is one, such as PermissionDenied. One that starts has it, with
+    `message`, when it has ended again and again before. `is_locked_out`: it has
     another token than its cluster, so that nobody talks to it.
     """
 

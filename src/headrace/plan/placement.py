@@ -5,12 +5,12 @@ A worker moves only when its node is gone, or no longer fits what was declared. 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.api.dataset import Dataset, Placement
 from headrace.api.scheduling import Toleration
+from headrace.plan.node_names import natural_order, shown_names
 from headrace.plan.observed import Node, Observed, RoleState
 from headrace.plan.quota_room import lacking_room
 from headrace.plan.reasons import Reason, Wait, wait
@@ -120,13 +120,6 @@ def _lacking_text(reason: Reason, lacking: int, count: int, failed: list[str]) -
     return f"{lacking} of {count} workers have no node, {about}{names}"
 
 
-def shown_names(names: Iterable[str]) -> str:
-    """The first names of a list, in their order, and how many more there are."""
-    ordered = sorted(names, key=natural_order)
-    more = f" and {len(ordered) - 5} more" if len(ordered) > 5 else ""
-    return ", ".join(ordered[:5]) + more
-
-
 def _preference(
     node: Node, rules: WorkerRules, observed: Observed
 ) -> tuple[bool, bool, int, list[tuple[int, str]]]:
@@ -134,9 +127,3 @@ def _preference(
     crowd = len(observed.others.get(node.name, ()))
     has_room = not lacking_room([(node, rules.cache)])
     return is_unwelcome(node, rules.tolerations), not has_room, crowd, natural_order(node.name)
-
-
-def natural_order(name: str) -> list[tuple[int, str]]:
-    """A key by which node-2 comes before node-10."""
-    parts = re.findall(r"\d+|\D+", name)
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

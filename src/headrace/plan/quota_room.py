@@ -6,12 +6,13 @@ the storage. Nobody should have to find out from that, though.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from headrace.api.conditions import DatasetCondition, DatasetConditionType
 from headrace.api.formats import format_bytes
 from headrace.plan.condition_times import condition_of
+from headrace.plan.node_names import shown_names
 from headrace.plan.observed import Node, Observed, Room
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import CacheFolder, Role, RoleKind
@@ -22,11 +23,12 @@ _SPARE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """A disk, or memory (`folder` is empty), that is smaller than the quotas there together."""
+    """A disk, or memory (`folder` is empty), that is smaller than the quotas there together; and whose it is."""
 
     folder: str
     wanted_bytes: int
     workers: int
+    nodes: tuple[str, ...] = ()
 
 
 def lacking_room(caches: Iterable[tuple[Node, Iterable[CacheFolder]]], share: float = 1.0) -> list[Lack]:
@@ -36,8 +38,16 @@ def lacking_room(caches: Iterable[tuple[Node, Iterable[CacheFolder]]], share: fl
         seen: set[str] = set()
         for room, folder, quota in _needs(node, folders):
             before = sums[room.id][1] if room.id in sums else Lack(folder, 0, 0)
-            lack = Lack(before.folder, before.wanted_bytes + quota, before.workers + (room.id not in seen))
-            sums[room.id] = (room, lack)
+            comes = room.id not in seen
+            sums[room.id] = (
+                room,
+                Lack(
+                    before.folder,
+                    before.wanted_bytes + quota,
+                    before.workers + comes,
+                    (*before.nodes, node.name) if comes else before.nodes,
+                ),
+            )
             seen.add(room.id)
     return [lack for room, lack in sums.values() if lack.wanted_bytes > room.free_bytes * share]
 
@@ -53,7 +63,7 @@ def overcommitted(
     workers = [role for role in roles if role.kind is RoleKind.WORKER and role.node in nodes]
     caches = [(nodes[role.node], role.cache) for role in workers if role.node]
     lacks = lacking_room(caches, _SPARE if said_before(before) else 1.0)
-    return wait(Reason.QUOTA_LARGER_THAN_DISK, "; ".join(map(_text, lacks))) if lacks else None
+    return wait(Reason.QUOTA_LARGER_THAN_DISK, "; ".join(_texts(lacks))) if lacks else None
 
 
 def said_before(before: Iterable[DatasetCondition]) -> Wait | None:
@@ -79,6 +89,21 @@ def _disk_of(disks: Mapping[str, Room], folder: str) -> Room | None:
     while path and path not in disks:
         path = path.rpartition("/")[0]
     return disks.get(path or "/")
+
+
+def _texts(lacks: Iterable[Lack]) -> Iterator[str]:
+    """A sentence for each, with its nodes; nodes of which the same is to be said have one together."""
+    alike: dict[Lack, list[str]] = {}
+    alone: list[Lack] = []
+    for lack in lacks:
+        if len(lack.nodes) == 1:
+            alike.setdefault(replace(lack, nodes=()), []).append(lack.nodes[0])
+        else:
+            alone.append(lack)
+    for lack, nodes in alike.items():
+        yield f"on {'each of ' if len(nodes) > 1 else ''}{shown_names(nodes)}: {_text(lack)}"
+    for lack in alone:
+        yield f"on {shown_names(lack.nodes)}: {_text(lack)}"
 
 
 def _text(lack: Lack) -> str:

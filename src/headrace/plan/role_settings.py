@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from headrace.plan.dataset_tree import Tree
 from headrace.plan.declared import Declared
+from headrace.plan.node_names import natural_order
 from headrace.plan.observed import Observed
-from headrace.plan.placement import natural_order
 from headrace.plan.roles import (
     MASTER_ID,
     CacheFolder,

@@ -15,9 +15,10 @@ from headrace.plan.dataset_tree import Tree, tree_of
 from headrace.plan.declared import Declared, is_leaving
 from headrace.plan.health import Health, Situation, degraded_of, health_of
 from headrace.plan.mounting import Mounted, place_mounts, volume_in_the_way
+from headrace.plan.node_names import natural_order
 from headrace.plan.observed import Node, Observed, RoleState
 from headrace.plan.outcome import Decision, Plan, outcome
-from headrace.plan.placement import Placed, WorkerRules, natural_order, place_workers
+from headrace.plan.placement import Placed, WorkerRules, place_workers
 from headrace.plan.quota_room import overcommitted, said_before
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.role_settings import Blueprint, mounts_on

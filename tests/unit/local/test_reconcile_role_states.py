@@ -125,6 +125,40 @@ def test_the_last_complaint_of_its_log_says_why_a_role_ended(database: Database,
     assert (trouble.kind, trouble.message) == ("NotFound", "the bucket is not there")
 
 
+@pytest.mark.parametrize(
+    ("code", "log", "said"),
+    [
+        (1, "serving\nKeyError: 'workers'\n", "it ended with exit code 1: KeyError: 'workers'"),
+        (1, "", "it ended with exit code 1"),
+        (-9, "serving\n", "it was ended by signal 9"),
+    ],
+)
+def test_without_a_complaint_the_last_line_is_told_of_what_ended_by_itself(
+    database: Database, tmp_path: Path, code: int, log: str, said: str
+) -> None:
+    (tmp_path / "role.log").write_text(log)
+    made = record("master", state="ended", exit_code=code)
+    troubles = StartBackOff(database)
+    troubles.note_end(replace(made, order=replace(made.order, log_file=str(tmp_path / "role.log"))), NOW)
+    trouble = troubles.find(made.order.id)
+    assert trouble is not None
+    assert trouble.message == said
+
+
+def test_a_role_that_ended_several_times_says_why_also_while_it_starts(database: Database) -> None:
+    troubles, began = StartBackOff(database), record("master", state="running")
+    for starts in (1, 2):
+        troubles.note_end(record("master", state="ended", exit_code=3, starts=starts), NOW)
+        failure = troubles.find(began.order.id)
+        assert failure is not None
+        assert failure.times == starts
+        seen = ProbeResults(None, frozenset(), {"master": failure}, None, NOW)
+        facts = RoleStates().facts_of(began, "master", seen)
+        assert facts.state is RoleState.STARTING
+        assert bool(facts.message) == (starts > 1)
+    assert "times" not in str(database.notes("failures:"))
+
+
 def test_a_role_that_never_came_to_run_is_seen_as_failed(database: Database) -> None:
     troubles = StartBackOff(database)
     error = ConfigError.of("the folder /data is not empty")

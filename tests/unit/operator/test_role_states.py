@@ -83,6 +83,33 @@ def test_a_pod_and_the_master_s_word_make_a_state(
     assert (facts.state, facts.reason) == (state, reason)
 
 
+def crashing(times: int, ago: timedelta = timedelta(seconds=20), code: int = 3) -> dict[str, Any]:
+    ended = {
+        "exitCode": code,
+        "finishedAt": f"{NOW - ago:%Y-%m-%dT%H:%M:%SZ}",
+        "message": "serving\nerror: the state folder is read-only, token=abc\nhint: make it writable\n",
+    }
+    state = {"running": {"startedAt": f"{NOW:%Y-%m-%dT%H:%M:%SZ}"}}
+    each = {"restartCount": times, "ready": False, "state": state, "lastState": {"terminated": ended}}
+    return {"conditions": [], "containerStatuses": [each]}
+
+
+def test_what_ends_again_and_again_says_why_also_while_it_runs_once_more() -> None:
+    (facts,) = role_facts([pod(crashing(3), kind="master")], probes(answers=False), RoleStates())
+    assert (facts.state, facts.reason) == (RoleState.STARTING, "Unexpected")
+    assert facts.message == (
+        "its container ends again and again: the state folder is read-only, token=**********"
+    )
+
+
+@pytest.mark.parametrize(
+    "status", [crashing(1), crashing(5, timedelta(minutes=11)), crashing(5, code=0), {"conditions": []}]
+)
+def test_what_starts_for_another_reason_has_no_fault(status: dict[str, Any]) -> None:
+    (facts,) = role_facts([pod(status, kind="master")], probes(answers=False), RoleStates())
+    assert (facts.state, facts.reason, facts.message) == (RoleState.STARTING, "", "")
+
+
 def test_an_image_that_cannot_be_had_is_told_by_its_name() -> None:
     why = {"reason": "ErrImagePull", "message": "no such\nmanifest"}
     status = {"containerStatuses": [{"image": "headrace/engine:typo", "state": {"waiting": why}}]}

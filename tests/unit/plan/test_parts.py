@@ -12,8 +12,8 @@ from headrace.engine.uris import SCHEMES
 from headrace.plan.cache_folders import cache_folders
 from headrace.plan.mount_addresses import KIND_OF_SCHEME, carries_credentials, without_credentials
 from headrace.plan.mount_options import options_of
+from headrace.plan.node_names import natural_order
 from headrace.plan.observed import Node, Taint
-from headrace.plan.placement import natural_order
 from headrace.plan.reasons import MEANINGS, Reason, Wait
 from headrace.plan.role_settings import cluster_name
 from headrace.plan.roles import CacheFolder, PlainOption, SecretKey, plain_value

@@ -43,7 +43,10 @@ def test_workers_that_share_a_disk_are_counted_together_and_are_bound_all_the_sa
     assert (said is not None) == warned
     if said is not None:
         assert (said.status, said.reason) == ("True", "QuotaLargerThanDisk")
-        assert "4 workers together are 648.00GiB" in said.message
+        assert (
+            "on node-1, node-2, node-3, node-4: the quotas of 4 workers together are 648.00GiB"
+            in said.message
+        )
         assert "smaller quota" in said.message
         told = [
             event for plan in world.plans for event in plan.events if event.reason == "QuotaLargerThanDisk"
@@ -59,7 +62,13 @@ def test_each_node_has_a_disk_of_its_own_where_it_says_so() -> None:
     small = dataclasses.replace(each[2], disks={"/": Room("disk-3", 100 * GIB)})
     world.see(nodes=(*each[:2], small, each[3]))
     said = condition_of(world.reconcile().dataset_status.conditions, TYPE)
-    assert "the quotas of 1 worker are 162.00GiB" in said.message
+    assert said.message.startswith("on node-3: the quotas of 1 worker are 162.00GiB")
+    smaller = tuple(dataclasses.replace(node, disks={"/": Room(node.name, GIB)}) for node in each[:3])
+    roomy = dataclasses.replace(each[3], disks={"/": Room("disk-4", 200 * GIB)})
+    world.see(nodes=(*smaller, roomy))
+    said = condition_of(world.reconcile().dataset_status.conditions, TYPE)
+    assert said.message.startswith("on each of node-1, node-2, node-3: the quotas of 1 worker are 162.00GiB")
+    assert ";" not in said.message
 
 
 def test_memory_is_counted_as_well() -> None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from planned import GPU, MYSECRET, SEED, START, World, changed, gpu_nodes, leaving, objects
 
+from headrace.api.conditions import DatasetCondition
 from headrace.api.dataset import Dataset, DatasetPhase, DatasetSpec
 from headrace.plan.condition_times import condition_of
 from headrace.plan.dataset_events import EventType
@@ -390,6 +391,41 @@ def test_master_that_does_not_get_ready_is_waited_for_two_minutes() -> None:
     ready = condition_of(made.dataset_status.conditions, "Ready")
     assert ready is not None
     assert ready.reason == Reason.MASTER_STARTING
+
+
+TAKEN = {f"node-{n}": (OtherWorker("default/cifar", is_exclusive=True),) for n in range(1, 5)}
+
+
+def test_a_master_that_ends_again_and_again_is_told_before_what_may_pass_by_itself() -> None:
+    world = World.of()
+    world.see(others=TAKEN)
+    world.reconcile()
+    assert ready(world).reason == Reason.NODES_TAKEN
+    # That it starts once more is no news.
+    for state in (RoleState.FAILED, RoleState.STARTING):
+        world.set_state("master", state, message="the state folder is read-only")
+        said = ready(world)
+        assert said.reason == Reason.MASTER_FAILED
+        assert "failed: the state folder is read-only: look at its log" in (said.message or "")
+    world.set_state("master", RoleState.STARTING)
+    assert ready(world).reason == Reason.NODES_TAKEN
+
+
+def test_refused_keys_are_told_before_nodes_that_others_have() -> None:
+    world = World.of()
+    world.see(others=TAKEN)
+    fails_to_list("PermissionDenied")(world)
+    for _ in range(4):
+        world.reconcile()
+    assert ready(world).reason == Reason.ACCESS_DENIED
+
+
+def ready(world: World) -> DatasetCondition:
+    made = world.reconcile(seconds=0)
+    assert made.dataset_status is not None
+    said = condition_of(made.dataset_status.conditions, "Ready")
+    assert said is not None
+    return said
 
 
 def test_users_of_one_volume_are_named_once_each() -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from headrace.api.scheduling import Toleration
 from headrace.jobs.spec import JobKind, JobSpec, Role, RoleName
 from headrace.local.jobs.replicas import Replica
+from headrace.plan.node_names import natural_order
 from headrace.plan.observed import Node
-from headrace.plan.placement import natural_order
 from headrace.plan.selectors import fits_labels, is_tolerated
 
 _QUARTERS = 4

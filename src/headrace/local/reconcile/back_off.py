@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from headrace.exits import known_kinds
 from headrace.local.processes.role_processes import RoleRecord
 from headrace.local.reconcile.role_states import RoleFailure
 from headrace.local.store.database import Database
+from headrace.plan.last_words import last_complaint, last_line
 from headrace.work_queue import back_off_s
 
 _PREFIX = "failures:"
@@ -59,7 +60,7 @@ class StartBackOff:
     def find(self, order_id: str) -> RoleFailure | None:
         """The last failure of a role."""
         known = self._failures.get(order_id)
-        return known.failure if known else None
+        return replace(known.failure, times=known.count) if known else None
 
     def of_dataset(self, prefix: str) -> list[tuple[str, RoleFailure]]:
         """Those of the orders whose ids begin so."""
@@ -92,6 +93,7 @@ def _end_of(record: RoleRecord) -> str:
 
 def _text(failures: _Failures) -> str:
     failure = {**asdict(failures.failure), "since": format_time(failures.failure.since)}
+    failure.pop("times")
     return json.dumps({"trouble": failure, "count": failures.count, "end": failures.end})
 
 
@@ -102,13 +104,20 @@ def _read(text: str) -> _Failures:
 
 
 def failure_of(record: RoleRecord, now: datetime) -> RoleFailure:
-    """Why a process ended: the last complaint of its log, which holds no secret, else its exit code."""
-    code = record.exit_code
-    message = _complaint(Path(record.order.log_file))
-    if not message and code is not None:
-        message = f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
+    """Why a process ended: the last complaint of its log, else the signal or exit code with its last line."""
+    text = _tail(Path(record.order.log_file))
+    message = last_complaint(text) or _end_text(record.exit_code, last_line(text))
     version = record.order.version.partition("@")[0]
-    return RoleFailure(_kind_of(code), message or "it ended", now, version, record.order.node)
+    return RoleFailure(_kind_of(record.exit_code), message, now, version, record.order.node)
+
+
+def _end_text(code: int | None, line: str) -> str:
+    if code is None:
+        return "it ended"
+    # One that is killed by somebody said nothing of it: its last line is about something else.
+    if code < 0:
+        return f"it was ended by signal {-code}"
+    return f"it ended with exit code {code}" + (f": {line}" if line else "")
 
 
 def _kind_of(code: int | None) -> str:
@@ -118,13 +127,11 @@ def _kind_of(code: int | None) -> str:
     )
 
 
-def _complaint(log: Path) -> str:
+def _tail(log: Path) -> str:
     try:
         with log.open("rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(file.tell() - _TAIL_BYTES, 0))
-            lines = file.read().decode("utf-8", "replace").splitlines()
+            return file.read().decode("utf-8", "replace")
     except OSError:
         return ""
-    complaints = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return complaints[-1][:400] if complaints else ""

@@ -12,18 +12,23 @@ from headrace.local.processes.role_processes import RoleRecord
 from headrace.plan.observed import RoleFacts, RoleState
 
 _ALONE_AFTER_S = 20.0
+_OFTEN = 2
 _SERVING = {"active", "suspect"}
 
 
 @dataclass(frozen=True, slots=True)
 class RoleFailure:
-    """Why a role could not be started or did not go on: a kind of `headrace.errors`, and a sentence."""
+    """Why a role could not be started or did not go on: a kind of `headrace.errors`, and a sentence.
+
+    `times` counts its failures one after another.
+    """
 
     kind: str
     message: str
     since: datetime
     version: str = ""
     node: str | None = None
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class RoleStates:
         if before is not state:
             known = (record.pid, state, _since(record, state, probes.now))
             self._known[record.order.id] = known
-        failure = probes.failures.get(role_id) if state is RoleState.FAILED else None
+        failure = _told(state, probes.failures.get(role_id))
         version, _, master = record.order.version.partition("@")
         # What was told of another address of the master is as old as another version.
         is_stale = bool(master) and probes.master is not None and master != probes.master
@@ -69,6 +74,12 @@ class RoleStates:
     def forget(self, order_id: str) -> None:
         """The role is gone."""
         self._known.pop(order_id, None)
+
+
+def _told(state: RoleState, failure: RoleFailure | None) -> RoleFailure | None:
+    """Why it has failed, or has failed so often that its next start is no news."""
+    is_restless = failure is not None and state is RoleState.STARTING and failure.times >= _OFTEN
+    return failure if state is RoleState.FAILED or is_restless else None
 
 
 def failed_start(role_id: str, failure: RoleFailure) -> RoleFacts:
