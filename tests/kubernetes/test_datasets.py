@@ -15,6 +15,7 @@ from datasets_on_kubernetes import (
     await_ready,
     namespace_of,
     parts_of,
+    reader,
     reading_of,
     runtime,
     served_bucket,
@@ -154,10 +155,19 @@ def _delete_under(kubernetes: Kubectl, reading: Reading) -> None:
         return {each["reason"] for each in status["conditions"]}
 
     kubernetes.wait(lambda: "VolumeInUse" in reasons(), "a word about who uses it")
+    assert kubernetes.get("-n", namespace, "dataset", "imagenet")["status"]["phase"] == "Terminating"
+    # Its claim takes no new pod, so that those that follow each other do not keep it for ever.
+    late = reader("late", NODES[0])
+    kubernetes.apply(late, namespace=namespace)
+    refused = 'persistentvolumeclaim "imagenet" is being deleted'
+    kubernetes.wait(
+        lambda: refused in _conditions_of_pod(kubernetes, namespace, "late"), "the scheduler's word"
+    )
     reading.go_on()
     kubernetes("-n", namespace, "delete", "pods", *reading.pods)
     gone = ("wait", "--for=delete", "dataset/imagenet", "--timeout=300s")
     kubernetes("-n", namespace, *gone, timeout_s=330)
+    kubernetes("-n", namespace, "delete", "pod", "late")
     left = "alluxioruntimes,statefulsets,daemonsets,services,persistentvolumeclaims,pods"
     kubernetes.wait(
         lambda: not kubernetes("-n", namespace, "get", left, "-o", "name"), "everything to be gone"
@@ -166,6 +176,25 @@ def _delete_under(kubernetes: Kubectl, reading: Reading) -> None:
     assert f"imagenet.{namespace}" not in names
     secrets = kubernetes("-n", namespace, "get", "secrets", "-o", "name").split()
     assert secrets == ["secret/keys"]
+
+
+def _conditions_of_pod(kubernetes: Kubectl, namespace: str, name: str) -> str:
+    return str(kubernetes.get("-n", namespace, "pod", name)["status"].get("conditions"))
+
+
+def test_a_sub_path_that_is_not_there_is_told_on_the_pod(kubernetes: Kubectl, reading: Reading) -> None:
+    odd = reader("odd", NODES[0])
+    for container in odd["spec"]["containers"]:
+        for mount in container["volumeMounts"]:
+            mount["subPath"] = "no/such/folder"
+    kubernetes.apply(odd, namespace=reading.namespace)
+
+    def told() -> str:
+        return kubernetes("-n", reading.namespace, "describe", "pod", "odd")
+
+    kubernetes.wait(lambda: "SubPathMissing" in told(), "an event about the subPath")
+    assert "failed to create subPath directory" in told()
+    kubernetes("-n", reading.namespace, "delete", "pod", "odd", "--grace-period=1")
 
 
 def test_a_load_is_complete_when_all_is_verified(kubernetes: Kubectl, reading: Reading) -> None:

@@ -22,10 +22,12 @@ from headrace.operator.masters import Masters
 from headrace.operator.mirror import Mirror
 from headrace.operator.observer import Observation, observe
 from headrace.operator.operation_reconciler import OperationReconciler
+from headrace.operator.reference_index import users_of
 from headrace.operator.reservations import Reservations
 from headrace.operator.role_states import AllRoleStates
 from headrace.operator.settings import OperatorSettings
 from headrace.operator.status_writer import StatusWriter
+from headrace.operator.user_trouble import user_events
 from headrace.operator.volume_controller import VolumeMaker
 from headrace.plan.dataset_events import Event, EventType
 from headrace.plan.declared import Declared
@@ -109,6 +111,8 @@ class DatasetReconciler:
             requeues.append(
                 await self.operation_reconciler.reconcile(desired, observation, self.status_writer, now)
             )
+        for pod, event in user_events(users_of(self.mirror, desired.key), desired.title):
+            await self.status_writer.record_event(pod, "Pod", event)
         for kind, content, error in desired.refused:
             with _noting(faults):
                 if is_leaving(content):

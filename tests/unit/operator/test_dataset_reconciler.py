@@ -357,6 +357,26 @@ def test_the_claim_of_a_dataset_that_is_being_deleted_takes_no_new_pod_and_stays
     assert not {DATASET, claim, ("PersistentVolume", "", "imagenet")} & set(world.cluster.objects)
 
 
+def test_a_pod_that_waits_for_a_sub_path_that_is_not_there_is_told_why(world: OperatorWorld) -> None:
+    world.declare(replicas(1))
+    world.settle()
+    for name in ("fine", "odd"):
+        world.use(name, "node-1")
+    world.settle()
+    assert not [each for each in world.cluster.of("Event") if each["involvedObject"]["kind"] == "Pod"]
+    message = 'failed to create subPath directory for volumeMount "data" of container "main"'
+    waiting = {"state": {"waiting": {"reason": "CreateContainerConfigError", "message": message}}}
+    pod = world.cluster.objects["Pod", "default", "odd"]
+    world.cluster._store(("Pod", "default", "odd"), {**pod, "status": {"containerStatuses": [waiting]}})
+    for _ in range(3):
+        world.look_only()
+    (told,) = [each for each in world.cluster.of("Event") if each["involvedObject"]["kind"] == "Pod"]
+    about = told["involvedObject"]
+    assert (about["apiVersion"], about["name"], about["namespace"]) == ("v1", "odd", "default")
+    assert (told["reason"], told["count"]) == ("SubPathMissing", 1)
+    assert "not in dataset default/imagenet" in told["message"]
+
+
 def test_the_same_event_is_not_written_at_each_look(world: OperatorWorld) -> None:
     world.cluster.refused.add(("apply", "StatefulSet"))
     world.declare()

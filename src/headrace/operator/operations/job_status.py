@@ -9,11 +9,10 @@ from typing import Any
 
 from headrace.api.times import parse_time
 from headrace.operator.operations.pod_trouble import trouble_of
+from headrace.plan.last_words import last_words
 from headrace.plan.operation_inputs import JobState, Trouble
 
 Content = Mapping[str, Any]
-
-_LONGEST_WORDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ def _ended(done: Content, pod: Content | None, node: str | None) -> JobStatus:
 def _why(said: str, code: int | None, reason: str | None, done: Content) -> str:
     if code is None:
         return str(done.get("message") or done.get("reason") or "its Job failed")
-    words = said.splitlines()[-1][-_LONGEST_WORDS:] if said else ""
+    words = last_words(said)
     head = f"exit code {code}" + (f" ({reason})" if reason and reason != "Error" else "")
     return f"{head}: {words}" if words else head
 
