@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from headrace.webhook.metrics import Result, Tally
@@ -22,6 +23,9 @@ class Knowledge(Protocol):
 
     async def homes(self, namespace: str, claims: Iterable[str]) -> Homes:
         """The claims of datasets among these, with their nodes."""
+
+    def leaving(self, namespace: str, claims: Iterable[str]) -> Sequence[str]:
+        """Those of them that are being deleted."""
 
 
 async def answer(
@@ -50,4 +54,12 @@ async def _decided(question: Question, knowledge: Knowledge) -> Decision:
     if question.pod is None:
         return Decision()
     claims = claims_of(question.pod)
-    return decide(question.pod, await knowledge.homes(question.namespace, claims)) if claims else Decision()
+    if not claims:
+        return Decision()
+    homes = await knowledge.homes(question.namespace, claims)
+    leaving = knowledge.leaving(question.namespace, claims)
+    return replace(decide(question.pod, homes), notices=tuple(map(_leaving_text, leaving)))
+
+
+def _leaving_text(claim: str) -> str:
+    return f"claim {claim} is being deleted, with its dataset or to be made anew: the pod waits until it is there again"

@@ -41,7 +41,8 @@ def _of_runtime(content: Content) -> Content:
 
 
 def _of_claim(content: Content) -> Content:
-    return {"metadata": {"labels": content["metadata"].get("labels")}}
+    metadata = content["metadata"]
+    return {"metadata": {key: metadata[key] for key in ("labels", "deletionTimestamp") if metadata.get(key)}}
 
 
 class Copy:
@@ -104,6 +105,11 @@ class Mirror:
             runtimes=[copy.objects for copy in self._runtimes],
             volumes=self._claims.objects,
         )
+
+    def leaving(self, namespace: str, claims: Iterable[str]) -> tuple[str, ...]:
+        """Those of these claims that are ours and are being deleted: Kubernetes lets no pod begin with them."""
+        known = ((claim, self._claims.objects.get((namespace, claim))) for claim in claims)
+        return tuple(claim for claim, each in known if each and each["metadata"].get("deletionTimestamp"))
 
     @property
     def _copies(self) -> tuple[Copy, ...]:

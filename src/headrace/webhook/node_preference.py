@@ -31,10 +31,11 @@ Homes = Mapping[str, Alternatives]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A JSON Patch of the pod, and words for whoever created it."""
+    """A JSON Patch of the pod, and words for whoever created it: `warnings` tell of demands that are not met."""
 
     patch: tuple[Operation, ...] = ()
     warnings: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 def scheduling_label(dataset: str) -> str:

@@ -64,6 +64,6 @@ def allowed(uid: str, decision: Decision = Decision()) -> dict[str, Any]:  # noq
     if decision.patch:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(json.dumps(decision.patch).encode()).decode()
-    if decision.warnings:
-        response["warnings"] = list(decision.warnings)
+    if words := (*decision.warnings, *decision.notices):
+        response["warnings"] = list(words)
     return {"apiVersion": API_VERSION, "kind": KIND, "response": response}

@@ -102,6 +102,21 @@ def test_nothing_is_told_before_everything_was_listed() -> None:
     tell(story)
 
 
+def test_claims_of_ours_that_are_being_deleted_are_known() -> None:
+    async def story(feeds: Feeds, mirror: Mirror) -> None:
+        all_there(feeds)
+        await until(mirror, [["a"]])
+        assert mirror.leaving("ml", ["imagenet", "other"]) == ()
+        claim = named("imagenet")
+        leaving = {**claim["metadata"], "deletionTimestamp": "2026-01-31T09:30:00Z"}
+        feeds.tell("PersistentVolumeClaim", ("MODIFIED", {**claim, "metadata": leaving}))
+        while not mirror.leaving("ml", ["imagenet"]):
+            await asyncio.sleep(0.01)
+        assert mirror.leaving("elsewhere", ["imagenet"]) == ()
+
+    tell(story)
+
+
 def test_changes_are_followed() -> None:
     async def story(feeds: Feeds, mirror: Mirror) -> None:
         all_there(feeds)

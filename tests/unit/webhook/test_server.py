@@ -47,15 +47,18 @@ class Known:
     async def homes(self, namespace: str, claims: Any) -> Any:
         return {"imagenet": (HOME,)} if namespace == "ml" else {}
 
+    def leaving(self, namespace: str, claims: Any) -> Any:
+        return [claim for claim in claims if claim == "old"]
 
-class Silent:
+
+class Silent(Known):
     """Never knows."""
 
     async def homes(self, namespace: str, claims: Any) -> Any:
         await asyncio.Event().wait()
 
 
-class Broken:
+class Broken(Known):
     """Fails in a way that nobody thought of."""
 
     async def homes(self, namespace: str, claims: Any) -> Any:
@@ -112,6 +115,21 @@ def test_a_pod_of_a_dataset_is_steered() -> None:
         assert operation["path"] == "/spec/affinity"
 
     tell(story)
+
+
+def test_who_creates_a_pod_with_a_claim_that_is_being_deleted_is_told_that_it_waits() -> None:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "old"}}]
+    tally = Tally()
+
+    async def story(session: aiohttp.ClientSession, url: str) -> None:
+        response = await asked(session, url, review("u-7", {"metadata": {}, "spec": {"volumes": volumes}}))
+        assert response["allowed"] and "patch" not in response
+        (warning,) = response["warnings"]
+        assert "claim old is being deleted" in warning
+        assert "warnings" not in await asked(session, url, review("u-8"))
+
+    tell(story, tally=tally)
+    assert tally.unmet == 0, "nothing was asked for in vain"
 
 
 @pytest.mark.parametrize(
