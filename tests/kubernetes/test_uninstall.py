@@ -126,6 +126,47 @@ def _use(kubernetes: Kubectl, namespace: str, bucket: Bucket) -> None:
     kubernetes.wait(lambda: reading.passes("reader") > 0, "a pass of the reader")
 
 
+def test_a_new_installation_restarts_nothing_of_a_dataset_in_use(
+    kubernetes: Kubectl, release: Release, bucket: Bucket, namespace: str
+) -> None:
+    def running() -> dict[str, tuple[str, int]]:
+        """Each pod of the dataset: which one it is, and how often its container was started again."""
+        pods = kubernetes.get("-n", namespace, "pods", "-l", "app.kubernetes.io/name=headrace")["items"]
+        return {
+            each["metadata"]["name"]: (
+                each["metadata"]["uid"],
+                each["status"]["containerStatuses"][0]["restartCount"],
+            )
+            for each in pods
+        }
+
+    release.install()
+    wait_until_ready(kubernetes, *ROLLED_OUT)
+    _use(kubernetes, namespace, bucket)
+    reading = Reading(kubernetes, namespace, ("reader",), bucket.digest())
+    before, led = running(), _leader(kubernetes)
+    assert len(before) >= 4, "a master, two workers, and the reader's mount"
+    release.uninstall()
+    release.install()
+    wait_until_ready(kubernetes, *ROLLED_OUT)
+    kubernetes.wait(lambda: _leader(kubernetes) not in ("", led), "the new operator to lead")
+    for _ in range(2):  # the steps of the first look are taken before the second begins
+        _await_look(kubernetes, namespace)
+    reading.go_on()
+    assert running() == before
+    delete_pods(kubernetes, namespace)
+    kubernetes("-n", namespace, "delete", "dataset", "--all", "--timeout=300s", timeout_s=330)
+    release.uninstall()
+
+
+def _await_look(kubernetes: Kubectl, namespace: str) -> None:
+    """Returns when an operator has looked at the dataset: it says again what is taken away here."""
+    words = ("-n", namespace, "dataset", "imagenet")
+    patch = ("--subresource=status", "--type=merge", "-p", '{"status": {"ufsTotal": null}}')
+    kubernetes("patch", *words, *patch)
+    kubernetes.wait(lambda: bool(kubernetes.get(*words)["status"].get("ufsTotal")), "a look at the dataset")
+
+
 def _leader(kubernetes: Kubectl) -> str:
     return str(
         kubernetes.get("-n", NAMESPACE, "lease", "headrace-operator")["spec"].get("holderIdentity", "")

@@ -51,9 +51,11 @@ class OperatorWorld:
             self.cluster.add_node(f"node-{number}", GPU)
         self.declare(SECRET)
 
-    def restart(self) -> None:
-        """Another operator takes over: it lists everything, and knows nothing else."""
-        self.mirror = Mirror(b"key")
+    def restart(self, key: bytes = b"key") -> None:
+        """Another operator takes over: it lists everything, and knows nothing else. One that was installed anew has
+        another key, too.
+        """
+        self.mirror = Mirror(key)
         for (kind, *_), content in self.cluster.objects.items():
             self.mirror.put(kind, copied(content))
         self.cluster.changes.clear()

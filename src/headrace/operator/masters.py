@@ -13,6 +13,7 @@ from headrace.kube.client import KubeClient
 from headrace.operator.mirror import Mirror
 from headrace.operator.observer import master_url
 from headrace.operator.rendering.naming import Names, names_of
+from headrace.operator.rendering.role_tokens import WHOLE_KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,13 @@ class Masters:
 
     async def token(self, names: Names) -> SecretStr | None:
         """The token of a dataset's cluster. It is asked for anew each time, and kept nowhere."""
+        return await self.secret_value(names, WHOLE_KEY)
+
+    async def secret_value(self, names: Names, key: str) -> SecretStr | None:
+        """What is under a key of the Secret that holds a dataset's token; `None` for what is no text."""
         secret = await self.client_of_api.get("Secret", names.namespace, names.token)
-        text = ((secret or {}).get("data") or {}).get("token")
-        return SecretStr(base64.b64decode(text).decode()) if text else None
+        text = ((secret or {}).get("data") or {}).get(key)
+        try:
+            return SecretStr(base64.b64decode(text).decode()) if text else None
+        except ValueError:
+            return None

@@ -1,7 +1,8 @@
 """What the API server has, as far as it matters to datasets, kept up to date by watches: a pass costs no request.
 
 Of pods only those are kept that are ours, the driver's or use a claim, and of those only what is looked at; of Secrets
-only the keys, each with a keyed digest of its value. Values of Secrets never stay in memory.
+only the keys, each with a digest of its value. Values of Secrets never stay in memory. The digests never leave it as
+they are: a short value could be guessed from one. What others may see is keyed (`token_digests.Notes`).
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Index:
 class Mirror:
     """All objects that are followed. Used from one event loop."""
 
-    def __init__(self, digest_key: bytes) -> None:
-        self._digest_key = digest_key
+    def __init__(self, key: bytes) -> None:
+        self._key = key
         self._objects: defaultdict[str, defaultdict[str, dict[str, Content]]] = defaultdict(
             lambda: defaultdict(dict)
         )
@@ -108,17 +109,11 @@ class Mirror:
     def derived(self, *words: str) -> str:
         """64 hexadecimal digits that follow from these words and the operator's key, and from nothing that is seen."""
         text = "\0".join(words).encode()
-        return hashlib.blake2b(
-            text, key=self._digest_key, digest_size=32, person=b"headrace-derived"
-        ).hexdigest()
-
-    def digest(self, value: str) -> str:
-        """The digest that a Secret has for this value."""
-        return digest_of_value(self._digest_key, value.encode())
+        return hashlib.blake2b(text, key=self._key, digest_size=32, person=b"headrace-derived").hexdigest()
 
     def _kept(self, kind: str, content: Content) -> Content | None:
         if kind == "Secret":
-            return _secret(content, self._digest_key)
+            return _secret(content)
         if kind == "Pod":
             return _pod(content)
         return _without_history(content)
@@ -135,9 +130,9 @@ def name_of(content: Mapping[str, Any]) -> Name:
     return metadata.get("namespace") or "", metadata["name"]
 
 
-def digest_of_value(key: bytes, value: bytes) -> str:
-    """A digest that changes with the value and tells nothing else."""
-    return hashlib.blake2b(value, key=key, digest_size=16).hexdigest()
+def digest_of_value(value: bytes) -> str:
+    """A digest that changes with the value, the same in every operator. It is for this process alone."""
+    return hashlib.blake2b(value, digest_size=32, person=b"headrace-secret").hexdigest()
 
 
 def _without_history(content: Content) -> Content:
@@ -145,10 +140,8 @@ def _without_history(content: Content) -> Content:
     return {**content, "metadata": metadata}
 
 
-def _secret(content: Content, key: bytes) -> Content:
-    digests = {
-        name: digest_of_value(key, _decoded(value)) for name, value in (content.get("data") or {}).items()
-    }
+def _secret(content: Content) -> Content:
+    digests = {name: digest_of_value(_decoded(value)) for name, value in (content.get("data") or {}).items()}
     return {"metadata": _metadata(content), "digests": digests}
 
 

@@ -23,7 +23,7 @@ from headrace.operator.rendering.render_context import RenderContext, wishes_of
 from headrace.operator.rendering.role_volumes import CLAIMS
 from headrace.operator.role_states import ProbeResults, RoleStates, is_ready, role_facts
 from headrace.operator.settings import OperatorSettings
-from headrace.operator.token_digests import token_note
+from headrace.operator.token_digests import notes_of, token_note
 from headrace.operator.volume_controller import volume_facts
 from headrace.plan.cache_folders import cache_folders
 from headrace.plan.claims import address_of
@@ -189,16 +189,19 @@ def _probes(
 
 
 class Secrets(Mapping[str, SecretFacts]):
-    """The Secrets of a dataset's namespace, each looked up when it is asked for."""
+    """The Secrets of a dataset's namespace, each looked up when it is asked for. Pods note what follows from these
+    digests, so they are keyed.
+    """
 
     def __init__(self, desired: DesiredState) -> None:
         self._mirror, self._namespace = desired.mirror, desired.key[0]
+        self._notes = notes_of(desired)
 
     def __getitem__(self, name: str) -> SecretFacts:
         content = self._mirror.get("Secret", self._namespace, name)
         if content is None:
             raise KeyError(name)
-        return SecretFacts(content["digests"])
+        return SecretFacts({key: self._notes.keyed(digest) for key, digest in content["digests"].items()})
 
     def __iter__(self) -> Iterator[str]:
         return iter([content["metadata"]["name"] for content in self._mirror.all("Secret", self._namespace)])

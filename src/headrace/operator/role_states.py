@@ -11,7 +11,7 @@ from headrace.api.times import parse_time
 from headrace.operator.desired_state import component_of, noted_in
 from headrace.operator.mirror import Content
 from headrace.operator.rendering.naming import NODES_ANNOTATION, VERSION_ANNOTATION, role_id_of
-from headrace.operator.token_digests import is_locked_out, noted_token
+from headrace.operator.token_digests import is_locked_out, is_unknown, noted_token
 from headrace.plan.last_words import last_words
 from headrace.plan.observed import RoleFacts, RoleState
 from headrace.plan.roles import RoleKind
@@ -119,7 +119,8 @@ def _facts(pod: Content, node: str, probes: ProbeResults, role_states: RoleState
     state = _state(pod, role_id, probes, role_states.before(metadata["uid"]), trouble is not None)
     noted = (metadata.get("annotations") or {}).get(VERSION_ANNOTATION, "")
     version, _, rendered = noted.partition("@")
-    is_stale = rendered != probes.rendered.get(component)
+    token = noted_token(pod)
+    is_stale = rendered != probes.rendered.get(component) or is_unknown(token, probes.token)
     reason, message = _why(pod, state, trouble, probes.now)
     return RoleFacts(
         id=role_id,
@@ -130,7 +131,8 @@ def _facts(pod: Content, node: str, probes: ProbeResults, role_states: RoleState
         since=role_states.since(metadata["uid"], state, probes.now),
         reason=reason,
         message=message,
-        is_locked_out=is_locked_out(noted_token(pod), probes.token),
+        is_locked_out=is_locked_out(token, probes.token),
+        serves=is_ready(pod) and not metadata.get("deletionTimestamp"),
     )
 
 

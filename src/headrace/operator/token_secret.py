@@ -3,6 +3,7 @@
 It follows from the operator's key and the identity of the Dataset. So a Secret that was deleted comes back with the
 same token, and nothing that runs is disturbed. Where that is not enough (the key is another one, too), all roles are
 started anew with another token: pods note a digest of the one that they have, by which the planner tells them apart.
+What that digest is keyed with lies beside the token, so that an operator that was installed anew understands it.
 """
 
 from __future__ import annotations
@@ -16,11 +17,20 @@ from headrace.operator.masters import Masters
 from headrace.operator.rendering import workloads
 from headrace.operator.rendering.naming import Names, names_of
 from headrace.operator.rendering.render_context import RenderContext
-from headrace.operator.rendering.role_tokens import READER_KEY, WHOLE_KEY, WORKER_KEY, token_data
+from headrace.operator.rendering.role_tokens import (
+    NOTES_KEY,
+    READER_KEY,
+    WHOLE_KEY,
+    WORKER_KEY,
+    token_data,
+)
 from headrace.operator.token_digests import (
+    digest_of,
     is_locked_out,
-    note_of,
+    is_unknown,
     noted_token,
+    notes_of,
+    own_notes_key,
     own_token,
     token_digest,
     token_digests,
@@ -56,29 +66,38 @@ class TokenKeeper:
         return await self._borrow(names_of(home)) if home else await self._own()
 
     async def _own(self) -> Kept:
-        mirror, names = self.desired.mirror, self.desired.names
-        note, present = token_note(self.desired), token_digest(mirror, names)
-        if not present or note != note_of(mirror, present):
-            await self._write(token_data(own_token(self.desired)))
+        names = self.desired.names
+        note, present = token_note(self.desired), token_digest(self.desired.mirror, names)
+        if not present or note != notes_of(self.desired).note(present):
+            await self._write_own(own_token(self.desired))
             return Kept(note, self._event(note))
         if not self._has_all(present):
-            await self._write(token_data(await self._known(names)))
+            await self._write_own(await self._known(names))
         return Kept(note)
 
     def _has_all(self, present: str) -> bool:
-        """True when what follows from the token is beside it, too. Of a token that is not ours: when something is."""
+        """True when what belongs to the token is beside it, too. Of a token that is not ours: when something is."""
         digests, token = token_digests(self.desired.mirror, self.desired.names), own_token(self.desired)
-        if present != self.desired.mirror.digest(token):
-            return {WORKER_KEY, READER_KEY} <= digests.keys()
-        wanted = {key: self.desired.mirror.digest(value) for key, value in token_data(token).items()}
-        return wanted.items() <= digests.items()
+        if present != digest_of(token):
+            return {WORKER_KEY, READER_KEY, NOTES_KEY} <= digests.keys()
+        wanted = {key: digest_of(value) for key, value in token_data(token).items()}
+        return NOTES_KEY in digests and wanted.items() <= digests.items()
+
+    async def _write_own(self, token: str) -> None:
+        """Writes a token and what belongs to it. The key of notes stays, as long as there is one."""
+        names, key = self.desired.names, own_notes_key(self.desired)
+        if token_digests(self.desired.mirror, names).get(NOTES_KEY, digest_of(key)) != digest_of(key):
+            # Of an operator before this one.
+            there = await self.masters.secret_value(names, NOTES_KEY)
+            key = there.get_secret_value() if there is not None else key
+        await self._write({**token_data(token), NOTES_KEY: key})
 
     def _event(self, note: str) -> Event | None:
         noted = [each for each in map(noted_token, self.desired.pods()) if each]
         if not noted:
             return None
         secret = f"Secret {self.desired.names.token}"
-        if not any(is_locked_out(each, note) for each in noted):
+        if not any(is_locked_out(each, note) or is_unknown(each, note) for each in noted):
             what = (
                 f"{secret} was deleted or changed: it is as it was again, and nothing that runs is disturbed"
             )
@@ -91,24 +110,23 @@ class TokenKeeper:
 
     async def _borrow(self, home: Names) -> Kept:
         mirror, names = self.desired.mirror, self.desired.names
-        theirs, reader = token_digest(mirror, home), token_digests(mirror, home).get(READER_KEY)
-        own = token_digests(mirror, names)
+        theirs, own = token_digests(mirror, home), token_digests(mirror, names)
         if WHOLE_KEY in own:
             # Of an earlier version, which lent it.
             taken = {"data": {WHOLE_KEY: None}}
             await self.client.patch("Secret", names.namespace, names.token, taken)
-        if theirs and reader and own.get(READER_KEY) == reader:
-            return Kept(note_of(mirror, theirs))
-        token = await self._known(home)
-        # Mounts alone run here: whoever may read Secrets of this namespace gets no more than they do.
-        await self._write({READER_KEY: token_data(token)[READER_KEY]})
-        return Kept(note_of(mirror, mirror.digest(token)))
+        if not {WHOLE_KEY, READER_KEY, NOTES_KEY} <= theirs.keys():
+            raise _not_yet(home)
+        if own.get(READER_KEY) != theirs[READER_KEY]:
+            # Mounts alone run here: whoever may read Secrets of this namespace gets no more than they do.
+            await self._write({READER_KEY: token_data(await self._known(home))[READER_KEY]})
+        return Kept(token_note(self.desired))
 
     async def _known(self, names: Names) -> str:
         """The token in the Secret of a dataset."""
         token = await self.masters.token(names)
         if token is None:
-            raise BusyError.of(f"dataset {names.title} has no token yet", hint="it is looked at again")
+            raise _not_yet(names)
         return token.get_secret_value()
 
     async def _write(self, data: dict[str, str]) -> None:
@@ -118,3 +136,7 @@ class TokenKeeper:
             await self.client.create(content)
         else:
             await self.client.apply(content)
+
+
+def _not_yet(names: Names) -> BusyError:
+    return BusyError.of(f"dataset {names.title} has no token yet", hint="it is looked at again")

@@ -92,8 +92,8 @@ class RoleFacts:
     """One running role. `version` is that of the role it was started from; `since` is when it came into its state.
 
     `reason` is a kind of `headrace.errors` where there is one, such as PermissionDenied. One that starts has it, with
-    `message`, when it has ended again and again before. `is_locked_out`: it has
-    another token than its cluster, so that nobody talks to it.
+    `message`, when it has ended again and again before. `is_locked_out`: it has another token than its cluster, so that
+    nobody talks to it. `serves`: it answers, whether or not a master that has just begun knows it already.
     """
 
     id: str
@@ -105,6 +105,7 @@ class RoleFacts:
     reason: str = ""
     message: str = ""
     is_locked_out: bool = False
+    serves: bool = False
 
 
 @dataclass(frozen=True, slots=True)

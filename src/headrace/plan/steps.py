@@ -127,13 +127,20 @@ def _workers_to_replace(old: list[Role], progress: Progress) -> tuple[str, ...]:
     strangers = [role.id for role in old if _is_stranger(role, facts[role.id])]
     if strangers:
         return tuple(strangers)
-    broken = [role.id for role in old if facts[role.id].state is not RoleState.READY]
+    broken = [role.id for role in old if _is_broken(facts[role.id])]
     if broken:
         return tuple(broken)
     if _is_refused(progress.observed.data):
         return ()
     rest = [role for role in progress.of(RoleKind.WORKER) if role not in old]
     return (old[0].id,) if old and progress.are_ready(rest) else ()
+
+
+def _is_broken(facts: RoleFacts) -> bool:
+    """True for who is of no use to anybody. One that serves is no such worker, though its master may have begun so
+    lately that it lists nobody yet: mounts go on reading from it.
+    """
+    return facts.state is RoleState.FAILED or not (facts.serves or facts.state is RoleState.READY)
 
 
 def _is_refused(data: DataFacts | None) -> bool:

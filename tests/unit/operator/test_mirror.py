@@ -11,6 +11,7 @@ from memory_controllers import merged
 
 from headrace.operator.merge_patch import merge_patch
 from headrace.operator.mirror import Mirror, digest_of_value
+from headrace.operator.token_digests import Notes
 
 _LEAVES = st.booleans() | st.integers(-3, 3) | st.text(max_size=3)
 _VALUES = st.recursive(
@@ -54,12 +55,14 @@ def test_no_value_of_a_secret_stays_in_memory_in_any_form(value: bytes) -> None:
     for form in (repr(value)[2:-1], base64.b64encode(value).decode(), value.hex(), value.decode("latin-1")):
         assert form not in text
     assert kept is not None
-    assert kept["digests"] == {"key": digest_of_value(b"key of digests", value)}
+    assert kept["digests"] == {"key": digest_of_value(value)}
 
 
-def test_a_digest_tells_a_changed_value_and_nothing_without_its_key() -> None:
-    assert digest_of_value(b"a", b"value") != digest_of_value(b"a", b"value2")
-    assert digest_of_value(b"a", b"value") != digest_of_value(b"b", b"value")
+def test_a_note_tells_a_changed_value_and_nothing_without_its_key() -> None:
+    one, other = digest_of_value(b"value"), digest_of_value(b"value2")
+    assert Notes(b"a").keyed(one) != Notes(b"a").keyed(other)
+    assert Notes(b"a").keyed(one) != Notes(b"b").keyed(one)
+    assert one[:16] not in Notes(b"a").note(one)
 
 
 def pod(name: str, labels: dict[str, str] | None = None, claim: str = "") -> dict[str, Any]:

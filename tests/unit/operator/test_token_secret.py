@@ -108,6 +108,108 @@ def test_a_token_that_cannot_be_had_again_is_followed_by_all_in_their_order(worl
     assert "TokenLost" in reasons(world)
 
 
+@pytest.mark.parametrize("of_old", [False, True], ids=["made here", "of an earlier version"])
+def test_an_operator_that_was_installed_anew_starts_nothing_anew(world: OperatorWorld, of_old: bool) -> None:
+    if of_old:
+        world.cluster.add(secret("of-old"))
+    world.declare()
+    world.declare(PART)
+    world.settle()
+    world.use("train", "node-1")
+    world.use("other", "node-2", claim="part")
+    world.settle()
+    before, running, begun = tokens_of(world), uids(world), len(world.cluster.writes)
+    world.restart(b"another key")
+    world.settle()
+    assert uids(world) == running
+    assert tokens_of(world) == before
+    changed = [each for each in world.cluster.writes[begun:] if each[1] not in ("Lease", "Event")]
+    assert not [each for each in changed if each[1] in ("Secret", "StatefulSet", "DaemonSet", "Pod")]
+    assert not reasons(world)
+
+
+def change_keys(world: OperatorWorld) -> None:
+    key = ("Secret", "default", "mysecret")
+    changed = {**world.cluster.objects[key]["data"], "fs.oss.accessKeyId": "b3RoZXI="}
+    world.cluster._store(key, {**world.cluster.objects[key], "data": changed})
+
+
+def readers_of_keys(world: OperatorWorld) -> set[str]:
+    """The uids of master and workers."""
+    pods = [pod for pod in world.cluster.of("Pod") if pod["metadata"]["name"].startswith("imagenet-")]
+    return {pod["metadata"]["uid"] for pod in pods if "-fuse-" not in pod["metadata"]["name"]}
+
+
+def test_a_change_of_keys_is_seen_by_an_operator_that_was_installed_anew(world: OperatorWorld) -> None:
+    world.declare()
+    world.settle()
+    running = readers_of_keys(world)
+    change_keys(world)
+    world.restart(b"another key")
+    world.settle()
+    assert not readers_of_keys(world) & running
+
+
+def test_nobody_who_sees_pods_can_compare_what_they_note_with_a_guess(world: OperatorWorld) -> None:
+    """Two datasets with the same short key and the same token note different things."""
+    world.cluster.add(secret("short"))
+    world.declare()
+    world.settle()
+    first = notes(world)
+    for kind in ("Dataset", "JindoRuntime"):
+        world.cluster.remove((kind, "default", "imagenet"))
+    for _ in range(15):
+        world.reconcile()
+    world.cluster.add(secret("short"))
+    world.declare()
+    world.settle()
+    assert len(first) == len(notes(world)) == 1
+    assert first != notes(world)
+
+
+def most_pods_away(world: OperatorWorld) -> int:
+    """Looks until all has been replaced that is to be, and says how many workers were away at most."""
+    found = []
+    for _ in range(40):  # a look that waits for a master's list writes nothing
+        world.look_only()
+        found.append(sum(("Pod", "default", name) not in world.cluster.objects for name in WORKERS))
+        world.cluster.turn()
+    return max(found)
+
+
+WORKERS = tuple(f"imagenet-worker-{number}" for number in range(4))
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["the same operator", "one that was installed anew"])
+def test_workers_are_replaced_one_by_one_by_a_master_that_does_not_know_them_yet(
+    world: OperatorWorld, is_new: bool
+) -> None:
+    world.declare()
+    world.settle()
+    world.use("train", "node-1")
+    world.settle()
+    running = readers_of_keys(world)
+    world.masters.learns = 3
+    change_keys(world)
+    if is_new:
+        world.restart(b"another key")
+    assert most_pods_away(world) == 1
+    assert not readers_of_keys(world) & running, "all in the end"
+
+
+def test_an_unknown_note_is_followed_by_a_new_pod_one_by_one(world: OperatorWorld) -> None:
+    """Operator and Secret are both gone: nobody can tell which token those have that run."""
+    world.declare()
+    world.settle()
+    running = uids(world)
+    delete(world)
+    world.restart(b"another key")
+    assert most_pods_away(world) == 1
+    assert not uids(world) & running
+    assert len(notes(world)) == 1
+    assert "TokenLost" in reasons(world)
+
+
 def declare_reference(world: OperatorWorld) -> tuple[str, str, str]:
     """Where the token of the reference is, which a pod uses."""
     world.declare()
@@ -152,7 +254,7 @@ def test_what_follows_from_the_token_of_an_earlier_version_is_added_and_nothing_
     world.use("train", "node-1")
     world.settle()
     wanted, running = tokens_of(world), uids(world)
-    assert wanted == token_data(wanted["token"])
+    assert wanted == {**token_data(wanted["token"]), "notes": wanted["notes"]}
     data = {"token": world.cluster.objects[TOKEN]["data"]["token"]}
     world.cluster.applied.pop(TOKEN, None)
     world.cluster._store(TOKEN, {**world.cluster.objects[TOKEN], "data": data})
@@ -188,6 +290,7 @@ def test_each_role_gets_the_token_that_it_needs_and_no_other(world: OperatorWorl
         ("k1.a", "k2.b", False),
         ("", "k1.b", False),
         ("k1.a", "", False),
+        ("", "", False),
     ],
 )
 def test_only_a_digest_of_the_same_key_tells_that_somebody_is_locked_out(

@@ -69,6 +69,7 @@ class RoleStates:
             since=known[2] if known else probes.now,
             reason=failure.kind if failure else "",
             message=failure.message if failure else "",
+            serves=record.state == "running" and _is_known(record, role_id, probes),
         )
 
     def forget(self, order_id: str) -> None:
@@ -119,12 +120,25 @@ def _worker_state(
         # It goes on without its master; how it did before is all that is known.
         alone = (probes.now - started).total_seconds() > _ALONE_AFTER_S
         return before or (RoleState.READY if alone else RoleState.STARTING)
-    row = next((each for each in probes.status["workers"] if each["id"] == role_id), None)
-    if row is None or row["started_at_s"] < started.timestamp():
+    row = _row(record, role_id, probes.status)
+    if row is None:
         return RoleState.STARTING
     if row["state"] == "draining":
         return RoleState.DRAINING
     return RoleState.READY if row["is_listed"] and row["state"] in _SERVING else RoleState.STARTING
+
+
+def _row(record: RoleRecord, role_id: str, status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What the master says of this process, and not of one before it."""
+    row = next((each for each in status["workers"] if each["id"] == role_id), None)
+    return row if row and row["started_at_s"] >= parse_time(record.since).timestamp() else None
+
+
+def _is_known(record: RoleRecord, role_id: str, probes: ProbeResults) -> bool:
+    """True for who has told the master of itself, or is older than a start takes: the master may have just begun."""
+    if (probes.now - parse_time(record.since)).total_seconds() > _ALONE_AFTER_S:
+        return True
+    return probes.status is not None and _row(record, role_id, probes.status) is not None
 
 
 def _since(record: RoleRecord, state: RoleState, now: datetime) -> datetime:

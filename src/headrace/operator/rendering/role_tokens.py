@@ -15,6 +15,8 @@ from headrace.plan.roles import RoleKind
 Content = dict[str, Any]
 
 WHOLE_KEY, WORKER_KEY, READER_KEY = "token", "worker", "reader"
+NOTES_KEY = "notes"
+"""What digests of the dataset's secrets are keyed with that pods note. No pod gets it."""
 KEY_OF_KIND: Mapping[RoleKind, str] = {
     RoleKind.MASTER: WHOLE_KEY,
     RoleKind.WORKER: WORKER_KEY,
