@@ -12,7 +12,8 @@ from headrace.errors import ConfigError
 from headrace.roles.logs import start_python_log
 from headrace.roles.sweeping import sweep
 
-_DATASET = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z]([-a-z0-9]*[a-z0-9])?")
+DATASET = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z]([-a-z0-9]*[a-z0-9])?")
+"""`namespace/name`, as Kubernetes allows it."""
 
 
 def run(
@@ -25,7 +26,7 @@ def run(
     ] = None,
 ) -> None:
     """Remove what a dataset left on this node: mount, states, caches. The operator calls it."""
-    if not _DATASET.fullmatch(dataset):
+    if not DATASET.fullmatch(dataset):
         raise ConfigError.of(f"'{dataset[:64]}' is not NAMESPACE/NAME")
     start_python_log("info")
     sweep(dataset, node_folder, cache or ())

@@ -131,6 +131,11 @@ VERBS: dict[str, Verb] = {
         "run",
         "Remove what a dataset left on this node: mount, states, caches. The operator calls it.",
     ),
+    "own-folders": Verb(
+        "own_folders",
+        "run",
+        "Give a user the folders of this node that a dataset's worker needs. The operator has it called.",
+    ),
     "backup": Verb(
         "backup",
         "run",

@@ -14,7 +14,8 @@ from headrace.roles.detaching import detach, device_at
 
 _log = logging.getLogger("headrace.sweep")
 
-_OF_A_CACHE = {"lock", "index.log", "index.log.new", "data"}
+OF_A_CACHE = frozenset({"lock", "index.log", "index.log.new", "data"})
+"""What may lie in a cache folder."""
 
 
 def sweep(dataset: str, node_folder: Path, caches: Iterable[Path]) -> None:
@@ -42,7 +43,7 @@ def _take_off(root: Path, dataset: str) -> None:
 
 def _check(folder: Path, descriptor: int) -> None:
     """Refuses a folder with strangers' files in it, before anything of it is removed."""
-    foreign = sorted(name for name in os.listdir(descriptor) if name not in _OF_A_CACHE)
+    foreign = sorted(name for name in os.listdir(descriptor) if name not in OF_A_CACHE)
     if foreign:
         raise RefusedError.of(
             f"cache folder {folder} holds {foreign[0]}, which is not Headrace's", hint="remove it by hand"

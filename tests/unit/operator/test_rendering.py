@@ -12,6 +12,7 @@ import pytest
 from operator_context import SETTINGS
 from planned import SEED, World
 
+from headrace.cli.verbs import VERBS
 from headrace.operator.rendering import workloads
 from headrace.operator.rendering.naming import NOWHERE_LABEL, Names
 from headrace.operator.rendering.render_context import PodWishes, RenderContext, wishes_of
@@ -200,3 +201,54 @@ def test_a_runtime_s_words_for_pods_reach_them() -> None:
     wishes = wishes_of(runtime)[RoleKind.WORKER]
     assert wishes.environment == ({"name": "A", "value": "b"},)
     assert wishes.resources == {"limits": {"cpu": "2"}}
+
+
+RUNS_AS = SEED.replace("  replicas: 4", "  replicas: 4\n  runAs: {uid: 1005, gid: 1006, user: u, group: g}")
+
+
+def modes(spec: dict[str, Any]) -> set[int]:
+    """Those of all files of Secrets in a pod."""
+    parts = [each.get("secret") or each.get("projected") for each in spec["volumes"]]
+    return {part["defaultMode"] for part in parts if part}
+
+
+def test_another_user_can_read_its_secrets_and_no_stranger_can() -> None:
+    roles = planned(RUNS_AS)
+    for kind in (RoleKind.MASTER, RoleKind.WORKER):
+        spec = workload(kind, roles, WORLD)["spec"]["template"]["spec"]
+        assert spec["securityContext"]["fsGroup"] == 1006
+        assert modes(spec) == {0o440}
+        context = spec["containers"][0]["securityContext"]
+        assert (context["runAsUser"], context["runAsGroup"]) == (1005, 1006)
+        assert context["capabilities"] == {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}
+    for spec in (
+        each["spec"]["template"]["spec"]
+        for each in [workload(RoleKind.MOUNT, roles, WORLD), *map(of_root, RoleKind)]
+    ):
+        assert modes(spec) == {0o400}
+        assert "securityContext" not in spec
+
+
+def of_root(kind: RoleKind) -> dict[str, Any]:
+    return workload(kind, planned(), WORLD)
+
+
+def test_folders_of_the_node_are_given_to_the_user_by_a_container_that_takes_its_words() -> None:
+    spec = workload(RoleKind.WORKER, planned(RUNS_AS), WORLD)["spec"]["template"]["spec"]
+    (before,) = spec["initContainers"]
+    words = before["args"]
+    assert words[0] in VERBS
+    assert words[1:] == [
+        *("--dataset=default/imagenet", "--uid=1005", "--gid=1006"),
+        "--state=/var/lib/headrace/state/default/imagenet/worker-$(POD_INDEX)",
+        "--cache=/host/var/lib/docker/jindo",
+    ]
+    hosts = {each["name"]: each["hostPath"]["path"] for each in spec["volumes"] if "hostPath" in each}
+    assert hosts["cache-0"] == "/var/lib/docker/jindo"
+    (cache,) = (each for each in spec["containers"][0]["volumeMounts"] if each["name"] == "cache-0")
+    assert cache == {
+        "name": "cache-0",
+        "mountPath": "/var/lib/docker/jindo/default/imagenet",
+        "subPath": "default/imagenet",
+    }
+    assert "initContainers" not in of_root(RoleKind.WORKER)["spec"]["template"]["spec"]

@@ -16,6 +16,7 @@ from headrace.operator.rendering.naming import (
     WORKER_PORT,
     Names,
 )
+from headrace.operator.rendering.own_user import own_folders, pod_security
 from headrace.operator.rendering.render_context import PodWishes, RenderContext
 from headrace.operator.rendering.restoring import restoring
 from headrace.operator.rendering.role_volumes import volumes_of
@@ -53,8 +54,10 @@ def pod_template(
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
     }
-    if before:
+    if before := [*before, *own_folders(role, names, render_context)]:
         spec["initContainers"] = before
+    if security := pod_security(role):
+        spec["securityContext"] = security
     if affinity:
         spec["affinity"] = affinity
     if pull:

@@ -31,9 +31,9 @@ def token_data(token: str) -> dict[str, str]:
     return {WHOLE_KEY: token, **{key: each.get_secret_value() for key, each in made.items()}}
 
 
-def files_of(names: Names, key: str) -> tuple[Content, Content]:
+def files_of(names: Names, key: str, mode: int = 0o400) -> tuple[Content, Content]:
     """The volume with one token alone, and where a container has it."""
     items = [{"key": key, "path": role_files.TOKEN_FILE.rpartition("/")[2]}]
-    secret = {"secretName": names.token, "defaultMode": 0o400, "items": items}
+    secret = {"secretName": names.token, "defaultMode": mode, "items": items}
     folder = role_files.TOKEN_FILE.rpartition("/")[0]
     return {"name": "token", "secret": secret}, {"name": "token", "mountPath": folder, "readOnly": True}

@@ -6,8 +6,9 @@ from typing import Any
 
 from headrace.operator.rendering import role_files, role_tokens
 from headrace.operator.rendering.naming import Names
+from headrace.operator.rendering.own_user import place_of
 from headrace.operator.rendering.render_context import RenderContext
-from headrace.operator.rendering.secret_volumes import secret_volumes
+from headrace.operator.rendering.secret_volumes import secret_mode, secret_volumes
 from headrace.plan.roles import CacheFolder, Role, RoleKind
 from headrace.settings.roles import MemberSettings
 
@@ -21,7 +22,7 @@ Volumes = tuple[list[Content], list[Content]]
 def volumes_of(role: Role, names: Names, render_context: RenderContext) -> Volumes:
     """All volumes of a pod, and where its container has them."""
     parts = [_files(role, names), _folders(role, names, render_context)]
-    parts += [secret_volumes(role, names), _caches(role), _claims(role)]
+    parts += [secret_volumes(role, names), _caches(role, names), _claims(role)]
     return [each for volumes, _ in parts for each in volumes], [
         each for _, mounts in parts for each in mounts
     ]
@@ -40,7 +41,8 @@ def claims_of(role: Role) -> list[str]:
 
 def _files(role: Role, names: Names) -> Volumes:
     items = [{"key": f"{role.kind.value}.yaml", "path": f"{role.kind.value}.yaml"}]
-    token, token_mount = role_tokens.files_of(names, role_tokens.KEY_OF_KIND[role.kind])
+    key = role_tokens.KEY_OF_KIND[role.kind]
+    token, token_mount = role_tokens.files_of(names, key, secret_mode(role))
     volumes: list[Content] = [
         {"name": "settings", "configMap": {"name": names.settings, "items": items}},
         token,
@@ -69,11 +71,14 @@ def _folders(role: Role, names: Names, render_context: RenderContext) -> Volumes
     return volumes, mounts
 
 
-def _caches(role: Role) -> Volumes:
-    volumes = [_cache(f"cache-{number}", folder) for number, folder in enumerate(role.cache)]
-    mounts = [
-        {"name": f"cache-{number}", "mountPath": folder.folder} for number, folder in enumerate(role.cache)
-    ]
+def _caches(role: Role, names: Names) -> Volumes:
+    volumes, mounts = [], []
+    for number, folder in enumerate(role.cache):
+        name, is_given = f"cache-{number}", role.run_as is not None and folder.volume_type == "hostPath"
+        # What is given to a user is made in a folder of the node by a container before, and not by kubelet.
+        volumes.append(_host(name, place_of(folder, names)) if is_given else _cache(name, folder))
+        part = {"subPath": names.title} if is_given else {}
+        mounts.append({"name": name, "mountPath": folder.folder, **part})
     return volumes, mounts
 
 

@@ -23,18 +23,25 @@ def secret_folder(number: int) -> str:
     return f"{FOLDER}/{number}"
 
 
+def secret_mode(role: Role) -> int:
+    """The mode of secret files: for root alone, or for the group of the pod, too, where another user runs."""
+    return 0o400 if role.run_as is None else 0o440
+
+
 def secret_volumes(role: Role, names: Names) -> tuple[list[Content], list[Content]]:
     """Volumes and mounts of a role's secret files."""
-    return file_volumes(role.secrets, names.options)
+    return file_volumes(role.secrets, names.options, secret_mode(role))
 
 
-def file_volumes(files: Sequence[SecretFile], options: str) -> tuple[list[Content], list[Content]]:
+def file_volumes(
+    files: Sequence[SecretFile], options: str, mode: int = 0o400
+) -> tuple[list[Content], list[Content]]:
     """Volumes and mounts of secret files; `options` is the Secret of those that stand in clear in a Dataset."""
     volumes, mounts = [], []
     for number, file in enumerate(files):
         name = f"secrets-{number}"
         sources = [_source(option, place, number, options) for option, place in sorted(file.values.items())]
-        volumes.append({"name": name, "projected": {"defaultMode": 0o400, "sources": sources}})
+        volumes.append({"name": name, "projected": {"defaultMode": mode, "sources": sources}})
         mounts.append({"name": name, "mountPath": secret_folder(number), "readOnly": True})
     return volumes, mounts
 
