@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.errors import ConfigError
 from headrace.kube.leadership import candidate
 from headrace.operator.operator_process import run_operator
 from headrace.operator.settings import Image, OperatorSettings
@@ -36,6 +37,10 @@ def run(
     node_folder: Annotated[
         str, typer.Option(metavar="FOLDER", help="Folder of each node for mounts and states.")
     ] = "/var/lib/headrace",
+    local_folder: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FOLDER", help="Folder of the nodes that datasets may read by local:///."),
+    ] = None,
     identity: Annotated[
         str | None,
         typer.Option(envvar="POD_NAME", metavar="NAME", help="Its name in the election of a leader."),
@@ -60,6 +65,16 @@ def run(
         log_level=log_level,
         log_format=log_format.value,
         health_port=health_port,
+        local_folders=tuple(map(_folder, local_folder or ())),
     )
     start_python_log(log_level, log_format)
     sys.exit(asyncio.run(run_operator(settings, kubeconfig)))
+
+
+def _folder(text: str) -> str:
+    parts = text.split("/")[1:]
+    if not text.startswith("/") or not all(parts) or {".", ".."} & set(parts):
+        raise ConfigError.of(
+            f"--local-folder {text[:200]}: no absolute path of a folder", hint="write it as /mnt/data"
+        )
+    return text

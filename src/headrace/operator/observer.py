@@ -81,6 +81,7 @@ async def observe(
         volume=volume_facts(desired.mirror, desired.key),
         keepers=_keepers(desired.mirror, settings.namespace),
         has_pods=True,
+        open_folders=settings.local_folders,
     )
     return Observation(observed, render_context, status)
 

@@ -18,7 +18,8 @@ class Image:
 class OperatorSettings:
     """The operator's own place, and what it gives to the pods that it makes.
 
-    `node_folder` is the folder of each node below which mounts and states lie.
+    `node_folder` is the folder of each node below which mounts and states lie; `local_folders` are those that datasets
+    may read, by `local:///FOLDER`.
     """
 
     namespace: str
@@ -29,3 +30,4 @@ class OperatorSettings:
     log_format: str = "json"
     lease: str = "headrace-operator"
     health_port: int = 8080
+    local_folders: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from headrace.plan.observed import ClaimFacts, ClaimState, Observed
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import SecretFile, SecretKey
 from headrace.plan.runtimes import Wanted
+from headrace.plan.selectors import fits_selector
 from headrace.settings.roles import OriginSettings
 
 _LONGEST_CHAIN = 1
@@ -139,6 +140,8 @@ def _leaf(branch: _Branch, secret: str | None, observed: Observed) -> _Leaf:
         name, folder = mount_addresses.claim_of(written)
         claim = _claim(name, branch, observed)
         written, nodes = mount_addresses.below(claim.address, folder), claim.nodes
+    elif folder := mount_addresses.folder_of(mount_addresses.below(written, branch.folder)):
+        nodes = _nodes_of_folder(folder, branch, observed)
     kind = mount_addresses.KIND_OF_SCHEME.get(scheme_of(written))
     if kind is None:
         raise _blocked(Reason.SCHEME_NOT_SUPPORTED, f"{branch.title} has the scheme {scheme_of(written)}://")
@@ -152,6 +155,21 @@ def _leaf(branch: _Branch, secret: str | None, observed: Observed) -> _Leaf:
     if lacking:
         raise _blocked(Reason.OPTION_MISSING, f"{branch.title} lacks the option {lacking}")
     return _Leaf(branch, kind, mount_addresses.below(written, branch.folder), options, nodes)
+
+
+def _nodes_of_folder(folder: str, branch: _Branch, observed: Observed) -> tuple[str, ...]:
+    """The nodes whose folder it is, where nodes are machines that a dataset's author has no rights on: all that may
+    hold the dataset's data, master and workers alike.
+    """
+    if observed.open_folders is None:
+        return ()
+    if mount_addresses.opened(folder, observed.open_folders) is None:
+        what = f"{branch.title} is folder {folder} of the nodes, which is not opened to datasets"
+        raise _blocked(Reason.FOLDER_NOT_OPEN, what)
+    affinity = branch.dataset.spec.node_affinity
+    if affinity is None or affinity.required is None:
+        return ()
+    return tuple(node.name for node in observed.nodes if fits_selector(node, affinity.required))
 
 
 def _claim(name: str, branch: _Branch, observed: Observed) -> ClaimFacts:

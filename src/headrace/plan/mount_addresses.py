@@ -5,7 +5,7 @@ Only what can be said without asking anybody; the rest is the engine's to find o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from headrace.api.mounts import scheme_of
 
@@ -44,6 +44,19 @@ def dataset_of(address: str) -> tuple[str, str]:
     """`namespace/name` and folder of `dataset://namespace/name/folder`."""
     namespace, name, *below = rest_of(address).split("/", 2)
     return f"{namespace}/{name}", below[0].strip("/") if below else ""
+
+
+def folder_of(address: str) -> str:
+    """`/a/b` of `local:///a/b` however it is written; empty for what is no folder."""
+    if KIND_OF_SCHEME.get(scheme_of(address)) != "local":
+        return ""
+    return "/" + "/".join(part for part in rest_of(address).split("/") if part not in ("", "."))
+
+
+def opened(folder: str, open_folders: Iterable[str]) -> str | None:
+    """The one of these folders that holds `folder`, or is it: the nearest."""
+    holding = [each for each in open_folders if f"{folder}/".startswith(f"{each}/")]
+    return max(holding, key=len, default=None)
 
 
 def below(address: str, folder: str) -> str:

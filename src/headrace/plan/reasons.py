@@ -20,6 +20,7 @@ class Reason(StrEnum):
     MOUNTS_OVERLAP = "MountsOverlap"
     SCHEME_NOT_SUPPORTED = "SchemeNotSupported"
     ADDRESS_REFUSED = "AddressRefused"
+    FOLDER_NOT_OPEN = "FolderNotOpen"
     OPTION_MISSING = "OptionMissing"
     OPTION_REFUSED = "OptionRefused"
     DATASET_REFERENCE_MISSING = "DatasetReferenceMissing"
@@ -114,6 +115,11 @@ MEANINGS: Mapping[Reason, Meaning] = {
     Reason.ADDRESS_REFUSED: Meaning(
         "The address carries credentials, or leads nowhere",
         "write the address without them, and the credentials as encryptOptions",
+        _SETUP,
+    ),
+    Reason.FOLDER_NOT_OPEN: Meaning(
+        "Datasets may not read this folder of the nodes",
+        "use a claim, or have the administrator add the folder to localFolders of the chart's values",
         _SETUP,
     ),
     Reason.OPTION_MISSING: Meaning(

@@ -253,6 +253,20 @@ def test_folders_of_the_node_are_those_that_were_named() -> None:
     assert {"/data/headrace", "/data/kubelet/pods", "/data/kubelet/plugins_registry"} <= paths
 
 
+def test_datasets_read_no_folder_of_the_nodes_unless_it_is_named() -> None:
+    def words(values: dict) -> list[str]:
+        operator = named(render(values), "Deployment", "headrace-operator")
+        return [
+            word for word in operator["spec"]["template"]["spec"]["containers"][0]["args"] if "local" in word
+        ]
+
+    assert words({}) == []
+    assert words({"localFolders": ["/mnt", "/data/sets"]}) == [
+        "--local-folder=/mnt",
+        "--local-folder=/data/sets",
+    ]
+
+
 def test_a_mount_has_longer_to_end_than_the_driver_for_which_it_waits(everything: list[dict]) -> None:
     """An uninstallation ends both at once, and a mount that is killed while it waits is left dead on the node."""
     given = {
@@ -289,6 +303,8 @@ def test_the_dashboard_asks_for_metrics_that_there_are(everything: list[dict]) -
         ({"image": {"engine": {"pullPolicy": "Sometimes"}}}, "pullPolicy"),
         ({"nodeFolder": "relative"}, "nodeFolder"),
         ({"nodeFolder": "/ends/"}, "nodeFolder"),
+        ({"localFolders": ["/"]}, "localFolders"),
+        ({"localFolders": ["/mnt/../etc"]}, "localFolders"),
         ({"webhook": {"timeoutSeconds": 60}}, "timeoutSeconds"),
         ({"jobs": {"enabled": "yes"}}, "enabled"),
         ({"jobs": {"keeper": {}}}, "keeper"),

@@ -252,3 +252,27 @@ def test_folders_of_the_node_are_given_to_the_user_by_a_container_that_takes_its
         "subPath": "default/imagenet",
     }
     assert "initContainers" not in of_root(RoleKind.WORKER)["spec"]["template"]["spec"]
+
+
+def test_a_folder_of_the_node_is_read_from_the_folder_that_was_opened_whole() -> None:
+    """Of a link in it kubelet would mount what it leads to."""
+    master = planned()["master"]
+    assert isinstance(master.settings, MasterSettings)
+    (origin,) = master.settings.origins
+    found = tuple(
+        origin.model_copy(update={"path": name, "origin": address})
+        for name, address in {"a": "local:///mnt/a/x", "b": "file:///mnt/b", "c": "local:///claims/c"}.items()
+    )
+    role = replace(master, settings=master.settings.model_copy(update={"origins": found}))
+    world = replace(WORLD, settings=replace(SETTINGS, local_folders=("/mnt", "/mnt/a")))
+    volumes, mounts = volumes_of(role, NAMES, world)
+    hosts = {each["name"]: each["hostPath"] for each in volumes if each["name"].startswith("folder-")}
+    places = {each["mountPath"]: each for each in mounts if each["name"] in hosts}
+    assert {hosts[each["name"]]["path"]: place for place, each in places.items()} == {
+        "/mnt": "/nodes/mnt",
+        "/mnt/a": "/nodes/mnt/a",
+    }
+    assert all(each["type"] == "Directory" for each in hosts.values())
+    assert all(each["readOnly"] for each in places.values())
+    addresses = [each["origin"] for each in json.loads(settings_file(role, NAMES, world))["origins"]]
+    assert addresses == ["local:///nodes/mnt/a/x", "local:///nodes/mnt/b", "local:///claims/c"]

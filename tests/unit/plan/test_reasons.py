@@ -90,12 +90,20 @@ TWO_KEYS = [
     for name in ("fs.oss.accessKeyId", "fs.oss.accessKeySecret")
 ]
 
+
+def name_folder(world: World, *opened: str) -> None:
+    """The dataset names a folder of the nodes, of which these are opened."""
+    mounts({"mountPoint": "local:///mnt/test1", "name": "a"})(world)
+    world.see(open_folders=opened)
+
+
 NOT_READY: list[tuple[Reason, str, Prepare]] = [
     (Reason.RUNTIME_MISSING, "default/imagenet", lambda world: setattr(world, "runtime", None)),
     (Reason.MOUNTS_MISSING, "default/imagenet", lambda world: setattr(world, "dataset", empty())),
     (Reason.MOUNTS_OVERLAP, "top", mounts({**OSS, "path": "/"}, {**OSS, "name": "b"})),
     (Reason.SCHEME_NOT_SUPPORTED, "juicefs", mounts({"mountPoint": "juicefs://volume", "name": "a"})),
     (Reason.ADDRESS_REFUSED, "a of dataset", mounts({"mountPoint": "http://me:pass@host/x", "name": "a"})),
+    (Reason.FOLDER_NOT_OPEN, "folder /mnt/test1 of the nodes", lambda world: name_folder(world, "/mnt/test")),
     (Reason.OPTION_MISSING, "fs.oss.endpoint", mounts({"mountPoint": "oss://bucket", "name": "a"})),
     (Reason.OPTION_MISSING, "fs.oss.accessKeySecret", mounts({**OSS, "encryptOptions": TWO_KEYS[:1]})),
     (Reason.OPTION_REFUSED, "no such", breaks("master", "Config", "no such region")),

@@ -48,7 +48,7 @@ class RenderContext:
     def version(self, kind: RoleKind) -> str:
         """Changes when a pod of this kind would be made differently for the same role."""
         settings = self.settings
-        made_of = [settings.engine, settings.log_level, settings.log_format]
+        made_of: list[Any] = [settings.engine, settings.log_level, settings.log_format]
         elsewhere = [self.master, settings.node_folder] if kind is not RoleKind.MASTER else []
         return digest_of([repr(made_of), elsewhere, repr(self.wishes.get(kind))])
 

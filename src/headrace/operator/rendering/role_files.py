@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from headrace.operator.rendering.local_folders import seen_address
 from headrace.operator.rendering.naming import MASTER_PORT, METRICS_PORT, WORKER_PORT, Names
 from headrace.operator.rendering.render_context import RenderContext
 from headrace.operator.rendering.secret_volumes import secret_folder, secret_numbers
@@ -58,7 +59,7 @@ def _of_kind(role: Role, names: Names, render_context: RenderContext) -> dict[st
         return {
             "listen": f":{MASTER_PORT}",
             "state_directory": MASTER_STATE,
-            "origins": _origins(role),
+            "origins": _origins(role, render_context),
         }
     return {
         "master": render_context.master,
@@ -67,11 +68,11 @@ def _of_kind(role: Role, names: Names, render_context: RenderContext) -> dict[st
         "cache": [folder.word() for folder in role.cache],
         "fit_cache": True,
         "lingers_drained": True,
-        "origins": _origins(role),
+        "origins": _origins(role, render_context),
     }
 
 
-def _origins(role: Role) -> list[dict[str, Any]]:
+def _origins(role: Role, render_context: RenderContext) -> list[dict[str, Any]]:
     """The origins, each with the folder of its credentials."""
     if isinstance(role.settings, MemberSettings):
         return []
@@ -79,6 +80,7 @@ def _origins(role: Role) -> list[dict[str, Any]]:
     found = []
     for origin in role.settings.origins:
         content = origin.model_dump(mode="json", exclude_none=True)
+        content["origin"] = seen_address(origin.origin, render_context.settings.local_folders)
         if origin.path in numbers:
             content["secret_file"] = secret_folder(numbers[origin.path])
         found.append(content)

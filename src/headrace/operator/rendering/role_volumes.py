@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.operator.rendering import role_files, role_tokens
+from headrace.operator.rendering.local_folders import local_folders
 from headrace.operator.rendering.naming import Names
 from headrace.operator.rendering.own_user import place_of
 from headrace.operator.rendering.render_context import RenderContext
@@ -23,6 +24,7 @@ def volumes_of(role: Role, names: Names, render_context: RenderContext) -> Volum
     """All volumes of a pod, and where its container has them."""
     parts = [_files(role, names), _folders(role, names, render_context)]
     parts += [secret_volumes(role, names), _caches(role, names), _claims(role)]
+    parts += [local_folders(role, render_context.settings.local_folders)]
     return [each for volumes, _ in parts for each in volumes], [
         each for _, mounts in parts for each in mounts
     ]
