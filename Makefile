@@ -163,7 +163,7 @@ kubeflow: $(STAMPS)/system
 test-images: $(STAMPS)/engine kubernetes
 	@[[ "$$(id -u)" -ne 0 ]] || $(BIN)/python -m headrace.testing.kubernetes.build_images >/dev/null
 
-cluster: setup kubernetes helm ## Start a Kubernetes on this machine (NODES=2) and print how to reach it
+cluster: setup kubernetes helm ## Start a Kubernetes on this machine (NODES=2) and print how to install Headrace there
 	@$(BIN)/python -m headrace.testing.kubernetes up --nodes $(NODES)
 
 cluster-down: $(STAMPS)/engine ## Take that Kubernetes away, with all that it left

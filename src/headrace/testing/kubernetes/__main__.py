@@ -7,7 +7,9 @@ import os
 import sys
 from pathlib import Path
 
+from headrace.testing.kubernetes.build_images import build_images
 from headrace.testing.kubernetes.cluster import Cluster, take_down
+from headrace.testing.kubernetes.next_commands import explained
 from headrace.testing.kubernetes.programs import lacking
 
 
@@ -19,7 +21,11 @@ def main() -> int:
     )
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument(
-        "--image", type=Path, action="append", default=[], help="an archive to load, for up and load"
+        "--image",
+        type=Path,
+        action="append",
+        default=[],
+        help="an archive to load, for up and load; by default the images of this checkout, which are built",
     )
     options = parser.parse_args()
     if reason := lacking():
@@ -28,6 +34,9 @@ def main() -> int:
     if options.verb == "down":
         take_down(options.folder)
         return 0
+    if not options.image and options.verb in ("up", "load"):
+        print("building the images of this checkout, as far as they have changed", file=sys.stderr)
+        options.image = list(build_images())
     if options.verb == "up":
         print(f"starting Kubernetes with {options.nodes} nodes in {options.folder}", file=sys.stderr)
     cluster = (
@@ -41,8 +50,8 @@ def main() -> int:
     for image in options.image:  # which costs nothing where they are there from the beginning
         cluster.load_image(image)
     if options.verb == "status":
-        print(cluster.kubectl("get", "nodes", "-o", "wide"), end="")
-    print(f"export KUBECONFIG={cluster.kubeconfig}")
+        print(cluster.kubectl("get", "nodes", "-o", "wide"), end="", file=sys.stderr)
+    print(explained(cluster))
     return 0
 
 
