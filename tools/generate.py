@@ -85,7 +85,43 @@ def arena_page() -> str:
         parts.append(f"    {name} {job_usage(command, ends_at_first=verb.ends_at_first)}".rstrip())
         rows = [parameter_row(parameter) for parameter in command.params]
         parts.append(table(("word", "meaning"), [row for row in rows if row]))
+    parts += ["## Beside Arena", ARENA_WORDS, table(("Arena 0.15.5", "here", "why"), ARENA_DIFFERENCES)]
     return page(parts)
+
+
+ARENA_WORDS = (
+    "`arena submit pytorch` and `tf` write the objects that the cluster serves: those of the Kubeflow training operator, "
+    "or, where the schema of the kind has no `runPolicy`, those of the operators that Arena installs. Arena 0.15.5 itself "
+    "asks for MPIJobs of `kubeflow.org/v1alpha1` only: jobs of v2beta1, which this `arena` prefers, it can neither submit "
+    "nor see.\n\nWhat a script may meet that was written for Arena:"
+)
+ARENA_DIFFERENCES = [
+    ("`arena delete NOSUCH` exits with 0", "with 1", "a script that misspells a name shall notice"),
+    ("`arena list -n NOSUCH` exits with 1", "the same", ""),
+    (
+        "`arena top node`: ROLE is what the node's labels say, else `<none>`",
+        "the same; on one machine `worker`",
+        "",
+    ),
+    (
+        "`top node -d`, `--gpu-mode`, `--metric`",
+        "not there",
+        "GPUs are counted as Kubernetes schedules them; use of single GPUs is a matter of the cluster's monitoring",
+    ),
+    ("`arena whoami`", "not there", "`kubectl auth whoami` says whom the API server sees"),
+    (
+        "`arena logviewer`",
+        "not there",
+        "it links to a dashboard; `arena logs` shows what was printed, also when pods are gone",
+    ),
+    ("`arena completion`", "not there", "each key would start Python"),
+    (
+        "other kinds of jobs, `serve`, `model`, `evaluate`, `cron`, `scalein`, `scaleout`, `llm`",
+        "not there",
+        "they have nothing to do with data",
+    ),
+]
+"""Of Arena's words and answers those that a script may depend on."""
 
 
 def job_usage(command: Any, *, ends_at_first: bool) -> str:

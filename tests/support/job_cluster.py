@@ -31,6 +31,8 @@ class JobCluster(MemoryCluster):
         self.spoken: dict[str, str] = {}
         self.paths: set[str] = set()
         """Other paths at which there is something."""
+        self.fields: dict[str, tuple[str, ...]] = {}
+        """By kind: the fields of its spec, where the server publishes a schema."""
 
     def put(self, *contents: Content) -> None:
         """Objects as they are, with the identities that they say."""
@@ -74,6 +76,8 @@ class JobCluster(MemoryCluster):
             yield line if query.timestamps else line.partition(b" ")[2]
 
     async def read(self, path: str, what: str) -> Content:
+        if path.startswith("/openapi/v3/apis/"):
+            return _schemas(path, self.fields)
         group, _, version = path.removeprefix("/apis/").partition("/")
         kinds = self.served.get(group)
         if path in self.paths:
@@ -87,6 +91,18 @@ class JobCluster(MemoryCluster):
 
     def serve(self, resource: Resource) -> None:
         self.spoken[resource.kind] = resource.version
+
+
+def _schemas(path: str, fields: Mapping[str, tuple[str, ...]]) -> Content:
+    group, version = path.split("/")[-2:]
+    schemas = {
+        f"io.{kind}": {
+            "properties": {"spec": {"properties": {key: {} for key in known}}},
+            "x-kubernetes-group-version-kind": [{"group": group, "version": version, "kind": kind}],
+        }
+        for kind, known in fields.items()
+    }
+    return {"components": {"schemas": schemas}}
 
 
 def _has(content: Content, labels: Mapping[str, str | None]) -> bool:

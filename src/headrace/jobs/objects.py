@@ -21,25 +21,27 @@ RECORD_KEY = "spec.json"
 _HIDDEN = "***"
 
 
-def job_objects(spec: JobSpec, *, mpi_version: str = "v2beta1") -> list[Content]:
+def job_objects(spec: JobSpec, *, version: str = "") -> list[Content]:
     """The job, the ConfigMap with the request, the Secret if anything is secret, TensorBoard if it is wished.
 
-    The job owns the others (`owned`), so that they go with it. Raises `UnsupportedError`.
+    `version` is that of the job's kind, the best one when it is empty. The job owns the others (`owned`), so that they
+    go with it. Raises `UnsupportedError`.
     """
     secret = secret_object(spec)
     return [
-        job_object(spec, mpi_version=mpi_version),
+        job_object(spec, version=version),
         record_object(spec),
         *([secret] if secret else []),
         *tensorboard_objects(spec),
     ]
 
 
-def job_object(spec: JobSpec, *, mpi_version: str = "v2beta1") -> Content:
+def job_object(spec: JobSpec, *, version: str = "") -> Content:
     """The MPIJob, PyTorchJob or TFJob alone."""
     if spec.kind is JobKind.MPI:
-        return mpi.mpi_job(spec, mpi_version)
-    return pytorch.pytorch_job(spec) if spec.kind is JobKind.PYTORCH else tf.tf_job(spec)
+        return mpi.mpi_job(spec, version or mpi.VERSIONS[0])
+    write = pytorch.pytorch_job if spec.kind is JobKind.PYTORCH else tf.tf_job
+    return write(spec, version or "v1")
 
 
 def record_object(spec: JobSpec) -> Content:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace.jobs import old_kinds
 from headrace.jobs.naming import job_metadata
 from headrace.jobs.pod_templates import PodParts, command_of, pod_template
 from headrace.jobs.policies import restart_policy, run_policy
@@ -19,19 +20,19 @@ _PORT = "pytorchjob-port"
 _ROLES = {"Master": RoleName.MASTER, "Worker": RoleName.WORKER}
 
 
-def pytorch_job(spec: JobSpec) -> Content:
-    """The object."""
+def pytorch_job(spec: JobSpec, version: str = "v1") -> Content:
+    """The object. Raises `UnsupportedError` for what a kind of this version cannot say."""
     replicas = {
-        title: _replicas(spec, name)
+        title: _replicas(spec, name, version)
         for title, name in _ROLES.items()
         if (role := spec.role(name)) is not None and role.replicas
     }
-    found: Content = {
-        "runPolicy": run_policy(spec, processes=sum(role.replicas for role in spec.roles)),
-        "pytorchReplicaSpecs": replicas,
-    }
-    if spec.processes_per_node:
-        found["nprocPerNode"] = spec.processes_per_node
+    if version == old_kinds.OLD:
+        found = {**old_kinds.policy_fields(spec), "pytorchReplicaSpecs": replicas}
+    else:
+        found = {"runPolicy": run_policy(spec, processes=_processes(spec)), "pytorchReplicaSpecs": replicas}
+        if spec.processes_per_node:
+            found["nprocPerNode"] = spec.processes_per_node
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
@@ -40,17 +41,25 @@ def pytorch_job(spec: JobSpec) -> Content:
     }
 
 
-def _replicas(spec: JobSpec, name: RoleName) -> Content:
+def _processes(spec: JobSpec) -> int:
+    return sum(role.replicas for role in spec.roles)
+
+
+def _replicas(spec: JobSpec, name: RoleName, version: str) -> Content:
     role = spec.role(name)
     if role is None:
         raise ValueError(f"this job has no {name.value}")
+    is_old = version == old_kinds.OLD
+    each_node = {"PET_NPROC_PER_NODE": spec.processes_per_node} if is_old and spec.processes_per_node else {}
     parts = PodParts(
         container=_CONTAINER,
-        command=command_of(spec),
+        command=old_kinds.ranked(command_of(spec)) if is_old else command_of(spec),
+        environment=each_node,
         ports=[{"name": _PORT, "containerPort": role.port or MASTER_PORT}],
     )
+    template = pod_template(spec, role, parts)
     return {
         "replicas": role.replicas,
         "restartPolicy": restart_policy(spec),
-        "template": pod_template(spec, role, parts),
+        "template": old_kinds.with_gang(spec, template, _processes(spec)) if is_old else template,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace.jobs import old_kinds
 from headrace.jobs.naming import job_metadata
 from headrace.jobs.pod_templates import PodParts, command_of, pod_template
 from headrace.jobs.policies import restart_policy, run_policy
@@ -24,13 +25,15 @@ _TITLES = {
 }
 
 
-def tf_job(spec: JobSpec) -> Content:
-    """The object."""
+def tf_job(spec: JobSpec, version: str = "v1") -> Content:
+    """The object. Raises `UnsupportedError` for what a kind of this version cannot say."""
     running = [role for role in spec.roles if role.replicas]
-    found: Content = {
-        "runPolicy": run_policy(spec, processes=sum(role.replicas for role in running)),
-        "tfReplicaSpecs": {_TITLES[role.name]: _replicas(spec, role) for role in running},
-    }
+    processes = sum(role.replicas for role in running)
+    replicas = {_TITLES[role.name]: _replicas(spec, role, version, processes) for role in running}
+    if version == old_kinds.OLD:
+        found = {**old_kinds.policy_fields(spec), "tfReplicaSpecs": replicas}
+    else:
+        found = {"runPolicy": run_policy(spec, processes=processes), "tfReplicaSpecs": replicas}
     if spec.success_policy == "AllWorkers":
         # The other one has no name in the API: it is the default, written as an empty word.
         found["successPolicy"] = spec.success_policy
@@ -55,14 +58,13 @@ def lone_chief(roles: tuple[Role, ...]) -> tuple[Role, ...]:
     )
 
 
-def _replicas(spec: JobSpec, role: Role) -> Content:
+def _replicas(spec: JobSpec, role: Role, version: str, processes: int) -> Content:
     parts = PodParts(
         container=_CONTAINER,
         command=command_of(spec),
         ports=[{"name": _PORT, "containerPort": role.port or TF_PORT}],
     )
-    return {
-        "replicas": role.replicas,
-        "restartPolicy": restart_policy(spec),
-        "template": pod_template(spec, role, parts),
-    }
+    template = pod_template(spec, role, parts)
+    if version == old_kinds.OLD:
+        template = old_kinds.with_gang(spec, template, processes)
+    return {"replicas": role.replicas, "restartPolicy": restart_policy(spec), "template": template}

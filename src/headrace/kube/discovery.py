@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from headrace.errors import MissingFileError
+from headrace.errors import MissingFileError, RefusedError
 from headrace.kube.client import Content
 from headrace.kube.resources import RESOURCES, Resource
 
@@ -37,6 +37,23 @@ async def _kinds(client: Reader, group: str, version: str) -> set[str]:
         # It went between the two questions.
         return set()
     return {str(each["kind"]) for each in found.get("resources") or () if "/" not in each["name"]}
+
+
+async def spec_fields(client: Reader, group: str, version: str, kind: str) -> frozenset[str]:
+    """The fields of a kind's spec, by the schema that the server publishes; empty where it tells nothing of them."""
+    try:
+        found = await client.read(
+            f"/openapi/v3/apis/{group}/{version}", f"read the schema of {group}/{version}"
+        )
+    except (MissingFileError, RefusedError):
+        return frozenset()
+    schemas = (found.get("components") or {}).get("schemas") or {}
+    wanted = {"group": group, "version": version, "kind": kind}
+    for schema in schemas.values():
+        if wanted in (schema.get("x-kubernetes-group-version-kind") or ()):
+            spec = (schema.get("properties") or {}).get("spec") or {}
+            return frozenset(spec.get("properties") or ())
+    return frozenset()
 
 
 def at_version(kind: str, version: str) -> Resource:

@@ -90,7 +90,7 @@ class KubeflowBackend:
             version = self._run(self._version(spec.kind))
         except HeadraceError:
             version = WORDS[spec.kind].versions[0]
-        return [shown(each) for each in job_objects(spec, mpi_version=version)]
+        return [shown(each) for each in job_objects(spec, version=version)]
 
     def submit(self, spec: JobSpec) -> Sequence[str]:
         """Creates the job, all of it or nothing."""
@@ -101,8 +101,8 @@ class KubeflowBackend:
         return self._run(self._get(namespace, name, kind, events))
 
     def jobs(self, namespace: str | None, kind: JobKind | None = None) -> Sequence[JobView]:
-        """All jobs of a namespace (None: of all), the newest first."""
-        return self._run(self._jobs.views(namespace, kind))
+        """All jobs of a namespace (None: of all), the newest first. Raises `MissingFileError` where it is not there."""
+        return self._run(self._views(namespace, kind))
 
     def logs(self, job: JobView, wish: LogWish) -> Iterator[bytes]:
         """Lines with their ends, also of pods that are gone, as far as the keeper kept them."""
@@ -144,13 +144,28 @@ class KubeflowBackend:
         return self._run(self._nodes())
 
     async def _version(self, kind: JobKind) -> str:
-        return (await self._jobs.served()).get(kind, WORDS[kind].versions[0])
+        return await self._jobs.written(kind) or WORDS[kind].versions[0]
 
     async def _submit(self, spec: JobSpec) -> list[str]:
         return await submitting.submit(self._client, spec, await self._version(spec.kind))
 
     async def _get(self, namespace: str, name: str, kind: JobKind | None, events: bool) -> JobView:
         return await self._jobs.view(await self._jobs.one(namespace, name, kind), events=events)
+
+    async def _views(self, namespace: str | None, kind: JobKind | None) -> list[JobView]:
+        found = await self._jobs.views(namespace, kind)
+        if namespace is not None and not found:
+            await self._check_namespace(namespace)
+        return found
+
+    async def _check_namespace(self, namespace: str) -> None:
+        """A script that misspelt it shall not take it for one without jobs. Who may not ask is told of no jobs."""
+        try:
+            there = await self._client.get("Namespace", None, namespace)
+        except HeadraceError:
+            return
+        if there is None:
+            raise MissingFileError.of(f"there is no namespace {namespace}", hint="kubectl get namespaces")
 
     async def _found(self, job: JobView) -> Content:
         """The very job that was seen. Raises `MissingJobError`."""

@@ -10,10 +10,11 @@ from headrace.errors import HeadraceError
 from headrace.jobs.job_choice import only_job
 from headrace.jobs.naming import GROUP, KINDS, record_name, tensorboard_name
 from headrace.jobs.objects import recorded_spec, warm_percent
+from headrace.jobs.old_kinds import OLD
 from headrace.jobs.spec import JobKind
 from headrace.jobs.tensorboard import PORT
 from headrace.jobs.views import JobEvent, JobPhase, JobView
-from headrace.kube.discovery import Reader, at_version, served_versions
+from headrace.kube.discovery import Reader, at_version, served_versions, spec_fields
 from headrace.kube.resources import Resource
 from headrace.kubeflow.cluster_api import Cluster
 from headrace.kubeflow.job_views import Known, pods_of, view_of
@@ -22,7 +23,7 @@ from headrace.kubeflow.phases import is_suspended
 from headrace.kubeflow.sources import claims_of_job
 from headrace.kubeflow.warmth import cold_words, warmth_of
 
-JOB_NAME_LABELS = ("training.kubeflow.org/job-name", "mpi_job_name")
+JOB_NAME_LABELS = ("training.kubeflow.org/job-name", "mpi_job_name", "pytorch-job-name", "tf-job-name")
 
 
 class Served(Reader, Cluster, Protocol):
@@ -50,6 +51,15 @@ class Jobs:
                     self._served[kind] = version
                     self.cluster.serve(at_version(KINDS[kind], version))
         return self._served
+
+    async def written(self, kind: JobKind) -> str | None:
+        """The version that a job of this kind is to be written in; `None` where the cluster does not serve it."""
+        version = (await self.served()).get(kind)
+        if version != "v1" or kind is JobKind.MPI:
+            return version
+        # Two operators have kinds of this version, and only their schemas tell which of the two is here.
+        fields = await spec_fields(self.cluster, GROUP, version, KINDS[kind])
+        return OLD if fields and "runPolicy" not in fields else version
 
     async def find(self, namespace: str, name: str, kind: JobKind | None) -> list[Content]:
         """The jobs of a name, of all kinds or of one."""

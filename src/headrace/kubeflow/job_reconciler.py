@@ -34,6 +34,7 @@ from headrace.kubeflow.metering import Metered
 from headrace.kubeflow.names import CLEANING_ANNOTATION, KEPT_ANNOTATION, Content
 from headrace.kubeflow.notes import Note, note_of, text_of
 from headrace.kubeflow.phases import is_suspended
+from headrace.kubeflow.run_policies import clean_policy_patch
 from headrace.kubeflow.sources import claims_of_job
 from headrace.kubeflow.warmth import Warmth, warmth_of
 
@@ -115,7 +116,7 @@ class JobReconciler:
             case Start():
                 await self._patch(job, start_patch(job))
             case TakeOverCleaning():
-                await self._patch(job, _CLEANED_BY_KEEPER)
+                await self._patch(job, _cleaned_by_keeper(job))
             case HoldBack():
                 await self._patch(job, {"spec": {"runPolicy": {"suspend": True}}})
             case Fail(message):
@@ -136,10 +137,13 @@ class JobReconciler:
         await self._cluster.patch(job["kind"], metadata["namespace"], metadata["name"], whole, subresource)
 
 
-_CLEANED_BY_KEEPER: Content = {
-    "metadata": {"annotations": {CLEANING_ANNOTATION: CleanPolicy.ALL.value}},
-    "spec": {"runPolicy": {"cleanPodPolicy": CleanPolicy.RUNNING.value}},
-}
+def _cleaned_by_keeper(job: Content) -> Content:
+    return {
+        "metadata": {"annotations": {CLEANING_ANNOTATION: CleanPolicy.ALL.value}},
+        "spec": clean_policy_patch(job, CleanPolicy.RUNNING.value),
+    }
+
+
 _WORDS = {
     Start: "is started",
     TakeOverCleaning: "its pods are cleaned up by the keeper, once their logs are kept",

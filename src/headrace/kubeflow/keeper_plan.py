@@ -35,6 +35,7 @@ from headrace.kubeflow.pod_states import (
     instance_of,
     is_leaving,
 )
+from headrace.kubeflow.run_policies import clean_policy_of
 from headrace.kubeflow.warmth import Warmth, is_warm
 
 LOG_PATIENCE = timedelta(minutes=2)
@@ -230,8 +231,7 @@ def _at_the_end(job: Content, pods: Sequence[Content], note: Note, now: datetime
 def _deletes_ended_pods(job: Content) -> bool:
     """True when the operator would delete every pod the moment that the job has ended. Of the two operators only the
     training operator does, whose kinds are all of v1: the MPI operator leaves its launcher."""
-    policy = ((job.get("spec") or {}).get("runPolicy") or {}).get("cleanPodPolicy")
-    return job["apiVersion"] == TRAINING_VERSION and policy == CleanPolicy.ALL
+    return job["apiVersion"] == TRAINING_VERSION and clean_policy_of(job) == CleanPolicy.ALL
 
 
 def _is_cleaned_by_keeper(job: Content) -> bool:

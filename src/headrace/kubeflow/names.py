@@ -24,12 +24,14 @@ LOG_LABEL = "headrace.io/kept-log"
 TRAINING_VERSION = "kubeflow.org/v1"
 """What all kinds of the training operator are served as, and nothing else."""
 
-_JOB_NAMES = ("training.kubeflow.org/job-name", "mpi-job-name", "mpi_job_name")
+_OLD_KINDS = {JobKind.PYTORCH: "pytorch-job-name", JobKind.TF: "tf-job-name"}
+"""Labels of operators before the training operator, each of which has one kind of job."""
+_JOB_NAMES = ("training.kubeflow.org/job-name", "mpi-job-name", "mpi_job_name", *_OLD_KINDS.values())
 _ROLES = (
     *("training.kubeflow.org/job-role", "training.kubeflow.org/replica-type"),
-    *("mpi-job-role", "mpi_role_type"),
+    *("mpi-job-role", "mpi_role_type", "pytorch-replica-type", "tf-replica-type"),
 )
-_INDEX = "training.kubeflow.org/replica-index"
+_INDEXES = ("training.kubeflow.org/replica-index", "pytorch-replica-index", "tf-replica-index")
 _OPERATOR = "training.kubeflow.org/operator-name"
 
 
@@ -80,13 +82,16 @@ def role_word_of(pod: Content) -> str:
 
 def index_of(pod: Content) -> int:
     """Which of its role a pod is, from 0."""
-    given = labels_of(pod).get(_INDEX) or pod["metadata"]["name"].rpartition("-")[2]
+    given = _first(labels_of(pod), _INDEXES) or pod["metadata"]["name"].rpartition("-")[2]
     return int(given) if given.isdecimal() else 0
 
 
 def kind_word_of(pod: Content) -> JobKind:
     """The kind of job that a pod belongs to, by the operator that made it."""
-    operator = labels_of(pod).get(_OPERATOR, "").lower()
+    labels = labels_of(pod)
+    operator = labels.get(_OPERATOR, "").lower()
+    if not operator and (old := [kind for kind, label in _OLD_KINDS.items() if label in labels]):
+        return old[0]
     if operator.startswith("pytorchjob"):
         return JobKind.PYTORCH
     return JobKind.TF if operator.startswith("tfjob") else JobKind.MPI

@@ -11,8 +11,7 @@ from headrace.jobs.views import ClaimView, NodeRoom
 from headrace.kubeflow.names import Content, annotations_of, labels_of, time_of
 from headrace.kubeflow.pod_states import GPU, gpus_of, has_ended
 
-_ROLE = "node-role.kubernetes.io/"
-_MASTERS = ("control-plane", "master")
+_ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
 
 
 def room_of(node: Content) -> NodeRoom:
@@ -62,10 +61,9 @@ def claim_of(claim: Content, dataset: Mapping[str, Any] | None) -> ClaimView:
 
 
 def _role(labels: Mapping[str, str]) -> str:
-    roles = [key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE)]
-    if any(role in _MASTERS for role in roles):
-        return "master"
-    return roles[0] if roles else "worker"
+    """As kubectl and Arena have it; empty for a node that has none."""
+    named = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
+    return ",".join(sorted({*named, labels.get(_ROLE, "")} - {""}))
 
 
 def _count(amounts: Mapping[str, Any] | None) -> int:

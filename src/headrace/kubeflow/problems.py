@@ -40,7 +40,7 @@ async def problems_of(jobs: Jobs, spec: JobSpec) -> list[str]:
 
 
 async def _kind(jobs: Jobs, spec: JobSpec) -> list[str]:
-    version = (await jobs.served()).get(spec.kind)
+    version = await jobs.written(spec.kind)
     if version is None:
         words = WORDS[spec.kind]
         return [
@@ -48,7 +48,7 @@ async def _kind(jobs: Jobs, spec: JobSpec) -> list[str]:
             f"{words.operator}, {_GUIDES[spec.kind]}"
         ]
     try:
-        job_object(spec, mpi_version=version)
+        job_object(spec, version=version)
     except HeadraceError as error:
         return [f"{error.message}; {error.hint}" if error.hint else error.message]
     return []

@@ -21,7 +21,7 @@ _PARTS = ("ConfigMap", "Secret")
 
 async def submit(cluster: Cluster, spec: JobSpec, version: str) -> list[str]:
     """What was created. Raises `TakenJobError`, and whatever the API server says against an object."""
-    job, *parts = job_objects(spec, mpi_version=version)
+    job, *parts = job_objects(spec, version=version)
     # Nothing is made of what the server would refuse in the end.
     await _create(cluster, job, spec, trial=True)
     made: list[Content] = []

@@ -145,3 +145,28 @@ def machine(spec: JobSpec, sites: list[CandidateNode], folder: Path) -> Admissio
         search_path=str(folder),
         is_root=True,
     )
+
+
+def test_a_namespace_that_is_not_there_is_told_from_one_without_jobs(
+    cluster: JobCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", "-n", "default"]) == 0
+    assert main(["list", "-n", "defualt"]) == 1
+    assert "there is no namespace defualt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("labels", "role"),
+    [
+        ({}, "<none>"),
+        ({"node-role.kubernetes.io/control-plane": ""}, "control-plane"),
+        ({"node-role.kubernetes.io/gpu": "", "kubernetes.io/role": "worker"}, "gpu,worker"),
+    ],
+)
+def test_the_roles_of_a_node_are_those_that_arena_shows(
+    cluster: JobCluster, capsys: pytest.CaptureFixture[str], labels: dict[str, str], role: str
+) -> None:
+    other = node("node-x")
+    cluster.put(other | {"metadata": other["metadata"] | {"labels": labels}})
+    assert main(["top", "node", "node-x"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[2] == role

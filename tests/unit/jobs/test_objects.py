@@ -118,7 +118,7 @@ def test_on_the_network_of_nodes_ssh_has_a_port_of_its_own() -> None:
 
 
 def test_what_v1_differs_in() -> None:
-    job = job_object(mpi_spec(gang=True), mpi_version="v1")
+    job = job_object(mpi_spec(gang=True), version="v1")
     assert job["apiVersion"] == "kubeflow.org/v1"
     assert "command" not in main(pod(job))
     launcher = main(pod(job, "Launcher"))["command"]
@@ -129,7 +129,7 @@ def test_what_v1_differs_in() -> None:
 
 
 def test_what_v1alpha1_differs_in() -> None:
-    job = job_object(mpi_spec(data=DATA, gang=True, mounts_on_launcher=True), mpi_version="v1alpha1")
+    job = job_object(mpi_spec(data=DATA, gang=True, mounts_on_launcher=True), version="v1alpha1")
     spec = job["spec"]
     assert (spec["replicas"], spec["cleanPodPolicy"], spec["mountsOnLauncher"]) == (4, "All", True)
     template = spec["template"]
@@ -141,7 +141,7 @@ def test_what_v1alpha1_differs_in() -> None:
     }
     for changed in ({"queue": "q"}, {"suspend": True}, {"wait_warm_percent": 5}, {"running_timeout_s": 5}):
         with pytest.raises(UnsupportedError, match="v1alpha1"):
-            job_object(mpi_spec(**changed), mpi_version="v1alpha1")
+            job_object(mpi_spec(**changed), version="v1alpha1")
 
 
 def test_gang_priority_and_queue() -> None:

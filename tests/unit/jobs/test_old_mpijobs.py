@@ -3,60 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 import yaml
 from crd_schemas import value_faults
 from memory_jobs import mpi_spec
-from old_mpijobs import arena_crd, operator_crd, operator_types
-from pydantic import SecretStr
+from old_mpijobs import EVERYTHING, arena_crd, operator_crd, operator_types
 
 from headrace.jobs.objects import job_object
-from headrace.jobs.spec import (
-    CleanPolicy,
-    CodeSync,
-    ConfigFile,
-    DataVolume,
-    HostFolder,
-    JobSpec,
-    Resources,
-    Role,
-    RoleName,
-    Toleration,
-)
-
-EVERYTHING: dict[str, Any] = {
-    "data": (DataVolume(claim="imagenet", path="/data", sub_path="train", read_only=True),),
-    "host_folders": (HostFolder(host_path="/mnt/jfs/test", path="/jfs"),),
-    "config_files": (ConfigFile(path="/etc/a.yaml", content=SecretStr("a: 1")),),
-    "environment": {"DATA_DIR": "/data", "API_TOKEN": "hunter2"},
-    "tolerations": (Toleration(operator="Exists"), Toleration(key="gpu", effect="NoSchedule")),
-    "selector": {"disk": "ssd"},
-    "labels": {"team": "vision"},
-    "annotations": {"note": "x"},
-    "image_pull_secrets": ("pull",),
-    "code": CodeSync(mode="git", source="https://host/models.git"),
-    "priority_class": "high",
-    "scheduler": "volcano",
-    "gang": True,
-    "rdma": True,
-    "host_network": True,
-    "host_ipc": True,
-    "host_pid": True,
-    "mounts_on_launcher": True,
-    "retries": 2,
-    "clean_policy": CleanPolicy.RUNNING,
-    "roles": (
-        Role(name=RoleName.LAUNCHER, replicas=1),
-        Role(
-            name=RoleName.WORKER,
-            replicas=4,
-            affinity_policy="spread",
-            resources=Resources(cpu="4", memory="8Gi", gpus=8, devices={"amd.com/gpu": 1}),
-        ),
-    ),
-}
+from headrace.jobs.spec import JobSpec
 
 JOBS = {"plain": mpi_spec(), "everything": mpi_spec(**EVERYTHING)}
 
@@ -70,7 +25,7 @@ def test_arenas_schema_knows_every_field_that_is_written(spec: JobSpec) -> None:
     # Four hundred kilobytes: a reader in Python takes seconds.
     crd = yaml.load(arena_crd().read_text(), Loader=yaml.CSafeLoader)
     (version,) = crd["spec"]["versions"]
-    job = job_object(spec, mpi_version="v1alpha1")
+    job = job_object(spec, version="v1alpha1")
     assert job["apiVersion"] == f"kubeflow.org/{version['name']}"
     schema = version["schema"]["openAPIV3Schema"]
     assert list(value_faults(job, schema)) == []
@@ -84,7 +39,7 @@ def test_the_last_operator_of_kubeflow_that_served_it_gets_one_way_to_say_how_ma
     crd = yaml.safe_load(operator_crd().read_text())["spec"]
     assert crd["version"] == "v1alpha1"
     ways = crd["validation"]["openAPIV3Schema"]["properties"]["spec"]["oneOf"]
-    written = job_object(spec, mpi_version="v1alpha1")["spec"]
+    written = job_object(spec, version="v1alpha1")["spec"]
     (way,) = (each for each in ways if set(each["required"]) <= set(written))
     assert way["required"] == ["replicas"]
     known = {name: written[name] for name in way["properties"] if name in written}
@@ -95,6 +50,6 @@ def test_what_kubeflows_last_operator_does_not_read_is_known() -> None:
     """It leaves such fields alone: its workers always go at the end, and its launcher always sees the data."""
     (fields,) = re.findall(r"^type MPIJobSpec struct \{(.*?)^\}", operator_types().read_text(), re.M | re.S)
     read = set(re.findall(r'json:"(\w+)', fields))
-    written = set(job_object(mpi_spec(), mpi_version="v1alpha1")["spec"])
+    written = set(job_object(mpi_spec(), version="v1alpha1")["spec"])
     assert written - read == {"cleanPodPolicy", "launcherResources", "mountsOnLauncher"}
     assert {"replicas", "backoffLimit", "template"} <= read

@@ -135,6 +135,15 @@ class ReadsLogsFirst(JobCluster):
         return await super().list(kind, *args, **more)
 
 
+def test_so_do_those_of_an_operator_before_it_whose_jobs_have_no_run_policy() -> None:
+    job = mpijob(condition("Running", 5))
+    spec = {"mpiReplicaSpecs": job["spec"]["mpiReplicaSpecs"], "cleanPodPolicy": "All"}
+    desk = Desk(job | {"apiVersion": "kubeflow.org/v1", "spec": spec}, launcher(), worker(0))
+    desk.reconcile()
+    assert desk.job["spec"]["cleanPodPolicy"] == "Running"
+    assert "runPolicy" not in desk.job["spec"]
+
+
 def test_a_log_does_not_wait_for_counters_to_be_read() -> None:
     """Its pod may be gone by then."""
     pod = worker(0, "Succeeded", leaving=True)

@@ -244,3 +244,30 @@ def test_roles_of_other_kinds_are_known_by_their_labels() -> None:
         RoleName.MASTER,
         True,
     )
+
+
+def of_old_operator(name: str, word: str, role: str, index: int) -> Content:
+    """A pod as the operators label it that Arena installs."""
+    made = pod(name, role)
+    labels = {"group-name": "kubeflow.org", "job-name": "resnet", f"{word}-job-name": "resnet"}
+    labels |= {f"{word}-replica-type": role, f"{word}-replica-index": str(index)}
+    return made | {"metadata": made["metadata"] | {"labels": labels}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "chief"), [("PyTorchJob", "pytorch", RoleName.MASTER), ("TFJob", "tf", RoleName.CHIEF)]
+)
+def test_pods_of_operators_before_the_training_operator_are_the_jobs(
+    kind: str, word: str, chief: RoleName
+) -> None:
+    job = mpijob(RUNNING) | {"apiVersion": "kubeflow.org/v1", "kind": kind}
+    pods = [
+        of_old_operator("resnet-worker-1", word, "worker", 1),
+        of_old_operator("resnet-chief-0", word, chief.value, 0),
+    ]
+    assert pods_of(job, [*pods, worker(0)]) == pods
+    seen = view_of(job, pods).instances
+    assert [(each.role, each.index, each.is_chief) for each in seen] == [
+        (chief, 0, True),
+        (RoleName.WORKER, 1, False),
+    ]

@@ -10,6 +10,7 @@ from job_cluster import JobCluster
 from job_objects import Content, mpijob
 
 from headrace.errors import AmbiguousJobError, ConfigError, MissingJobError, TakenJobError
+from headrace.jobs.old_kinds import OLD
 from headrace.jobs.spec import DataVolume, JobKind, JobSpec, Resources, Role, RoleName
 from headrace.kubeflow import submitting
 from headrace.kubeflow.job_reader import Jobs
@@ -89,6 +90,33 @@ def test_a_kind_that_the_cluster_lacks_names_the_operator_to_install() -> None:
     (said,) = problems(cluster)
     assert "knows no MPIJob" in said
     assert "install the Kubeflow MPI operator" in said
+
+
+PYTORCH = {"kind": JobKind.PYTORCH, "roles": (Role(name=RoleName.MASTER, replicas=1),)}
+OLD_FIELDS = ("pytorchReplicaSpecs", "cleanPodPolicy", "backoffLimit")
+
+
+@pytest.mark.parametrize(
+    ("fields", "version"),
+    [(OLD_FIELDS, OLD), (("pytorchReplicaSpecs", "runPolicy"), "v1"), ((), "v1")],
+    ids=["Arena's", "the training operator's", "no schema"],
+)
+def test_which_of_two_kinds_of_one_version_is_served_tells_its_schema(
+    fields: tuple[str, ...], version: str
+) -> None:
+    cluster = ready_cluster()
+    cluster.fields = {"PyTorchJob": fields, "TFJob": ("runPolicy",)}
+    assert asyncio.run(Jobs(cluster).written(JobKind.PYTORCH)) == version
+    assert asyncio.run(Jobs(cluster).written(JobKind.TF)) == "v1"
+    assert asyncio.run(Jobs(cluster).written(JobKind.MPI)) == "v2beta1"
+    assert problems(cluster, **PYTORCH) == []
+
+
+def test_what_arenas_kinds_cannot_say_is_a_problem_that_names_the_operator() -> None:
+    cluster = ready_cluster()
+    cluster.fields = {"PyTorchJob": OLD_FIELDS}
+    (said,) = problems(cluster, **PYTORCH, suspend=True)
+    assert "which this cluster serves, know nothing like it; install the training operator" in said
 
 
 def test_a_queue_must_be_there() -> None:
