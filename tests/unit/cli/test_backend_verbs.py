@@ -118,7 +118,8 @@ def test_what_is_refused_is_not_kept_and_hides_nothing(headrace, tmp_path) -> No
     code, out, err = headrace("apply", "-f", write(tmp_path, "---\n".join([odd, SECRET, fine])))
     assert code == ExitCode.CONFIG
     assert out == "secret/mysecret created\ndataload.data.fluid.io/fine created\n"
-    assert err.startswith("error: ") and "DataLoad odd" in err and "'elsewhere'" in err
+    said = "spec.dataset.namespace: 'elsewhere' is not this object's namespace"
+    assert err.startswith(f'error: the DataLoad "odd" is invalid: {said}')
     for kind in ("dataload", "all"):
         code, out, err = headrace("get", kind)
         assert (code, err, len(out.splitlines())) == (0, "", 2), out

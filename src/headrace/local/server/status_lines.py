@@ -71,8 +71,8 @@ def trouble_lines(records: Iterable[Record]) -> Iterator[messages.TroubleLine]:
     for record in records:
         if record.reference.kind == "Dataset" and not record.status:
             yield _trouble(record, {"type": "Ready", "message": "nobody has looked at it yet"})
-        for condition in (record.status or {}).get("conditions", ()):
-            if _BAD.get(condition["type"]) == condition["status"]:
+        for condition in (record.status or {}).get("conditions") or ():
+            if condition.get("type") in _BAD and _BAD[condition["type"]] == condition.get("status"):
                 yield _trouble(record, condition)
 
 

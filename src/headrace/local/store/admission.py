@@ -14,7 +14,7 @@ from typing import Any
 
 from headrace.api.core import Secret
 from headrace.api.kinds import Object, kind_of
-from headrace.api.manifests import object_of
+from headrace.api.manifests import InvalidObjectsError, object_of
 from headrace.api.writing import content_of
 from headrace.errors import BusyError, ConfigError
 from headrace.local.store.records import KEPT_METADATA, Content, Record, Reference
@@ -153,7 +153,11 @@ def _check(reference: Reference, content: Content) -> None:
     metadata = {"name": reference.name, **content.get("metadata", {})}
     if reference.namespace:
         metadata["namespace"] = reference.namespace
-    object_of({"apiVersion": kind.api_version, "kind": kind.name, **content, "metadata": metadata})
+    try:
+        object_of({"apiVersion": kind.api_version, "kind": kind.name, **content, "metadata": metadata})
+    except InvalidObjectsError as error:
+        faults = "; ".join(": ".join(filter(None, (each.path, each.problem))) for each in error.faults)
+        raise ConfigError.of(f'the {kind.name} "{reference.name}" is invalid: {faults}') from None
 
 
 def _check_not_leaving(present: Record) -> None:
