@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub enum ErrorKind {
     /// The file, object, bucket or path is not there.
     NotFound,
-    /// The origin or the operating system refused the credentials or the rights.
+    /// The origin or the operating system refused the credentials or the rights, or the request without a reason.
     PermissionDenied,
     /// The object changed under its snapshot: neither the old nor a mix of bytes is served.
     Stale,

@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 
+use super::counts::shown;
 use super::layout::{parts, range};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::ByteRange;
@@ -36,7 +37,8 @@ impl SourceFile {
     }
 }
 
-/// Whether what the target holds is, part by part, of these contents. Reads all of it, or up to the first difference.
+/// Whether what the target holds is, part by part, of these contents. Reads all of it, or up to the first difference;
+/// `Stale` once something else stands there.
 pub async fn holds(
     target: &dyn Target,
     key: &[u8],
@@ -48,12 +50,25 @@ pub async fn holds(
         return Ok(false);
     }
     for (part, content) in contents.iter().enumerate() {
-        let range = range(layout, part);
-        if digest(target.read(key, held, range).await?, range).await? != *content {
+        let found = part_held(target, key, held, range(layout, part)).await;
+        if found.map_err(|error| unlike_found(key, error))? != *content {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+async fn part_held(target: &dyn Target, key: &[u8], held: &TargetEntry, range: ByteRange) -> Result<Mark> {
+    digest(target.read(key, held, range).await?, range).await
+}
+
+/// The same failure in the words of a copy, where it is told as one of a snapshot.
+fn unlike_found(key: &[u8], error: Error) -> Error {
+    if error.kind() != ErrorKind::Stale {
+        return error;
+    }
+    let message = format!("cannot read {} back from the target: another file stands there by now", shown(key));
+    Error::new(ErrorKind::Stale, message).with_hint("check whether somebody else writes there, and copy again")
 }
 
 async fn whole(mut stream: ByteStream, range: ByteRange) -> Result<Bytes> {

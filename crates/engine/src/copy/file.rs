@@ -138,8 +138,26 @@ impl Copying {
         };
         let notes = Arc::new(FileNotes::new(self.ledger.clone(), file, layout, contents));
         let held = self.send(file, layout, begun, notes.clone()).await?;
-        let contents = notes.contents();
-        Ok(holds(&*self.target, &file.key, &held, layout, &contents).await?.then_some(held))
+        self.compared(file, held, layout, &notes.contents()).await
+    }
+
+    /// What the target holds of the file, if it is what was written. Some storages tell another entity tag at the end of
+    /// an upload than the object has then: what stands there is looked at once more, and its bytes decide.
+    async fn compared(
+        &self,
+        file: &File,
+        told: TargetEntry,
+        layout: Layout,
+        contents: &[Mark],
+    ) -> Result<Option<TargetEntry>> {
+        let stale = match holds(&*self.target, &file.key, &told, layout, contents).await {
+            Ok(same) => return Ok(same.then_some(told)),
+            Err(error) if error.kind() == ErrorKind::Stale => error,
+            Err(error) => return Err(error),
+        };
+        let found = self.target.look(&file.key).await?.filter(|found| found.mark != told.mark);
+        let Some(found) = found else { return Err(stale) };
+        Ok(holds(&*self.target, &file.key, &found, layout, contents).await?.then_some(found))
     }
 
     async fn send(

@@ -80,11 +80,13 @@ impl OriginNames {
             ),
             Cause::Silent => temporary(ErrorKind::Timeout, format!("cannot {action}: no answer of {endpoint} in time")),
             Cause::TooLarge => Error::new(
-                ErrorKind::Unexpected,
+                ErrorKind::Corrupt,
                 format!("cannot {action}: the answer of {endpoint} is larger than any page of a listing"),
-            ),
+            )
+            .with_hint("check that the endpoint is that of the storage service"),
             Cause::TooManyRedirects => {
-                Error::new(ErrorKind::Unexpected, format!("cannot {action}: {endpoint} redirects in circles"))
+                Error::new(ErrorKind::Config, format!("cannot {action}: {endpoint} redirects in circles"))
+                    .with_hint("check the endpoint")
             }
             Cause::Captured => Error::new(ErrorKind::Unexpected, format!("cannot {action}: the answer was lost")),
         }
@@ -143,18 +145,34 @@ impl OriginNames {
                 Error::new(ErrorKind::PermissionDenied, format!("cannot {action}: {endpoint} denies access"))
                     .with_hint(format!("check {keys}, and that they give the right to list and to read"))
             }
-            (_, 404) => {
+            (_, 404 | 410) => {
                 Error::new(ErrorKind::NotFound, format!("cannot {action}: not there")).with_hint("check the name")
             }
+            ("OperationAborted" | "ConditionalRequestConflict", _) => Error::new(
+                ErrorKind::Unreachable,
+                format!("cannot {action}: {endpoint} is busy with another request for it"),
+            )
+            .with_retry(Retry::Temporary),
             (_, 408) => {
                 Error::new(ErrorKind::Timeout, format!("cannot {action}: {endpoint} waited in vain for the request"))
                     .with_retry(Retry::Temporary)
+            }
+            (_, 405 | 406 | 411 | 413..=415 | 417 | 431 | 501 | 505) => {
+                Error::new(ErrorKind::Unsupported, format!("cannot {action}: {endpoint} does not support the request"))
+                    .with_hint("check that the endpoint is that of the storage service, and what that can do")
             }
             (_, 500..=599) => {
                 Error::new(ErrorKind::Unreachable, format!("cannot {action}: {endpoint} reports a fault of its own"))
                     .with_retry(Retry::Temporary)
             }
-            _ => Error::new(ErrorKind::Unexpected, format!("cannot {action}: {endpoint} refuses the request")),
+            (_, 300..=399) => Error::new(
+                ErrorKind::Config,
+                format!("cannot {action}: {endpoint} refers to another place, and names none"),
+            )
+            .with_hint("check the endpoint"),
+            // Whatever else a server has against a request: some say so that it must be signed.
+            _ => Error::new(ErrorKind::PermissionDenied, format!("cannot {action}: {endpoint} refuses the request"))
+                .with_hint(format!("check {keys}, and whether anonymous access is allowed if that was asked for")),
         };
         let error = error.with_context("status", refusal.status);
         if refusal.code.is_empty() { error } else { error.with_context("code", &refusal.code) }

@@ -193,7 +193,7 @@ impl Hdfs {
         serde_json::from_slice(&answer.body).map_err(|_| {
             let place = &self.remote.place.name;
             Error::new(
-                ErrorKind::Unexpected,
+                ErrorKind::Corrupt,
                 format!("cannot list {place}: the answer is not that of WebHDFS, or was cut off"),
             )
             .with_hint("the endpoint must be the web address of the namenode or of HttpFS: check host and port")

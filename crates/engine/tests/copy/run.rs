@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::servers::fixture::{Protocol, config, settings};
-use crate::servers::wire::{Server, serve};
+use crate::servers::wire::{Reply, Server, serve};
 use crate::servers::{World, s3};
 use headrace_engine::config::{EngineConfig, OriginConfig, OriginMount};
 use headrace_engine::engine::{Copier, CopyConfig, JobState, Progress};
@@ -162,6 +162,40 @@ fn a_byte_that_the_storage_changed_is_found_and_the_others_are_there() {
     assert!(progress.errors[0].contains("is not what was written"), "{progress:?}");
     scene.world.be_honest();
     whole(scene.config(scene.bucket()));
+}
+
+/// As gofakes3 and S3Proxy do it.
+#[test]
+fn an_upload_whose_end_tells_another_tag_than_the_object_has_is_compared_all_the_same() {
+    let scene = Scene::new();
+    scene.file(b"large", &vec![7; 12 * MIB]);
+    scene.world.tamper(|request, reply| {
+        if request.method != "POST" || !request.target.contains("uploadId") {
+            return reply;
+        }
+        let body = b"<CompleteMultipartUploadResult><ETag>&quot;another-2&quot;</ETag></CompleteMultipartUploadResult>";
+        Reply::status(200).with("etag", "\"another-2\"").body(body)
+    });
+    whole(scene.config(scene.bucket()));
+    assert_eq!(scene.world.get("to/large").unwrap().body, vec![7; 12 * MIB]);
+    let (sent, requests) = (scene.sent(), scene.world.requests.load(Ordering::SeqCst));
+    whole(scene.config(scene.bucket()));
+    assert_eq!(scene.sent(), sent);
+    assert!(scene.world.requests.load(Ordering::SeqCst) - requests <= 3, "the ledger has the tag of the object");
+}
+
+#[test]
+fn a_file_that_somebody_else_replaces_meanwhile_is_told_in_words_of_a_copy() {
+    let scene = Scene::new();
+    scene.file(b"a", b"content");
+    scene.world.tamper(|request, reply| match request.method.as_str() {
+        "GET" if request.path().ends_with("/to/a") => Reply::status(412),
+        _ => reply,
+    });
+    let progress = copied(scene.config(scene.bucket())).unwrap();
+    assert_eq!(progress.state, JobState::Failed);
+    let told = &progress.errors[0];
+    assert!(told.contains("another file stands there") && !told.contains("snapshot"), "{told}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::servers::wire::{Handler, Server, serve};
 use crate::servers::{World, oss, s3};
 use bytes::Bytes;
 use futures::TryStreamExt;
-use headrace_engine::config::OriginConfig;
+use headrace_engine::config::{OriginConfig, TransferConfig};
 use headrace_engine::error::ErrorKind;
 use headrace_engine::ids::ByteRange;
 use headrace_engine::metrics::Metrics;
@@ -46,6 +46,10 @@ impl Place {
 }
 
 async fn place(protocol: Protocol) -> Place {
+    place_with(protocol, settings()).await
+}
+
+async fn place_with(protocol: Protocol, settings: TransferConfig) -> Place {
     let (world, folder) = (World::new(), tempfile::tempdir().unwrap());
     let handler: Option<Handler> = match protocol {
         Protocol::S3 => Some(s3::handle),
@@ -60,7 +64,7 @@ async fn place(protocol: Protocol) -> Place {
         Some(server) => config(protocol, &server.address, "to"),
         None => OriginConfig::Local { directory: folder.path().to_owned(), ignore_change_times: false },
     };
-    let target = open_target(&config, &settings(), &Metrics::new()).unwrap();
+    let target = open_target(&config, &settings, &Metrics::new()).unwrap();
     target.prepare().await.unwrap();
     Place { target, world, folder, _server: server }
 }
@@ -232,4 +236,25 @@ async fn a_file_where_a_folder_must_be_and_the_other_way_round_are_named() {
     assert_eq!(error.kind(), ErrorKind::NotDirectory, "{error:?}");
     let error = place.target.look(b"b").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::IsDirectory, "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_storage_refuses_is_its_refusal_with_its_status() {
+    for status in [400, 402, 405, 409, 411, 412, 413, 416, 418, 429, 451, 501, 505, 507] {
+        let place = place_with(Protocol::S3, TransferConfig { retries: 0, ..settings() }).await;
+        let mut whole = place.target.write(b"small", LAYOUT, None, Arc::new(Kept::default())).await.unwrap();
+        whole.part(Bytes::from_static(b"abc")).await.unwrap();
+        let mut parts = place.target.write(b"a.bin", LAYOUT, None, Arc::new(Kept::default())).await.unwrap();
+        write_from(&mut parts, 0..4).await;
+        place.world.tamper(move |_, _| crate::servers::wire::Reply::status(status));
+        let errors = [
+            whole.finish().await.unwrap_err(),
+            parts.finish().await.unwrap_err(),
+            place.target.look(b"a.bin").await.unwrap_err(),
+        ];
+        for error in errors {
+            assert_ne!(error.kind(), ErrorKind::Unexpected, "{error:?}");
+            assert!(error.to_string().contains(&format!("status={status}")), "{error:?}");
+        }
+    }
 }

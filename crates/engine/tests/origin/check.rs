@@ -264,3 +264,26 @@ async fn a_read_error_tells_no_secret() {
         }
     }
 }
+
+#[tokio::test]
+async fn whatever_a_server_refuses_is_its_refusal_and_no_fault_of_ours() {
+    for protocol in REMOTE {
+        let fixture = fixture_with(protocol, "data", TransferConfig { retries: 0, ..settings() }).await;
+        fixture.put("x", b"x");
+        let object = fixture.version("x").await;
+        for status in (400..432).chain([300, 302, 304, 451, 499, 500, 501, 503, 505, 507, 511, 599]) {
+            fixture.world.tamper(move |_, _| Reply::status(status));
+            let (check, list, read) = (
+                fixture.origin.check().await.unwrap_err(),
+                fixture.list().await.unwrap_err(),
+                fixture.read_all(&object).await.unwrap_err(),
+            );
+            for error in [check, list, read] {
+                assert_ne!(error.kind(), ErrorKind::Unexpected, "{protocol:?} {status} {error:?}");
+                let names_it = error.to_string().contains(&format!("status={status}"));
+                let is_gone = matches!(error.kind(), ErrorKind::Stale | ErrorKind::NotFound);
+                assert!(names_it || is_gone, "{protocol:?} {status} {error:?}");
+            }
+        }
+    }
+}

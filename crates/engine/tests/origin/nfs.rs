@@ -280,7 +280,7 @@ async fn statuses_of_the_server_are_told_apart() {
         (70, ErrorKind::Stale, false),
         (10_004, ErrorKind::Unsupported, false),
         (10_008, ErrorKind::Throttled, true),
-        (99_999, ErrorKind::Unexpected, false),
+        (99_999, ErrorKind::PermissionDenied, false),
     ] {
         server(&fixture).tamper(move |asked, honest| {
             let lie = asked.program == 100_003 && asked.procedure == READ;

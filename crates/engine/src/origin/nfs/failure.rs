@@ -99,7 +99,7 @@ impl Failure {
                     .with_hint(PRIVILEGED)
             }
             Failure::Refused => {
-                Error::new(ErrorKind::Unexpected, format!("cannot {action}: {endpoint} refuses the call"))
+                Error::new(ErrorKind::Unreachable, format!("cannot {action}: {endpoint} refuses the call"))
                     .with_retry(Retry::Temporary)
             }
             Failure::Security => {
@@ -141,12 +141,10 @@ fn explain_status(number: u32, endpoint: &str, who: &str, action: &str) -> Error
                 .with_context(RETRY_AFTER, LATER_S)
                 .with_retry(Retry::Temporary)
         }
-        status::BAD_COOKIE => {
-            Error::new(ErrorKind::Unexpected, format!("cannot {action}: it changed while it was listed"))
-                .with_hint("try again")
-        }
+        status::BAD_COOKIE => Error::new(ErrorKind::Stale, format!("cannot {action}: it changed while it was listed"))
+            .with_hint("try again"),
         status::NOTSUPP => Error::new(ErrorKind::Unsupported, format!("cannot {action}: {endpoint} does not offer it")),
-        _ => Error::new(ErrorKind::Unexpected, format!("cannot {action}: {endpoint} refuses the request")),
+        _ => Error::new(ErrorKind::PermissionDenied, format!("cannot {action}: {endpoint} refuses the request")),
     };
     error.with_context("nfs_status", number)
 }
@@ -171,7 +169,7 @@ fn explain_mount(number: u32, place: &OriginNames, action: &str) -> Error {
             Error::new(ErrorKind::Unreachable, format!("cannot {action}: {endpoint} reports a fault of its own"))
                 .with_retry(Retry::Temporary)
         }
-        _ => Error::new(ErrorKind::Unexpected, format!("cannot {action}: {endpoint} refuses the mount")),
+        _ => Error::new(ErrorKind::PermissionDenied, format!("cannot {action}: {endpoint} refuses the mount")),
     };
     error.with_context("mount_status", number)
 }
