@@ -127,3 +127,11 @@ def test_unmount_of_what_is_not_mounted(shell: Shell, mnt: Path) -> None:
 
 def test_status_of_what_is_not_mounted(shell: Shell, mnt: Path) -> None:
     refused(shell, "status", mnt)
+
+
+def test_memory_that_is_too_little_is_told_in_the_words_in_which_it_was_given(
+    shell: Shell, mnt: Path, tmp_path: Path
+) -> None:
+    outcome = refused(shell, "mount", tmp_path, mnt, "--cache", "none", "--memory", "16Mi")
+    assert "setting 'memory': '16Mi' is too little" in outcome.talk
+    assert "64Mi is the least" in outcome.talk

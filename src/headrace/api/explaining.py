@@ -15,12 +15,16 @@ from pydantic import BaseModel, ValidationError
 
 from headrace.api.base import CrossFaultError, Place, yaml_names
 from headrace.api.shapes import is_in_map, model_at
+from headrace.settings.faults import fault_text
 
 _WANTED = {
     "string_type": "a text",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a number",
     "bool_type": "true or false",
     "bool_parsing": "true or false",
     "tuple_type": "a list",
@@ -29,6 +33,12 @@ _WANTED = {
     "model_type": "KEY: VALUE pairs",
     "model_attributes_type": "KEY: VALUE pairs",
     "mapping_type": "KEY: VALUE pairs",
+}
+_LIMITS = {
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "more than"),
+    "less_than_equal": ("le", "at most"),
+    "less_than": ("lt", "less than"),
 }
 _LONGEST_LIST = 16
 
@@ -88,16 +98,16 @@ def _problem(fault: Mapping[str, Any], place: Place, model: type[BaseModel]) -> 
         return _not_allowed(value, str(context.get("expected", "")), is_in_map(model, place))
     if kind in _WANTED:
         return _wrong_type(value, _WANTED[kind], is_in_map(model, place))
-    if kind in {"greater_than_equal", "less_than_equal"}:
-        limit = "at least" if kind == "greater_than_equal" else "at most"
-        return f"{value} is not allowed; allowed: {limit} {context.get('ge', context.get('le'))}"
+    if kind in _LIMITS:
+        name, limit = _LIMITS[kind]
+        return f"{value} is not allowed; allowed: {limit} {context.get(name)}"
     if kind in {"string_too_short", "too_short"}:
         return f"is too short; allowed: at least {_amount(kind, context.get('min_length'))}"
     if kind in {"string_too_long", "too_long"}:
         return f"is too long; allowed: at most {_amount(kind, context.get('max_length'))}"
     if kind == "value_error":
         return str(context.get("error", fault["msg"]))
-    return "cannot be read" if kind == "string_unicode" else str(fault["msg"])
+    return "cannot be read" if kind == "string_unicode" else fault_text(fault)
 
 
 def _amount(kind: str, count: Any) -> str:

@@ -87,7 +87,7 @@ def copy_spec(settings: CopySettings, environment: Environment) -> CopySpec:
     state = absolute(settings.state_directory or _state(settings, environment))
     limits = limits_of(settings.memory)
     transfer = TransferConfig(concurrency=settings.concurrency)
-    part_bytes = parse_size(settings.part_size)
+    part_bytes = parse_size(settings.part_size, setting="part_size")
     if part_bytes < _SMALLEST_PART_BYTES:
         raise ConfigError.of(f"part_size '{settings.part_size}' is too little", hint="5Mi is the least")
     config, token = None, None
@@ -132,7 +132,7 @@ def _from_storage(
         source_path=settings.source_path.strip("/"),
         target=target,
         files=settings.files,
-        part_bytes=parse_size(settings.part_size),
+        part_bytes=parse_size(settings.part_size, setting="part_size"),
     )
 
 

@@ -96,7 +96,7 @@ def order_of(settings: LoadSettings) -> LoadOrder:
         action=action,
         paths=encode_paths(paths),
         replicas=settings.replicas,
-        rate_bytes_per_s=parse_size(settings.rate) or None if settings.rate else None,
+        rate_bytes_per_s=parse_size(settings.rate, setting="rate") or None if settings.rate else None,
         verify=settings.verify,
         pin=settings.pin,
     )

@@ -78,7 +78,8 @@ def _config(
         state_directory=state,
         limits=limits_of(settings.memory),
         transfer=TransferConfig(
-            block_size_bytes=dataset.block_size_bytes, readahead_bytes=parse_size(settings.read_ahead)
+            block_size_bytes=dataset.block_size_bytes,
+            readahead_bytes=parse_size(settings.read_ahead, setting="read_ahead"),
         ),
         # The master lists; what it listed lies in the state folder.
         snapshot=SnapshotPolicy.KEEP,

@@ -66,7 +66,7 @@ def needed_master(master: str | None) -> str:
 def block_size_bytes(text: str) -> int:
     """The bytes of a block; raises `ConfigError` for what is no size of one."""
     try:
-        return TransferConfig(block_size_bytes=parse_size(text)).block_size_bytes
+        return TransferConfig(block_size_bytes=parse_size(text, setting="block_size")).block_size_bytes
     except ValueError as error:
         if isinstance(error, ConfigError):
             raise

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import ValidationError
-
 from headrace.cli import printer, resolved_settings
 from headrace.control.rights import Rights, need
 from headrace.engine import caches
@@ -14,11 +12,16 @@ from headrace.roles.host_addresses import host_name
 from headrace.roles.messages import WorkerSpec
 from headrace.settings.addresses import parse_address
 from headrace.settings.cluster import ClusterConfig
-from headrace.settings.engine import EngineConfig, LevelConfig, Limits, TransferConfig
+from headrace.settings.engine import (
+    EngineConfig,
+    LevelConfig,
+    Limits,
+    TransferConfig,
+    memory_bytes_of,
+)
 from headrace.settings.environment import Environment
 from headrace.settings.paths import absolute
 from headrace.settings.roles import WorkerSettings
-from headrace.settings.sizes import parse_size
 
 
 def worker_spec(settings: WorkerSettings, environment: Environment, ask: Ask | None) -> WorkerSpec:
@@ -70,7 +73,4 @@ def cache_levels(settings: WorkerSettings) -> tuple[LevelConfig, ...]:
 
 def limits_of(memory: str | None) -> Limits:
     """The limits of a process with so much memory, or with what is usual here. Raises `ConfigError`."""
-    try:
-        return Limits() if memory is None else Limits(memory_bytes=parse_size(memory))
-    except ValidationError:
-        raise ConfigError.of(f"memory '{memory}' is too little", hint="64Mi is the least") from None
+    return Limits() if memory is None else Limits(memory_bytes=memory_bytes_of(memory))

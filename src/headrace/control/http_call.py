@@ -8,6 +8,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from headrace.errors import ConfigError
+from headrace.settings.faults import fault_text, first_fault
 
 _M = TypeVar("_M", bound=BaseModel)
 _MOST_DIGITS = 18
@@ -33,5 +34,6 @@ class Call:
         try:
             return model.model_validate_json(self.body)
         except ValidationError as error:
-            first = error.errors(include_input=False, include_context=False, include_url=False)[0]
-            raise ConfigError.of(f"request: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+            first = first_fault(error)
+            place = ".".join(map(str, first["loc"])) or "body"
+            raise ConfigError.of(f"request: {place}: {fault_text(first)}") from None

@@ -15,6 +15,7 @@ from headrace import membership
 from headrace.control.messages import Heartbeat, WorkerState
 from headrace.errors import ConfigError
 from headrace.membership import MOST_EPOCH, Event, MemberFacts, Order, Outcome, Policy, View, Worker
+from headrace.settings.faults import fault_text, first_fault
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,6 @@ def _event(beat: Heartbeat) -> membership.Heartbeat:
             draining=beat.draining,
         )
     except ValidationError as error:
-        first = error.errors(include_input=False, include_context=False, include_url=False)[0]
-        fault = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        first = first_fault(error)
+        fault = f"{'.'.join(map(str, first['loc']))}: {fault_text(first)}"
         raise ConfigError.of(f"worker '{beat.id}' cannot be listed: {fault}") from None

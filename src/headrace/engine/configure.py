@@ -13,7 +13,13 @@ from headrace.engine import caches, secrets
 from headrace.engine.origin_parsing import parse_origins
 from headrace.errors import ConfigError
 from headrace.settings.dataset import DatasetSettings
-from headrace.settings.engine import EngineConfig, LevelConfig, Limits, TransferConfig
+from headrace.settings.engine import (
+    EngineConfig,
+    LevelConfig,
+    Limits,
+    TransferConfig,
+    memory_bytes_of,
+)
 from headrace.settings.environment import Environment
 from headrace.settings.model import Model
 from headrace.settings.origins import LocalOrigin, OriginMount
@@ -75,21 +81,21 @@ def _levels(name: str, settings: DatasetSettings, environment: Environment) -> t
 
 def _limits(settings: DatasetSettings) -> Limits:
     given = {
-        "memory_bytes": None if settings.memory is None else parse_size(settings.memory),
+        "memory_bytes": None if settings.memory is None else memory_bytes_of(settings.memory),
         "descriptors": settings.descriptors,
         "inodes": settings.inodes,
     }
     try:
         return Limits(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        raise _explained(error, {"memory_bytes": "memory"}, Limits) from None
+        raise explain(error, Limits) from None
 
 
 def _transfer(settings: DatasetSettings) -> TransferConfig:
     try:
         return TransferConfig(
-            block_size_bytes=parse_size(settings.block_size),
-            readahead_bytes=parse_size(settings.read_ahead),
+            block_size_bytes=parse_size(settings.block_size, setting="block_size"),
+            readahead_bytes=parse_size(settings.read_ahead, setting="read_ahead"),
             concurrency=settings.concurrency,
             timeout_s=settings.timeout_s,
             retries=settings.retries,

@@ -20,6 +20,7 @@ from headrace.engine.uris import Address, is_numeric_or_local, normal_endpoint, 
 from headrace.errors import ConfigError
 from headrace.settings import origin_options as options
 from headrace.settings.environment import Environment
+from headrace.settings.faults import fault_text, first_fault
 from headrace.settings.origins import OriginMount
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)=(?P<address>.+)", re.DOTALL)
@@ -173,10 +174,14 @@ def _checked(kind: str, fields: Mapping[str, Any]) -> Any:
     try:
         return OriginMount.model_validate({"origin": {"kind": kind, **fields}}).origin
     except ValidationError as error:
-        first = error.errors(include_input=False)[0]
+        first = first_fault(error)
         raise ConfigError.of(
-            f"{kind} origin: {'.'.join(map(str, first['loc'][1:]))}: {first['msg']}"
+            f"option '{_spelling(kind, str(first['loc'][-1]))}': {fault_text(first)}"
         ) from None
+
+
+def _spelling(kind: str, field: str) -> str:
+    return next((option.spellings[0] for option in options.OPTIONS[kind] if option.field == field), field)
 
 
 def _check_pair(kind: str, fields: Mapping[str, Any]) -> None:

@@ -13,11 +13,12 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from headrace.errors import ConfigError
 from headrace.settings.allowances import LEAST_MEMORY_BYTES, descriptors_here, memory_bytes_here
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.model import Model
 from headrace.settings.origins import OriginMount
-from headrace.settings.sizes import format_size
+from headrace.settings.sizes import exact_size, format_size, parse_size
 
 SMALLEST_BLOCK_BYTES = 64 << 10
 LARGEST_BLOCK_BYTES = 64 << 20
@@ -71,6 +72,16 @@ class Limits(Model):
     def __str__(self) -> str:
         """For the log of a process that starts."""
         return f"at most {format_size(self.memory_bytes)} of data under way and {self.descriptors} open files"
+
+
+def memory_bytes_of(text: str) -> int:
+    """Bytes of the setting `memory`. Raises `ConfigError`, in the words in which it was given."""
+    memory_bytes = parse_size(text, setting="memory")
+    if memory_bytes < LEAST_MEMORY_BYTES:
+        raise ConfigError.of(
+            f"setting 'memory': '{text}' is too little", hint=f"{exact_size(LEAST_MEMORY_BYTES)} is the least"
+        )
+    return memory_bytes
 
 
 def _is_block_size(size: int) -> int:

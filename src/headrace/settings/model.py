@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
@@ -14,11 +13,6 @@ class Model(DeferredModel):
     """An immutable value that was checked when it was made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
-
-
-def fault_text(fault: Mapping[str, Any]) -> str:
-    """What one fault of a `ValidationError` says, without the class that pydantic puts before sentences of ours."""
-    return str(fault["msg"]).removeprefix("Value error, ")
 
 
 def secrets_in(value: object) -> Iterator[str]:

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from headrace.errors import ConfigError
 from headrace.settings.environment import Environment
+from headrace.settings.faults import fault_text, first_fault
 from headrace.settings.jindofs import is_properties, read_properties
-from headrace.settings.model import Model, fault_text
+from headrace.settings.model import Model
 from headrace.settings.roles import ROLES, OriginSettings, RoleSettings
 from headrace.settings.yaml_files import Document, read_document
 from headrace.settings.yaml_streams import Place
@@ -81,7 +82,7 @@ def _is_list(role: type[RoleSettings], field: str) -> bool:
 
 def _explain(error: ValidationError, role: type[Model], document: Document | None) -> ConfigError:
     """The first fault as one line with its place, without the value, which may be a credential."""
-    first = error.errors(include_input=False, include_context=False, include_url=False)[0]
+    first = first_fault(error)
     place: Place = tuple(first["loc"])
     key = ".".join(str(part) for part in place)
     where = f"{document.where(place)}: " if document and _stands_in(document, place) else ""

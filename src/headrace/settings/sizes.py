@@ -30,18 +30,18 @@ class Quota:
         return int(disk_bytes * (self.share or 0.0))
 
 
-def parse_size(text: str) -> int:
+def parse_size(text: str, *, setting: str = "") -> int:
     """Bytes of `100Gi`, `1.5T`, `200GB`, `4096`: as in Kubernetes, `Gi` is 1024³ and `G` is 1000³; case is ignored.
 
-    Raises `ConfigError`.
+    Raises `ConfigError`, which names the `setting` if there is one.
     """
     match = _SIZE.fullmatch(text.strip())
     factor = _FACTORS.get(match["unit"].lower()) if match else None
     if match is None or factor is None:
-        raise _wrong(text, "a size")
+        raise _wrong(text, "a size", setting)
     size = int(Decimal(match["number"]) * factor)
     if size > _LARGEST:
-        raise _wrong(text, "a size that any disk has")
+        raise _wrong(text, "a size that any disk has", setting)
     return size
 
 
@@ -72,7 +72,16 @@ def format_size(size_bytes: int) -> str:
     return f"{size_bytes}B" if unit == 0 else f"{amount:.2f}{_BINARY_NAMES[unit]}"
 
 
-def _wrong(text: str, wanted: str) -> ConfigError:
+def exact_size(size_bytes: int) -> str:
+    """`64Mi`: the largest binary unit of which it is a whole number, as sizes are written."""
+    for unit, factor in reversed(_BINARY.items()):
+        if size_bytes and size_bytes % factor == 0:
+            return f"{size_bytes // factor}{unit.capitalize()}"
+    return str(size_bytes)
+
+
+def _wrong(text: str, wanted: str, setting: str = "") -> ConfigError:
+    where = f"setting '{setting}': " if setting else ""
     return ConfigError.of(
-        f"'{text}' is not {wanted}", hint="write sizes like 512Mi, 100Gi, 1.5T, 200GB or 50%"
+        f"{where}'{text}' is not {wanted}", hint="write sizes like 512Mi, 100Gi, 1.5T, 200GB or 50%"
     )

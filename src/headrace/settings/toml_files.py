@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from headrace.errors import ConfigError
 from headrace.settings.dataset import DatasetSettings, MountSettings
 from headrace.settings.environment import Environment
-from headrace.settings.model import Model, fault_text
+from headrace.settings.faults import fault_text, first_fault
+from headrace.settings.model import Model
 
 _M = TypeVar("_M", bound=Model)
 
@@ -59,7 +60,7 @@ def _merge(model: type[_M], file: Mapping[str, Any], given: Mapping[str, Any]) -
 
 def explain(error: ValidationError, model: type[Model]) -> ConfigError:
     """The first fault as one line that does not repeat the value, which may be a credential."""
-    first = error.errors(include_input=False, include_context=False, include_url=False)[0]
+    first = first_fault(error)
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] != "extra_forbidden":
         return ConfigError.of(f"setting '{key}': {fault_text(first)}")
