@@ -23,11 +23,16 @@ __all__ = [
     "Ring",
     "Worker",
     "continue_snapshot",
+    "decline_keys",
     "error_kinds",
+    "forget_keys",
     "is_debug_build",
+    "key_demands",
     "metric_definitions",
+    "renew_keys",
     "set_log",
     "version",
+    "watch_key_demands",
 ]
 
 def version() -> str: ...
@@ -40,6 +45,23 @@ def error_kinds() -> list[tuple[str, int, str, str]]:
 
 def metric_definitions() -> str:
     """The OpenMetrics text of a fresh registry: every name, unit and help."""
+
+def watch_key_demands(names: Sequence[str]) -> int:
+    """A descriptor that becomes readable when keys of these names are wanted; the caller closes it. From then on, a
+    request whose keys were refused waits for `renew_keys` or `decline_keys`.
+    """
+
+def key_demands(names: Sequence[str]) -> list[str]:
+    """Those of these names whose keys are wanted since the last call."""
+
+def renew_keys(name: str, config: str) -> None:
+    """Has the origins of this name go by the keys of `config`, an origin's configuration as JSON."""
+
+def decline_keys(name: str) -> None:
+    """Says that there are no other keys than those that were refused."""
+
+def forget_keys(name: str) -> None:
+    """Says that nobody renews the keys of this name any more."""
 
 def set_log(level: str, *, json: bool, file: str | None) -> None: ...
 

@@ -161,6 +161,12 @@ pub enum OriginConfig {
         session_token: Option<Secret>,
         /// Send unsigned requests.
         anonymous: bool,
+        /// Whoever asks pays for it, where the bucket's owner wants it so.
+        #[serde(default)]
+        requester_pays: bool,
+        /// Under which name its keys come anew, see `origin::renewal`.
+        #[serde(default)]
+        renewal: Option<String>,
     },
     /// Alibaba Cloud OSS by its own protocol and signature.
     Oss {
@@ -174,9 +180,18 @@ pub enum OriginConfig {
         access_key_secret: Option<Secret>,
         security_token: Option<Secret>,
         anonymous: bool,
+        #[serde(default)]
+        renewal: Option<String>,
     },
     /// HDFS through WebHDFS or HttpFS.
-    Webhdfs { endpoint: String, directory: String, user: Option<String>, delegation_token: Option<Secret> },
+    Webhdfs {
+        endpoint: String,
+        directory: String,
+        user: Option<String>,
+        delegation_token: Option<Secret>,
+        #[serde(default)]
+        renewal: Option<String>,
+    },
     /// A folder of an NFS server, by version 3 of the protocol.
     Nfs {
         server: String,
@@ -200,7 +215,33 @@ pub enum OriginConfig {
         username: Option<String>,
         password: Option<Secret>,
         token: Option<Secret>,
+        #[serde(default)]
+        renewal: Option<String>,
     },
+}
+
+impl OriginConfig {
+    /// The address of its server, where it is one that can be asked in more than one way.
+    pub fn endpoint(&self) -> Option<&str> {
+        match self {
+            OriginConfig::S3 { endpoint, .. } => endpoint.as_deref(),
+            OriginConfig::Oss { endpoint, .. }
+            | OriginConfig::Webhdfs { endpoint, .. }
+            | OriginConfig::Http { endpoint, .. } => Some(endpoint),
+            OriginConfig::Local { .. } | OriginConfig::Nfs { .. } | OriginConfig::Cluster { .. } => None,
+        }
+    }
+
+    /// Under which name its keys come anew, if they do.
+    pub fn renewal(&self) -> Option<&str> {
+        match self {
+            OriginConfig::S3 { renewal, .. }
+            | OriginConfig::Oss { renewal, .. }
+            | OriginConfig::Webhdfs { renewal, .. }
+            | OriginConfig::Http { renewal, .. } => renewal.as_deref(),
+            OriginConfig::Local { .. } | OriginConfig::Nfs { .. } | OriginConfig::Cluster { .. } => None,
+        }
+    }
 }
 
 /// One cache level: folders of one medium that share a quota evenly.

@@ -50,6 +50,24 @@ async fn ask_for_checksum(config: &OriginConfig) {
     assert!(origin.checksum(&object).await.unwrap().is_some());
 }
 
+/// What failed is told apart from that there is nothing.
+async fn a_credential_service_that_gives_no_keys_is_named() {
+    let (_server, config) = server(Protocol::S3).await;
+    let refusing = serve(World::new(), |_, _| servers::xml_error(403, "AccessDenied")).await;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (address, says) in
+        [(refusing.address.as_str(), "denies access"), (&format!("http://{free}"), "refuses connections")]
+    {
+        set("AWS_CONTAINER_CREDENTIALS_FULL_URI", address);
+        let error = check(&config).await.unwrap_err();
+        let text = error.sentence();
+        let host = address.trim_start_matches("http://");
+        assert!(text.contains("no keys for") && text.contains(host) && text.contains(says), "{text}");
+    }
+    // SAFETY: as in `set`.
+    unsafe { std::env::remove_var("AWS_CONTAINER_CREDENTIALS_FULL_URI") };
+}
+
 fn set(name: &str, value: &str) {
     // SAFETY: this program runs this one test on one thread, and nothing else reads the environment meanwhile.
     unsafe { std::env::set_var(name, value) };
@@ -58,7 +76,9 @@ fn set(name: &str, value: &str) {
 #[tokio::test]
 async fn the_environment_is_used_and_its_emptiness_is_told() {
     let nobody = tempfile::tempdir().unwrap();
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_") || name.starts_with("ALIBABA_")) {
+    for (name, _) in std::env::vars().filter(|(name, _)| {
+        name.starts_with("AWS_") || name.starts_with("ALIBABA_") || name.to_uppercase().ends_with("_PROXY")
+    }) {
         // SAFETY: as in `set`.
         unsafe { std::env::remove_var(name) };
     }
@@ -71,6 +91,8 @@ async fn the_environment_is_used_and_its_emptiness_is_told() {
         assert!(error.message().contains("no credentials") && error.hint().is_some(), "{error:?}");
         assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     }
+    a_credential_service_that_gives_no_keys_is_named().await;
+    what_a_proxy_of_the_environment_does_is_told_of_the_proxy().await;
     set("AWS_ACCESS_KEY_ID", ACCESS_KEY);
     set("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
     set("ALIBABA_CLOUD_ACCESS_KEY_ID", ACCESS_KEY);
@@ -81,5 +103,30 @@ async fn the_environment_is_used_and_its_emptiness_is_told() {
         if protocol == Protocol::S3 {
             ask_for_checksum(&config).await;
         }
+    }
+}
+
+/// Proxies are named, and their passwords are not.
+async fn what_a_proxy_of_the_environment_does_is_told_of_the_proxy() {
+    let unauthorized = serve(World::new(), |_, _| servers::wire::Reply::status(407)).await;
+    let denying = serve(World::new(), |_, _| servers::wire::Reply::status(403)).await;
+    let lost = serve(World::new(), |_, _| servers::wire::Reply::status(502)).await;
+    let free = format!("http://{}", std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    for (proxy, scheme, says) in [
+        (&free, "http", "refuses connections"),
+        (&free, "https", "refuses connections"),
+        (&unauthorized.address, "http", "wants a user and a password"),
+        (&unauthorized.address, "https", "wants a user and a password"),
+        (&denying.address, "http", "denies access"),
+        (&lost.address, "https", "makes no way to https://s3.invalid"),
+    ] {
+        let host = proxy.trim_start_matches("http://");
+        set(&format!("{}_PROXY", scheme.to_uppercase()), &format!("http://user:hunter2@{host}"));
+        let error = check(&config(Protocol::S3, &format!("{scheme}://s3.invalid"), "data")).await.unwrap_err();
+        let text = format!("{error:?} {}", error.sentence());
+        assert!(text.contains(&format!("proxy {host}")) && text.contains(says), "{text}");
+        assert!(text.contains("s3.invalid") && !text.contains("hunter2"), "{text}");
+        // SAFETY: as in `set`.
+        unsafe { std::env::remove_var(format!("{}_PROXY", scheme.to_uppercase())) };
     }
 }

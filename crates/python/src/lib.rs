@@ -9,6 +9,7 @@ mod engine;
 mod errors;
 mod interrupt;
 mod job;
+mod keys;
 mod lister;
 mod log;
 mod memory;
@@ -28,6 +29,8 @@ mod _native {
     use super::engine::{Engine, Entry};
     #[pymodule_export]
     use super::job::Job;
+    #[pymodule_export]
+    use super::keys::{decline_keys, forget_keys, key_demands, renew_keys, watch_key_demands};
     #[pymodule_export]
     use super::lister::Lister;
     #[pymodule_export]

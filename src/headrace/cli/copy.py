@@ -20,6 +20,7 @@ from headrace.roles.progress import ProgressFile
 from headrace.settings.copying import CopyConfig
 from headrace.settings.engine import EngineConfig, Limits, TransferConfig
 from headrace.settings.environment import Environment
+from headrace.settings.key_sources import KeySource
 from headrace.settings.origins import OriginConfig, OriginMount
 from headrace.settings.paths import absolute
 from headrace.settings.roles import CopySettings, OriginSettings
@@ -83,7 +84,7 @@ def copy_spec(settings: CopySettings, environment: Environment) -> CopySpec:
     """What the process is told. Raises `ConfigError` or `RefusedError`."""
     if settings.target is None:
         raise ConfigError.of("the target is missing", hint="name it: headrace copy --from ORIGIN TARGET")
-    target = _resolved(settings.target, environment)
+    target, keys = _resolved(settings.target, environment)
     state = absolute(settings.state_directory or _state(settings, environment))
     limits = limits_of(settings.memory)
     transfer = TransferConfig(concurrency=settings.concurrency)
@@ -92,9 +93,9 @@ def copy_spec(settings: CopySettings, environment: Environment) -> CopySpec:
         raise ConfigError.of(f"part_size '{settings.part_size}' is too little", hint="5Mi is the least")
     config, token = None, None
     if settings.source is not None:
-        config = _from_storage(
-            settings, _resolved(settings.source, environment), target.origin, state, limits, transfer
-        )
+        source, source_keys = _resolved(settings.source, environment)
+        keys += source_keys
+        config = _from_storage(settings, source, target.origin, state, limits, transfer)
     else:
         resolved_settings.needed_master(settings.master)
         token = resolved_settings.needed_token(settings, environment)
@@ -112,6 +113,7 @@ def copy_spec(settings: CopySettings, environment: Environment) -> CopySpec:
         part_bytes=part_bytes,
         node=settings.node or host_name(),
         token=token,
+        keys=keys,
         tls=resolved_settings.tls_of(settings.tls),
     )
 
@@ -136,12 +138,12 @@ def _from_storage(
     )
 
 
-def _resolved(origin: OriginSettings, environment: Environment) -> OriginMount:
+def _resolved(origin: OriginSettings, environment: Environment) -> tuple[OriginMount, tuple[KeySource, ...]]:
     ask = options.ask if sys.stdin.isatty() else None
-    (mount,), warnings = resolve_origins((origin.model_copy(update={"path": ""}),), environment, ask)
-    for warning in warnings:
+    resolved = resolve_origins((origin.model_copy(update={"path": ""}),), environment, ask)
+    for warning in resolved.warnings:
         printer.warn(warning)
-    return mount
+    return resolved.mounts[0], resolved.keys
 
 
 def _state(settings: CopySettings, environment: Environment) -> Path:

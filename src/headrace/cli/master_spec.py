@@ -30,8 +30,8 @@ def master_spec(settings: MasterSettings, environment: Environment, ask: Ask | N
     `ask` is asked for a credential that the person at the terminal is to type.
     """
     parse_address(settings.listen)
-    mounts, warnings = resolve_origins(settings.origins, environment, ask)
-    for warning in warnings:
+    resolved = resolve_origins(settings.origins, environment, ask)
+    for warning in resolved.warnings:
         printer.warn(warning)
     state = absolute(settings.state_directory or environment.state_directory / f"master-{settings.cluster}")
     rules = policy_of(
@@ -45,14 +45,16 @@ def master_spec(settings: MasterSettings, environment: Environment, ask: Ask | N
     nobody = {"epoch": 0, "replicas": rules.replicas, "members": []}
     config = EngineConfig(
         name=settings.cluster,
-        origins=mounts,
+        origins=resolved.mounts,
         # Beside our own state, which the engine's lock does not reach.
         state_directory=state / "engine",
         transfer=TransferConfig(block_size_bytes=block, concurrency=settings.concurrency),
         snapshot=SnapshotPolicy.REFRESH if settings.snapshot_at_start else SnapshotPolicy.KEEP,
         cluster=ClusterConfig(view=nobody, token=token, node=host_name(), tls=tls),
     )
-    return MasterSpec(settings=_checked(settings), config=config, state_directory=state, token=token)
+    return MasterSpec(
+        settings=_checked(settings), config=config, state_directory=state, token=token, keys=resolved.keys
+    )
 
 
 def _checked(settings: MasterSettings) -> MasterSettings:

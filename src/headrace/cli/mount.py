@@ -205,6 +205,7 @@ def run(
     check_places(folder, configured.config)
     spec = MountSpec(
         config=configured.config,
+        keys=configured.keys,
         mountpoint=folder,
         settings=settings,
         registry_directory=environment.runtime_directory,

@@ -59,7 +59,7 @@ def reach(target: str, settings: DatasetSettings, environment: Environment) -> R
     configured = configure([target], settings, environment, ask=options.ask if sys.stdin.isatty() else None)
     for warning in configured.warnings:
         printer.warn(warning)
-    return Reached(Engine.open(configured.config), configured.config.name, b"", None)
+    return Reached(Engine.open(configured.config, configured.keys), configured.config.name, b"", None)
 
 
 def relative_to_mount(path: str, mountpoint: str) -> bytes:

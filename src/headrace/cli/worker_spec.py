@@ -12,13 +12,7 @@ from headrace.roles.host_addresses import host_name
 from headrace.roles.messages import WorkerSpec
 from headrace.settings.addresses import parse_address
 from headrace.settings.cluster import ClusterConfig
-from headrace.settings.engine import (
-    EngineConfig,
-    LevelConfig,
-    Limits,
-    TransferConfig,
-    memory_bytes_of,
-)
+from headrace.settings.engine import EngineConfig, LevelConfig, Limits, TransferConfig, memory_bytes_of
 from headrace.settings.environment import Environment
 from headrace.settings.paths import absolute
 from headrace.settings.roles import WorkerSettings
@@ -33,8 +27,8 @@ def worker_spec(settings: WorkerSettings, environment: Environment, ask: Ask | N
     for address in (settings.listen, settings.metrics_address):
         if address is not None:
             parse_address(address)
-    mounts, warnings = resolve_origins(settings.origins, environment, ask)
-    for warning in warnings:
+    resolved = resolve_origins(settings.origins, environment, ask)
+    for warning in resolved.warnings:
         printer.warn(warning)
     name = settings.id or host_name()
     state = absolute(settings.state_directory or environment.state_directory / f"worker-{name}")
@@ -48,7 +42,7 @@ def worker_spec(settings: WorkerSettings, environment: Environment, ask: Ask | N
     )
     config = EngineConfig(
         name=name,
-        origins=mounts,
+        origins=resolved.mounts,
         cache=cache_levels(settings),
         # Beside our own state, which the engine's lock does not reach.
         state_directory=state / "engine",
@@ -59,7 +53,7 @@ def worker_spec(settings: WorkerSettings, environment: Environment, ask: Ask | N
     )
     # The settings go on with what was found out: the node's name.
     told = settings.model_copy(update={"node": settings.node or host_name()})
-    return WorkerSpec(settings=told, config=config, id=name, master=master, token=token)
+    return WorkerSpec(settings=told, config=config, id=name, master=master, token=token, keys=resolved.keys)
 
 
 def cache_levels(settings: WorkerSettings) -> tuple[LevelConfig, ...]:

@@ -35,7 +35,7 @@ def open_origin(origin: str | Sequence[str], cache: str | Sequence[str] | None, 
     given = {**settings, "cache": tuple(levels) if levels is not None else None}
     chosen = dataset_settings(read_file(environment)["dataset"], **given)
     configured = configure(words, chosen, environment)
-    return Opened(Engine.open(configured.config), configured.config.name, "", None)
+    return Opened(Engine.open(configured.config, configured.keys), configured.config.name, "", None)
 
 
 def open_mount(target: str) -> Opened:

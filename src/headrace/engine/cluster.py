@@ -10,9 +10,11 @@ from typing import Any
 
 from headrace.engine import native
 from headrace.engine.handles import Job
+from headrace.engine.key_renewal import renewed_while_opening
 from headrace.engine.status import RefreshReport, Report, WorkerReport
 from headrace.errors import CorruptDataError
 from headrace.settings.engine import EngineConfig
+from headrace.settings.key_sources import KeySource
 
 _MAGIC = b"\x89HRSNP\r\n"
 _HEAD_BYTES = 512
@@ -23,9 +25,10 @@ _FORMATS = (1, 2, 3)
 class NativeWorker:
     """A worker at work: its cache is open, its peers are served. Every method may block."""
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, keys: Sequence[KeySource] = ()) -> None:
         config.state_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._native = native.load().Worker.open(config.to_json())
+        with renewed_while_opening(keys, config) as self._renewal:
+            self._native = native.load().Worker.open(config.to_json())
 
     def address(self) -> str:
         """`HOST:PORT` where it listens, also when port 0 was asked for."""
@@ -57,15 +60,19 @@ class NativeWorker:
 
     def close(self) -> None:
         """Ends it in order; the cache stays."""
-        self._native.close()
+        try:
+            self._native.close()
+        finally:
+            self._renewal.close()
 
 
 class NativeLister:
     """The engine of a master: lists origins into snapshots, and has loads carried out. Every method may block."""
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, keys: Sequence[KeySource] = ()) -> None:
         config.state_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._native = native.load().Lister.open(config.to_json())
+        with renewed_while_opening(keys, config) as self._renewal:
+            self._native = native.load().Lister.open(config.to_json())
 
     def current(self) -> tuple[Path, RefreshReport]:
         """The snapshot in use."""
@@ -107,7 +114,10 @@ class NativeLister:
 
     def close(self) -> None:
         """Ends it."""
-        self._native.close()
+        try:
+            self._native.close()
+        finally:
+            self._renewal.close()
 
 
 class SnapshotHead(Report):

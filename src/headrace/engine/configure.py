@@ -10,17 +10,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from headrace.engine import caches, secrets
-from headrace.engine.origin_parsing import parse_origins
+from headrace.engine.key_sources import sourced
+from headrace.engine.uris import with_scheme
 from headrace.errors import ConfigError
 from headrace.settings.dataset import DatasetSettings
-from headrace.settings.engine import (
-    EngineConfig,
-    LevelConfig,
-    Limits,
-    TransferConfig,
-    memory_bytes_of,
-)
+from headrace.settings.engine import EngineConfig, LevelConfig, Limits, TransferConfig, memory_bytes_of
 from headrace.settings.environment import Environment
+from headrace.settings.key_sources import KeySource
 from headrace.settings.model import Model
 from headrace.settings.origins import LocalOrigin, OriginMount
 from headrace.settings.paths import absolute
@@ -34,6 +30,8 @@ class Configured:
 
     config: EngineConfig
     warnings: list[str] = field(default_factory=list)
+    keys: tuple[KeySource, ...] = ()
+    """Where keys of its origins come anew."""
 
 
 def configure(
@@ -44,19 +42,19 @@ def configure(
     ask: secrets.Ask | None = None,
 ) -> Configured:
     """The checked configuration of one dataset. Raises `ConfigError` or `RefusedError`."""
-    resolved = secrets.resolve(settings.options, settings.secret_file, environment, ask)
-    parsed = parse_origins(origins, resolved.options, environment)
-    name = settings.name or parsed.name
+    found = sourced(origins, settings.options, settings.secret_file, environment, ask)
+    mounts = found.origins.mounts
+    name = settings.name or found.origins.name
     levels = _levels(name, settings, environment)
-    state = settings.state_directory or _state_directory(name, parsed.mounts, levels, environment)
-    for mount in parsed.mounts:
+    state = settings.state_directory or _state_directory(name, mounts, levels, environment)
+    for mount in mounts:
         _check_local(mount)
     for level in levels:
         for folder in level.folders:
             caches.prepare_folder(folder)
     config = EngineConfig(
         name=name,
-        origins=parsed.mounts,
+        origins=mounts,
         cache=levels,
         state_directory=absolute(state),
         limits=_limits(settings),
@@ -64,7 +62,7 @@ def configure(
         eviction=settings.eviction,
         snapshot=settings.snapshot,
     )
-    return Configured(config, resolved.warnings)
+    return Configured(config, found.warnings, found.keys)
 
 
 def _levels(name: str, settings: DatasetSettings, environment: Environment) -> tuple[LevelConfig, ...]:
@@ -129,6 +127,7 @@ def _state_directory(
 def _identity(mount: OriginMount) -> str:
     """What makes an origin this one and no other; never a credential."""
     origin = mount.origin.model_dump()
+    origin["endpoint"] = with_scheme(origin.get("endpoint"))
     parts = (origin.get(key, "") for key in ("kind", "endpoint", "bucket", "prefix", "directory"))
     return " ".join(str(part or "") for part in parts)
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.engine import native
 from headrace.engine.handles import Job
+from headrace.engine.key_renewal import renewed_while_opening
 from headrace.settings.copying import CopyConfig
+from headrace.settings.key_sources import KeySource
 
 
 class NativeCopier:
     """A copy whose source is listed and whose target answers. Every method may block."""
 
-    def __init__(self, config: CopyConfig) -> None:
+    def __init__(self, config: CopyConfig, keys: Sequence[KeySource] = ()) -> None:
         config.source.state_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._native = native.load().Copier.open(config.to_json())
+        with renewed_while_opening(keys, config.source, config.target) as self._renewal:
+            self._native = native.load().Copier.open(config.to_json())
 
     def start(self) -> Job:
         """Begins."""
@@ -28,4 +31,7 @@ class NativeCopier:
 
     def close(self) -> None:
         """Ends it; what is begun stays for the next copy of the same state."""
-        self._native.close()
+        try:
+            self._native.close()
+        finally:
+            self._renewal.close()

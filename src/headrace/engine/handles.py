@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from headrace.engine import native
+from headrace.engine.key_renewal import KeyRenewal, renewed_while_opening
 from headrace.engine.status import EngineReport, JobReport, RefreshReport
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig
+from headrace.settings.key_sources import KeySource
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -47,32 +49,46 @@ class TreeEntry(Protocol):
 class Engine:
     """One dataset on this machine: the owner of its cache, or attached to the process that owns it."""
 
-    def __init__(self, opened: _native.Engine, reopen: Callable[[], _native.Engine], state: Path) -> None:
+    def __init__(
+        self,
+        opened: _native.Engine,
+        reopen: Callable[[], _native.Engine],
+        state: Path,
+        renewal: KeyRenewal | None = None,
+    ) -> None:
         self._native: _native.Engine | None = opened
+        self._renewal = renewal
         self._reopen = reopen
         self._must_reopen = False
         self._lock = threading.Lock()
         self.state_directory = state
+        if renewal is not None:
+            # For whoever forgets to close.
+            weakref.finalize(self, renewal.close)
         _open_engines.add(self)
 
     @classmethod
-    def open(cls, config: EngineConfig) -> Self:
-        """Owns the cache, or attaches to the process that does. Takes a first snapshot if there is none."""
+    def open(cls, config: EngineConfig, keys: Sequence[KeySource] = ()) -> Self:
+        """Owns the cache, or attaches to the process that does. Takes a first snapshot if there is none. An owner
+        renews its keys from `keys`.
+        """
         text = config.to_json()
         state = config.state_directory
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return cls(native.engine_class().open(text), lambda: native.engine_class().open(text), state)
+        with renewed_while_opening(keys, config) as renewal:
+            opened = native.engine_class().open(text)
+        if opened.role != "owner":
+            renewal.close()
+        return cls(opened, lambda: native.engine_class().open(text), state, renewal)
 
     @classmethod
-    def own(cls, config: EngineConfig) -> Self:
+    def own(cls, config: EngineConfig, keys: Sequence[KeySource] = ()) -> Self:
         """Owns the cache; raises `BusyError` when another process does. A forked child of the owner attaches to it."""
         state = config.state_directory
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return cls(
-            native.engine_class().own(config.to_json()),
-            lambda: native.engine_class().attach(str(state), waits=True),
-            state,
-        )
+        with renewed_while_opening(keys, config) as renewal:
+            opened = native.engine_class().own(config.to_json())
+        return cls(opened, lambda: native.engine_class().attach(str(state), waits=True), state, renewal)
 
     @classmethod
     def resume(
@@ -81,14 +97,19 @@ class Engine:
         settings: MountSettings,
         kept: tuple[str, int, int, int | None],
         relay: int | None,
+        keys: Sequence[KeySource] = (),
     ) -> tuple[Self, _native.Mount]:
         """Takes the place of a process that is gone, and goes on with its mount: `kept` is what `Mount.keep` returned
         there, `relay` a way to the kernel as for `Mount.send_through`. The descriptors belong to the engine from here
         on.
         """
         state = config.state_directory
-        opened, mount = native.engine_class().resume(config.to_json(), _mount_options(settings), kept, relay)
-        return cls(opened, lambda: native.engine_class().attach(str(state), waits=True), state), mount
+        with renewed_while_opening(keys, config) as renewal:
+            text = renewal.current(config).to_json()
+            opened, mount = native.engine_class().resume(text, _mount_options(settings), kept, relay)
+        return cls(
+            opened, lambda: native.engine_class().attach(str(state), waits=True), state, renewal
+        ), mount
 
     @classmethod
     def attach(cls, state_directory: Path, *, waits: bool = False) -> Self:
@@ -124,8 +145,13 @@ class Engine:
         """Ends the engine (an owner's mounts, too) or the attachment; further calls raise `ValueError`."""
         self._must_reopen = False
         opened, self._native = self._native, None
-        if opened is not None:
-            opened.close()
+        renewal, self._renewal = self._renewal, None
+        try:
+            if opened is not None:
+                opened.close()
+        finally:
+            if renewal is not None:
+                renewal.close()
 
     def __enter__(self) -> Self:
         return self
@@ -202,6 +228,8 @@ class Engine:
     def _leave_parent(self) -> None:
         """Puts the inherited engine aside; the lock is new, since another thread may have held the old one."""
         self._lock = threading.Lock()
+        # Its thread stayed in the parent.
+        self._renewal = None
         if self._native is not None:
             _inherited.append(self._native)
             self._native = None

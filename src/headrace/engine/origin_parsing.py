@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from headrace.engine import profiles
+from headrace.engine.profiles import Profiles
 from headrace.engine.uris import Address, is_numeric_or_local, normal_endpoint, parse_address
 from headrace.errors import ConfigError
 from headrace.settings import origin_options as options
@@ -44,10 +44,12 @@ def parse_origins(
     environment: Environment,
     *,
     working_directory: Path | None = None,
+    profiles: Profiles | None = None,
 ) -> Origins:
     """The origins that `words` (`URI` or `NAME=URI`) and the options `given` describe. Raises `ConfigError`.
 
-    An option goes to every origin whose kind knows it; `NAME:option` goes to that origin alone.
+    An option goes to every origin whose kind knows it; `NAME:option` goes to that origin alone. `profiles` keeps what
+    programs and roles gave until it is old.
     """
     if not words:
         raise ConfigError.of("no origin given", hint="name one, such as s3://bucket/prefix or /path")
@@ -60,8 +62,9 @@ def parse_origins(
         kinds = {address.kind for _, address in addresses}
         if not any(options.find(kind, spelling) for kind in kinds):
             raise options.unknown(spelling, kinds)
+    profiles = profiles or Profiles()
     mounts = tuple(
-        OriginMount(path=name, origin=_origin(address, shared, scoped.get(name, {}), environment))
+        OriginMount(path=name, origin=_origin(address, shared, scoped.get(name, {}), environment, profiles))
         for name, address in addresses
     )
     return Origins(name=_dataset_name(addresses), mounts=mounts)
@@ -102,7 +105,11 @@ def _split_scopes(
 
 
 def _origin(
-    address: Address, shared: Mapping[str, str], own: Mapping[str, str], environment: Environment
+    address: Address,
+    shared: Mapping[str, str],
+    own: Mapping[str, str],
+    environment: Environment,
+    profiles: Profiles,
 ) -> Any:
     for spelling in own:
         if options.find(address.kind, spelling) is None:
@@ -111,6 +118,8 @@ def _origin(
     fields |= address.fields
     fields |= _from_options(address.kind, shared)
     fields |= _from_options(address.kind, own)
+    if address.kind == "s3":
+        fields = _with_profile(fields, environment, profiles)
     return _checked(address.kind, _with_defaults(address.kind, fields))
 
 
@@ -131,13 +140,17 @@ def _from_environment(kind: str, environment: Environment) -> dict[str, str]:
     for option in options.OPTIONS[kind]:
         if value := environment.first(option.variables):
             fields[option.field] = value
-    if kind != "s3":
+    return fields
+
+
+def _with_profile(fields: dict[str, Any], environment: Environment, profiles: Profiles) -> dict[str, Any]:
+    """Region and endpoint of the AWS profile where nothing else says them; its keys only where none are given: a key
+    never goes with the secret or the token of another place.
+    """
+    fields = profiles.place(environment) | fields
+    if fields.get("anonymous") or "access_key_id" in fields or "secret_access_key" in fields:
         return fields
-    profile = profiles.read_aws_profile(environment)
-    if "access_key_id" in fields:
-        # A key of the environment never goes with the secret or the token of a file.
-        profile = {key: value for key, value in profile.items() if key in ("region", "endpoint")}
-    return profile | fields
+    return fields | profiles.keys(environment)
 
 
 def _with_defaults(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -147,9 +160,14 @@ def _with_defaults(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
             hint="add --option fs.oss.endpoint=oss-cn-shanghai.aliyuncs.com, or write oss://bucket.ENDPOINT/prefix",
         )
     if "endpoint" in fields:
-        fields["endpoint"] = normal_endpoint(fields["endpoint"])
+        fields["endpoint"] = normal_endpoint(fields["endpoint"], kind=kind)
     if kind in ("s3", "oss") and "endpoint" in fields:
         fields.setdefault("path_style", _wants_path_style(kind, fields["endpoint"]))
+    if fields.get("anonymous") and fields.get("requester_pays"):
+        raise ConfigError.of(
+            "requester-pays needs keys, by which who pays is known, and anonymous sends none",
+            hint="leave one of the two options out",
+        )
     if fields.get("anonymous"):
         for secret in (
             "access_key_id",
@@ -165,7 +183,7 @@ def _with_defaults(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
 def _wants_path_style(kind: str, endpoint: str) -> bool:
     if is_numeric_or_local(endpoint):
         return True
-    host = endpoint.partition("://")[2].partition(":")[0].lower()
+    host = endpoint.rpartition("://")[2].partition(":")[0].lower()
     return kind == "s3" and not host.endswith(_VIRTUAL_HOSTED)
 
 

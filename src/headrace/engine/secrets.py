@@ -93,12 +93,13 @@ def read_secret(path: Path, warnings: list[str]) -> str:
         raise ConfigError.of(f"the secret file {path} is not text") from None
 
 
+def is_file(value: str) -> bool:
+    """Whether the option's value stands in a file: `@FILE`."""
+    return value.startswith("@") and not value.startswith("@@")
+
+
 def _is_reference(value: str) -> bool:
-    return (
-        value == "prompt"
-        or value.startswith("env:")
-        or (value.startswith("@") and not value.startswith("@@"))
-    )
+    return value == "prompt" or value.startswith("env:") or is_file(value)
 
 
 def _value(spelling: str, value: str, environment: Environment, ask: Ask | None, warnings: list[str]) -> str:

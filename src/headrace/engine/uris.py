@@ -22,6 +22,8 @@ _S3_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,254}")
 _OSS_BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _WEBHDFS_PORTS = {9870, 9871, 14000, 50070}
 _WEBHDFS_PORT = 9870
+_HTTPS_PORT = 443
+_BUCKETS = ("s3", "oss")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def parse_address(text: str, *, working_directory: Path) -> Address:
 
 def is_numeric_or_local(endpoint: str) -> bool:
     """True for an endpoint that no bucket can be put in front of: an IP address or a name without dots."""
-    host = urlsplit(endpoint).hostname or ""
+    host = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}").hostname or ""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -59,18 +61,23 @@ def is_numeric_or_local(endpoint: str) -> bool:
     return True
 
 
-def normal_endpoint(text: str) -> str:
-    """`https://host[:port]` of an endpoint with or without its scheme. Raises `ConfigError`."""
+def normal_endpoint(text: str, *, kind: str = "") -> str:
+    """`https://host[:port]` of an endpoint with or without its scheme. Raises `ConfigError`.
+
+    Of a bucket, one without a scheme and with a port other than that of HTTPS stays without: the engine finds out. The
+    web address of a namenode is written without one where it is HTTP.
+    """
     stripped = text.strip()
-    url = stripped if "://" in stripped else f"https://{stripped}"
+    unsaid = "http" if kind == "webhdfs" else "https"
+    url = stripped if "://" in stripped else f"{unsaid}://{stripped}"
     scheme, _, rest = url.rstrip("/").partition("://")
     scheme = scheme.lower()
     _refuse_credentials(rest, scheme)
     try:
         parts = urlsplit(f"//{rest}")
-        _ = parts.port  # raises when it is no port
+        port = parts.port  # raises when it is no port
     except ValueError:
-        parts = urlsplit("")
+        parts, port = urlsplit(""), None
     if (
         scheme not in ("http", "https")
         or not parts.hostname
@@ -82,7 +89,14 @@ def normal_endpoint(text: str) -> str:
         raise ConfigError.of(
             f"endpoint '{text}' is not the address of a server", hint="write https://host[:port]"
         )
+    if kind in _BUCKETS and "://" not in stripped and port not in (None, _HTTPS_PORT):
+        return parts.netloc
     return f"{scheme}://{parts.netloc}"
+
+
+def with_scheme(endpoint: str | None) -> str:
+    """The endpoint as it is told apart from others: the same server is the same, whoever says the scheme."""
+    return f"https://{endpoint}" if endpoint and "://" not in endpoint else endpoint or ""
 
 
 def _s3(_scheme: str, rest: str) -> Address:
@@ -99,7 +113,7 @@ def _oss(_scheme: str, rest: str) -> Address:
         raise _no_bucket("oss", bucket)
     fields = {"bucket": bucket, "prefix": prefix.strip("/")}
     if endpoint:
-        fields["endpoint"] = normal_endpoint(endpoint)
+        fields["endpoint"] = normal_endpoint(endpoint, kind="oss")
     return Address("oss", fields, _last_part(prefix) or bucket)
 
 

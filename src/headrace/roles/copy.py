@@ -52,7 +52,7 @@ class CopyProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._ended.set)
         outlook = await self._outlook()
-        copier = await asyncio.to_thread(NativeCopier, self._config(outlook))
+        copier = await asyncio.to_thread(NativeCopier, self._config(outlook), self._spec.keys)
         following = asyncio.create_task(self._follow(copier, outlook)) if outlook else None
         try:
             report = await self._work(copier)

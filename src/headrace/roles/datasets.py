@@ -4,32 +4,46 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from headrace.engine import secrets
-from headrace.engine.origin_parsing import parse_origins
+from headrace.engine.key_sources import sourced
+from headrace.engine.uris import with_scheme
 from headrace.errors import ConfigError
 from headrace.settings.environment import Environment
+from headrace.settings.key_sources import KeySource
 from headrace.settings.origins import OriginMount
 from headrace.settings.roles import OriginSettings
 
 
+@dataclass(frozen=True)
+class ResolvedOrigins:
+    """Origins with their credentials, where these come anew, and what the person should be warned of."""
+
+    mounts: tuple[OriginMount, ...]
+    keys: tuple[KeySource, ...]
+    warnings: list[str]
+
+
 def resolve_origins(
     origins: Sequence[OriginSettings], environment: Environment, ask: secrets.Ask | None = None
-) -> tuple[tuple[OriginMount, ...], list[str]]:
-    """The origins with their credentials, and what the person should be warned of. Raises `ConfigError`."""
+) -> ResolvedOrigins:
+    """The origins of a role's settings. Raises `ConfigError`."""
     if not origins:
         raise ConfigError.of(
             "no origin given", hint="add `origins:` to the configuration file, or name one: NAME=URI"
         )
     warnings: list[str] = []
     mounts: list[OriginMount] = []
+    keys: list[KeySource] = []
     for each in origins:
-        resolved = secrets.resolve(each.options, each.secret_file, environment, ask)
-        warnings += resolved.warnings
-        (mount,) = parse_origins([each.origin], resolved.options, environment).mounts
+        found = sourced([each.origin], each.options, each.secret_file, environment, ask)
+        warnings += found.warnings
+        keys += found.keys
+        (mount,) = found.origins.mounts
         mounts.append(mount.model_copy(update={"path": each.path.strip("/")}))
     _check_paths([mount.path for mount in mounts])
-    return tuple(mounts), warnings
+    return ResolvedOrigins(tuple(mounts), tuple(keys), warnings)
 
 
 def fingerprint(mounts: Sequence[OriginMount]) -> str:
@@ -37,6 +51,7 @@ def fingerprint(mounts: Sequence[OriginMount]) -> str:
     digest = hashlib.sha256()
     for mount in sorted(mounts, key=lambda mount: mount.path):
         origin = mount.origin.model_dump()
+        origin["endpoint"] = with_scheme(origin.get("endpoint"))
         parts = [mount.path, *(str(origin.get(key) or "") for key in _IDENTITY)]
         digest.update("".join(f"{len(part)}:{part}" for part in parts).encode())
     return digest.hexdigest()[:32]

@@ -18,13 +18,14 @@ from headrace.engine.handles import Job
 from headrace.engine.status import RefreshReport
 from headrace.errors import BusyError
 from headrace.settings.engine import EngineConfig, SnapshotPolicy
+from headrace.settings.key_sources import KeySource
 
 
 class ListingEngine:
     """One native lister, as the cluster wants it."""
 
-    def __init__(self, config: EngineConfig) -> None:
-        self._config = config
+    def __init__(self, config: EngineConfig, keys: Sequence[KeySource] = ()) -> None:
+        self._config, self._keys = config, keys
         self._lister: NativeLister | None = None
         self._view: str | None = None
         self._origins: tuple[tuple[str, str], ...] = ()
@@ -39,7 +40,7 @@ class ListingEngine:
             if self._lister is not None:
                 return _refreshed(self._lister.refresh())
             before = next(snapshot_files(self._config.state_directory), None)
-            lister = NativeLister(self._config)
+            lister = NativeLister(self._config, self._keys)
             if self._view is not None:
                 lister.set_view(self._view)
             self._origins = tuple(lister.origins())

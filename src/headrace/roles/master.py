@@ -43,7 +43,7 @@ class MasterProcess:
         """Serves until it is told to end."""
         spec = self._spec
         with Lock(spec.state_directory, "master"):
-            engine = ListingEngine(spec.config)
+            engine = ListingEngine(spec.config, spec.keys)
             cluster = Cluster(rules_of(spec), engine)
             api = Api(cluster, web=spec.settings.web)
             server = Server(api.endpoints(), spec.token)

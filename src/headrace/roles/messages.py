@@ -18,6 +18,7 @@ from headrace.settings.cluster import TlsConfig
 from headrace.settings.copying import CopyConfig
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig, Limits, TransferConfig, plain_json
+from headrace.settings.key_sources import KeySource
 from headrace.settings.model import Model
 from headrace.settings.origins import OriginConfig
 from headrace.settings.roles import CopySettings, MasterSettings, WorkerSettings
@@ -56,6 +57,7 @@ class MountSpec(ProcessSpec):
     """Everything that a mount process needs to know."""
 
     config: EngineConfig
+    keys: tuple[KeySource, ...] = ()
     mountpoint: Path
     settings: MountSettings
     registry_directory: Path
@@ -72,6 +74,7 @@ class MasterSpec(ProcessSpec):
     config: EngineConfig
     state_directory: Path
     token: SecretStr
+    keys: tuple[KeySource, ...] = ()
 
 
 class WorkerSpec(ProcessSpec):
@@ -82,6 +85,7 @@ class WorkerSpec(ProcessSpec):
     id: str
     master: str
     token: SecretStr
+    keys: tuple[KeySource, ...] = ()
 
 
 class CopySpec(ProcessSpec):
@@ -96,6 +100,7 @@ class CopySpec(ProcessSpec):
     part_bytes: int
     node: str
     token: SecretStr | None = None
+    keys: tuple[KeySource, ...] = ()
     tls: TlsConfig | None = None
 
 

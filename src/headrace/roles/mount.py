@@ -94,7 +94,7 @@ class MountProcess:
         beginning = self._supervision.begin()
         self._config = spec.config if beginning.kept is None else self._config_now()
         if beginning.kept is None:
-            self._engine = Engine.own(self._config)
+            self._engine = Engine.own(self._config, spec.keys)
             stack.callback(self._close)
             self._open_endpoint(stack)
             self._mount = self._engine.mount(spec.mountpoint, spec.settings)
@@ -103,7 +103,7 @@ class MountProcess:
             self._supervision.keep(self._mount, spec.config.name, spec.log_file)
         else:
             self._engine, self._mount = Engine.resume(
-                self._config, spec.settings, beginning.kept, beginning.relay
+                self._config, spec.settings, beginning.kept, beginning.relay, spec.keys
             )
             stack.callback(self._close)
             self._mounted = self._has_served = True

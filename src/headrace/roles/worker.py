@@ -89,7 +89,7 @@ class WorkerProcess:
                 return await self._serve(client, outlook)
 
     async def _serve(self, client: ControlClient, outlook: Outlook) -> int:
-        self._worker = await asyncio.to_thread(NativeWorker, self._config(outlook))
+        self._worker = await asyncio.to_thread(NativeWorker, self._config(outlook), self._spec.keys)
         endpoint = self._endpoint()
         try:
             self._remember(outlook)

@@ -114,6 +114,17 @@ S3_OPTIONS = (
         secret=True,
     ),
     _ANONYMOUS,
+    Option(
+        "requester_pays",
+        "Pay for requests and transfer, in buckets whose owner wants it so",
+        (
+            "requester-pays",
+            "request-payer",
+            "fs.s3.requester.pays.enabled",
+            "fs.s3a.requester.pays.enabled",
+        ),
+        flag=True,
+    ),
 )
 
 OSS_OPTIONS = (

@@ -1,6 +1,7 @@
 """Where data lives, by protocol: the mirror of `OriginConfig` in `crates/engine/src/config.rs`.
 
-Credentials are `SecretStr`: they show as `**********` wherever such a value is printed.
+Credentials are `SecretStr`: they show as `**********` wherever such a value is printed. `renewal` is the name by which
+the engine knows keys that can come anew.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class S3Origin(Model):
     secret_access_key: SecretStr | None = None
     session_token: SecretStr | None = None
     anonymous: bool = False
+    requester_pays: bool = False
+    renewal: str | None = None
 
     @property
     def label(self) -> str:
@@ -63,6 +66,7 @@ class OssOrigin(Model):
     access_key_secret: SecretStr | None = None
     security_token: SecretStr | None = None
     anonymous: bool = False
+    renewal: str | None = None
 
     @property
     def label(self) -> str:
@@ -78,6 +82,7 @@ class WebhdfsOrigin(Model):
     directory: str
     user: str | None = None
     delegation_token: SecretStr | None = None
+    renewal: str | None = None
 
     @property
     def label(self) -> str:
@@ -94,6 +99,7 @@ class HttpOrigin(Model):
     username: str | None = None
     password: SecretStr | None = None
     token: SecretStr | None = None
+    renewal: str | None = None
 
     @property
     def label(self) -> str:

@@ -230,3 +230,23 @@ def test_unknown_names_that_look_like_credentials_count_as_such() -> None:
     assert is_secret("fs.oss.accessKeySecret")
     assert is_secret("fs.new.secretThing")
     assert not is_secret("fs.oss.endpoint")
+
+
+def test_keys_that_are_given_never_go_with_the_token_of_a_profile(tmp_path: Path) -> None:
+    write_aws_files(tmp_path)
+    environment = Environment({"HOME": str(tmp_path), "AWS_PROFILE": "work"})
+    found = fields("s3://b", {"access-key-id": "i", "secret-access-key": "s"}, environment)
+    assert (found["access_key_id"], found["secret_access_key"], found["region"]) == ("i", "s", "w-region")
+    assert "session_token" not in found
+
+
+@pytest.mark.parametrize("kind", ["s3", "oss"])
+def test_an_endpoint_without_a_scheme_is_that_of_a_server_with_the_bucket_in_its_path(kind: str) -> None:
+    found = fields(f"{kind}://bucket", {"endpoint": "minio:9000"})
+    assert (found["endpoint"], found["path_style"]) == ("minio:9000", True)
+
+
+def test_whoever_pays_must_be_known() -> None:
+    assert fields("s3://b", {"requester-pays": ""})["requester_pays"] is True
+    with pytest.raises(ConfigError, match="requester-pays"):
+        fields("s3://b", {"requester-pays": "", "anonymous": ""})

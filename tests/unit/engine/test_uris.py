@@ -135,3 +135,21 @@ def test_endpoint_gets_its_scheme(text: str, endpoint: str) -> None:
 def test_wrong_endpoint_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="is not the address of a server"):
         normal_endpoint(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "endpoint"),
+    [
+        ("s3", "minio:9000", "minio:9000"),
+        ("oss", "10.0.0.1:80", "10.0.0.1:80"),
+        ("s3", "minio:443", "https://minio:443"),
+        ("s3", "s3.example.org", "https://s3.example.org"),
+        ("s3", "https://minio:9000", "https://minio:9000"),
+        ("http", "minio:9000", "https://minio:9000"),
+        ("webhdfs", "namenode:9870", "http://namenode:9870"),
+    ],
+)
+def test_a_scheme_that_nobody_said_stays_open_where_it_can_be_found_out(
+    kind: str, text: str, endpoint: str
+) -> None:
+    assert normal_endpoint(text, kind=kind) == endpoint

@@ -43,9 +43,9 @@ def rendered(world: World, role: Role, folder: Path) -> tuple[OriginSettings, ..
 def resolved(world: World, folder: Path) -> tuple[OriginMount, ...]:
     """The engine's own values of the first worker's origins."""
     worker = next(role for role in world.settle().roles if role.kind == "worker")
-    mounts, warnings = resolve_origins(rendered(world, worker, folder), Environment({"HOME": str(folder)}))
-    assert not warnings
-    return mounts
+    found = resolve_origins(rendered(world, worker, folder), Environment({"HOME": str(folder)}))
+    assert not found.warnings
+    return found.mounts
 
 
 def test_oss_with_keys_of_a_secret(tmp_path: Path) -> None:

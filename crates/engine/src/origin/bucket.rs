@@ -16,7 +16,7 @@ use crate::origin::pace::Pace;
 use crate::origin::remote::{Remote, condition, is_tagged, key_text, stale};
 use crate::origin::wire::HttpAnswer;
 use crate::origin::{
-    ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, Part, WholeObject, deadline,
+    ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, Part, WholeObject, promptly,
 };
 
 #[derive(Clone)]
@@ -111,7 +111,7 @@ impl Origin for Bucket {
     }
 
     async fn check(&self) -> Result<()> {
-        let page = deadline(&self.remote.place, self.pace.patiently(|| self.page(&self.prefix, None, 1))).await?;
+        let page = promptly(&self.remote.place, &self.pace, || self.page(&self.prefix, None, 1)).await?;
         if page.entries.is_empty() {
             return Err(Error::new(ErrorKind::NotFound, format!("nothing below {}", self.remote.place.name))
                 .with_hint("check bucket and prefix: the listing is empty"));

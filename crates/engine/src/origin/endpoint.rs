@@ -43,6 +43,21 @@ impl Endpoint {
         &self.text
     }
 
+    /// The endpoint in messages, as `written`: no scheme is told that nobody said.
+    pub fn shown(&self, written: &str) -> String {
+        if written.contains("://") || self.url.port().is_none() { self.text.clone() } else { self.host().to_owned() }
+    }
+
+    /// Whether it is on this machine.
+    pub fn is_loopback(&self) -> bool {
+        match self.url.host() {
+            Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            Some(url::Host::Ipv4(address)) => address.is_loopback(),
+            Some(url::Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        }
+    }
+
     /// `host[:port]`, and the path if there is one: what names the server, whichever scheme it is reached by.
     pub fn host(&self) -> &str {
         self.text.split_once("://").map_or(&self.text, |(_, host)| host)

@@ -2,14 +2,18 @@
 //!
 //! A fault never holds a URL, a header's value or a body, so nothing secret can leave through it.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, StatusCode};
+
+use crate::origin::version::http_seconds;
 
 /// A failed exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     pub cause: Cause,
+    /// `host:port` of the proxy that the exchange went through.
+    pub proxy: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +38,10 @@ pub(super) enum Cause {
     /// Not HTTP, or a URL that cannot be sent.
     Garbled,
     TooManyRedirects,
+    /// A proxy of the environment wants a user and a password, or others.
+    ProxyUnauthorized,
+    /// A proxy of the environment makes no way to the host.
+    ProxyRefuses,
     Refused(Refusal),
     /// No fault: the answer was taken whole, and lies in its slot.
     Captured,
@@ -52,7 +60,7 @@ pub(super) struct Refusal {
 
 impl From<Cause> for Fault {
     fn from(cause: Cause) -> Self {
-        Fault { cause }
+        Fault { cause, proxy: None }
     }
 }
 
@@ -74,6 +82,10 @@ impl Fault {
         let chain = Chain::of(error);
         let cause = if error.is_redirect() {
             Cause::TooManyRedirects
+        } else if chain.says("proxy authorization required") {
+            Cause::ProxyUnauthorized
+        } else if chain.says("tunnel error: unsuccessful") || chain.says("tunnel error: unexpected end") {
+            Cause::ProxyRefuses
         } else if chain.says("certificate") {
             Cause::Certificate
         } else if chain.says("corrupt message") || chain.says("handshake") || chain.says("tls") {
@@ -93,9 +105,17 @@ impl Fault {
     /// What an answer other than success means; `body` is searched for the protocol's error code alone.
     pub fn of_refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let retry_after = text("retry-after").and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
+        if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+            return Cause::ProxyUnauthorized.into();
+        }
+        let retry_after = text("retry-after").and_then(pause);
         let region = text("x-amz-bucket-region").map(code_characters).filter(|region| !region.is_empty());
         Cause::Refused(Refusal { status: status.as_u16(), code: error_code(body), retry_after, region }).into()
+    }
+
+    /// The same fault of an exchange that went through `proxy`.
+    pub fn through(self, proxy: Option<String>) -> Self {
+        Fault { proxy, ..self }
     }
 
     pub fn into_opendal(self) -> opendal::Error {
@@ -113,6 +133,15 @@ impl Fault {
         }
         None
     }
+}
+
+/// A `Retry-After`: seconds, or the date until which to wait.
+fn pause(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = Duration::from_secs(u64::try_from(http_seconds(text.trim())?).ok()?);
+    Some(until.saturating_sub(SystemTime::now().duration_since(UNIX_EPOCH).ok()?))
 }
 
 /// All messages of an error and its sources, in lower case. Only ever searched, never shown.
@@ -181,6 +210,14 @@ mod tests {
         let body = br#"{"RemoteException": {"exception" : "FileNotFoundException", "message": "secret words"}}"#;
         let fault = Fault::of_refusal(StatusCode::NOT_FOUND, &HeaderMap::new(), body);
         assert_eq!(fault.to_string(), "status 404 FileNotFoundException");
+    }
+
+    #[test]
+    fn a_pause_is_asked_for_by_seconds_or_by_a_date() {
+        assert_eq!(pause(" 7 "), Some(Duration::from_secs(7)));
+        assert_eq!(pause("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
+        assert!(pause("Fri, 06 Nov 2893 08:49:37 GMT").unwrap() > Duration::from_secs(86_400));
+        assert_eq!(pause("soon"), None);
     }
 
     #[test]

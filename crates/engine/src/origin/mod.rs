@@ -15,9 +15,13 @@ mod open;
 mod oss;
 mod pace;
 mod place;
+mod proxies;
 mod remote;
+pub mod renewal;
 mod s3;
+mod service;
 mod target;
+mod unsaid_scheme;
 mod version;
 mod webhdfs;
 mod wire;
@@ -32,7 +36,7 @@ use crate::error::Result;
 use crate::ids::{ByteRange, Stamp, Version};
 
 pub use open::open;
-use open::{both_keys, build_error, deadline, deliver};
+use open::{both_keys, build_error, deadline, deliver, promptly};
 pub use target::{Begun, Layout, Mark, Notes, Survey, Target, TargetEntry, Writing, open_target};
 
 /// What an origin can do; callers and contract tests choose by it.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use opendal::Builder;
+use opendal::raw::Servicer;
 use opendal::services::Oss;
 
 use crate::checksum::Checksum;
@@ -13,6 +14,8 @@ use crate::origin::endpoint::Endpoint;
 use crate::origin::pace::Pace;
 use crate::origin::place::OriginNames;
 use crate::origin::remote::Remote;
+use crate::origin::service::Service;
+use crate::origin::unsaid_scheme::UnsaidScheme;
 use crate::origin::wire::Wire;
 use crate::origin::{both_keys, build_error};
 
@@ -27,28 +30,37 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Bucket> {
 
 /// The service that the configuration describes, and the prefix that it names.
 pub(super) fn connect(config: &OriginConfig, pace: &Pace) -> Result<(Remote, String)> {
-    let OriginConfig::Oss { bucket, prefix, endpoint, path_style, anonymous, .. } = config else {
+    let OriginConfig::Oss { bucket, prefix, endpoint, .. } = config else {
         return Err(Error::config("not the configuration of an OSS origin"));
     };
     if bucket.is_empty() {
         return Err(Error::config("the OSS origin has no bucket").with_hint("write oss://BUCKET/PREFIX"));
     }
-    let endpoint = Endpoint::parse(endpoint)?;
+    let parsed = Endpoint::parse(endpoint)?;
+    let place = OriginNames {
+        name: format!("oss://{bucket}/{}@{}", folder_prefix(prefix).trim_end_matches('/'), parsed.host()).into(),
+        endpoint: parsed.shown(endpoint),
+        bucket: Some(bucket.clone()),
+        credential_hint: KEY_NAMES,
+        denied_hint: None,
+    };
+    let wire = Wire::new(&parsed, pace.concurrency, pace.silence)?;
+    let (named, scheme) = (place.clone(), UnsaidScheme::of(endpoint, &place));
+    let service = Service::new(config, scheme, move |config| make(config, &named))?;
+    Ok((Remote { service, wire, place }, prefix.clone()))
+}
+
+fn make(config: &OriginConfig, place: &OriginNames) -> Result<Servicer> {
+    let OriginConfig::Oss { bucket, endpoint, path_style, anonymous, .. } = config else {
+        return Err(Error::config("not the configuration of an OSS origin"));
+    };
     let builder = Oss::default()
         .root("/")
         .bucket(bucket)
-        .endpoint(endpoint.as_str())
+        .endpoint(Endpoint::parse(endpoint)?.as_str())
         .addressing_style(if *path_style { "path" } else { "virtual" });
     let builder = if *anonymous { builder.skip_signature() } else { with_credentials(builder, config)? };
-    let place = OriginNames {
-        name: format!("oss://{bucket}/{}@{}", folder_prefix(prefix).trim_end_matches('/'), endpoint.host()).into(),
-        endpoint: endpoint.as_str().to_owned(),
-        bucket: Some(bucket.clone()),
-        credential_hint: KEY_NAMES,
-    };
-    let service = builder.build().map_err(|error| build_error(&place, &error))?;
-    let wire = Wire::new(endpoint.url(), pace.concurrency, pace.silence)?;
-    Ok((Remote { service: Arc::new(service), wire, place }, prefix.clone()))
+    Ok(Arc::new(builder.build().map_err(|error| build_error(place, &error))?))
 }
 
 fn with_credentials(builder: Oss, config: &OriginConfig) -> Result<Oss> {

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::config::TransferConfig;
+use crate::config::{OriginConfig, TransferConfig};
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::metrics::{Metrics, ReasonLabel};
+use crate::origin::renewal::Renewal;
 
 /// The name of the fact that carries a server's own wish for a pause, in seconds.
 pub(super) const RETRY_AFTER: &str = "retry_after_s";
@@ -33,15 +34,18 @@ pub(super) struct Pace {
     /// Longest silence of the origin before a request counts as failed.
     pub silence: Duration,
     pub metrics: Metrics,
+    /// Where keys come anew that were refused.
+    renewal: Option<Renewal>,
 }
 
 impl Pace {
-    pub fn new(settings: &TransferConfig, metrics: &Metrics) -> Self {
+    pub fn new(settings: &TransferConfig, metrics: &Metrics, origin: &OriginConfig) -> Self {
         let concurrency = settings.concurrency.clamp(1, Semaphore::MAX_PERMITS);
         let silence = Duration::try_from_secs_f64(settings.timeout_s).unwrap_or(Duration::from_secs(20));
         let silence = silence.max(Duration::from_millis(10));
         let permits = Arc::new(Semaphore::new(concurrency));
-        Pace { permits, concurrency, retries: settings.retries, silence, metrics: metrics.clone() }
+        let renewal = Renewal::of(origin);
+        Pace { permits, concurrency, retries: settings.retries, silence, metrics: metrics.clone(), renewal }
     }
 
     /// Waits until another request may be sent; the permit ends with the request's body.
@@ -70,6 +74,10 @@ impl Pace {
     /// After one more failure: waits and answers `Ok` when another try is worth it, or gives the error for good.
     pub async fn pause_or_fail(&self, error: Error, failures: &mut u32) -> Result<()> {
         if !error.is_temporary() {
+            if self.has_newer_keys(&error).await {
+                self.metrics.origin_retries.inc();
+                return Ok(());
+            }
             return Err(self.count_failure(error));
         }
         if *failures >= self.patience(&error) {
@@ -79,6 +87,13 @@ impl Pace {
         self.metrics.origin_retries.inc();
         tokio::time::sleep(pause(*failures, wish(&error), random_share())).await;
         Ok(())
+    }
+
+    async fn has_newer_keys(&self, error: &Error) -> bool {
+        match &self.renewal {
+            Some(renewal) => renewal.has_newer(error).await,
+            None => false,
+        }
     }
 
     /// How many more tries an error is worth. A server that answers "slow down" is alive and asks for time: it gets about
@@ -108,7 +123,8 @@ fn pause(failures: u32, wish: Option<Duration>, share: f64) -> Duration {
     }
 }
 
-fn wish(error: &Error) -> Option<Duration> {
+/// How long the server wishes to be left alone.
+pub(super) fn wish(error: &Error) -> Option<Duration> {
     let (_, text) = error.context().iter().find(|(name, _)| *name == RETRY_AFTER)?;
     text.parse().ok().map(Duration::from_secs)
 }

@@ -6,6 +6,10 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Retry};
 use crate::origin::fault::{Cause, Fault, Refusal};
+use crate::origin::wire::NoKeys;
+
+const PROXY_HINT: &str =
+    "check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY in the environment; NO_PROXY names what is asked directly";
 
 /// The names that messages about an origin need.
 #[derive(Debug, Clone)]
@@ -17,13 +21,23 @@ pub(super) struct OriginNames {
     pub bucket: Option<String>,
     /// Which option names hold the credentials, for hints.
     pub credential_hint: &'static str,
+    /// What else a denied access may mean, and what to do then.
+    pub denied_hint: Option<&'static str>,
 }
 
 impl OriginNames {
     /// The error that an OpenDAL error means when `action` failed here.
     pub fn explain(&self, action: &str, error: &opendal::Error) -> Error {
+        self.explain_with(action, error, None)
+    }
+
+    /// The same for a request before which a credential service was asked in vain.
+    pub fn explain_with(&self, action: &str, error: &opendal::Error, no_keys: Option<NoKeys>) -> Error {
         if error.message().contains("sign") {
-            return self.unsigned(action);
+            return match no_keys {
+                Some(no_keys) => self.without_keys(action, &no_keys),
+                None => self.unsigned(action),
+            };
         }
         match Fault::inside(error) {
             Some(fault) => self.explain_fault(action, &fault),
@@ -38,13 +52,16 @@ impl OriginNames {
     }
 
     pub fn explain_fault(&self, action: &str, fault: &Fault) -> Error {
-        let endpoint = &self.endpoint;
+        if let Some(error) = fault.proxy.as_deref().and_then(|proxy| self.explain_proxy(action, fault, proxy)) {
+            return error;
+        }
+        let endpoint = &self.endpoint_through(fault.proxy.as_deref());
         let temporary = |kind, message: String| Error::new(kind, message).with_retry(Retry::Temporary);
         let unreachable = |what: String, hint: &str| {
             temporary(ErrorKind::Unreachable, format!("cannot {action}: {what}")).with_hint(hint)
         };
         match &fault.cause {
-            Cause::Refused(refusal) => self.explain_refusal(action, refusal),
+            Cause::Refused(refusal) => self.explain_refusal(action, refusal, endpoint),
             Cause::NameUnknown => unreachable(
                 format!("the host name of {endpoint} is not known"),
                 "check the spelling of the endpoint, and the name service of this machine",
@@ -84,6 +101,12 @@ impl OriginNames {
                 format!("cannot {action}: the answer of {endpoint} is larger than any page of a listing"),
             )
             .with_hint("check that the endpoint is that of the storage service"),
+            Cause::ProxyUnauthorized => {
+                Error::new(ErrorKind::PermissionDenied, format!("cannot {action}: {endpoint} answers as a proxy that wants a user and a password"))
+                    .with_hint("check that the endpoint is not that of a proxy")
+                    .with_context("status", 407)
+            }
+            Cause::ProxyRefuses => unreachable(format!("a proxy makes no way to {endpoint}"), PROXY_HINT),
             Cause::TooManyRedirects => {
                 Error::new(ErrorKind::Config, format!("cannot {action}: {endpoint} redirects in circles"))
                     .with_hint("check the endpoint")
@@ -92,16 +115,57 @@ impl OriginNames {
         }
     }
 
+    /// What failed between this process and a proxy of the environment, if that did.
+    fn explain_proxy(&self, action: &str, fault: &Fault, proxy: &str) -> Option<Error> {
+        let endpoint = &self.endpoint;
+        let unreachable = |what: String| {
+            Some(Error::new(ErrorKind::Unreachable, format!("cannot {action}: {what}")).with_retry(Retry::Temporary))
+        };
+        let error = match &fault.cause {
+            Cause::NameUnknown => unreachable(format!("the host name of the proxy {proxy} is not known")),
+            Cause::ConnectionRefused => unreachable(format!("the proxy {proxy}, by which to reach {endpoint}, refuses connections")),
+            Cause::ConnectTimeout => unreachable(format!("the proxy {proxy}, by which to reach {endpoint}, does not answer")),
+            Cause::CannotConnect => unreachable(format!("no connection to the proxy {proxy}, by which to reach {endpoint}")),
+            Cause::ProxyRefuses => unreachable(format!("the proxy {proxy} makes no way to {endpoint}")),
+            Cause::ProxyUnauthorized => Some(
+                Error::new(
+                    ErrorKind::PermissionDenied,
+                    format!("cannot {action}: the proxy {proxy}, by which to reach {endpoint}, wants a user and a password, or others"),
+                )
+                .with_context("status", 407),
+            ),
+            _ => None,
+        };
+        error.map(|error| error.with_hint(PROXY_HINT))
+    }
+
+    fn endpoint_through(&self, proxy: Option<&str>) -> String {
+        match proxy {
+            Some(proxy) => format!("{} (through the proxy {proxy})", self.endpoint),
+            None => self.endpoint.clone(),
+        }
+    }
+
+    fn without_keys(&self, action: &str, no_keys: &NoKeys) -> Error {
+        let service = OriginNames { endpoint: no_keys.host.clone(), ..self.clone() };
+        let why = service.explain_fault(&format!("{action}: no keys for {}", self.name), &no_keys.fault);
+        let why = if why.kind() == ErrorKind::NotFound { service.unsigned(action) } else { why };
+        why.with_hint(format!(
+            "{} was asked for temporary keys; check its address and the role, or give {}",
+            no_keys.host, self.credential_hint
+        ))
+    }
+
     fn unsigned(&self, action: &str) -> Error {
         Error::new(ErrorKind::PermissionDenied, format!("cannot {action}: no credentials for {}", self.name))
             .with_hint(format!("set {}, or ask for anonymous access", self.credential_hint))
     }
 
-    fn explain_refusal(&self, action: &str, refusal: &Refusal) -> Error {
-        let endpoint = &self.endpoint;
+    fn explain_refusal(&self, action: &str, refusal: &Refusal, endpoint: &str) -> Error {
         let keys = self.credential_hint;
         let error = match (refusal.code.as_str(), refusal.status) {
-            ("InvalidAccessKeyId", _) => Error::new(
+            // The last is versitygw's, with a status of 404.
+            ("InvalidAccessKeyId" | "XAdminUserNotFound", _) => Error::new(
                 ErrorKind::PermissionDenied,
                 format!("cannot {action}: the access key is not known to {endpoint}"),
             )
@@ -131,7 +195,7 @@ impl OriginNames {
             ("PermanentRedirect" | "AuthorizationHeaderMalformed" | "IllegalLocationConstraintException", _)
             | (_, 301) => self.elsewhere(action, refusal),
             ("SlowDown" | "Throttling" | "RequestLimitExceeded" | "RequestThrottled" | "QpsLimitExceeded", _)
-            | (_, 429 | 503) => self.throttled(action, refusal),
+            | (_, 429 | 503) => throttled(action, refusal, endpoint),
             ("InvalidObjectState", _) => {
                 Error::new(ErrorKind::Unsupported, format!("cannot {action}: the object is archived"))
                     .with_hint("restore it in the storage service first")
@@ -142,8 +206,12 @@ impl OriginNames {
                     .with_retry(Retry::Temporary)
             }
             (_, 401 | 403) => {
-                Error::new(ErrorKind::PermissionDenied, format!("cannot {action}: {endpoint} denies access"))
-                    .with_hint(format!("check {keys}, and that they give the right to list and to read"))
+                Error::new(ErrorKind::PermissionDenied, format!("cannot {action}: {endpoint} denies access")).with_hint(
+                    match self.denied_hint {
+                        Some(hint) => format!("check {keys}, and that they give the right to list and to read; {hint}"),
+                        None => format!("check {keys}, and that they give the right to list and to read"),
+                    },
+                )
             }
             (_, 404 | 410) => {
                 Error::new(ErrorKind::NotFound, format!("cannot {action}: not there")).with_hint("check the name")
@@ -178,16 +246,6 @@ impl OriginNames {
         if refusal.code.is_empty() { error } else { error.with_context("code", &refusal.code) }
     }
 
-    fn throttled(&self, action: &str, refusal: &Refusal) -> Error {
-        let error = Error::new(ErrorKind::Throttled, format!("cannot {action}: {} asks to slow down", self.endpoint))
-            .with_hint("lower the number of requests at the same time (transfer concurrency)")
-            .with_retry(Retry::Temporary);
-        match refusal.retry_after {
-            Some(pause) => error.with_context(super::pace::RETRY_AFTER, pause.as_secs()),
-            None => error,
-        }
-    }
-
     fn elsewhere(&self, action: &str, refusal: &Refusal) -> Error {
         let bucket = self.bucket.as_deref().unwrap_or("?");
         let hint = match &refusal.region {
@@ -196,5 +254,15 @@ impl OriginNames {
         };
         Error::new(ErrorKind::Config, format!("cannot {action}: bucket {bucket} is in another region than asked for"))
             .with_hint(hint)
+    }
+}
+
+fn throttled(action: &str, refusal: &Refusal, endpoint: &str) -> Error {
+    let error = Error::new(ErrorKind::Throttled, format!("cannot {action}: {endpoint} asks to slow down"))
+        .with_hint("try again later, or lower the number of requests at the same time (transfer concurrency)")
+        .with_retry(Retry::Temporary);
+    match refusal.retry_after {
+        Some(pause) => error.with_context(super::pace::RETRY_AFTER, pause.as_secs()),
+        None => error,
     }
 }

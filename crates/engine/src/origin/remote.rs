@@ -10,7 +10,7 @@ use futures::stream::unfold;
 use http::{Request, StatusCode};
 use opendal::options::{ListOptions, ReadOptions};
 use opendal::raw::oio::ReadStreamDyn;
-use opendal::raw::{OpList, OpRead, OpReader, OpStat, Servicer};
+use opendal::raw::{OpList, OpRead, OpReader, OpStat};
 use opendal::{Buffer, BytesRange};
 
 use crate::error::{Error, ErrorKind, Result, Retry};
@@ -18,8 +18,9 @@ use crate::ids::{ByteRange, Version};
 use crate::origin::checksum_mode::ChecksumMode;
 use crate::origin::fault::{Cause, Fault};
 use crate::origin::place::OriginNames;
+use crate::origin::service::{Current, Service};
 use crate::origin::version::{http_seconds, quoted_if_strong, same_tag};
-use crate::origin::wire::{HttpAnswer, Keep, Wire};
+use crate::origin::wire::{AnswerSlot, HttpAnswer, Keep, Wire};
 use crate::origin::{ByteStream, ObjectVersion};
 
 /// No answer to a question is longer.
@@ -28,7 +29,7 @@ const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// A service, the wire under it, and the words about it.
 #[derive(Clone)]
 pub(super) struct Remote {
-    pub service: Servicer,
+    pub service: Service,
     pub wire: Wire,
     pub place: OriginNames,
 }
@@ -64,9 +65,11 @@ impl Remote {
         let (context, slot) = self.wire.context(Keep::Head, mode);
         let options = ReadOptions { if_match, range, ..Default::default() };
         let (range, arguments, _): (BytesRange, OpRead, OpReader) = options.into();
+        let service = self.service.ready(&action(), &self.wire).await?;
         let reader =
-            self.service.read_dyn(&context, path, arguments).map_err(|error| self.place.explain(&action(), &error))?;
-        let (_, stream) = reader.open_dyn(range).await.map_err(|error| self.explain_read(path, &error))?;
+            service.read_dyn(&context, path, arguments).map_err(|error| self.place.explain(&action(), &error))?;
+        let opened = reader.open_dyn(range).await;
+        let (_, stream) = opened.map_err(|error| service.refused(self.explain_read(path, &error, &slot)))?;
         let answer = slot.take().ok_or_else(|| self.place.explain_fault(&action(), &Cause::Garbled.into()))?;
         Ok(Body { answer, stream })
     }
@@ -75,10 +78,10 @@ impl Remote {
     pub async fn document(&self, action: &str, path: &str) -> Result<HttpAnswer> {
         let (context, slot) = self.wire.context(Keep::Whole, None);
         let (range, arguments, _): (BytesRange, OpRead, OpReader) = ReadOptions::default().into();
-        let reader =
-            self.service.read_dyn(&context, path, arguments).map_err(|error| self.place.explain(action, &error))?;
+        let service = self.service.ready(action, &self.wire).await?;
+        let reader = service.read_dyn(&context, path, arguments).map_err(|error| self.place.explain(action, &error))?;
         let outcome = reader.open_dyn(range).await.map(|_| ());
-        self.captured(action, outcome, slot.take())
+        self.captured(action, outcome, &slot, &service)
     }
 
     /// The answer to a request that the service has no word for.
@@ -95,8 +98,9 @@ impl Remote {
     /// The head of the object at `path`. `mode`: it is asked to tell the checksum.
     pub async fn head(&self, action: &str, path: &str, mode: Option<ChecksumMode>) -> Result<HttpAnswer> {
         let (context, slot) = self.wire.context(Keep::Whole, mode);
-        let outcome = self.service.stat_dyn(&context, path, OpStat::new()).await.map(|_| ());
-        self.captured(action, outcome, slot.take())
+        let service = self.service.ready(action, &self.wire).await?;
+        let outcome = service.stat_dyn(&context, path, OpStat::new()).await.map(|_| ());
+        self.captured(action, outcome, &slot, &service)
     }
 
     /// One raw page of the keys that begin with `prefix` and come after `start_after`.
@@ -110,27 +114,36 @@ impl Remote {
         let action = format!("list {}", self.place.name);
         let (context, slot) = self.wire.context(Keep::Whole, None);
         let arguments = OpList::from(ListOptions { limit: Some(limit), start_after, recursive, ..Default::default() });
+        let service = self.service.ready(&action, &self.wire).await?;
         let mut lister =
-            self.service.list_dyn(&context, prefix, arguments).map_err(|error| self.place.explain(&action, &error))?;
+            service.list_dyn(&context, prefix, arguments).map_err(|error| self.place.explain(&action, &error))?;
         let outcome = lister.next_dyn().await.map(|_| ());
-        self.captured(&action, outcome, slot.take())
+        self.captured(&action, outcome, &slot, &service)
     }
 
     /// The captured answer, or the error that came in its place.
-    fn captured(&self, action: &str, outcome: opendal::Result<()>, answer: Option<HttpAnswer>) -> Result<HttpAnswer> {
-        match (answer, outcome) {
+    fn captured(
+        &self,
+        action: &str,
+        outcome: opendal::Result<()>,
+        slot: &AnswerSlot,
+        service: &Current,
+    ) -> Result<HttpAnswer> {
+        match (slot.take(), outcome) {
             (Some(answer), _) => Ok(answer),
-            (None, Err(error)) => Err(self.place.explain(action, &error)),
+            (None, Err(error)) => Err(service.refused(self.place.explain_with(action, &error, slot.no_keys()))),
             (None, Ok(())) => Err(self.place.explain_fault(action, &Cause::Garbled.into())),
         }
     }
 
     /// A refused read: an object that the snapshot knows and the origin does not is stale, not merely absent.
-    fn explain_read(&self, path: &str, error: &opendal::Error) -> Error {
-        let plain = self.place.explain(&format!("read {}", shown(path)), error);
-        let Some(Fault { cause: Cause::Refused(refusal) }) = Fault::inside(error) else { return plain };
+    fn explain_read(&self, path: &str, error: &opendal::Error, slot: &AnswerSlot) -> Error {
+        let plain = self.place.explain_with(&format!("read {}", shown(path)), error, slot.no_keys());
+        let Some(Fault { cause: Cause::Refused(refusal), .. }) = Fault::inside(error) else { return plain };
         match refusal.status {
-            404 if refusal.code != "NoSuchBucket" => stale(path, "was deleted since the snapshot"),
+            404 if plain.kind() == ErrorKind::NotFound && refusal.code != "NoSuchBucket" => {
+                stale(path, "was deleted since the snapshot")
+            }
             304 | 412 => stale(path, "is another version than in the snapshot"),
             416 => stale(path, "is shorter than in the snapshot"),
             _ => plain,

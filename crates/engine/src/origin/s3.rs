@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use opendal::Builder;
+use opendal::raw::Servicer;
 use opendal::services::S3;
 use reqsign_aws_v4::{Credential, DefaultCredentialProvider, StaticCredentialProvider};
 use reqsign_core::ProvideCredentialChain;
@@ -16,6 +17,8 @@ use crate::origin::endpoint::Endpoint;
 use crate::origin::pace::Pace;
 use crate::origin::place::OriginNames;
 use crate::origin::remote::Remote;
+use crate::origin::service::Service;
+use crate::origin::unsaid_scheme::UnsaidScheme;
 use crate::origin::wire::Wire;
 use crate::origin::{both_keys, build_error};
 
@@ -23,6 +26,7 @@ const AWS: &str = "https://s3.amazonaws.com";
 /// What the names of directory buckets (S3 Express One Zone) end with.
 const DIRECTORY_BUCKET: &str = "--x-s3";
 const DEFAULT_REGION: &str = "us-east-1";
+const PAYS: &str = "if whoever asks is to pay for it, say so by the option requester-pays";
 const KEY_NAMES: &str = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or the options for access key and secret key)";
 
 pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Bucket> {
@@ -52,32 +56,46 @@ fn region_or_default(region: &Option<String>) -> &str {
 
 /// The service that the configuration describes, and the prefix that it names. What it signs with will be in `keys`.
 pub(super) fn connect(config: &OriginConfig, pace: &Pace, keys: &Keys) -> Result<(Remote, String)> {
-    let OriginConfig::S3 { bucket, prefix, endpoint, region, path_style, anonymous, .. } = config else {
+    let OriginConfig::S3 { bucket, prefix, endpoint, requester_pays, .. } = config else {
         return Err(Error::config("not the configuration of an S3 origin"));
     };
     if bucket.is_empty() {
         return Err(Error::config("the S3 origin has no bucket").with_hint("write s3://BUCKET/PREFIX"));
     }
+    let written = endpoint.as_deref().unwrap_or(AWS);
+    let endpoint = Endpoint::parse(written)?;
+    let place = OriginNames {
+        name: format!("s3://{bucket}/{}@{}", folder_prefix(prefix).trim_end_matches('/'), endpoint.host()).into(),
+        endpoint: endpoint.shown(written),
+        bucket: Some(bucket.clone()),
+        credential_hint: KEY_NAMES,
+        denied_hint: (!requester_pays).then_some(PAYS),
+    };
+    let wire = Wire::new(&endpoint, pace.concurrency, pace.silence)?;
+    let (named, keys, scheme) = (place.clone(), keys.clone(), UnsaidScheme::of(written, &place));
+    let service = Service::new(config, scheme, move |config| make(config, &named, &keys))?;
+    Ok((Remote { service, wire, place }, prefix.clone()))
+}
+
+fn make(config: &OriginConfig, place: &OriginNames, keys: &Keys) -> Result<Servicer> {
+    let OriginConfig::S3 { bucket, endpoint, region, path_style, anonymous, requester_pays, .. } = config else {
+        return Err(Error::config("not the configuration of an S3 origin"));
+    };
     let endpoint = Endpoint::parse(endpoint.as_deref().unwrap_or(AWS))?;
     let mut builder =
         S3::default().root("/").bucket(bucket).endpoint(endpoint.as_str()).region(region_or_default(region));
     if !path_style {
         builder = builder.enable_virtual_host_style();
     }
+    if *requester_pays {
+        builder = builder.enable_request_payer();
+    }
     builder = if *anonymous {
         builder.skip_signature()
     } else {
         builder.credential_provider_chain(keys.of(credentials(config)?))
     };
-    let place = OriginNames {
-        name: format!("s3://{bucket}/{}@{}", folder_prefix(prefix).trim_end_matches('/'), endpoint.host()).into(),
-        endpoint: endpoint.as_str().to_owned(),
-        bucket: Some(bucket.clone()),
-        credential_hint: KEY_NAMES,
-    };
-    let service = builder.build().map_err(|error| build_error(&place, &error))?;
-    let wire = Wire::new(endpoint.url(), pace.concurrency, pace.silence)?;
-    Ok((Remote { service: Arc::new(service), wire, place }, prefix.clone()))
+    Ok(Arc::new(builder.build().map_err(|error| build_error(place, &error))?))
 }
 
 /// Where the keys come from: the configuration, or else whatever AWS knows (environment, files, roles of the machine).

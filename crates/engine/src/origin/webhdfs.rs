@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use opendal::Builder;
-use opendal::raw::percent_encode_path;
+use opendal::raw::{Servicer, percent_encode_path};
 use opendal::services::Webhdfs;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -26,9 +26,10 @@ use crate::origin::endpoint::Endpoint;
 use crate::origin::pace::Pace;
 use crate::origin::place::OriginNames;
 use crate::origin::remote::{Remote, key_text, stale};
+use crate::origin::service::Service;
 use crate::origin::wire::{HttpAnswer, Wire};
 use crate::origin::{
-    ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, build_error, deadline, deliver,
+    ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, build_error, deliver, promptly,
 };
 use crate::secret::Secret;
 
@@ -38,42 +39,74 @@ pub(super) struct Hdfs {
     /// Empty, or the directory without a leading and with a trailing slash.
     directory: String,
     pace: Pace,
-    /// What every query ends with: who asks.
-    caller: Secret,
     /// The cluster tells checksums that depend on how a file was written, and is not asked for more of them.
     unsummed: Arc<AtomicBool>,
 }
 
 pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Hdfs> {
-    let OriginConfig::Webhdfs { endpoint, directory, user, delegation_token } = config else {
-        return Err(Error::config("not the configuration of a WebHDFS origin"));
-    };
-    let endpoint = Endpoint::parse(
-        if endpoint.contains("://") { endpoint.clone() } else { format!("http://{endpoint}") }.as_str(),
-    )?;
-    // The service puts both into the URL as they are.
-    let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-    let mut builder = Webhdfs::default().root("/").endpoint(endpoint.as_str()).disable_list_batch();
-    let mut caller = String::new();
-    if let Some(user) = user.as_deref().filter(|_| delegation_token.is_none()) {
-        builder = builder.user_name(&encoded(user));
-        caller = format!("&user.name={}", encoded(user));
-    }
-    if let Some(token) = delegation_token {
-        builder = builder.delegation(&encoded(token.expose()));
-        caller = format!("&delegation={}", encoded(token.expose()));
-    }
+    let OriginConfig::Webhdfs { endpoint, directory, .. } = config else { return Err(not_webhdfs()) };
+    let endpoint = web_address(endpoint)?;
     let directory = folder_prefix(directory);
     let place = OriginNames {
         name: format!("webhdfs://{}/{}", endpoint.host(), directory.trim_end_matches('/')).into(),
         endpoint: endpoint.as_str().to_owned(),
         bucket: None,
         credential_hint: "the user, or the delegation token",
+        denied_hint: None,
     };
-    let service = builder.build().map_err(|error| build_error(&place, &error))?;
-    let wire = Wire::new(endpoint.url(), pace.concurrency, pace.silence)?;
-    let remote = Remote { service: Arc::new(service), wire, place };
-    Ok(Hdfs { remote, directory, pace, caller: Secret::new(caller), unsummed: Arc::default() })
+    let wire = Wire::new(&endpoint, pace.concurrency, pace.silence)?;
+    let named = place.clone();
+    let service = Service::new(config, None, move |config| make(config, &named))?;
+    Ok(Hdfs { remote: Remote { service, wire, place }, directory, pace, unsummed: Arc::default() })
+}
+
+fn make(config: &OriginConfig, place: &OriginNames) -> Result<Servicer> {
+    let OriginConfig::Webhdfs { endpoint, .. } = config else { return Err(not_webhdfs()) };
+    let builder = Webhdfs::default().root("/").endpoint(web_address(endpoint)?.as_str()).disable_list_batch();
+    // The service puts both into the URL as they are.
+    let builder = match Caller::of(config) {
+        Caller::Nobody => builder,
+        Caller::User(user) => builder.user_name(&user),
+        Caller::Token(token) => builder.delegation(token.expose()),
+    };
+    Ok(Arc::new(builder.build().map_err(|error| build_error(place, &error))?))
+}
+
+fn web_address(endpoint: &str) -> Result<Endpoint> {
+    Endpoint::parse(&if endpoint.contains("://") { endpoint.to_owned() } else { format!("http://{endpoint}") })
+}
+
+fn not_webhdfs() -> Error {
+    Error::config("not the configuration of a WebHDFS origin")
+}
+
+/// Who asks, as it stands in a URL.
+enum Caller {
+    Nobody,
+    User(String),
+    Token(Secret),
+}
+
+impl Caller {
+    fn of(config: &OriginConfig) -> Self {
+        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        match config {
+            OriginConfig::Webhdfs { delegation_token: Some(token), .. } => {
+                Caller::Token(Secret::new(encoded(token.expose())))
+            }
+            OriginConfig::Webhdfs { user: Some(user), .. } => Caller::User(encoded(user)),
+            _ => Caller::Nobody,
+        }
+    }
+
+    /// What every query ends with.
+    fn query(&self) -> Secret {
+        Secret::new(match self {
+            Caller::Nobody => String::new(),
+            Caller::User(user) => format!("&user.name={user}"),
+            Caller::Token(token) => format!("&delegation={}", token.expose()),
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -165,7 +198,8 @@ impl Hdfs {
     async fn file_checksum(&self, path: &str) -> Result<Option<Checksum>> {
         let action = format!("ask for the checksum of {}", path.escape_debug());
         let (endpoint, encoded) = (&self.remote.place.endpoint, percent_encode_path(path));
-        let url = format!("{endpoint}/webhdfs/v1/{encoded}?op=GETFILECHECKSUM{}", self.caller.expose());
+        let caller = Caller::of(&self.remote.service.config()).query();
+        let url = format!("{endpoint}/webhdfs/v1/{encoded}?op=GETFILECHECKSUM{}", caller.expose());
         let answer = match self.pace.patiently(|| self.remote.ask(&action, &url)).await {
             Ok(answer) => answer,
             Err(error) if error.is_temporary() => return Err(error),
@@ -205,15 +239,19 @@ impl Hdfs {
     async fn walk(&self, below: String) -> Result<(Vec<ListedObject>, Vec<String>)> {
         let path = format!("{}{below}", self.directory);
         let statuses = self.pace.patiently(|| self.statuses(&path)).await?;
+        self.sorted(&below, statuses)
+    }
+
+    fn sorted(&self, below: &str, statuses: Vec<Status>) -> Result<(Vec<ListedObject>, Vec<String>)> {
         let (mut objects, mut directories) = (Vec::with_capacity(statuses.len()), Vec::new());
         for status in statuses {
             if status.path_suffix.is_empty() {
-                return Err(self.not_a_directory(&below));
+                return Err(self.not_a_directory(below));
             }
             let key = format!("{below}{}", status.path_suffix);
             if status.kind == Kind::Directory {
                 if matches!(status.path_suffix.as_str(), "." | "..") || status.path_suffix.contains('/') {
-                    return Err(self.not_a_directory(&below));
+                    return Err(self.not_a_directory(below));
                 }
                 directories.push(format!("{key}/"));
             }
@@ -253,8 +291,8 @@ impl Origin for Hdfs {
 
     async fn check(&self) -> Result<()> {
         let place = &self.remote.place;
-        let walk = deadline(place, self.walk(String::new())).await;
-        match walk {
+        let walked = promptly(place, &self.pace, || self.statuses(&self.directory)).await;
+        match walked.and_then(|statuses| self.sorted("", statuses)) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 Err(Error::new(ErrorKind::NotFound, format!("the directory of {} does not exist", place.name))
                     .with_hint("check the path"))

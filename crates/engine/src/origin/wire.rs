@@ -15,7 +15,9 @@ use tokio_rustls::rustls::crypto::ring;
 
 use crate::error::{Error, Result};
 use crate::origin::checksum_mode::{ChecksumMode, may_refuse_header};
+use crate::origin::endpoint::Endpoint;
 use crate::origin::fault::{Cause, Fault};
+use crate::origin::proxies::Proxies;
 use crate::sync::Mutex;
 
 /// No page of a listing is larger; what is larger is no page.
@@ -58,13 +60,14 @@ pub(super) enum Keep {
 #[derive(Clone)]
 pub(super) struct Wire {
     client: reqwest::Client,
+    proxies: Proxies,
     /// Longest wait for headers, and for the next bytes of a page.
     pub silence: Duration,
 }
 
 impl Wire {
     /// A wire with its own pool of connections. `silence`: longest wait for headers, and for the next bytes of a page.
-    pub fn new(endpoint: &url::Url, connections: usize, silence: Duration) -> Result<Self> {
+    pub fn new(endpoint: &Endpoint, connections: usize, silence: Duration) -> Result<Self> {
         // The cryptography of TLS between workers, too: a second library would double the time of a clean build. Who comes
         // first installs it, for all of this library.
         let _ = ring::default_provider().install_default();
@@ -76,13 +79,14 @@ impl Wire {
             .redirect(reqwest::redirect::Policy::limited(5))
             .referer(false)
             .user_agent(concat!("headrace/", env!("CARGO_PKG_VERSION")));
-        if is_loopback(endpoint) {
-            builder = builder.no_proxy();
+        let mut proxies = Proxies::of_environment();
+        if endpoint.is_loopback() {
+            (builder, proxies) = (builder.no_proxy(), Proxies::none());
         }
         let client = builder
             .build()
             .map_err(|_| Error::config("cannot set up TLS: this machine has no usable root certificates"))?;
-        Ok(Wire { client, silence })
+        Ok(Wire { client, proxies, silence })
     }
 
     /// A context for one operation of an OpenDAL service, and the place where its answer will lie afterwards.
@@ -104,10 +108,11 @@ impl Wire {
         let mut headers = parts.headers;
         headers.entry(http::header::ACCEPT_ENCODING).or_insert(http::HeaderValue::from_static("identity"));
         let request = self.client.request(parts.method, url).headers(headers).body(body.to_bytes());
-        match tokio::time::timeout(patience, request.send()).await {
+        let outcome = match tokio::time::timeout(patience, request.send()).await {
             Ok(answer) => answer.map_err(|error| Fault::of_transport(&error)),
             Err(_) => Err(Cause::Silent.into()),
-        }
+        };
+        outcome.map_err(|fault| fault.through(self.proxies.of(&parts.uri)))
     }
 
     /// The answer's body, which must not be longer than `limit`.
@@ -128,9 +133,11 @@ impl Wire {
     /// The fault that an answer other than success means.
     pub async fn refusal(&self, answer: reqwest::Response) -> Fault {
         let (status, headers) = (answer.status(), answer.headers().clone());
+        let proxy = answer.url().as_str().parse().ok().and_then(|uri| self.proxies.of(&uri));
         let body = self.whole_body(answer, MAX_REFUSAL_BYTES).await.unwrap_or_default();
-        Fault::of_refusal(status, &headers, &body)
+        Fault::of_refusal(status, &headers, &body).through(proxy)
     }
+
     /// Asks a credential service (STS, metadata of a cloud) for an operation that needs a signature.
     pub async fn credential(&self, request: Request<Buffer>) -> std::result::Result<Response<HttpBody>, Fault> {
         let metadata = matches!(request.uri().host(), Some("169.254.169.254" | "169.254.170.2" | "100.100.100.200"));
@@ -139,13 +146,28 @@ impl Wire {
     }
 }
 
+/// What a credential service answered, or why it did not, where that gave no keys.
+#[derive(Debug, Clone)]
+pub(super) struct NoKeys {
+    pub host: String,
+    pub fault: Fault,
+}
+
 /// Where the answer of one operation lies.
 #[derive(Clone, Default)]
-pub(super) struct AnswerSlot(Arc<Mutex<Option<HttpAnswer>>>);
+pub(super) struct AnswerSlot {
+    answer: Arc<Mutex<Option<HttpAnswer>>>,
+    no_keys: Arc<Mutex<Option<NoKeys>>>,
+}
 
 impl AnswerSlot {
     pub fn take(&self) -> Option<HttpAnswer> {
-        self.0.lock().take()
+        self.answer.lock().take()
+    }
+
+    /// Why the last credential service that was asked gave no keys.
+    pub fn no_keys(&self) -> Option<NoKeys> {
+        self.no_keys.lock().clone()
     }
 }
 
@@ -164,12 +186,26 @@ impl HttpTransport for Transport {
         if named || request.uri().path().contains("/webhdfs/v1/") {
             self.operation(request).await.map_err(Fault::into_opendal)
         } else {
-            self.wire.credential(request).await.map_err(Fault::into_opendal)
+            self.credential(request).await.map_err(Fault::into_opendal)
         }
     }
 }
 
 impl Transport {
+    async fn credential(&self, request: Request<Buffer>) -> std::result::Result<Response<HttpBody>, Fault> {
+        let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
+        let outcome = self.wire.credential(request).await;
+        let refused = |answer: &Response<HttpBody>| {
+            (!answer.status().is_success()).then(|| Fault::of_refusal(answer.status(), answer.headers(), &[]))
+        };
+        let fault = match &outcome {
+            Ok(answer) => refused(answer),
+            Err(fault) => Some(fault.clone()),
+        };
+        *self.slot.no_keys.lock() = fault.map(|fault| NoKeys { host, fault });
+        outcome
+    }
+
     async fn operation(&self, request: Request<Buffer>) -> std::result::Result<Response<HttpBody>, Fault> {
         // Whatever a service may want to do of its own accord: origins are only ever read.
         if !matches!(*request.method(), http::Method::GET | http::Method::HEAD) {
@@ -184,10 +220,10 @@ impl Transport {
         let head = HttpAnswer { status, headers, body: Bytes::new(), is_folder };
         if self.keep == Keep::Whole {
             let body = self.wire.whole_body(answer, MAX_PAGE_BYTES).await?;
-            *self.slot.0.lock() = Some(HttpAnswer { body, ..head });
+            *self.slot.answer.lock() = Some(HttpAnswer { body, ..head });
             return Err(Cause::Captured.into());
         }
-        *self.slot.0.lock() = Some(head);
+        *self.slot.answer.lock() = Some(head);
         Ok(response(answer))
     }
 
@@ -221,13 +257,4 @@ fn response(answer: reqwest::Response) -> Response<HttpBody> {
         Err(error) => Err(Fault::of_transport(&error).into_opendal()),
     });
     converted.map(|()| HttpBody::new(body, None))
-}
-
-fn is_loopback(endpoint: &url::Url) -> bool {
-    match endpoint.host() {
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }

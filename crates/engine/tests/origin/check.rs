@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::servers::fixture::{Protocol, config, fixture, fixture_with, served, settings};
+use crate::servers::fixture::{Fixture, Protocol, config, fixture, fixture_with, served, settings};
 use crate::servers::wire::{Reply, Server};
 use crate::servers::{SECRET_KEY, World, oss, s3};
 use headrace_engine::config::{OriginConfig, TransferConfig};
@@ -36,46 +36,13 @@ fn assert_no_secret(error: &Error) {
     }
 }
 
-fn with_secret(config: OriginConfig, wrong: &str) -> OriginConfig {
-    let secret = Some(Secret::new(wrong));
-    match config {
-        OriginConfig::S3 {
-            bucket,
-            prefix,
-            endpoint,
-            region,
-            path_style,
-            access_key_id,
-            session_token,
-            anonymous,
-            ..
-        } => OriginConfig::S3 {
-            bucket,
-            prefix,
-            endpoint,
-            region,
-            path_style,
-            ignore_checksums: false,
-            access_key_id,
-            secret_access_key: secret,
-            session_token,
-            anonymous,
-        },
-        OriginConfig::Oss {
-            bucket, prefix, endpoint, path_style, access_key_id, security_token, anonymous, ..
-        } => OriginConfig::Oss {
-            bucket,
-            prefix,
-            endpoint,
-            path_style,
-            ignore_checksums: false,
-            access_key_id,
-            access_key_secret: secret,
-            security_token,
-            anonymous,
-        },
-        other => other,
+fn with_secret(mut config: OriginConfig, wrong: &str) -> OriginConfig {
+    if let OriginConfig::S3 { secret_access_key: secret, .. } | OriginConfig::Oss { access_key_secret: secret, .. } =
+        &mut config
+    {
+        *secret = Some(Secret::new(wrong));
     }
+    config
 }
 
 fn with_key(config: OriginConfig, key: &str) -> OriginConfig {
@@ -286,4 +253,113 @@ async fn whatever_a_server_refuses_is_its_refusal_and_no_fault_of_ours() {
             }
         }
     }
+}
+
+fn at(mut config: OriginConfig, address: &str) -> OriginConfig {
+    if let OriginConfig::S3 { endpoint, .. } = &mut config {
+        *endpoint = Some(address.to_owned());
+    }
+    if let OriginConfig::Oss { endpoint, .. } = &mut config {
+        *endpoint = address.to_owned();
+    }
+    config
+}
+
+#[tokio::test]
+async fn an_endpoint_that_names_no_scheme_is_asked_without_tls_where_there_is_none() {
+    for protocol in [Protocol::S3, Protocol::Oss] {
+        let (server, config) = server(protocol).await;
+        let origin =
+            open(&at(config.clone(), server.address.trim_start_matches("http://")), &settings(), &Metrics::new());
+        let origin = origin.unwrap();
+        origin.check().await.unwrap();
+        assert_eq!(origin.name(), open(&config, &settings(), &Metrics::new()).unwrap().name());
+        // Whoever writes the scheme means it.
+        let written = at(config, &server.address.replace("http:", "https:"));
+        assert_eq!(check(&written).await.kind(), ErrorKind::Unreachable);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_no_reason_to_ask_without_tls() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = check(&config(Protocol::S3, &free.to_string(), "data")).await;
+    assert!(error.message().contains(&format!("{free} refuses connections")), "{error:?}");
+    assert!(!error.message().contains("https://"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_time_is_named_with_what_it_said_and_how_long_it_was_waited_for() {
+    for protocol in REMOTE {
+        let fixture = fixture_with(protocol, "data", settings()).await;
+        fixture.put("x", b"x");
+        fixture.world.tamper(|_, _| crate::servers::xml_error(503, "SlowDown").with("retry-after", "120"));
+        let started = Instant::now();
+        let error = fixture.origin.check().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Throttled, "{error:?}");
+        let text = error.to_string();
+        let address = &fixture.server.as_ref().unwrap().address;
+        for word in [address.as_str(), "slow down", "503", "SlowDown", "retry_after_s=120", "waited_s="] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        assert!(!error.sentence().contains("firewall"), "{error:?}");
+        // Nobody waits for what would be over too late.
+        assert!(started.elapsed() < Duration::from_secs(5));
+    }
+}
+
+#[tokio::test]
+async fn a_pause_that_the_server_asks_for_is_kept() {
+    let fixture = fixture_with(Protocol::S3, "data", settings()).await;
+    fixture.put("x", b"x");
+    let began = Instant::now();
+    fixture.world.tamper(move |_, reply| match began.elapsed() < Duration::from_secs(1) {
+        true => crate::servers::xml_error(503, "SlowDown").with("retry-after", "1"),
+        false => reply,
+    });
+    fixture.origin.check().await.unwrap();
+    assert_eq!(fixture.world.requests.load(std::sync::atomic::Ordering::SeqCst), 2);
+}
+
+fn paid_by_requester(mut config: OriginConfig) -> OriginConfig {
+    if let OriginConfig::S3 { requester_pays, .. } = &mut config {
+        *requester_pays = true;
+    }
+    config
+}
+
+#[tokio::test]
+async fn whoever_asks_pays_where_that_is_wanted_and_a_refusal_says_so() {
+    let world = World::new();
+    world.put("data/x", b"x");
+    // As S3 does it: without the header it is a denial like any other.
+    world.tamper(|request, reply| match request.header("x-amz-request-payer") {
+        Some("requester") => reply,
+        _ => crate::servers::xml_error(403, "AccessDenied"),
+    });
+    let server = crate::servers::wire::serve(world.clone(), s3::handle).await;
+    let config = config(Protocol::S3, &server.address, "data");
+    let error = check(&config).await;
+    assert!(error.hint().unwrap().contains("requester-pays"), "{error:?}");
+    let metrics = Metrics::new();
+    let origin = open(&paid_by_requester(config), &settings(), &metrics).unwrap();
+    let fixture =
+        Fixture { protocol: Protocol::S3, origin, metrics, world, folder: None, server: Some(server), nfs: None };
+    fixture.origin.check().await.unwrap();
+    let object = fixture.version("x").await;
+    fixture.origin.checksum(&object).await.unwrap();
+    assert_eq!(fixture.read_all(&object).await.unwrap(), b"x");
+    assert!(fixture.origin.read_whole(&object).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_key_that_is_not_known_any_more_is_no_deleted_file() {
+    let fixture = fixture(Protocol::S3).await;
+    fixture.put("x", b"x");
+    let object = fixture.version("x").await;
+    // As versitygw says it.
+    fixture.world.tamper(|_, _| crate::servers::xml_error(404, "XAdminUserNotFound"));
+    let error = fixture.read_all(&object).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error:?}");
+    assert!(error.message().contains("access key is not known"), "{error:?}");
 }

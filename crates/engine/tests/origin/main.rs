@@ -5,6 +5,7 @@ mod checksums;
 mod contract;
 mod faults;
 mod hdfs_checksums;
+mod keys;
 mod listing;
 mod local;
 mod nfs;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use opendal::Builder;
+use opendal::raw::Servicer;
 use opendal::services::Http;
 use tokio::sync::mpsc;
 
@@ -18,8 +19,9 @@ use crate::origin::endpoint::Endpoint;
 use crate::origin::pace::Pace;
 use crate::origin::place::OriginNames;
 use crate::origin::remote::{Remote, condition, key_text};
+use crate::origin::service::Service;
 use crate::origin::wire::Wire;
-use crate::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectVersion, Origin, build_error, deadline};
+use crate::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectVersion, Origin, build_error, promptly};
 
 #[derive(Clone)]
 pub(super) struct Web {
@@ -32,11 +34,25 @@ pub(super) struct Web {
 }
 
 pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Web> {
-    let OriginConfig::Http { endpoint, directory, username, password, token } = config else {
-        return Err(Error::config("not the configuration of an HTTP origin"));
-    };
+    let OriginConfig::Http { endpoint, directory, .. } = config else { return Err(not_http()) };
     let endpoint = Endpoint::parse(endpoint)?;
-    let mut builder = Http::default().root("/").endpoint(endpoint.as_str());
+    let folder = folder_prefix(directory);
+    let place = OriginNames {
+        name: format!("{}/{}", endpoint.as_str(), folder.trim_end_matches('/')).into(),
+        endpoint: endpoint.as_str().to_owned(),
+        bucket: None,
+        credential_hint: "user and password, or the token",
+        denied_hint: None,
+    };
+    let wire = Wire::new(&endpoint, pace.concurrency, pace.silence)?;
+    let named = place.clone();
+    let service = Service::new(config, None, move |config| make(config, &named))?;
+    Ok(Web { remote: Remote { service, wire, place }, endpoint, folder, pace })
+}
+
+fn make(config: &OriginConfig, place: &OriginNames) -> Result<Servicer> {
+    let OriginConfig::Http { endpoint, username, password, token, .. } = config else { return Err(not_http()) };
+    let mut builder = Http::default().root("/").endpoint(Endpoint::parse(endpoint)?.as_str());
     if let Some(username) = username {
         builder = builder.username(username);
     }
@@ -46,16 +62,11 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Web> {
     if let Some(token) = token {
         builder = builder.token(token.expose());
     }
-    let folder = folder_prefix(directory);
-    let place = OriginNames {
-        name: format!("{}/{}", endpoint.as_str(), folder.trim_end_matches('/')).into(),
-        endpoint: endpoint.as_str().to_owned(),
-        bucket: None,
-        credential_hint: "user and password, or the token",
-    };
-    let service = builder.build().map_err(|error| build_error(&place, &error))?;
-    let wire = Wire::new(endpoint.url(), pace.concurrency, pace.silence)?;
-    Ok(Web { remote: Remote { service: Arc::new(service), wire, place }, endpoint, folder, pace })
+    Ok(Arc::new(builder.build().map_err(|error| build_error(place, &error))?))
+}
+
+fn not_http() -> Error {
+    Error::config("not the configuration of an HTTP origin")
 }
 
 #[async_trait]
@@ -76,7 +87,7 @@ impl Origin for Web {
 
     async fn check(&self) -> Result<()> {
         let place = &self.remote.place;
-        let names = deadline(place, self.pace.patiently(|| self.index(""))).await;
+        let names = promptly(place, &self.pace, || self.index("")).await;
         match names {
             Ok(names) if names.is_empty() => {
                 Err(Error::new(ErrorKind::NotFound, format!("nothing below {}", place.name))

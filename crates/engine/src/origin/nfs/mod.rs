@@ -80,6 +80,7 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Nfs> {
         endpoint: format!("{server}:{}", port.unwrap_or(USUAL_PORT)),
         bucket: None,
         credential_hint: "nfs.uid and nfs.gid",
+        denied_hint: None,
     };
     let dial = Dial { host: host.to_owned(), credential: identity.credential(), silence: pace.silence };
     Ok(Nfs(Arc::new(Inner {

@@ -44,7 +44,7 @@ impl BucketTarget {
 
     fn writer(&self, path: &str, upload: &Arc<Upload>) -> Result<Box<dyn WriteDyn>> {
         let context = upload.context(&self.remote.wire);
-        let opened = self.remote.service.write_dyn(&context, path, OpWrite::default());
+        let opened = self.remote.service.current().write_dyn(&context, path, OpWrite::default());
         opened.map_err(|error| self.remote.place.explain(&action(path), &error))
     }
 

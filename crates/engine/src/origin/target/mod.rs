@@ -125,7 +125,7 @@ pub trait Writing: Send {
 
 /// The target that `config` describes. Sends nothing yet. Use it within a tokio runtime.
 pub fn open_target(config: &OriginConfig, settings: &TransferConfig, metrics: &Metrics) -> Result<Arc<dyn Target>> {
-    let pace = Pace::new(settings, metrics);
+    let pace = Pace::new(settings, metrics, config);
     match config {
         OriginConfig::Local { directory, .. } => folder::Folder::open(config, directory, settings, metrics),
         OriginConfig::S3 { .. } => bucket::BucketTarget::open(s3::connect(config, &pace, &Keys::default())?, pace),

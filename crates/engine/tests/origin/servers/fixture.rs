@@ -119,6 +119,8 @@ pub fn config(protocol: Protocol, address: &str, prefix: &str) -> OriginConfig {
             secret_access_key: secret,
             session_token: None,
             anonymous: false,
+            requester_pays: false,
+            renewal: None,
         },
         Protocol::Oss => OriginConfig::Oss {
             bucket,
@@ -130,12 +132,14 @@ pub fn config(protocol: Protocol, address: &str, prefix: &str) -> OriginConfig {
             access_key_secret: secret,
             security_token: None,
             anonymous: false,
+            renewal: None,
         },
         Protocol::Webhdfs => OriginConfig::Webhdfs {
             endpoint,
             directory: format!("/{prefix}"),
             user: None,
             delegation_token: Some(Secret::new(SECRET_KEY)),
+            renewal: None,
         },
         Protocol::Http => OriginConfig::Http {
             endpoint,
@@ -143,6 +147,7 @@ pub fn config(protocol: Protocol, address: &str, prefix: &str) -> OriginConfig {
             username: None,
             password: None,
             token: Some(Secret::new("hunter2")),
+            renewal: None,
         },
         Protocol::Nfs => {
             let (host, port) = address.rsplit_once(':').unwrap();
