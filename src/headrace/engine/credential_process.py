@@ -15,6 +15,7 @@ import signal
 import stat
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,11 @@ _FIELDS = {
 }
 
 
-def run(command: str, profile: str, config: Path) -> TemporaryKeys:
-    """The keys that `command` of `profile` prints; `config` is the file that names it."""
-    _check_owner(config, profile)
+def run(command: str, profile: str, files: Sequence[Path]) -> TemporaryKeys:
+    """The keys that `command` of `profile` prints; it stands in one of `files`."""
+    for file in files:
+        if file.exists():
+            _check_owner(file, profile)
     try:
         words = shlex.split(command)
     except ValueError:

@@ -35,6 +35,10 @@ class _Files:
     credentials: Path
     profiles: Mapping[str, Mapping[str, str]]
 
+    @property
+    def both(self) -> tuple[Path, Path]:
+        return self.config, self.credentials
+
     @classmethod
     def read(cls, environment: Environment) -> _Files:
         config, credentials = files_of(environment)
@@ -101,7 +105,7 @@ class Profiles:
         if values.get("aws_access_key_id"):
             return {_KEYS[key]: value for key, value in values.items() if key in _KEYS and value}
         if command := values.get("credential_process"):
-            return self._kept_or(name, lambda: credential_process.run(command, name, files.config))
+            return self._kept_or(name, lambda: credential_process.run(command, name, files.both))
         if "sso_session" in values and "sso_start_url" not in values:
             raise UnsupportedError.of(
                 f"AWS profile '{name}' gets its keys by sso_session, which is not supported",

@@ -193,6 +193,13 @@ def test_no_program_is_run_for_another_user(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="belongs to another user"):
         Profiles().keys(chosen)
     os.chown(config, 0, 0)
+    # The command may stand in either file.
+    credentials = tmp_path / ".aws" / "credentials"
+    credentials.write_text(config.read_text())
+    os.chown(credentials, 12345, 12345)
+    with pytest.raises(RefusedError, match="belongs to another user"):
+        Profiles().keys(chosen)
+    credentials.unlink()
     config.chmod(0o666)
     with pytest.raises(RefusedError, match="everybody may write"):
         Profiles().keys(chosen)
