@@ -8,14 +8,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from headrace.testing.processes import free_port
 from headrace.testing.s3_client import Credentials
 
-from .harness import Shell
+from .harness import HEADRACE, Shell, eventually
 from .servers import Bucket
 
 SECOND = Credentials("headrace-second-key", "headrace-second-secret-0123456789")
@@ -179,3 +181,58 @@ with headrace.open_dataset({bucket.uri!r}, cache={str(tmp_path / "cache") + ":1G
         assert reader.stdout.readline() == "2\n"
         reader.stdin.close()
         assert reader.wait(30) == 0
+
+
+@contextmanager
+def role(shell: Shell, name: str, config: Path, text: str) -> Iterator[None]:
+    config.write_text(text)
+    with config.with_suffix(".log").open("w") as log:
+        process = subprocess.Popen(
+            [HEADRACE, name, "--config", str(config)], env=shell.full_environment(), stderr=log
+        )
+        with process:
+            try:
+                yield
+            finally:
+                process.terminate()
+                assert process.wait(30) == 0, config.with_suffix(".log").read_text()
+
+
+def test_a_master_and_its_worker_take_renewed_keys_up(shell: Shell, bucket: Bucket, tmp_path: Path) -> None:
+    """Their endpoint names no scheme, as people write it for JindoFS. Costs three seconds: three roles begin."""
+    bucket.fill({"a": b"1", "b": b"2"})
+    words, write = secret_file(tmp_path, shell)
+    write(bucket.server.credentials)
+    endpoint = bucket.server.endpoint.removeprefix("http://")
+    master = f"127.0.0.1:{free_port()}"
+    common = f"""origins:
+- origin: {bucket.uri}
+  secret_file: {words[1]}
+  options: {{fs.s3.endpoint: "{endpoint}"}}
+"""
+    token = tmp_path / "m" / "token"
+    url = f"http://{master}"
+    of_master = f"listen: {master}\nstate_directory: {tmp_path}/m\n{common}"
+    of_worker = f"""master: {url}
+listen: 127.0.0.1:0
+state_directory: {tmp_path}/w
+cache: ["{tmp_path}/cache:100Mi"]
+token_file: {token}
+{common}"""
+    mountpoint = tmp_path / "mnt"
+    mountpoint.mkdir()
+    with role(shell, "master", tmp_path / "master.yaml", of_master):
+        eventually(token.exists)
+        with role(shell, "worker", tmp_path / "worker.yaml", of_worker):
+            shell.must("mount", "--cluster", url, mountpoint, "--token-file", token)
+            try:
+                assert (mountpoint / "a").read_bytes() == b"1"
+                bucket.server.give_keys(SECOND)
+                write(SECOND)
+                assert (mountpoint / "b").read_bytes() == b"2"
+                bucket.fill({"c": b"3"})
+                shell.must("refresh", "--cluster", url, "--token-file", token)
+                eventually((mountpoint / "c").exists)
+                assert (mountpoint / "c").read_bytes() == b"3"
+            finally:
+                shell.run("unmount", "--force", mountpoint)
