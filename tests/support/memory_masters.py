@@ -52,7 +52,9 @@ class MemoryMasters:
         }
 
     def _runs(self, pod: Mapping[str, Any]) -> bool:
-        return pod["status"].get("phase") == "Running" and self.cluster.is_up(pod["spec"]["nodeName"])
+        return (pod.get("status") or {}).get("phase") == "Running" and self.cluster.is_up(
+            pod["spec"]["nodeName"]
+        )
 
     def _row(self, pod: Mapping[str, Any], is_listed: bool) -> Mapping[str, Any] | None:
         uid = pod["metadata"]["uid"]

@@ -112,8 +112,12 @@ class DesiredState:
 
     @property
     def referrers(self) -> tuple[str, ...]:
-        """Datasets that refer to it."""
-        return tuple(sorted({"/".join(key) for key in referrers_of(self.mirror, self.key)}))
+        """Datasets that refer to it. Those that came too late to be read through it do not keep one that is to go."""
+        found = set(referrers_of(self.mirror, self.key))
+        own = self.mirror.get("Dataset", *self.key)
+        if own is not None and is_leaving(own):
+            found = {key for key in found if _shows_files(self.mirror.get("Dataset", *key))}
+        return tuple(sorted(map("/".join, found)))
 
     def pods(self, kind: RoleKind | None = None) -> list[Content]:
         """Its own pods, of one kind of role if one is given."""
@@ -160,6 +164,11 @@ class DesiredState:
 
 _CHAIN = 2
 _ROLES = frozenset(kind.value for kind in RoleKind)
+
+
+def _shows_files(dataset: Content | None) -> bool:
+    """True for a dataset that programs may read."""
+    return bool(((dataset or {}).get("status") or {}).get("mounts"))
 
 
 def noted_in(content: Content | None, annotation: str) -> Any:

@@ -7,7 +7,9 @@ from training_contexts import job_spec
 
 from headrace.api.manifests import read_objects
 from headrace.jobs.spec import DataVolume
+from headrace.local.datasets.desired_state import desired_state_of
 from headrace.local.datasets.leaving import leaving_text
+from headrace.local.datasets.reference_index import ReferenceIndex
 from headrace.local.jobs.job_volumes import volumes_of
 from headrace.local.store import admission
 from headrace.local.store.object_store import Store
@@ -46,3 +48,26 @@ def test_who_begins_now_is_told_that_it_is_being_deleted(store: Store, kind: str
     (volume,) = volumes_of(spec, store)
     assert volume.is_leaving
     assert volume.problem == f"{said}: apply it again when it is gone"
+
+
+VIEW = """
+apiVersion: data.fluid.io/v1alpha1
+kind: Dataset
+metadata: {name: NAME}
+spec: {mounts: [{mountPoint: "dataset://default/pictures"}]}
+"""
+
+
+def test_who_refers_to_it_too_late_does_not_keep_it(store: Store) -> None:
+    text = "---".join([TEXT, VIEW.replace("NAME", "early"), VIEW.replace("NAME", "late")])
+    with store.changing() as transaction:
+        for thing in read_objects(text, "test"):
+            admission.apply(transaction, admission.wish_of(thing, "default"))
+    shown = [{"mountPoint": "dataset://default/pictures", "name": "a"}]
+    store.set_status(store.need(Reference("Dataset", "default", "early")), {"mounts": shown})
+    index, key = ReferenceIndex(store), ("default", "pictures")
+    index.read_all()
+    assert desired_state_of(store, index, key).referrers == ("default/early", "default/late")
+    with store.changing() as transaction:
+        transaction.delete(Reference("Dataset", *key))
+    assert desired_state_of(store, index, key).referrers == ("default/early",)

@@ -357,6 +357,36 @@ def test_the_claim_of_a_dataset_that_is_being_deleted_takes_no_new_pod_and_stays
     assert not {DATASET, claim, ("PersistentVolume", "", "imagenet")} & set(world.cluster.objects)
 
 
+VIEW = """apiVersion: data.fluid.io/v1alpha1
+kind: Dataset
+metadata: {name: NAME, namespace: default}
+spec: {mounts: [{mountPoint: "dataset://default/imagenet"}]}
+"""
+
+
+def test_a_dataset_that_is_being_deleted_is_kept_by_those_that_show_it_and_not_by_who_comes_then(
+    world: OperatorWorld,
+) -> None:
+    world.declare(replicas(1))
+    world.settle()
+    world.declare(VIEW.replace("NAME", "early"))
+    world.settle()
+    assert world.get("Dataset", "early")["status"]["phase"] == "Bound"
+    world.cluster.remove(DATASET)
+    world.declare(VIEW.replace("NAME", "late"))
+    world.settle()
+    assert "default/early" in condition(world, "Terminating")["message"]
+    assert "default/late" not in condition(world, "Terminating")["message"]
+    assert world.get("Dataset", "early")["status"]["phase"] == "Bound"
+    late = world.get("Dataset", "late")["status"]
+    assert "default/imagenet, which is being deleted" in str(late["conditions"])
+    world.cluster.remove(("Dataset", "default", "early"))
+    for _ in range(25):
+        world.reconcile()
+    assert DATASET not in world.cluster.objects
+    assert "DatasetReferenceMissing" in str(world.get("Dataset", "late")["status"]["conditions"])
+
+
 def test_a_pod_that_waits_for_a_sub_path_that_is_not_there_is_told_why(world: OperatorWorld) -> None:
     world.declare(replicas(1))
     world.settle()

@@ -90,7 +90,7 @@ def desired_state_of(store: Store, index: ReferenceIndex, key: Key) -> DesiredSt
         spares=tuple(record for record in runtimes if record is not runtime),
         operations=tuple(record for record in operations if record not in refused),
         refused=refused,
-        referrers=tuple("/".join(each) for each in index.referrers(f"{namespace}/{name}")),
+        referrers=tuple(_referrers(store, index, key, is_leaving=bool(dataset and dataset.deleted))),
         exclusive=index.exclusive(),
     )
 
@@ -200,6 +200,14 @@ def _references(dataset: Dataset | None, known: Mapping[str, Record]) -> dict[st
                 found[title] = cast("Dataset", other)
                 wanted += sorted(referred_datasets(found[title]))
     return found
+
+
+def _referrers(store: Store, index: ReferenceIndex, key: Key, *, is_leaving: bool) -> Iterator[str]:
+    """Who refers to it. One that is to go is not kept by those that came too late to be read through it."""
+    for each in index.referrers("/".join(key)):
+        record = store.get(Reference("Dataset", *each)) if is_leaving else None
+        if not is_leaving or (record is not None and (record.status or {}).get("mounts")):
+            yield "/".join(each)
 
 
 def _dataset(record: Record | None, read: Mapping[Reference, Object | None]) -> Dataset | None:
