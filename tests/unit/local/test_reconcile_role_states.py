@@ -68,6 +68,26 @@ def test_a_worker_stays_ready_while_its_master_is_away() -> None:
     assert (away.state, away.since) == (RoleState.READY, NOW)
 
 
+LONG_AGO = "2026-01-31T09:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("made", "seen", "serves"),
+    [
+        # A master that has just begun has heard of it, and lists nobody yet.
+        (record("worker"), sight(status=status(is_listed=False)), True),
+        (record("worker", since=LONG_AGO), sight(status={"workers": []}), True),
+        (record("worker"), sight(status={"workers": []}), False),
+        (record("worker"), sight(status=None), False),
+        (record("worker", state="ended", exit_code=3, since=LONG_AGO), sight(), False),
+    ],
+)
+def test_a_worker_serves_before_a_new_master_lists_it(
+    made: RoleRecord, seen: ProbeResults, serves: bool
+) -> None:
+    assert RoleStates().facts_of(made, "worker-0", seen).serves is serves
+
+
 def test_a_role_keeps_the_time_at_which_it_came_to_stand_so() -> None:
     role_states, later = RoleStates(), NOW + timedelta(minutes=5)
     role_states.facts_of(record("worker"), "worker-0", sight())

@@ -276,3 +276,23 @@ def test_a_folder_of_the_node_is_read_from_the_folder_that_was_opened_whole() ->
     assert all(each["readOnly"] for each in places.values())
     addresses = [each["origin"] for each in json.loads(settings_file(role, NAMES, world))["origins"]]
     assert addresses == ["local:///nodes/mnt/a/x", "local:///nodes/mnt/b", "local:///claims/c"]
+
+
+def test_what_is_named_twice_is_said_once() -> None:
+    """The API server refuses lists whose entries have the same name."""
+    text = SEED.replace(
+        "  replicas: 4",
+        "  replicas: 4\n  imagePullSecrets: [{name: a}, {name: b}]\n"
+        "  worker: {imagePullSecrets: [{name: b}, {name: a}], env: {NODE_NAME: mine, A: b}}",
+    )
+    world = World.of(text)
+    roles = {role.id: role for role in world.settle().roles}
+    settings = replace(SETTINGS, engine=replace(SETTINGS.engine, pull_secrets=("a", "chart")))
+    made = workload(
+        RoleKind.WORKER, roles, replace(WORLD, settings=settings, wishes=wishes_of(world.runtime))
+    )
+    spec = made["spec"]["template"]["spec"]
+    assert spec["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}, {"name": "chart"}]
+    told = {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
+    assert len(told) == len(spec["containers"][0]["env"])
+    assert (told["A"], told["NODE_NAME"]) == ("b", None), "what the role needs stays"

@@ -45,7 +45,9 @@ def pod_template(
     wishes = render_context.wishes.get(role.kind, PodWishes())
     volumes, _ = volumes_of(role, names, render_context)
     restored, before = restoring(role, names, render_context, _security(role))
-    pull = [*wishes.pull_secrets, *({"name": each} for each in render_context.settings.engine.pull_secrets)]
+    pull = _each_once(
+        *(str(each["name"]) for each in wishes.pull_secrets), *render_context.settings.engine.pull_secrets
+    )
     spec: Content = {
         "containers": [_container(role, names, render_context, wishes)],
         "volumes": [*volumes, *restored, *wishes.volumes],
@@ -108,7 +110,7 @@ def _container(role: Role, names: Names, render_context: RenderContext, wishes: 
         "image": engine.name,
         "imagePullPolicy": engine.pull_policy,
         "args": [kind, "--config", f"{role_files.SETTINGS_FOLDER}/{kind}.yaml", *foreground],
-        "env": [*_environment(role, names, render_context), *wishes.environment],
+        "env": _with_wishes(_environment(role, names, render_context), wishes),
         "ports": _ports(role.kind),
         "resources": dict(wishes.resources) or {"requests": _LEAST[role.kind]},
         "volumeMounts": [*mounts, *wishes.volume_mounts],
@@ -117,6 +119,17 @@ def _container(role: Role, names: Names, render_context: RenderContext, wishes: 
         "terminationMessagePolicy": "FallbackToLogsOnError",
         **_probes(role.kind),
     }
+
+
+def _each_once(*names: str) -> list[Content]:
+    """References to objects. The API server refuses a list that names one twice."""
+    return [{"name": name} for name in dict.fromkeys(names)]
+
+
+def _with_wishes(own: list[Content], wishes: PodWishes) -> list[Content]:
+    """Variables: those that a role needs, and what a person adds to them."""
+    taken = {each["name"] for each in own}
+    return [*own, *(dict(each) for each in wishes.environment if each["name"] not in taken)]
 
 
 def _environment(role: Role, names: Names, render_context: RenderContext) -> list[Content]:
