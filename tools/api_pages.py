@@ -10,6 +10,7 @@ from headrace.api.crd import all_crds, schema_of
 from headrace.api.ignored import IGNORED
 from headrace.api.kinds import KINDS, Kind
 from headrace.api.names import API_VERSION
+from headrace.api.untried import is_untried
 from headrace.settings.yaml_streams import write_stream
 
 CRD_NOTE = "# Written by tools/generate.py from headrace.api. Change the models, then run `make gen`.\n"
@@ -28,7 +29,9 @@ def reference() -> list[str]:
         "may also hold Secrets, ConfigMaps, PersistentVolumes and PersistentVolumeClaims of Kubernetes. An unknown "
         "field is an error. The same models write `deploy/crds`.",
         "On Kubernetes all of these kinds work today; the few differences from one machine are in "
-        "[datasets.md](../datasets.md#on-kubernetes). Fields that have no effect on either are listed with each kind.",
+        "[datasets.md](../datasets.md#on-kubernetes). Fields that have no effect on either are listed with each kind. "
+        "A field with † has an effect that no test has seen on a real Kubernetes yet; all others of a spec are used "
+        "there.",
     ]
     for kind in KINDS.values():
         if not kind.is_core:
@@ -41,7 +44,9 @@ def kind_parts(kind: Kind) -> list[str]:
     schema = schema_of(kind)
     parts = [f"## {kind.name}", f"{schema['description']}", names_of(kind), columns_of(kind.columns)]
     for part in ("spec", "status"):
-        rows = field_rows(schema["properties"][part], part)
+        rows = [
+            (name, kind_of, meaning + mark_of(kind, name)) for name, kind_of, meaning in rows_of(schema, part)
+        ]
         parts += [f"### {kind.name} {part}", table(("field", "type", "meaning"), rows)]
     rules = list(dict.fromkeys(rules_in(schema)))
     if rules:
@@ -54,6 +59,21 @@ def kind_parts(kind: Kind) -> list[str]:
         rows = [(f"`{path}`", why) for path, why in ignored.items()]
         parts += [f"### {kind.name}: accepted without effect", table(("field", "why"), rows)]
     return parts
+
+
+def rows_of(schema: Mapping[str, Any], part: str) -> list[tuple[str, str, str]]:
+    """The fields of spec or status."""
+    return field_rows(schema["properties"][part], part)
+
+
+def mark_of(kind: Kind, name: str) -> str:
+    """What stands behind a field that no test uses on a real cluster."""
+    path = name.strip("`")
+    plain = path.replace("[]", "")
+    ignored = (each.replace("[]", "") for each in IGNORED[kind.name])
+    if any(plain == each or plain.startswith(f"{each}.") for each in ignored):
+        return ""
+    return " †" if is_untried(kind.name, path) else ""
 
 
 def names_of(kind: Kind) -> str:

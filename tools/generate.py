@@ -90,10 +90,10 @@ def arena_page() -> str:
 
 
 ARENA_WORDS = (
-    "`arena submit pytorch` and `tf` write the objects that the cluster serves: those of the Kubeflow training operator, "
-    "or, where the schema of the kind has no `runPolicy`, those of the operators that Arena installs. Arena 0.15.5 itself "
-    "asks for MPIJobs of `kubeflow.org/v1alpha1` only: jobs of v2beta1, which this `arena` prefers, it can neither submit "
-    "nor see.\n\nWhat a script may meet that was written for Arena:"
+    "`arena submit pytorch` and `tf` write the objects that the cluster serves: those of the Kubeflow training "
+    "operator, or, where the schema of the kind has no `runPolicy`, those of the operators that Arena installs. "
+    "Arena 0.15.5 itself asks for MPIJobs of `kubeflow.org/v1alpha1` only: jobs of v2beta1, which this `arena` "
+    "prefers, it can neither submit nor see.\n\nWhat a script may meet that was written for Arena:"
 )
 ARENA_DIFFERENCES = [
     ("`arena delete NOSUCH` exits with 0", "with 1", "a script that misspells a name shall notice"),

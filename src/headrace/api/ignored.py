@@ -31,6 +31,7 @@ _POD_FIELDS = tuple(
 _METRICS = "metrics are always offered"
 _NETWORK = "Headrace chooses the network"
 _CLEANING = "the cache goes with the runtime, and that is tried until it is done"
+_VOLUME_SOURCE = "the volume is an emptyDir as large as the quota"
 _FUSE_ARGS = "the mount chooses what the kernel can do best"
 
 IGNORED: Mapping[str, Mapping[str, str]] = {
@@ -59,6 +60,7 @@ IGNORED: Mapping[str, Mapping[str, str]] = {
         **{f"spec.{role}.enabled": "the role always runs" for role in ("master", "worker")},
         **{f"spec.fuse.{field}": _IMAGE for field in ("image", "imageTag", "imagePullPolicy")},
         "spec.fuse.args": _FUSE_ARGS,
+        "spec.tieredstore.levels[].volumeSource": _VOLUME_SOURCE,
     },
     "JindoRuntime": {
         "spec.jindoVersion": _IMAGE,
@@ -77,6 +79,7 @@ IGNORED: Mapping[str, Mapping[str, str]] = {
         **{f"spec.fuse.{field}": _IMAGE for field in ("image", "imageTag", "imagePullPolicy")},
         "spec.fuse.args": _FUSE_ARGS,
         "spec.fuse.logConfig": _LOG,
+        "spec.tieredstore.levels[].volumeSource": _VOLUME_SOURCE,
     },
     "DataLoad": {
         "spec.options": _PROPERTIES,
