@@ -61,10 +61,12 @@ HELD = [
 
 
 @contextlib.contextmanager
-def serving(folder: Path, context: ssl.SSLContext | None = None) -> Iterator[str]:
+def serving(
+    folder: Path, context: ssl.SSLContext | None = None, handler: type[RangeHandler] = RangeHandler
+) -> Iterator[str]:
     """The address of a web server over a folder, by TLS if there is a context."""
-    handler = functools.partial(RangeHandler, directory=str(folder))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    answering = functools.partial(handler, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), answering)
     if context is not None:
         # The handshake is then a connection's own thread's, and one that fails stops no other.
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
@@ -179,6 +181,32 @@ def test_a_web_folder_is_mounted_by_its_index_pages(shell: Shell, website, tmp_p
         (folder / name).write_bytes(data)
     with shell.mounted(f"{address}/set", tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
         assert tree_of(mountpoint) == {name.removeprefix("set/"): data for name, data in content.items()}
+
+
+class SilentHandler(RangeHandler):
+    """Tells nothing of a file's version, but for those called `told`."""
+
+    def send_header(self, keyword: str, value: str) -> None:
+        if keyword.lower() not in ("etag", "last-modified") or self.path.endswith("/told"):
+            super().send_header(keyword, value)
+
+
+def test_what_a_web_server_tells_no_version_of_is_not_pieced_together(shell: Shell, tmp_path: Path) -> None:
+    folder = tmp_path / "www"
+    folder.mkdir()
+    (folder / "silent").write_bytes(os.urandom(9_000_000))
+    with serving(folder, handler=SilentHandler) as address:
+        (tmp_path / "mnt").mkdir()
+        refused = shell.run("mount", address, tmp_path / "mnt", "--cache", tmp_path / "cache")
+        assert refused.code != 0
+        assert "tells neither ETag nor Last-Modified" in refused.stderr
+        assert "have the server send one of them" in refused.stderr
+        (folder / "told").write_bytes(b"content")
+        with shell.mounted(address, tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+            assert tree_of(mountpoint) == {"told": b"content"}
+            snapshot = shell.status(mountpoint)["snapshot"]
+            assert snapshot["rejected_by_rule"] == [["no-version", 1]]
+            assert snapshot["rejected"] == [{"key": "silent", "reason": "no-version"}]
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=str)

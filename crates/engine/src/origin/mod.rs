@@ -71,6 +71,15 @@ pub enum ObjectKind {
     Directory,
     /// The link's text, as stored.
     Symlink(Box<[u8]>),
+    /// Something that is there and cannot be shown.
+    LeftOut(LeftOut),
+}
+
+/// Why an origin cannot show something that it has. The snapshot counts it, as it counts keys that no file can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// Nothing tells one version of the file from another.
+    Unversioned,
 }
 
 /// One name of an origin, as the origin tells it. Nothing is cleaned here: the snapshot judges keys.

@@ -19,7 +19,7 @@ use crate::origin::checksum_mode::ChecksumMode;
 use crate::origin::fault::{Cause, Fault};
 use crate::origin::place::OriginNames;
 use crate::origin::service::{Current, Service};
-use crate::origin::version::{http_seconds, quoted_if_strong, same_tag};
+use crate::origin::version::{bare_tag, http_seconds, quoted_if_strong, same_tag};
 use crate::origin::wire::{AnswerSlot, HttpAnswer, Keep, Wire};
 use crate::origin::{ByteStream, ObjectVersion};
 
@@ -245,6 +245,36 @@ pub(super) fn is_tagged(answer: &HttpAnswer, version: &Version) -> bool {
         (Some(answered), Version::Etag(tag)) => same_tag(answered.as_bytes(), tag),
         _ => false,
     }
+}
+
+/// What a web server answers about a file's version: its tag, else the time of its last change.
+pub(super) fn validator(answer: &HttpAnswer) -> Option<Version> {
+    let tag = answer.headers.get("etag").map(|tag| bare_tag(tag.as_bytes())).filter(|tag| !tag.is_empty());
+    let seconds = answer.header("last-modified").and_then(http_seconds).filter(|seconds| *seconds != 0);
+    match (tag, seconds) {
+        (Some(tag), _) => Some(Version::Etag(tag)),
+        (None, Some(seconds)) => Some(Version::ModifiedNs(seconds.saturating_mul(1_000_000_000))),
+        (None, None) => None,
+    }
+}
+
+/// An error unless the answer itself tells the version, by the same header as the listing. `check_version` compares.
+pub(super) fn demand_validator(answer: &HttpAnswer, path: &str, version: &Version) -> Result<()> {
+    let (name, told) = match version {
+        Version::Etag(_) => ("ETag", answer.headers.contains_key("etag")),
+        _ => ("Last-Modified", answer.header("last-modified").and_then(http_seconds).is_some()),
+    };
+    if told && version.mtime_ns() != Some(0) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!("cannot read {}: the server does not tell the {name} of what it sends", shown(path)),
+    )
+    .with_hint(
+        "without it a file that was changed cannot be told from this one: have the server send it with each answer",
+    )
+    .with_retry(Retry::Permanent))
 }
 
 /// An origin that ignores the condition of the request is noticed by what it answers.

@@ -2,7 +2,7 @@
 //! `docs/semantics.md`, "Names".
 
 use super::NAME_MAX;
-use crate::origin::{ListedObject, ObjectKind};
+use crate::origin::{LeftOut, ListedObject, ObjectKind};
 
 /// The longest path, counted from the dataset's root.
 pub(super) const PATH_MAX: usize = 4096;
@@ -36,10 +36,12 @@ pub enum Rule {
     MountConflict,
     /// More bytes than a file offset can count.
     FileTooLarge,
+    /// The origin tells nothing that would tell a changed file from this one.
+    NoVersion,
 }
 
 impl Rule {
-    pub const ALL: [Rule; 12] = [
+    pub const ALL: [Rule; 13] = [
         Rule::RelativeSegment,
         Rule::EmptySegment,
         Rule::NameTooLong,
@@ -52,6 +54,7 @@ impl Rule {
         Rule::SymlinkTarget,
         Rule::MountConflict,
         Rule::FileTooLarge,
+        Rule::NoVersion,
     ];
 
     pub fn name(self) -> &'static str {
@@ -68,6 +71,7 @@ impl Rule {
             Rule::SymlinkTarget => "symlink-target",
             Rule::MountConflict => "mount-conflict",
             Rule::FileTooLarge => "file-too-large",
+            Rule::NoVersion => "no-version",
         }
     }
 }
@@ -150,6 +154,9 @@ pub(super) enum Verdict<'a> {
 /// Judges one listed object. `room` is how many bytes its path may have; `posix` tells that the origin is a file system
 /// of this machine, whose names may hold any bytes but `/` and NUL.
 pub(super) fn judge(object: &ListedObject, room: usize, posix: bool) -> Result<Verdict<'_>, Rule> {
+    if let ObjectKind::LeftOut(reason) = object.kind {
+        return Err(rule_of(reason));
+    }
     let key: &[u8] = &object.key;
     let marker = key.strip_suffix(b"/").filter(|_| !matches!(object.kind, ObjectKind::Symlink(_)));
     if key.is_empty() && object.kind == ObjectKind::Directory {
@@ -165,6 +172,12 @@ pub(super) fn judge(object: &ListedObject, room: usize, posix: bool) -> Result<V
         check_target(target)?;
     }
     if object.size > i64::MAX as u64 { Err(Rule::FileTooLarge) } else { Ok(Verdict::Entry(path)) }
+}
+
+fn rule_of(reason: LeftOut) -> Rule {
+    match reason {
+        LeftOut::Unversioned => Rule::NoVersion,
+    }
 }
 
 /// Whether `path` can be a path below a directory, in the order in which `docs/semantics.md` lists the rules.

@@ -11,3 +11,4 @@ mod local;
 mod nfs;
 mod servers;
 mod throughput;
+mod web;

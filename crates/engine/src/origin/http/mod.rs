@@ -18,7 +18,7 @@ use crate::origin::bucket::folder_prefix;
 use crate::origin::endpoint::Endpoint;
 use crate::origin::pace::Pace;
 use crate::origin::place::OriginNames;
-use crate::origin::remote::{Remote, condition, key_text};
+use crate::origin::remote::{Remote, condition, demand_validator, key_text};
 use crate::origin::service::Service;
 use crate::origin::wire::Wire;
 use crate::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectVersion, Origin, build_error, promptly};
@@ -108,6 +108,7 @@ impl Origin for Web {
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
         let path = format!("{}{}", self.folder, key_text(&object.key)?);
         let body = self.remote.open(&path, range, condition(&object.version)).await?;
+        demand_validator(&body.answer, &path, &object.version)?;
         body.exactly(object, range)
     }
 }

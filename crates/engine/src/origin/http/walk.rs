@@ -1,6 +1,7 @@
 //! Lists a web server's tree: index pages and HEAD requests, many at the same time.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::Either;
@@ -9,14 +10,18 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::ids::Version;
 use crate::origin::http::Web;
 use crate::origin::http::index::{Name, names};
-use crate::origin::version::{bare_tag, http_seconds};
+use crate::origin::remote::validator;
+use crate::origin::version::http_seconds;
 use crate::origin::wire::HttpAnswer;
-use crate::origin::{ListedObject, ObjectKind, deliver};
+use crate::origin::{LeftOut, ListedObject, ObjectKind, deliver};
 
 /// Objects are handed on in batches of this size, so that a large flat folder streams.
 const BATCH: usize = 256;
+/// What HTTP tells times by, and a little more.
+const SECOND: Duration = Duration::from_millis(1050);
 /// Deeper trees are taken for a server whose folders link to themselves under ever longer names.
 const MAX_DEPTH: usize = 64;
 
@@ -53,6 +58,7 @@ impl Web {
         let (mut folders, mut files, mut batch) = (vec![String::new()], Vec::new(), Vec::new());
         let mut seen = HashSet::from([String::new()]);
         let mut under_way = FuturesUnordered::new();
+        let mut census = Census::default();
         loop {
             while under_way.len() < self.pace.concurrency {
                 // Files first: it keeps the lists of what is still to do short.
@@ -67,7 +73,10 @@ impl Web {
             }
             let Some(step) = under_way.next().await else { break };
             match step? {
-                Step::File(object) => batch.extend(object),
+                Step::File(object) => {
+                    census.count(object.as_ref());
+                    batch.extend(object);
+                }
                 Step::Folder { below, names } => {
                     self.sort(&below, names, &mut seen, &mut folders, &mut files, &mut batch)?
                 }
@@ -76,6 +85,7 @@ impl Web {
                 deliver(&sink, std::mem::take(&mut batch)).await?;
             }
         }
+        census.check(&self.remote.place.name)?;
         deliver(&sink, batch).await
     }
 
@@ -122,7 +132,7 @@ impl Web {
     async fn file(&self, key: String) -> Result<Step> {
         let path = format!("{}{key}", self.folder);
         let action = format!("ask for the size of {key:?} of {}", self.remote.place.name);
-        match self.pace.patiently(|| self.remote.head(&action, &path, None)).await {
+        match self.settled(&action, &path).await {
             // Some index pages link to folders without the slash, and the server redirects.
             Ok(answer) if answer.is_folder => Ok(Step::Folder {
                 below: parent(&key).to_owned(),
@@ -135,6 +145,21 @@ impl Web {
         }
     }
 
+    /// What the server says of a file, later than the second in which it was last changed where only that second tells its
+    /// version: a change within the same second could not be told from this one.
+    async fn settled(&self, action: &str, path: &str) -> Result<HttpAnswer> {
+        let ask = || self.pace.patiently(|| self.remote.head(action, path, None));
+        let answer = ask().await?;
+        let seconds = |name| answer.header(name).and_then(http_seconds);
+        let is_young = answer.headers.get("etag").is_none()
+            && seconds("date").is_some_and(|now| seconds("last-modified") == Some(now));
+        if !is_young {
+            return Ok(answer);
+        }
+        tokio::time::sleep(SECOND).await;
+        ask().await
+    }
+
     fn listed(&self, key: String, answer: &HttpAnswer) -> Result<ListedObject> {
         let Some(size) = answer.header("content-length").and_then(|text| text.parse().ok()) else {
             return Err(Error::new(
@@ -145,8 +170,45 @@ impl Web {
             .with_retry(Retry::Permanent));
         };
         let mtime_ns = answer.header("last-modified").and_then(http_seconds).unwrap_or(0).saturating_mul(1_000_000_000);
-        let etag = answer.headers.get("etag").map(|tag| bare_tag(tag.as_bytes())).filter(|tag| !tag.is_empty());
-        Ok(ListedObject { size, mtime_ns, etag, ..object(key.into_bytes(), ObjectKind::File) })
+        let (kind, etag) = match validator(answer) {
+            Some(Version::Etag(tag)) => (ObjectKind::File, Some(tag)),
+            Some(_) => (ObjectKind::File, None),
+            None => (ObjectKind::LeftOut(LeftOut::Unversioned), None),
+        };
+        Ok(ListedObject { size, mtime_ns, etag, ..object(key.into_bytes(), kind) })
+    }
+}
+
+/// Whether the server tells versions at all.
+#[derive(Default)]
+struct Census {
+    versioned: u64,
+    unversioned: Option<Box<[u8]>>,
+}
+
+impl Census {
+    fn count(&mut self, object: Option<&ListedObject>) {
+        match object {
+            Some(ListedObject { kind: ObjectKind::LeftOut(LeftOut::Unversioned), key, .. }) => {
+                self.unversioned.get_or_insert_with(|| key.clone());
+            }
+            Some(_) => self.versioned += 1,
+            None => {}
+        }
+    }
+
+    fn check(&self, place: &str) -> Result<()> {
+        let Some(example) = self.unversioned.as_ref().filter(|_| self.versioned == 0) else { return Ok(()) };
+        let example = String::from_utf8_lossy(example);
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("{place} tells neither ETag nor Last-Modified of its files, such as {example:?}"),
+        )
+        .with_hint(
+            "without both a changed file cannot be told from the one before: have the server send one of them, as servers do \
+             for files on a disk, or serve the data from a folder or a bucket",
+        )
+        .with_retry(Retry::Permanent))
     }
 }
 

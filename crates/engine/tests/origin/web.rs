@@ -1,0 +1,107 @@
+//! What only web servers have: versions that they may not tell, and pages that name their files in any way.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::servers::fixture::{Fixture, Protocol, fixture, pattern, served, settings};
+use crate::servers::wire::{Reply, Request};
+use crate::servers::{World, http_date, web};
+use headrace_engine::error::ErrorKind;
+use headrace_engine::ids::ByteRange;
+use headrace_engine::origin::{LeftOut, ObjectKind};
+
+/// No file has anything that tells its version, but for those called `told`.
+fn handle_without_versions(world: &World, request: &Request) -> Reply {
+    let mut reply = web::handle(world, request);
+    if !request.path().ends_with("told") {
+        reply.headers.retain(|(name, _)| name != "etag" && name != "last-modified");
+    }
+    reply
+}
+
+async fn kinds(fixture: &Fixture) -> Vec<(String, ObjectKind)> {
+    let objects = fixture.list().await.unwrap().into_iter();
+    let mut kinds: Vec<_> = objects.map(|object| (String::from_utf8_lossy(&object.key).into(), object.kind)).collect();
+    kinds.sort_by(|left: &(String, _), right| left.0.cmp(&right.0));
+    kinds
+}
+
+#[tokio::test]
+async fn a_server_that_tells_no_versions_is_refused_with_the_remedy() {
+    let fixture = served(Protocol::Http, handle_without_versions, "data", settings()).await;
+    fixture.put("sub/file", b"x");
+    let error = fixture.list().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+    assert!(error.message().contains("neither ETag nor Last-Modified") && error.message().contains("sub/file"));
+    assert!(error.hint().is_some_and(|hint| hint.contains("have the server send")), "{error:?}");
+}
+
+#[tokio::test]
+async fn one_file_without_a_version_is_left_out() {
+    let fixture = served(Protocol::Http, handle_without_versions, "data", settings()).await;
+    fixture.put("told", b"x");
+    fixture.put("silent", b"x");
+    let silent = ("silent".to_owned(), ObjectKind::LeftOut(LeftOut::Unversioned));
+    assert_eq!(kinds(&fixture).await, [silent, ("told".to_owned(), ObjectKind::File)]);
+}
+
+/// A time at the beginning of time is that of a server that knows none.
+#[tokio::test]
+async fn a_time_that_means_nothing_is_no_version() {
+    let fixture = served(Protocol::Http, web::handle_plainly, "data", settings()).await;
+    fixture.put("file", b"x");
+    fixture.world.objects.lock().values_mut().for_each(|stored| stored.mtime_s = 0);
+    assert_eq!(fixture.list().await.unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+/// The listing was told a version, and the answers to reads tell none: a file replaced in between would be pieced together.
+#[tokio::test]
+async fn an_answer_that_tells_no_version_is_not_taken() {
+    for handler in [web::handle as fn(&World, &Request) -> Reply, web::handle_plainly] {
+        let fixture = served(Protocol::Http, handler, "data", settings()).await;
+        fixture.put("file", &pattern(100_000));
+        let object = fixture.version("file").await;
+        fixture.world.tamper(|request, mut reply| {
+            if request.method == "GET" {
+                reply.headers.retain(|(name, _)| name != "etag" && name != "last-modified");
+            }
+            reply
+        });
+        let error = fixture.read(&object, ByteRange::new(50_000, 10_000)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+        assert!(!error.is_temporary() && error.hint().is_some());
+    }
+}
+
+/// Two changes within one second have one time. So a file is asked for again when that second is over.
+#[tokio::test]
+async fn a_file_changed_in_this_very_second_is_asked_for_again() {
+    let fixture = served(Protocol::Http, web::handle_plainly, "data", settings()).await;
+    fixture.put("file", b"first");
+    let (heads, world) = (Arc::new(AtomicU32::new(0)), Arc::downgrade(&fixture.world));
+    let (counted, changed) = (heads.clone(), AtomicBool::new(false));
+    let mtime_s = fixture.world.get("data/file").unwrap().mtime_s;
+    fixture.world.tamper(move |request, reply| {
+        if request.method != "HEAD" {
+            return reply;
+        }
+        let head = counted.fetch_add(1, Ordering::SeqCst);
+        if !changed.swap(true, Ordering::SeqCst) {
+            // Changed after this answer, within its second.
+            world.upgrade().unwrap().replace("data/file", b"again");
+        }
+        reply.with("date", &http_date(mtime_s + i64::from(head)))
+    });
+    let object = fixture.version("file").await;
+    assert_eq!(heads.load(Ordering::SeqCst), 2);
+    assert_eq!(fixture.read_all(&object).await.unwrap(), b"again");
+}
+
+#[tokio::test]
+async fn tags_and_times_of_an_honest_server_do() {
+    let fixture = fixture(Protocol::Http).await;
+    fixture.put("file", b"x");
+    let object = fixture.version("file").await;
+    assert_eq!(fixture.read_all(&object).await.unwrap(), b"x");
+}
