@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests start programs of the package by the thousand: each would compile it anew where somebody has set this.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-tests build check lint types layers test test-unit test-rust test-integration test-kubernetes soak
+.PHONY: help setup setup-tests build check lint types layers test test-unit test-rust test-integration test-kubernetes test-libraries soak
 .PHONY: cluster cluster-down demo demo-bucket horovod bench images gen docs lock clean
 
 help: ## List these commands
@@ -119,6 +119,14 @@ test-integration: setup csi-sanity ## Run the tests with real servers and mounts
 
 test-kubernetes: setup kubernetes helm kubeflow ## Run the tests on a real Kubernetes: one of their own, or that of HEADRACE_KUBECONFIG
 	$(BIN)/python -m pytest tests/kubernetes
+
+test-libraries: setup $(STAMPS)/libraries ## Run the samples of docs/libraries.md and docs/writing-beside-data.md with the libraries themselves
+	$(CACHE)/libraries/bin/python -m pytest tests/libraries
+
+# Of its own: new libraries want a newer NumPy than the environment's PyTorch. The engine is that of the checkout.
+$(STAMPS)/libraries: $(STAMPS)/engine requirements-libraries.lock tools/setup_libraries.sh
+	@tools/setup_libraries.sh $(PYTHON) $(VENV)
+	@touch $@
 
 SOAK_MINUTES ?= 30
 SOAK_TIMES ?= 1

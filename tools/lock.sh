@@ -1,6 +1,6 @@
 #!/bin/bash
 # Writes the lock files, each a part of the first: what the demo, a contributor, Headrace and its images for Kubernetes need.
-# The last one stands alone: Horovod builds against an older TensorFlow than the rest, so it has an environment of its own.
+# The last two stand alone: Horovod builds against an older TensorFlow than the rest, so it has an environment of its own.
 # Usage: tools/lock.sh UV [--upgrade]
 set -euo pipefail
 uv=$1
@@ -13,6 +13,8 @@ compile pyproject.toml --extra kubernetes --group dev --group demo --output-file
 compile pyproject.toml --extra kubernetes --group dev --constraint requirements-demo.lock --output-file requirements-dev.lock "$@"
 compile pyproject.toml --constraint requirements-demo.lock --output-file requirements.lock "$@"
 compile pyproject.toml --extra kubernetes --constraint requirements-demo.lock --output-file requirements-kubernetes.lock "$@"
+# The newest versions of data libraries stand apart, too: they want newer ones of what the tests of the loaders need.
+compile pyproject.toml --group libraries --output-file requirements-libraries.lock "$@"
 # Horovod 0.28.1, the last release, builds with TensorFlow up to 2.13, setuptools before 66 and wheel before 0.46.
 printf '%s\n' horovod==0.28.1 tensorflow-cpu==2.13.1 setuptools==65.5.0 'wheel<0.46' |
     compile - --output-file requirements-horovod.lock "$@"

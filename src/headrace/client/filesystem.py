@@ -5,6 +5,8 @@ that the storage options name: `{"mountpoint": "/mnt/data"}`, or `{"origin": "s3
 "/ssd/headrace:100Gi"}`. With such options everything behind `headrace://` is a path in that dataset. The names that
 `ls`, `find` and `glob` return begin as the address did, so each opens again behind `headrace://` with the same storage
 options. Everything that would write raises `ReadOnlyError`.
+
+How each library reads, and which versions were run: [libraries.md](../libraries.md).
 """
 
 from __future__ import annotations
