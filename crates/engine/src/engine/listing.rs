@@ -10,7 +10,7 @@ use super::heap::give_back_free_memory;
 use super::state::StateDirectory;
 use crate::config::EngineConfig;
 use crate::error::{Error, ErrorKind, Result};
-use crate::origin::{ListedObject, Origin};
+use crate::origin::{ListedObject, Origin, is_to_be_listed_anew};
 use crate::snapshot::{Difference, Snapshot, SnapshotBuilder};
 
 /// Batches on their way from the listers to the builder: a builder that falls behind slows the listing down.
@@ -20,8 +20,24 @@ const REPORT_EVERY: u64 = 250_000;
 /// What the list of so many objects leaves on the heap is worth giving back, at some milliseconds.
 const LONG_LIST: u64 = 100_000;
 
-/// Lists every origin and writes the snapshot to `path`; nothing is written unless every listing is complete.
+/// Lists every origin and writes the snapshot to `path`; nothing is written unless every listing is complete. An origin that
+/// has to be listed in another way than expected is so after a second try, which ends: each asks for it once.
 pub fn take_snapshot(
+    runtime: &Handle,
+    origins: &[Arc<dyn Origin>],
+    mounts: &[String],
+    path: &Path,
+    previous: Option<&Snapshot>,
+) -> Result<(Snapshot, Difference)> {
+    loop {
+        match try_snapshot(runtime, origins, mounts, path, previous) {
+            Err(error) if is_to_be_listed_anew(&error) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+fn try_snapshot(
     runtime: &Handle,
     origins: &[Arc<dyn Origin>],
     mounts: &[String],

@@ -1,6 +1,7 @@
 //! An origin that is a bucket with keys: what S3 and OSS have in common, which is all but how a request is signed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use http::HeaderMap;
@@ -10,13 +11,17 @@ use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::ByteRange;
 use crate::origin::checksum_mode::ChecksumMode;
+use crate::origin::listing::decode::{Told as KeyTold, form_value};
 use crate::origin::listing::page::{self, Page, PageEntry};
 use crate::origin::listing::ranges::{PageSource, list_all};
+use crate::origin::listing::sequence::list_in_sequence;
+use crate::origin::listing::{Start, is_disorder};
 use crate::origin::pace::Pace;
 use crate::origin::remote::{Remote, condition, is_tagged, key_text, stale};
 use crate::origin::wire::HttpAnswer;
 use crate::origin::{
-    ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, Part, WholeObject, promptly,
+    ByteStream, Capability, Checksums, LeftOut, ListedObject, ObjectKind, ObjectVersion, Origin, Part, WholeObject,
+    promptly,
 };
 
 #[derive(Clone)]
@@ -27,6 +32,8 @@ pub(super) struct Bucket {
     pace: Pace,
     /// `None`: nothing that they tell is believed.
     told: Option<Told>,
+    /// Its keys do not come in the order of their bytes: it is listed page after page.
+    unordered: Arc<AtomicBool>,
 }
 
 /// How an origin tells the checksums of whole objects.
@@ -41,16 +48,27 @@ pub(super) struct Told {
 impl Bucket {
     /// `prefix`: the folder to show, with or without slashes around it.
     pub fn new(remote: Remote, prefix: &str, pace: Pace, told: Option<Told>) -> Self {
-        Bucket { remote, prefix: folder_prefix(prefix), pace, told }
+        Bucket { remote, prefix: folder_prefix(prefix), pace, told, unordered: Arc::default() }
     }
 
-    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
-        let answer = self.remote.page(prefix, after.map(str::to_owned), limit, true).await?;
-        page::parse(&answer.body).map_err(|fault| {
-            Error::new(ErrorKind::Corrupt, format!("cannot list {}: {fault}", self.remote.place.name))
-                .with_hint("check that the endpoint is that of the storage service")
-                .with_retry(Retry::Temporary)
-        })
+    async fn page(&self, prefix: &str, start: Start<'_>, limit: usize) -> Result<Page> {
+        let answer = self.remote.page(prefix, start, limit, true).await?;
+        let mut page = page::parse(&answer.body).map_err(|fault| self.no_page(&fault.to_string()))?;
+        if page.is_encoded && self.remote.wire.encodes_tokens() {
+            page.continuation = page.continuation.map(|token| self.decoded_token(&token)).transpose()?;
+        }
+        Ok(page)
+    }
+
+    fn decoded_token(&self, token: &str) -> Result<String> {
+        let decoded = form_value(token).and_then(|bytes| String::from_utf8(bytes).ok());
+        decoded.ok_or_else(|| self.no_page("it does not tell how to go on"))
+    }
+
+    fn no_page(&self, fault: &str) -> Error {
+        Error::new(ErrorKind::Corrupt, format!("cannot list {}: {fault}", self.remote.place.name))
+            .with_hint("check that the endpoint is that of the storage service")
+            .with_retry(Retry::Temporary)
     }
 
     /// The whole key.
@@ -75,22 +93,41 @@ impl Bucket {
     }
 
     fn listed(&self, entry: PageEntry) -> Option<ListedObject> {
-        let key = entry.key.strip_prefix(&self.prefix)?;
+        let key = match &entry.told {
+            KeyTold::NotUtf8(bytes) => bytes.strip_prefix(self.prefix.as_bytes())?,
+            KeyTold::Whole | KeyTold::Garbled => entry.key.strip_prefix(&self.prefix)?.as_bytes(),
+        };
         // The marker of the prefix itself is the root, which is there anyway.
         if key.is_empty() {
             return None;
         }
-        let marker = key.ends_with('/') && entry.size == 0;
-        let kind = if marker { ObjectKind::Directory } else { ObjectKind::File };
-        Some(ListedObject {
-            key: key.as_bytes().into(),
-            kind,
-            size: entry.size,
-            mtime_ns: entry.mtime_ns,
-            etag: entry.etag,
-            stamp: None,
-            permissions: None,
-        })
+        let kind = match entry.told {
+            KeyTold::Garbled => ObjectKind::LeftOut(LeftOut::Garbled),
+            _ if key.ends_with(b"/") && entry.size == 0 => ObjectKind::Directory,
+            _ => ObjectKind::File,
+        };
+        let (size, mtime_ns, etag) = (entry.size, entry.mtime_ns, entry.etag);
+        Some(ListedObject { key: key.into(), kind, size, mtime_ns, etag, stamp: None, permissions: None })
+    }
+
+    async fn list_either_way(&self, sink: &mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+        let deliver = |entries: Vec<PageEntry>| {
+            let batch: Vec<ListedObject> = entries.into_iter().filter_map(|entry| self.listed(entry)).collect();
+            super::deliver(sink, batch)
+        };
+        let pages = Pages { bucket: self.clone() };
+        if self.unordered.load(Ordering::Relaxed) {
+            return list_in_sequence(&pages, &self.prefix, deliver).await;
+        }
+        let outcome = list_all(Arc::new(pages), &self.prefix, self.pace.concurrency, deliver).await;
+        if let Err(error) = &outcome
+            && is_disorder(error)
+            && !self.unordered.swap(true, Ordering::Relaxed)
+        {
+            let cause = error.message();
+            tracing::warn!(origin = self.name(), "{cause}; it is listed again, with one request at a time from now on");
+        }
+        outcome
     }
 }
 
@@ -111,7 +148,7 @@ impl Origin for Bucket {
     }
 
     async fn check(&self) -> Result<()> {
-        let page = promptly(&self.remote.place, &self.pace, || self.page(&self.prefix, None, 1)).await?;
+        let page = promptly(&self.remote.place, &self.pace, || self.page(&self.prefix, Start::Beginning, 1)).await?;
         if page.entries.is_empty() {
             return Err(Error::new(ErrorKind::NotFound, format!("nothing below {}", self.remote.place.name))
                 .with_hint("check bucket and prefix: the listing is empty"));
@@ -120,13 +157,7 @@ impl Origin for Bucket {
     }
 
     async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
-        let source = Arc::new(Pages { bucket: self.clone() });
-        list_all(source, &self.prefix, self.pace.concurrency, |entries| {
-            let batch: Vec<ListedObject> = entries.into_iter().filter_map(|entry| self.listed(entry)).collect();
-            super::deliver(&sink, batch)
-        })
-        .await
-        .map_err(|error| error.with_context("origin", self.name()))
+        self.list_either_way(&sink).await.map_err(|error| error.with_context("origin", self.name()))
     }
 
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
@@ -169,8 +200,8 @@ struct Pages {
 
 #[async_trait]
 impl PageSource for Pages {
-    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
-        self.bucket.pace.patiently(|| self.bucket.page(prefix, after, limit)).await
+    async fn page(&self, prefix: &str, start: Start<'_>, limit: usize) -> Result<Page> {
+        self.bucket.pace.patiently(|| self.bucket.page(prefix, start, limit)).await
     }
 }
 

@@ -114,7 +114,8 @@ pub(super) fn may_refuse_header(status: StatusCode) -> bool {
     matches!(status.as_u16(), 400 | 401 | 403 | 405 | 501)
 }
 
-async fn sign(parts: &mut Parts, signer: &RequestSigner, keys: &Credential) -> Option<()> {
+/// Signs the request anew, with all that it has now.
+pub(super) async fn sign(parts: &mut Parts, signer: &RequestSigner, keys: &Credential) -> Option<()> {
     for name in SIGNED_ALONG {
         parts.headers.remove(name);
     }
@@ -130,7 +131,7 @@ impl Keys {
         ProvideCredentialChain::new().push(Watched { chain, keys: self.clone() })
     }
 
-    fn last(&self) -> Option<Credential> {
+    pub(super) fn last(&self) -> Option<Credential> {
         self.0.lock().clone()
     }
 }

@@ -7,6 +7,7 @@ mod checksum_mode;
 mod endpoint;
 mod fault;
 mod http;
+mod key_encoding;
 mod layers;
 mod listing;
 mod local;
@@ -20,6 +21,7 @@ mod remote;
 pub mod renewal;
 mod s3;
 mod service;
+mod spelling;
 mod target;
 mod unsaid_scheme;
 mod version;
@@ -32,7 +34,7 @@ use futures::stream::BoxStream;
 use tokio::sync::mpsc;
 
 use crate::checksum::Checksum;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{ByteRange, Stamp, Version};
 
 pub use open::open;
@@ -80,6 +82,14 @@ pub enum ObjectKind {
 pub enum LeftOut {
     /// Nothing tells one version of the file from another.
     Unversioned,
+    /// An object of whose key not all is told: nobody can ask for it.
+    Garbled,
+}
+
+/// Whether a listing ended only since it came in another order than expected: what it sent is to be forgotten, and the same
+/// origin's next listing takes another way. Each origin asks for that once.
+pub fn is_to_be_listed_anew(error: &Error) -> bool {
+    listing::is_disorder(error)
 }
 
 /// One name of an origin, as the origin tells it. Nothing is cleaned here: the snapshot judges keys.
@@ -96,6 +106,11 @@ pub struct ListedObject {
     pub stamp: Option<Stamp>,
     /// Who may read it, where the origin knows users.
     pub permissions: Option<Permissions>,
+}
+
+impl ListedObject {
+    /// The time of a marker of a folder for which the origin tells none.
+    pub const UNTOLD_TIME: i64 = i64::MIN;
 }
 
 /// Whose an entry is, and what who may do with it.
@@ -151,7 +166,8 @@ pub trait Origin: Send + Sync + 'static {
     /// no answer. Succeeds otherwise.
     async fn check(&self) -> Result<()>;
 
-    /// Sends every object below the prefix, in batches, in any order, each once. An origin that knows users tells its top
+    /// Sends every object below the prefix, in batches, in any order, each once; where it ends with an error that
+    /// `is_to_be_listed_anew`, it is to be called once more. An origin that knows users tells its top
     /// folder as well, by an empty key. Ends with an error when the listing
     /// is known or suspected to be incomplete (a page that repeats, a truncation without a continuation).
     async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()>;

@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::{ByteRange, Version};
 use crate::origin::checksum_mode::ChecksumMode;
 use crate::origin::fault::{Cause, Fault};
+use crate::origin::listing::Start;
 use crate::origin::place::OriginNames;
 use crate::origin::service::{Current, Service};
 use crate::origin::version::{bare_tag, http_seconds, quoted_if_strong, same_tag};
@@ -103,16 +104,11 @@ impl Remote {
         self.captured(action, outcome, &slot, &service)
     }
 
-    /// One raw page of the keys that begin with `prefix` and come after `start_after`.
-    pub async fn page(
-        &self,
-        prefix: &str,
-        start_after: Option<String>,
-        limit: usize,
-        recursive: bool,
-    ) -> Result<HttpAnswer> {
+    /// One raw page of at most `limit` of the keys that begin with `prefix`.
+    pub async fn page(&self, prefix: &str, start: Start<'_>, limit: usize, recursive: bool) -> Result<HttpAnswer> {
         let action = format!("list {}", self.place.name);
-        let (context, slot) = self.wire.context(Keep::Whole, None);
+        let (context, slot) = self.wire.listing_context(start.token());
+        let start_after = start.key().map(str::to_owned);
         let arguments = OpList::from(ListOptions { limit: Some(limit), start_after, recursive, ..Default::default() });
         let service = self.service.ready(&action, &self.wire).await?;
         let mut lister =

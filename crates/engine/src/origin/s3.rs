@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::origin::bucket::{Bucket, Told, folder_prefix};
 use crate::origin::checksum_mode::{ChecksumMode, Keys};
 use crate::origin::endpoint::Endpoint;
+use crate::origin::key_encoding::KeyEncoding;
 use crate::origin::pace::Pace;
 use crate::origin::place::OriginNames;
 use crate::origin::remote::Remote;
@@ -32,15 +33,19 @@ const KEY_NAMES: &str = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or the opt
 pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Bucket> {
     let keys = Keys::default();
     let (remote, prefix) = connect(config, &pace, &keys)?;
-    let directory = remote.place.bucket.as_ref().is_some_and(|bucket| bucket.ends_with(DIRECTORY_BUCKET));
+    let directory = remote.place.bucket.as_deref().is_some_and(is_directory_bucket);
     let told = if directory {
-        // Signed by keys of a session, which the service keeps to itself: such a bucket is not asked.
         Told { by: Checksum::of_directory_bucket, mode: None }
     } else {
         Told { by: Checksum::of_s3, mode: Some(mode(config, keys)) }
     };
     let ignored = matches!(config, OriginConfig::S3 { ignore_checksums: true, .. });
     Ok(Bucket::new(remote, &prefix, pace, (!ignored).then_some(told)))
+}
+
+/// Requests to those are signed by keys of a session, which the service keeps to itself.
+fn is_directory_bucket(bucket: &str) -> bool {
+    bucket.ends_with(DIRECTORY_BUCKET)
 }
 
 fn mode(config: &OriginConfig, keys: Keys) -> ChecksumMode {
@@ -56,7 +61,7 @@ fn region_or_default(region: &Option<String>) -> &str {
 
 /// The service that the configuration describes, and the prefix that it names. What it signs with will be in `keys`.
 pub(super) fn connect(config: &OriginConfig, pace: &Pace, keys: &Keys) -> Result<(Remote, String)> {
-    let OriginConfig::S3 { bucket, prefix, endpoint, requester_pays, .. } = config else {
+    let OriginConfig::S3 { bucket, prefix, endpoint, region, anonymous, requester_pays, .. } = config else {
         return Err(Error::config("not the configuration of an S3 origin"));
     };
     if bucket.is_empty() {
@@ -71,7 +76,14 @@ pub(super) fn connect(config: &OriginConfig, pace: &Pace, keys: &Keys) -> Result
         credential_hint: KEY_NAMES,
         denied_hint: (!requester_pays).then_some(PAYS),
     };
-    let wire = Wire::new(&endpoint, pace.concurrency, pace.silence)?;
+    let encoding = if is_directory_bucket(bucket) {
+        KeyEncoding::never()
+    } else if *anonymous {
+        KeyEncoding::anonymous()
+    } else {
+        KeyEncoding::of_s3(region_or_default(region), keys.clone())
+    };
+    let wire = Wire::new(&endpoint, pace.concurrency, pace.silence)?.of_bucket(encoding);
     let (named, keys, scheme) = (place.clone(), keys.clone(), UnsaidScheme::of(written, &place));
     let service = Service::new(config, scheme, move |config| make(config, &named, &keys))?;
     Ok((Remote { service, wire, place }, prefix.clone()))

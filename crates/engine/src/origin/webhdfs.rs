@@ -23,6 +23,7 @@ use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::{ByteRange, Stamp, Version};
 use crate::origin::bucket::folder_prefix;
 use crate::origin::endpoint::Endpoint;
+use crate::origin::listing::Start;
 use crate::origin::pace::Pace;
 use crate::origin::place::OriginNames;
 use crate::origin::remote::{Remote, key_text, stale};
@@ -178,7 +179,7 @@ impl Status {
 impl Hdfs {
     /// The statuses of what is in the directory at `path`; of a file, its own status without a name.
     async fn statuses(&self, path: &str) -> Result<Vec<Status>> {
-        let answer = self.remote.page(path.trim_end_matches('/'), None, usize::MAX, false).await?;
+        let answer = self.remote.page(path.trim_end_matches('/'), Start::Beginning, usize::MAX, false).await?;
         Ok(self.parse::<StatusesAnswer>(&answer)?.file_statuses.file_status)
     }
 

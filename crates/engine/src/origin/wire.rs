@@ -17,7 +17,9 @@ use crate::error::{Error, Result};
 use crate::origin::checksum_mode::{ChecksumMode, may_refuse_header};
 use crate::origin::endpoint::Endpoint;
 use crate::origin::fault::{Cause, Fault};
+use crate::origin::key_encoding::KeyEncoding;
 use crate::origin::proxies::Proxies;
+use crate::origin::spelling::as_signed;
 use crate::sync::Mutex;
 
 /// No page of a listing is larger; what is larger is no page.
@@ -63,6 +65,8 @@ pub(super) struct Wire {
     proxies: Proxies,
     /// Longest wait for headers, and for the next bytes of a page.
     pub silence: Duration,
+    /// Set for buckets, whose requests are spelled as they are signed.
+    encoding: Option<KeyEncoding>,
 }
 
 impl Wire {
@@ -86,14 +90,34 @@ impl Wire {
         let client = builder
             .build()
             .map_err(|_| Error::config("cannot set up TLS: this machine has no usable root certificates"))?;
-        Ok(Wire { client, proxies, silence })
+        Ok(Wire { client, proxies, silence, encoding: None })
+    }
+
+    /// The same for the requests of a bucket, whose listings are asked to encode their keys so.
+    pub fn of_bucket(self, encoding: KeyEncoding) -> Self {
+        Wire { encoding: Some(encoding), ..self }
+    }
+
+    /// Where keys are told encoded, the place to go on is, too.
+    pub fn encodes_tokens(&self) -> bool {
+        self.encoding.as_ref().is_some_and(KeyEncoding::encodes_tokens)
     }
 
     /// A context for one operation of an OpenDAL service, and the place where its answer will lie afterwards.
     /// `mode`: the answer is asked to tell the object's checksum.
     pub fn context(&self, keep: Keep, mode: Option<ChecksumMode>) -> (OperationContext, AnswerSlot) {
         let slot = AnswerSlot::default();
-        let transport = Transport { wire: self.clone(), keep, slot: slot.clone(), mode };
+        let transport = Transport::new(self.clone(), keep, slot.clone(), Extra::of_checksum(mode));
+        (OperationContext::new().with_http_transport(HttpTransporter::new(transport)), slot)
+    }
+
+    /// A context for one page of a listing, which goes on from `token` if there is one: OpenDAL's listers take no token,
+    /// so the first page that they ask for is answered here, and names it.
+    pub fn listing_context(&self, token: Option<&str>) -> (OperationContext, AnswerSlot) {
+        let slot = AnswerSlot::default();
+        let extra = self.encoding.clone().map_or(Extra::Nothing, Extra::KeyEncoding);
+        let transport = Transport::new(self.clone(), Keep::Whole, slot.clone(), extra);
+        *transport.answered_here.lock() = token.map(page_before);
         (OperationContext::new().with_http_transport(HttpTransporter::new(transport)), slot)
     }
 
@@ -104,7 +128,8 @@ impl Wire {
         patience: Duration,
     ) -> std::result::Result<reqwest::Response, Fault> {
         let (parts, body) = request.into_parts();
-        let url = reqwest::Url::parse(&parts.uri.to_string()).map_err(|_| Fault::from(Cause::Garbled))?;
+        let address = if self.encoding.is_some() { as_signed(&parts.uri) } else { parts.uri.to_string() };
+        let url = reqwest::Url::parse(&address).map_err(|_| Fault::from(Cause::Garbled))?;
         let mut headers = parts.headers;
         headers.entry(http::header::ACCEPT_ENCODING).or_insert(http::HeaderValue::from_static("identity"));
         let request = self.client.request(parts.method, url).headers(headers).body(body.to_bytes());
@@ -175,11 +200,46 @@ struct Transport {
     wire: Wire,
     keep: Keep,
     slot: AnswerSlot,
-    mode: Option<ChecksumMode>,
+    extra: Extra,
+    /// The body that answers the first request, which is not sent.
+    answered_here: Mutex<Option<Bytes>>,
+}
+
+/// What a request asks for beyond what OpenDAL can be told.
+enum Extra {
+    Nothing,
+    Checksum(ChecksumMode),
+    KeyEncoding(KeyEncoding),
+}
+
+impl Extra {
+    fn of_checksum(mode: Option<ChecksumMode>) -> Self {
+        mode.map_or(Extra::Nothing, Extra::Checksum)
+    }
+
+    /// The request that asks for it, if it is to be asked for.
+    async fn ask(&self, request: &Request<Buffer>) -> Option<Request<Buffer>> {
+        match self {
+            Extra::Nothing => None,
+            Extra::Checksum(mode) => mode.ask(request).await,
+            Extra::KeyEncoding(encoding) => encoding.ask(request).await,
+        }
+    }
+
+    fn give_up(&self) {
+        match self {
+            Extra::Nothing => {}
+            Extra::Checksum(mode) => mode.give_up(),
+            Extra::KeyEncoding(encoding) => encoding.give_up(),
+        }
+    }
 }
 
 impl HttpTransport for Transport {
     async fn fetch(&self, request: Request<Buffer>) -> opendal::Result<Response<HttpBody>> {
+        if let Some(body) = self.page_for(&request) {
+            return Ok(Response::new(HttpBody::new(futures::stream::iter([Ok(Buffer::from(body))]), None)));
+        }
         // Requests of an operation carry its name; those for credentials (STS, metadata services) do not. WebHDFS
         // names only some of its operations, but signs nothing, so nothing else can be under way there.
         let named = request.extensions().get::<Operation>().is_some();
@@ -192,6 +252,16 @@ impl HttpTransport for Transport {
 }
 
 impl Transport {
+    fn new(wire: Wire, keep: Keep, slot: AnswerSlot, extra: Extra) -> Self {
+        Transport { wire, keep, slot, extra, answered_here: Mutex::default() }
+    }
+
+    /// What is answered here of a listing; requests for credentials go their way.
+    fn page_for(&self, request: &Request<Buffer>) -> Option<Bytes> {
+        request.extensions().get::<Operation>()?;
+        self.answered_here.lock().take()
+    }
+
     async fn credential(&self, request: Request<Buffer>) -> std::result::Result<Response<HttpBody>, Fault> {
         let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
         let outcome = self.wire.credential(request).await;
@@ -227,22 +297,28 @@ impl Transport {
         Ok(response(answer))
     }
 
-    /// Sends the request with the question for a checksum, if there is one; without it where the storage refuses it.
+    /// Sends the request with what it is to ask for beyond; without it where the storage refuses that.
     async fn exchange(&self, request: Request<Buffer>) -> std::result::Result<reqwest::Response, Fault> {
-        let Some(mode) = &self.mode else { return self.wire.send(request, self.wire.silence).await };
-        if let Some(asking) = mode.ask(&request).await {
-            let answer = self.wire.send(asking, self.wire.silence).await?;
-            if !may_refuse_header(answer.status()) {
-                return Ok(answer);
-            }
-            let plain = self.wire.send(request, self.wire.silence).await?;
-            if plain.status().is_success() {
-                mode.give_up();
-            }
-            return Ok(plain);
+        let Some(asking) = self.extra.ask(&request).await else {
+            return self.wire.send(request, self.wire.silence).await;
+        };
+        let answer = self.wire.send(asking, self.wire.silence).await?;
+        if !may_refuse_header(answer.status()) {
+            return Ok(answer);
         }
-        self.wire.send(request, self.wire.silence).await
+        let plain = self.wire.send(request, self.wire.silence).await?;
+        if plain.status().is_success() {
+            self.extra.give_up();
+        }
+        Ok(plain)
     }
+}
+
+/// An empty page that is followed by the one at `token`.
+fn page_before(token: &str) -> Bytes {
+    let token = quick_xml::escape::escape(token);
+    let text = format!("<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>");
+    Bytes::from(format!("<ListBucketResult>{text}</ListBucketResult>"))
 }
 
 /// The answer as OpenDAL wants it. The length is not handed on: the reader above counts the bytes itself.

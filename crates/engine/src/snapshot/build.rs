@@ -158,7 +158,8 @@ impl SnapshotBuilder {
     fn add_directory(&mut self, origin: u16, path: &[u8], rule: Option<Rule>, object: &ListedObject) {
         let number = self.directory(origin, path);
         let directory = self.collected.directories.get_mut(number);
-        directory.mtime_ns = directory.mtime_ns.max(Some(object.mtime_ns));
+        directory.mtime_ns =
+            directory.mtime_ns.max(Some(object.mtime_ns).filter(|time| *time != ListedObject::UNTOLD_TIME));
         self.note_permissions(number, origin, object);
         if let Some(rule) = rule {
             self.collected.rejected.count(rule, || object.key.to_vec());

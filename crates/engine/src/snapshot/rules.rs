@@ -24,6 +24,8 @@ pub enum Rule {
     NulByte,
     /// Not UTF-8, from an origin whose names must be.
     InvalidUtf8,
+    /// The origin's listing tells the key with a character that stands for one it cannot tell, so nobody can ask for it.
+    GarbledKey,
     /// A key is a file and, with more behind a slash, a folder: the folder stays.
     FileAndFolder,
     /// `a/` with content: the folder is made, the content has no place.
@@ -41,13 +43,14 @@ pub enum Rule {
 }
 
 impl Rule {
-    pub const ALL: [Rule; 13] = [
+    pub const ALL: [Rule; 14] = [
         Rule::RelativeSegment,
         Rule::EmptySegment,
         Rule::NameTooLong,
         Rule::PathTooLong,
         Rule::NulByte,
         Rule::InvalidUtf8,
+        Rule::GarbledKey,
         Rule::FileAndFolder,
         Rule::FolderMarkerContent,
         Rule::Duplicate,
@@ -65,6 +68,7 @@ impl Rule {
             Rule::PathTooLong => "path-too-long",
             Rule::NulByte => "nul-byte",
             Rule::InvalidUtf8 => "invalid-utf8",
+            Rule::GarbledKey => "garbled-key",
             Rule::FileAndFolder => "file-and-folder",
             Rule::FolderMarkerContent => "folder-marker-content",
             Rule::Duplicate => "duplicate",
@@ -177,6 +181,7 @@ pub(super) fn judge(object: &ListedObject, room: usize, posix: bool) -> Result<V
 fn rule_of(reason: LeftOut) -> Rule {
     match reason {
         LeftOut::Unversioned => Rule::NoVersion,
+        LeftOut::Garbled => Rule::GarbledKey,
     }
 }
 

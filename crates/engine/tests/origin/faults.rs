@@ -11,6 +11,7 @@ use futures::StreamExt;
 use headrace_engine::config::TransferConfig;
 use headrace_engine::error::{Error, ErrorKind, Retry};
 use headrace_engine::ids::ByteRange;
+use headrace_engine::origin::ObjectKind;
 use headrace_engine::origin::ObjectVersion;
 
 const SIZE: usize = 600_000;
@@ -252,6 +253,45 @@ async fn a_server_that_repeats_its_first_page_for_ever_is_found_out() {
     assert!(error.await.message().contains("repeats"));
 }
 
+/// Nor does another token each time hide that, nor a circle of several pages.
+#[tokio::test]
+async fn a_server_that_goes_round_in_a_circle_is_found_out() {
+    for length in [1, 3] {
+        let pages = std::sync::atomic::AtomicUsize::new(0);
+        let error = listing_error(move |_, _| {
+            let number = pages.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let world = crate::servers::World::new();
+            // Falling keys, so that it is listed page after page.
+            let key = format!("data/{:05}", 9_000 - number % length);
+            world.put(&key, b"x");
+            let entry = crate::servers::entry(&key, &world.get(&key).unwrap());
+            let token = format!("<NextContinuationToken>t{number}</NextContinuationToken>");
+            let page = format!("<ListBucketResult><IsTruncated>true</IsTruncated>{token}{entry}</ListBucketResult>");
+            Reply::status(200).body(page.as_bytes())
+        });
+        let error = error.await;
+        assert!(error.message().contains("repeats") && error.message().contains("data/0"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_entry_without_size_is_named_unless_it_is_a_folder() {
+    let bare = |reply: Reply, key: &str| {
+        let page = String::from_utf8(reply.body.clone()).unwrap();
+        reply.body(
+            page.replacen("<Contents>", &format!("<Contents><Key>{key}</Key></Contents><Contents>"), 1).as_bytes(),
+        )
+    };
+    let error = listing_error(move |_, reply| bare(reply, "data/0%1Bfile")).await;
+    assert!(error.message().contains("'data/0%1Bfile'"), "{error:?}");
+    let fixture = fixture(Protocol::S3).await;
+    fixture.put("b", b"x");
+    fixture.world.tamper(move |_, reply| bare(reply, "data/a/"));
+    let listed = fixture.list().await.unwrap();
+    let kinds: Vec<_> = listed.iter().map(|object| (&*object.key, object.kind.clone(), object.size)).collect();
+    assert_eq!(kinds, [(&b"a/"[..], ObjectKind::Directory, 0), (&b"b"[..], ObjectKind::File, 1)]);
+}
+
 #[tokio::test]
 async fn a_server_that_never_ends_with_empty_pages_is_found_out() {
     let empty = b"<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken></ListBucketResult>";
@@ -262,9 +302,9 @@ async fn a_server_that_never_ends_with_empty_pages_is_found_out() {
 #[tokio::test]
 async fn keys_from_elsewhere_or_out_of_order_are_found_out() {
     let error = listing_error(|_, reply| replace(reply, "<Key>data/00500", "<Key>elsewhere/00500")).await;
-    assert!(error.message().contains("outside"), "{error:?}");
+    assert!(error.message().contains("outside") && error.message().contains("elsewhere/00500"), "{error:?}");
     let error = listing_error(|_, reply| replace(reply, "<Key>data/00500", "<Key>data/00400")).await;
-    assert!(error.message().contains("order"), "{error:?}");
+    assert!(error.message().contains("twice") && error.message().contains("data/00400"), "{error:?}");
     let error = listing_error(|_, reply| replace(reply, "<KeyCount>1000", "<KeyCount>1001")).await;
     assert!(error.message().contains("fewer keys"), "{error:?}");
 }

@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use crate::servers::fixture::{Fixture, Protocol, fixture, served, settings};
 use crate::servers::wire::{Reply, Request};
-use crate::servers::{Stored, World, list_page, oss, s3, web, xml_error};
+use crate::servers::{Stored, World, list_page, list_page_in, oss, s3, web, xml_error};
 use headrace_engine::config::TransferConfig;
-use headrace_engine::origin::ObjectKind;
+use headrace_engine::origin::{LeftOut, ObjectKind};
 use proptest::prelude::*;
 
 /// Pages of a few keys only, so that a few hundred keys take many pages. Signatures are checked: odd keys come back in
@@ -70,6 +70,122 @@ proptest! {
         // Cuts that find nothing are bounded, so a listing never costs out of proportion.
         prop_assert!(requests <= 300 + 6 * (keys.len() as u64 / 7 + 1), "{} requests for {} keys", requests, keys.len());
     }
+}
+
+/// A name that compares as a server orders keys.
+type Order = fn(&str) -> Vec<Vec<u16>>;
+
+fn by_utf16(key: &str) -> Vec<Vec<u16>> {
+    vec![key.encode_utf16().collect()]
+}
+
+/// A folder's files come before what is beside the folder.
+fn by_names_of_files(key: &str) -> Vec<Vec<u16>> {
+    key.split('/').map(|name| name.encode_utf16().collect()).collect()
+}
+
+fn listed_once(listed: Vec<headrace_engine::origin::ListedObject>) -> Vec<String> {
+    let mut keys: Vec<String> =
+        listed.into_iter().map(|object| String::from_utf8(object.key.into_vec()).unwrap()).collect();
+    keys.sort();
+    keys
+}
+
+/// Java's servers compare UTF-16, others what file systems give: no key may be lost or come twice for that.
+#[tokio::test]
+async fn a_bucket_that_is_listed_in_another_order_is_listed_whole() {
+    fn tiny(world: &World, request: &Request, order: Order) -> Reply {
+        let mut request = request.clone();
+        request.target = request.target.replace("max-keys=1000", "max-keys=7");
+        list_page_in(world, &request, order)
+    }
+    let handlers: [crate::servers::wire::Handler; 2] =
+        [|world, request| tiny(world, request, by_utf16), |world, request| tiny(world, request, by_names_of_files)];
+    for handler in handlers {
+        let fixture = served(Protocol::S3, handler, "data", settings()).await;
+        let keys = (0..60).flat_map(|number| {
+            [
+                format!("{number:02}/x"),
+                format!("{number:02}-x"),
+                format!("{number:02}\u{1F600}"),
+                format!("{number:02}\u{FF5E}"),
+            ]
+        });
+        let mut keys: Vec<String> = keys.collect();
+        keys.iter().for_each(|key| fixture.put(key, b"x"));
+        keys.sort();
+        assert!(fixture.list_once().await.unwrap_err().message().contains("comes after"));
+        for _ in 0..2 {
+            assert_eq!(listed_once(fixture.list_once().await.unwrap()), keys);
+        }
+    }
+}
+
+const UNTELLABLE: [&str; 4] = ["b\u{1}", "b\u{1}c/\u{7f}", "line\rend", "x\u{fffd}y"];
+
+/// Servers fail at what XML cannot hold, or drop what follows: encoded, each key arrives and is read.
+#[tokio::test]
+async fn keys_that_xml_cannot_hold_are_asked_for_encoded() {
+    for protocol in [Protocol::S3, Protocol::Oss] {
+        let handler = if protocol == Protocol::S3 { tiny_s3_and_objects } else { tiny_oss_and_objects };
+        let fixture = served(protocol, handler, "data", settings()).await;
+        let mut keys: Vec<String> = UNTELLABLE.iter().map(|key| (*key).to_owned()).collect();
+        keys.extend((0..30).map(|number| format!("a +%{number:02}")));
+        keys.iter().for_each(|key| fixture.put(key, key.as_bytes()));
+        fixture.world.tamper(|request, reply| match request.target.contains("list-type") {
+            true if !request.target.contains("encoding-type=url") => xml_error(500, "InternalError"),
+            _ => reply,
+        });
+        keys.sort();
+        assert_eq!(fixture.files().await, keys);
+        for key in UNTELLABLE {
+            assert_eq!(fixture.read_all(&fixture.version(key).await).await.unwrap(), key.as_bytes());
+        }
+    }
+}
+
+/// Some ignore the question, and tell U+FFFD in the place of what they cannot: such a key is told apart, wherever it
+/// comes, and no other key is lost for it. Some refuse the question.
+#[tokio::test]
+async fn a_key_of_which_a_character_is_lost_is_told_apart() {
+    for refuses in [false, true] {
+        let handler = if refuses { plain_pages_or_refusals } else { plain_pages };
+        let fixture = served(Protocol::S3, handler, "data", settings()).await;
+        let keys: Vec<String> = (0..40).map(|number| format!("k{number:02}")).collect();
+        keys.iter().for_each(|key| fixture.put(key, b"x"));
+        let lost: Vec<String> = (3..9).map(|number| format!("k{number:02}\u{1}\u{fffd}{number}")).collect();
+        lost.iter().for_each(|key| fixture.put(key, b"x"));
+        let listed = fixture.list().await.unwrap();
+        let (garbled, whole): (Vec<_>, Vec<_>) =
+            listed.into_iter().partition(|object| object.kind == ObjectKind::LeftOut(LeftOut::Garbled));
+        assert_eq!(listed_once(whole), keys);
+        assert_eq!(garbled.len(), lost.len());
+    }
+}
+
+/// Tells nothing that XML has no place for, and heeds no `encoding-type`.
+fn plain_pages(world: &World, request: &Request) -> Reply {
+    let mut request = request.clone();
+    request.target = request.target.replace("&encoding-type=url", "");
+    request.target = request.target.replace("max-keys=1000", "max-keys=7").replace("max-keys=999", "max-keys=6");
+    let reply = list_page(world, &request);
+    let text = String::from_utf8(reply.body.clone()).unwrap();
+    reply.body(text.replace("&#1;", "\u{fffd}").as_bytes())
+}
+
+fn plain_pages_or_refusals(world: &World, request: &Request) -> Reply {
+    match request.target.contains("encoding-type") {
+        true => xml_error(400, "InvalidArgument"),
+        false => plain_pages(world, request),
+    }
+}
+
+fn tiny_s3_and_objects(world: &World, request: &Request) -> Reply {
+    if request.target.contains("list-type") { tiny_s3(world, request) } else { s3::handle(world, request) }
+}
+
+fn tiny_oss_and_objects(world: &World, request: &Request) -> Reply {
+    if request.target.contains("list-type") { tiny_oss(world, request) } else { oss::handle(world, request) }
 }
 
 /// What no file system can hold must arrive raw, for the snapshot to judge and to count.

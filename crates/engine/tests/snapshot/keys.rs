@@ -71,6 +71,8 @@ fn every_hostile_key_is_left_out_by_its_rule() {
         (Rule::NulByte, file(b"\0")),
         (Rule::InvalidUtf8, file(b"caf\xe9")),
         (Rule::InvalidUtf8, file(b"caf\xe9/menu")),
+        (Rule::GarbledKey, raw("b\u{fffd}".as_bytes(), ObjectKind::Garbled, 3)),
+        (Rule::GarbledKey, raw("b\u{fffd}/".as_bytes(), ObjectKind::Garbled, 0)),
         (Rule::SymlinkTarget, raw(b"l", ObjectKind::Symlink(vec![b't'; 4096].into()), 1)),
         (Rule::SymlinkTarget, raw(b"l", ObjectKind::Symlink(b""[..].into()), 0)),
         (Rule::SymlinkTarget, raw(b"l", ObjectKind::Symlink(b"a\0b"[..].into()), 3)),
@@ -115,6 +117,16 @@ fn a_folder_of_this_machine_may_have_names_of_any_bytes() {
     let (snapshot, _) = builder.finish(&folder.path().join("snapshot"), None).unwrap();
     assert!(counts(&snapshot).is_empty());
     assert!(snapshot.find_path(b"caf\xe9/\xff").is_some() && snapshot.find_path(b"empty").is_some());
+}
+
+#[test]
+fn a_marker_whose_time_nobody_tells_has_that_of_what_is_below_it() {
+    let untold =
+        |key: &[u8]| ListedObject { mtime_ns: ListedObject::UNTOLD_TIME, ..raw(key, ObjectKind::Directory, 0) };
+    let listed = vec![(0, untold(b"a/")), (0, file(b"a/x")), (0, untold(b"empty/"))];
+    let snapshot = built(&[""], listed);
+    let time = |path: &[u8]| snapshot.node(snapshot.find_path(path).unwrap()).unwrap().mtime_ns;
+    assert_eq!((time(b"a"), time(b"empty")), (5, 0));
 }
 
 #[test]

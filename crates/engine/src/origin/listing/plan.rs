@@ -6,7 +6,7 @@
 //! one after the other. Every page is checked against what was asked (`check`).
 
 use crate::error::Result;
-use crate::origin::listing::check::{check, lie};
+use crate::origin::listing::check::{check, check_order, lie};
 use crate::origin::listing::page::{Page, PageEntry};
 use crate::origin::listing::split::{Range, rest};
 
@@ -14,7 +14,7 @@ use crate::origin::listing::split::{Range, rest};
 /// is not like what cuts assume, and is listed in sequence from there on.
 const FREE_MISSES: u64 = 256;
 /// A snapshot cannot hold more; a server that names more is making them up.
-const MAX_KEYS: u64 = u32::MAX as u64;
+pub(super) const MAX_KEYS: u64 = u32::MAX as u64;
 
 /// One request.
 pub(super) enum Question {
@@ -90,7 +90,8 @@ impl Plan {
     pub fn take_in(&mut self, mut page: Page, range: Range) -> Result<Vec<PageEntry>> {
         self.under_way -= 1;
         self.ranges -= 1;
-        check(&page, &range)?;
+        check(&page, &range.prefix)?;
+        check_order(&page, &range)?;
         let test = (self.pages == 0 && self.requests > 1).then(|| test(&self.prefix, &page)).flatten();
         let ends = left_after(&page, &range);
         if let Some(until) = &range.until {
@@ -159,6 +160,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::origin::listing::decode::Told;
 
     /// What a server that keeps to the protocol answers, in pages of `size`.
     fn page(keys: &BTreeSet<String>, prefix: &str, after: Option<&str>, size: usize) -> Page {
@@ -166,11 +168,11 @@ mod tests {
         let mut matching = keys.iter().filter(|key| key.starts_with(prefix)).filter(after);
         let entries: Vec<PageEntry> = matching.by_ref().take(size).map(|key| entry(key)).collect();
         let truncated = matching.next().is_some();
-        Page { entries, truncated, continuation: truncated.then(|| "on".to_owned()), key_count: None }
+        Page { entries, truncated, continuation: truncated.then(|| "on".to_owned()), ..Page::default() }
     }
 
     fn entry(key: &str) -> PageEntry {
-        PageEntry { key: key.to_owned(), size: 1, mtime_ns: 0, etag: None }
+        PageEntry { key: key.to_owned(), told: Told::Whole, size: 1, mtime_ns: 0, etag: None }
     }
 
     /// A server that takes a prefix which ends within a name for one of nothing.

@@ -8,17 +8,18 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
 use crate::error::Result;
+use crate::origin::listing::Start;
 use crate::origin::listing::page::{Page, PageEntry};
 use crate::origin::listing::plan::{Plan, Question};
 
 /// The most that S3 and OSS give at once.
-const KEYS_PER_PAGE: usize = 1000;
+pub(super) const KEYS_PER_PAGE: usize = 1000;
 
 /// Where pages come from.
 #[async_trait]
 pub(in crate::origin) trait PageSource: Send + Sync {
-    /// At most `limit` keys that begin with `prefix`, after `after` or from the beginning, in rising order.
-    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page>;
+    /// At most `limit` keys that begin with `prefix`.
+    async fn page(&self, prefix: &str, start: Start<'_>, limit: usize) -> Result<Page>;
 }
 
 /// Lists all keys below `prefix`; gives them to `deliver` page by page. `requests`: how many at the same time.
@@ -49,8 +50,11 @@ where
 
 async fn ask(source: Arc<dyn PageSource>, question: Question) -> (Result<Page>, Question) {
     let page = match &question {
-        Question::Range(range) => source.page(&range.prefix, range.after.as_deref(), KEYS_PER_PAGE).await,
-        Question::Test { prefix, .. } => source.page(prefix, None, 1).await,
+        Question::Range(range) => {
+            let start = range.after.as_deref().map_or(Start::Beginning, Start::After);
+            source.page(&range.prefix, start, KEYS_PER_PAGE).await
+        }
+        Question::Test { prefix, .. } => source.page(prefix, Start::Beginning, 1).await,
     };
     (page, question)
 }

@@ -17,7 +17,7 @@ use crate::origin::bucket::{Bucket, folder_prefix};
 use crate::origin::pace::Pace;
 use crate::origin::remote::{Remote, key_text};
 use crate::origin::version::bare_tag;
-use crate::origin::{ByteStream, ListedObject, ObjectVersion, Origin, layers};
+use crate::origin::{ByteStream, ListedObject, ObjectVersion, Origin, is_to_be_listed_anew, layers};
 
 /// S3 and OSS keep no longer key.
 const KEY_MAX_BYTES: usize = 1024;
@@ -96,19 +96,12 @@ impl Target for BucketTarget {
     }
 
     async fn survey(&self) -> Result<Option<Survey>> {
-        let (sink, mut batches) = mpsc::channel::<Vec<ListedObject>>(BATCHES_IN_FLIGHT);
-        let collect = async {
-            let mut survey = Survey::new();
-            while let Some(batch) = batches.recv().await {
-                for object in batch {
-                    let tag = object.etag.unwrap_or_default();
-                    survey.insert(Mark::of(&object.key), (object.size, Mark::of(&tag)));
-                }
+        loop {
+            match self.survey_once().await {
+                Err(error) if is_to_be_listed_anew(&error) => {}
+                outcome => return outcome.map(Some),
             }
-            survey
-        };
-        let (listed, survey) = tokio::join!(self.origin.list(sink), collect);
-        listed.map(|()| Some(survey))
+        }
     }
 
     fn refuse_name(&self, key: &[u8]) -> Result<()> {
@@ -196,6 +189,22 @@ impl Target for BucketTarget {
 }
 
 impl BucketTarget {
+    async fn survey_once(&self) -> Result<Survey> {
+        let (sink, mut batches) = mpsc::channel::<Vec<ListedObject>>(BATCHES_IN_FLIGHT);
+        let collect = async {
+            let mut survey = Survey::new();
+            while let Some(batch) = batches.recv().await {
+                for object in batch {
+                    let tag = object.etag.unwrap_or_default();
+                    survey.insert(Mark::of(&object.key), (object.size, Mark::of(&tag)));
+                }
+            }
+            survey
+        };
+        let (listed, survey) = tokio::join!(self.origin.list(sink), collect);
+        listed.map(|()| survey)
+    }
+
     fn explain(&self, path: &str, error: &opendal::Error) -> Error {
         self.remote.place.explain(&action(path), error)
     }

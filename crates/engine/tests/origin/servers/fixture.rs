@@ -8,7 +8,7 @@ use headrace_engine::config::{OriginConfig, TransferConfig};
 use headrace_engine::error::Result;
 use headrace_engine::ids::{ByteRange, Version};
 use headrace_engine::metrics::Metrics;
-use headrace_engine::origin::{ListedObject, ObjectKind, ObjectVersion, Origin, open};
+use headrace_engine::origin::{ListedObject, ObjectKind, ObjectVersion, Origin, is_to_be_listed_anew, open};
 use headrace_engine::secret::Secret;
 
 use super::wire::{Handler, Server, serve};
@@ -201,8 +201,16 @@ impl Fixture {
         Ok(objects)
     }
 
-    /// Everything that the origin lists. File systems tell their top folder, too.
+    /// Everything that the origin lists. File systems tell their top folder, too. As a snapshot is taken: once more where
+    /// the origin asks for that, which it does once.
     pub async fn list_with_top(&self) -> Result<Vec<ListedObject>> {
+        match self.list_once().await {
+            Err(error) if is_to_be_listed_anew(&error) => self.list_once().await,
+            outcome => outcome,
+        }
+    }
+
+    pub async fn list_once(&self) -> Result<Vec<ListedObject>> {
         let (sink, mut batches) = tokio::sync::mpsc::channel(4);
         let origin = self.origin.clone();
         let listing = tokio::spawn(async move { origin.list(sink).await });

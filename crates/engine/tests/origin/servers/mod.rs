@@ -142,42 +142,78 @@ pub fn http_date(seconds: i64) -> String {
     time(seconds).format_http_date()
 }
 
-/// A `ListBucketResult` for the query, as S3 and OSS both answer it.
+/// A `ListBucketResult` for the query, as S3 and OSS both answer it: keys are encoded where that is asked for.
 pub fn list_page(world: &World, request: &Request) -> Reply {
-    let query = request.query();
-    let find = |name: &str| query.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-    let prefix = find("prefix").unwrap_or_default();
-    let limit: usize = find("max-keys").map_or(1000, |text| text.parse().unwrap());
-    let after = find("continuation-token").or(find("start-after"));
+    let prefix = queried(request, "prefix").unwrap_or_default();
     let objects = world.objects.lock();
-    let start = match &after {
-        Some(after) if *after >= prefix => std::ops::Bound::Excluded(after.clone()),
+    let start = match after(request) {
+        Some(after) if after >= prefix => std::ops::Bound::Excluded(after),
         _ => std::ops::Bound::Included(prefix.clone()),
     };
-    let mut matching =
-        objects.range((start, std::ops::Bound::Unbounded)).take_while(|(key, _)| key.starts_with(&prefix));
+    let matching = objects.range((start, std::ops::Bound::Unbounded)).take_while(|(key, _)| key.starts_with(&prefix));
+    page_of(request, matching)
+}
+
+/// The same of a server that orders keys by what `order` makes of them.
+pub fn list_page_in<K: Ord>(world: &World, request: &Request, order: impl Fn(&str) -> K) -> Reply {
+    let prefix = queried(request, "prefix").unwrap_or_default();
+    let after = after(request).map(|after| order(&after));
+    let objects = world.objects.lock();
+    let is_asked = |key: &str| key.starts_with(&prefix) && after.as_ref().is_none_or(|after| order(key) > *after);
+    let mut matching: Vec<_> = objects.iter().filter(|(key, _)| is_asked(key)).collect();
+    matching.sort_by_key(|(key, _)| order(key));
+    page_of(request, matching.into_iter())
+}
+
+fn queried(request: &Request, name: &str) -> Option<String> {
+    request.query().into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
+fn after(request: &Request) -> Option<String> {
+    queried(request, "continuation-token").or(queried(request, "start-after"))
+}
+
+fn page_of<'a>(request: &Request, mut matching: impl Iterator<Item = (&'a String, &'a Stored)>) -> Reply {
+    let limit: usize = queried(request, "max-keys").map_or(1000, |text| text.parse().unwrap());
+    let is_encoded = queried(request, "encoding-type").as_deref() == Some("url");
+    let spelled = |key: &str, is_encoded| if is_encoded { form_value(key) } else { escape(key) };
     let page: Vec<_> = matching.by_ref().take(limit).collect();
     let truncated = matching.next().is_some();
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult>");
     xml += &format!("<IsTruncated>{truncated}</IsTruncated><KeyCount>{}</KeyCount>", page.len());
     if let (true, Some((last, _))) = (truncated, page.last()) {
-        xml += &format!("<NextContinuationToken>{}</NextContinuationToken>", escape(last));
+        // S3's token is no key, and is not encoded; OSS's is.
+        let is_oss = request.header("authorization").is_some_and(|text| text.starts_with("OSS "));
+        let token = spelled(last, is_encoded && is_oss);
+        xml += &format!("<NextContinuationToken>{token}</NextContinuationToken>");
     }
-    for (key, stored) in page {
-        xml += &entry(key, stored);
+    page.iter().for_each(|(key, stored)| xml += &entry(&spelled(key, is_encoded), stored));
+    if is_encoded {
+        xml += "<EncodingType>url</EncodingType>";
     }
     xml += "</ListBucketResult>";
     Reply::status(200).with("content-type", "application/xml").body(xml.as_bytes())
 }
 
+/// An entry whose key is spelled for XML already.
 pub fn entry(key: &str, stored: &Stored) -> String {
     format!(
-        "<Contents><Key>{}</Key><LastModified>{}</LastModified><ETag>&quot;{}&quot;</ETag><Size>{}</Size></Contents>",
-        escape(key),
+        "<Contents><Key>{key}</Key><LastModified>{}</LastModified><ETag>&quot;{}&quot;</ETag><Size>{}</Size></Contents>",
         time(stored.mtime_s),
         stored.etag,
         stored.body.len()
     )
+}
+
+fn form_value(text: &str) -> String {
+    let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./*".contains(&byte);
+    text.bytes()
+        .map(|byte| match byte {
+            b' ' => "+".to_owned(),
+            kept_byte if kept(kept_byte) => char::from(kept_byte).to_string(),
+            other => format!("%{other:02X}"),
+        })
+        .collect()
 }
 
 pub fn escape(text: &str) -> String {

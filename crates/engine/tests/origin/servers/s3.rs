@@ -1,14 +1,10 @@
 //! S3 as far as Headrace asks for it: listing version 2, GET and HEAD, each only with a right signature (version 4).
 
 use hmac::{Hmac, KeyInit, Mac};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
 use super::wire::{Reply, Request};
 use super::{ACCESS_KEY, BUCKET, SECRET_KEY, World, list_page, object_reply, writing, xml_error};
-
-const STRICT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-const PATH: &AsciiSet = &STRICT.remove(b'/');
 
 pub fn handle(world: &World, request: &Request) -> Reply {
     if let Err(code) = verify(request) {
@@ -66,16 +62,16 @@ pub fn verify(request: &Request) -> Result<(), &'static str> {
     if hex(&hmac(&key, to_sign.as_bytes())) == field("Signature")? { Ok(()) } else { Err("SignatureDoesNotMatch") }
 }
 
+/// From the request line as it came: a client may not sign another spelling than it sends.
 fn canonical_request(request: &Request, signed_headers: &str) -> String {
-    let strict = |text: &str| utf8_percent_encode(text, STRICT).to_string();
-    let mut query: Vec<String> =
-        request.query().iter().map(|(key, value)| format!("{}={}", strict(key), strict(value))).collect();
+    let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+    let with_value = |pair: &str| if pair.contains('=') { pair.to_owned() } else { format!("{pair}=") };
+    let mut query: Vec<String> = query.split('&').filter(|pair| !pair.is_empty()).map(with_value).collect();
     query.sort();
     let mut headers = String::new();
     for name in signed_headers.split(';') {
         headers += &format!("{name}:{}\n", request.header(name).unwrap_or_default());
     }
-    let path = utf8_percent_encode(&request.decoded_path(), PATH).to_string();
     let payload = request.header("x-amz-content-sha256").unwrap_or("UNSIGNED-PAYLOAD");
     format!("{}\n{path}\n{}\n{headers}\n{signed_headers}\n{payload}", request.method, query.join("&"))
 }
