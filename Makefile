@@ -24,7 +24,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests start programs of the package by the thousand: each would compile it anew where somebody has set this.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-tests build check lint types layers test test-unit test-rust test-integration test-kubernetes test-libraries soak
+.PHONY: help setup setup-tests build check lint types layers test test-unit test-rust test-integration test-kubernetes
+.PHONY: test-libraries test-servers soak
 .PHONY: cluster cluster-down demo demo-bucket horovod bench images gen docs lock clean
 
 help: ## List these commands
@@ -35,7 +36,7 @@ setup: $(STAMPS)/system $(STAMPS)/python $(STAMPS)/torch $(STAMPS)/engine $(VERS
 
 # Two at a time: one core would wait for the other's downloads and its linker.
 setup-tests: ## Install what `make test` needs as well: Kubernetes, helm, csi-sanity, and Horovod where it can be built
-	@$(MAKE) --no-print-directory --jobs=2 setup kubernetes helm csi-sanity horovod-where-possible test-images $(STAMPS)/tests
+	@$(MAKE) --no-print-directory --jobs=2 setup kubernetes helm csi-sanity horovod-where-possible test-images s3-servers $(STAMPS)/tests
 
 build: $(STAMPS)/engine ## Build the engine (release) into the environment
 
@@ -114,7 +115,7 @@ test: setup-tests test-rust test-python ## Show every capability once, with real
 test-unit: $(STAMPS)/engine ## Run the Python unit tests
 	$(BIN)/python -m pytest tests/unit
 
-test-integration: setup csi-sanity ## Run the tests with real servers and mounts
+test-integration: setup csi-sanity s3-servers ## Run the tests with real servers and mounts
 	$(BIN)/python -m pytest tests/integration
 
 test-kubernetes: setup kubernetes helm kubeflow ## Run the tests on a real Kubernetes: one of their own, or that of HEADRACE_KUBECONFIG
@@ -127,6 +128,10 @@ test-libraries: setup $(STAMPS)/libraries ## Run the samples of docs/libraries.m
 $(STAMPS)/libraries: $(STAMPS)/engine requirements-libraries.lock tools/setup_libraries.sh
 	@tools/setup_libraries.sh $(PYTHON) $(VENV)
 	@touch $@
+
+test-servers: setup ## Run the contract of an S3 origin against every server of docs/servers.md that installs by itself
+	@tools/install_s3_servers.sh all
+	HEADRACE_TEST_SERVERS=all $(BIN)/python -m pytest tests/integration/test_s3_servers.py
 
 SOAK_MINUTES ?= 30
 SOAK_TIMES ?= 1
@@ -157,6 +162,10 @@ helm:
 
 csi-sanity: $(STAMPS)/system
 	@tools/install_csi_sanity.sh >/dev/null
+
+.PHONY: s3-servers
+s3-servers: $(STAMPS)/system
+	@tools/install_s3_servers.sh quick >/dev/null
 
 # Built only where a cluster can run: as root.
 .PHONY: kubernetes kubeflow
