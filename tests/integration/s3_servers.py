@@ -47,8 +47,6 @@ class Kind:
     not_kept: frozenset[str] = frozenset()
     # Keys that it lists with a character that stands for another: nobody can ask for them.
     garbled: frozenset[str] = frozenset()
-    # False where an upload in parts ends with another ETag than the object has.
-    tells_etag_of_parts: bool = True
     # How many keys it is given beside: more than a page holds where that is done in a moment.
     paged: int = 1_020
 
@@ -169,9 +167,9 @@ CONTROL = "control\x01character"
 KINDS = (
     Kind("versitygw", _versitygw, quick=True, garbled=frozenset({CONTROL})),
     Kind("moto", _moto, quick=True, paged=0),
-    Kind("gofakes3", _gofakes3, quick=True, garbled=frozenset({CONTROL}), tells_etag_of_parts=False),
+    Kind("gofakes3", _gofakes3, quick=True, garbled=frozenset({CONTROL})),
     Kind("s3rver", _s3rver, quick=True, keys=KEYS_OF_S3RVER),
-    Kind("s3proxy", _s3proxy, tells_etag_of_parts=False),
+    Kind("s3proxy", _s3proxy),
     Kind("s3mock", _s3mock),
 )
 TESTED = [kind for kind in KINDS if kind.quick or ALL_ARE_TESTED]

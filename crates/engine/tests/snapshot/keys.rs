@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::support::{object, temporary};
 use headrace_engine::error::ErrorKind;
-use headrace_engine::origin::{ListedObject, ObjectKind};
+use headrace_engine::origin::{LeftOut, ListedObject, ObjectKind};
 use headrace_engine::snapshot::{NodeIndex, NodeKind, Rule, Snapshot, SnapshotBuilder};
 use proptest::prelude::*;
 
@@ -71,8 +71,8 @@ fn every_hostile_key_is_left_out_by_its_rule() {
         (Rule::NulByte, file(b"\0")),
         (Rule::InvalidUtf8, file(b"caf\xe9")),
         (Rule::InvalidUtf8, file(b"caf\xe9/menu")),
-        (Rule::GarbledKey, raw("b\u{fffd}".as_bytes(), ObjectKind::Garbled, 3)),
-        (Rule::GarbledKey, raw("b\u{fffd}/".as_bytes(), ObjectKind::Garbled, 0)),
+        (Rule::GarbledKey, raw("b\u{fffd}".as_bytes(), ObjectKind::LeftOut(LeftOut::Garbled), 3)),
+        (Rule::GarbledKey, raw("b\u{fffd}/".as_bytes(), ObjectKind::LeftOut(LeftOut::Garbled), 0)),
         (Rule::SymlinkTarget, raw(b"l", ObjectKind::Symlink(vec![b't'; 4096].into()), 1)),
         (Rule::SymlinkTarget, raw(b"l", ObjectKind::Symlink(b""[..].into()), 0)),
         (Rule::SymlinkTarget, raw(b"l", ObjectKind::Symlink(b"a\0b"[..].into()), 3)),

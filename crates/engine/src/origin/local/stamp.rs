@@ -19,8 +19,8 @@ pub(super) fn keeps_numbers(folder: &File) -> io::Result<bool> {
     if unsafe { libc::fstatfs(folder.as_raw_fd(), &raw mut told) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // Magic numbers have 32 bits; the type of the field depends on the machine, and may have extended the sign.
-    Ok(!RENUMBERING.contains(&(i64::from(told.f_type) & 0xffff_ffff)))
+    // Magic numbers have 32 bits; the field has more, and may hold the extended sign.
+    Ok(!RENUMBERING.contains(&(told.f_type & 0xffff_ffff)))
 }
 
 /// The stamp of a file; `numbered` where its number stays what it is.
