@@ -26,7 +26,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("engine",),
 )
 # The one thing that a neighbour may know: what a snapshot is made of is what an origin lists.
-SHARED = {("snapshot", ("origin", name)) for name in ("ListedObject", "ObjectKind", "LeftOut", "Permissions")}
+SHARED = {("snapshot", ("origin", name)) for name in ("LeftOut", "ListedObject", "ObjectKind", "Permissions")}
 RANK_OF = {module: rank for rank, modules in enumerate(RANKS) for module in modules}
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)

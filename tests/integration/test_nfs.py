@@ -55,6 +55,7 @@ def test_a_folder_is_mounted_as_the_server_has_it(shell: Shell, nfs: NfsServer, 
         assert os.readlink(mountpoint / "link") == "d0"
         assert (mountpoint / "empty").is_dir()
         assert not (mountpoint / "pipe").exists()
+        assert shell.status(mountpoint)["snapshot"]["rejected_by_rule"] == [["special-file", 1]]
         shell.must("verify", mountpoint)
         assert shell.status(mountpoint)["reads"]["origin_bytes"] == sum(map(len, content.values()))
 
@@ -131,12 +132,18 @@ def test_what_the_server_denies_to_a_user_is_told_with_the_user(
     shell: Shell, nfs: NfsServer, tmp_path: Path
 ) -> None:
     fill(nfs.export, 2, 10)
-    (nfs.export / "d0").chmod(0o700)
+    nfs.export.chmod(0o700)
     (tmp_path / "mnt").mkdir()
     words = ["--option", "nfs.uid=12345", "--option", "nfs.gid=12345"]
     outcome = shell.run("mount", nfs.uri, tmp_path / "mnt", "--cache", f"{tmp_path}/c:1Gi", *words)
     assert outcome.code != 0
     assert "user 12345" in outcome.stderr
     assert "nfs.uid" in outcome.stderr
+    nfs.export.chmod(0o755)
+    (nfs.export / "d0").chmod(0o700)
+    asker = {"nfs.uid": "12345", "nfs.gid": "12345"}
+    with shell.mounted(nfs.uri, tmp_path / "mnt", cache=tmp_path / "c", options=asker) as mountpoint:
+        assert os.listdir(mountpoint) == ["d1"]
+        assert shell.status(mountpoint)["snapshot"]["rejected"] == [{"key": "d0", "reason": "unreadable"}]
     with shell.mounted(nfs.uri, tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
         assert (mountpoint / "d0/e0/f000").is_file()

@@ -197,7 +197,7 @@ def test_what_a_web_server_tells_no_version_of_is_not_pieced_together(shell: She
     (folder / "silent").write_bytes(os.urandom(9_000_000))
     with serving(folder, handler=SilentHandler) as address:
         (tmp_path / "mnt").mkdir()
-        refused = shell.run("mount", address, tmp_path / "mnt", "--cache", tmp_path / "cache")
+        refused = shell.run("mount", address, tmp_path / "mnt", "--cache", "none")
         assert refused.code != 0
         assert "tells neither ETag nor Last-Modified" in refused.stderr
         assert "have the server send one of them" in refused.stderr
@@ -253,6 +253,21 @@ def test_a_file_replaced_by_one_of_the_same_size_and_time_is_another(shell: Shel
     replace(b"c" * 9_000_000)
     with shell.mounted(source, tmp_path / "mnt", cache=cache) as mountpoint:
         assert (mountpoint / "file").read_bytes() == b"c" * 9_000_000
+
+
+def test_special_files_are_left_out_and_counted_unless_strict(shell: Shell, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "file").write_bytes(b"content")
+    os.mkfifo(source / "pipe")
+    (tmp_path / "mnt").mkdir()
+    strict = ("--option", "strict=true", "--cache", "none")
+    refused = shell.run("mount", source, tmp_path / "mnt", *strict)
+    assert refused.code != 0
+    assert "'pipe' (special-file)" in refused.stderr
+    with shell.mounted(source, tmp_path / "mnt", cache=tmp_path / "cache") as mountpoint:
+        assert os.listdir(mountpoint) == ["file"]
+        assert shell.status(mountpoint)["snapshot"]["rejected_by_rule"] == [["special-file", 1]]
 
 
 def test_a_folder_with_odd_names_is_mounted_as_it_is(shell: Shell, tmp_path: Path) -> None:

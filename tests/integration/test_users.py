@@ -21,6 +21,8 @@ def machine() -> Iterator[Machine]:
 
 def test_an_ordinary_user_mounts_reads_and_unmounts(machine: Machine) -> None:
     mnt = machine.folder / "mnt"
+    # As the top of a data disk has it.
+    (machine.folder / "source" / "lost+found").mkdir(mode=0o700)
     mounted = machine.run(
         USER, HEADRACE, "mount", machine.folder / "source", mnt, "--cache", f"{machine.folder}/home/cache:1Gi"
     )
@@ -28,7 +30,10 @@ def test_an_ordinary_user_mounts_reads_and_unmounts(machine: Machine) -> None:
     try:
         assert machine.run(USER, "cat", mnt / "a.txt").stdout == "content" * 1000
         assert machine.run(USER, HEADRACE, "warm", mnt).returncode == 0
-        assert "100.0%" in machine.run(USER, HEADRACE, "status", mnt).stdout
+        shown = machine.run(USER, HEADRACE, "status", mnt).stdout
+        assert "100.0%" in shown
+        assert "unreadable 1" in shown
+        assert "lost+found" in shown
         refused = machine.run(OTHER, "cat", mnt / "a.txt")
         assert refused.returncode != 0
         assert "Permission denied" in refused.stderr

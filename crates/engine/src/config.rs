@@ -130,6 +130,9 @@ pub struct OriginMount {
     /// Slash-separated place in the dataset's tree; empty for the root.
     pub path: String,
     pub origin: OriginConfig,
+    /// A list of the dataset that leaves something out is refused.
+    #[serde(default)]
+    pub strict: bool,
 }
 
 /// Where data lives, by protocol.

@@ -64,7 +64,7 @@ def parse_origins(
             raise options.unknown(spelling, kinds)
     profiles = profiles or Profiles()
     mounts = tuple(
-        OriginMount(path=name, origin=_origin(address, shared, scoped.get(name, {}), environment, profiles))
+        _mount(address, shared, scoped.get(name, {}), environment, profiles).model_copy(update={"path": name})
         for name, address in addresses
     )
     return Origins(name=_dataset_name(addresses), mounts=mounts)
@@ -104,13 +104,13 @@ def _split_scopes(
     return shared, scoped
 
 
-def _origin(
+def _mount(
     address: Address,
     shared: Mapping[str, str],
     own: Mapping[str, str],
     environment: Environment,
     profiles: Profiles,
-) -> Any:
+) -> OriginMount:
     for spelling in own:
         if options.find(address.kind, spelling) is None:
             raise options.unknown(spelling, [address.kind])
@@ -120,7 +120,9 @@ def _origin(
     fields |= _from_options(address.kind, own)
     if address.kind == "s3":
         fields = _with_profile(fields, environment, profiles)
-    return _checked(address.kind, _with_defaults(address.kind, fields))
+    strict = fields.pop("strict", False)
+    mount = _checked(address.kind, _with_defaults(address.kind, fields))
+    return mount.model_copy(update={"strict": strict})
 
 
 def _from_options(kind: str, given: Mapping[str, str]) -> dict[str, Any]:
@@ -187,10 +189,10 @@ def _wants_path_style(kind: str, endpoint: str) -> bool:
     return kind == "s3" and not host.endswith(_VIRTUAL_HOSTED)
 
 
-def _checked(kind: str, fields: Mapping[str, Any]) -> Any:
+def _checked(kind: str, fields: Mapping[str, Any]) -> OriginMount:
     _check_pair(kind, fields)
     try:
-        return OriginMount.model_validate({"origin": {"kind": kind, **fields}}).origin
+        return OriginMount.model_validate({"origin": {"kind": kind, **fields}})
     except ValidationError as error:
         first = first_fault(error)
         raise ConfigError.of(

@@ -44,6 +44,13 @@ _IGNORE_CHANGE_TIMES = Option(
     flag=True,
 )
 
+_STRICT = Option(
+    "strict",
+    "Refuse a list of the dataset that leaves anything out (`headrace status` shows what and why without this)",
+    ("strict",),
+    flag=True,
+)
+
 S3_OPTIONS = (
     Option(
         "endpoint",
@@ -209,12 +216,12 @@ NFS_OPTIONS = (
 LOCAL_OPTIONS = (_IGNORE_CHANGE_TIMES,)
 
 OPTIONS: Mapping[str, tuple[Option, ...]] = {
-    "s3": S3_OPTIONS,
-    "oss": OSS_OPTIONS,
-    "webhdfs": HDFS_OPTIONS,
-    "http": HTTP_OPTIONS,
-    "nfs": NFS_OPTIONS,
-    "local": LOCAL_OPTIONS,
+    "s3": (*S3_OPTIONS, _STRICT),
+    "oss": (*OSS_OPTIONS, _STRICT),
+    "webhdfs": (*HDFS_OPTIONS, _STRICT),
+    "http": (*HTTP_OPTIONS, _STRICT),
+    "nfs": (*NFS_OPTIONS, _STRICT),
+    "local": (*LOCAL_OPTIONS, _STRICT),
 }
 """By kind of origin."""
 

@@ -146,6 +146,7 @@ class OriginMount(Model):
 
     path: str = ""
     origin: OriginConfig
+    strict: bool = False
 
     @property
     def label(self) -> str:

@@ -19,7 +19,7 @@ def fields(
 ) -> dict[str, Any]:
     """What one origin came to, without defaults, credentials in clear."""
     (mount,) = parse_origins([word], options or {}, environment, working_directory=Path("/here")).mounts
-    found = mount.origin.model_dump(exclude_defaults=True)
+    found = mount.origin.model_dump(exclude_defaults=True) | ({"strict": True} if mount.strict else {})
     return {
         key: value.get_secret_value() if isinstance(value, SecretStr) else value
         for key, value in found.items()

@@ -150,8 +150,7 @@ fn source_snapshot(
     }
     let path = state.snapshot_path(state.next_version());
     listing::check_all(runtime.handle(), origins)?;
-    let mounts = listing::mount_paths(config);
-    let (snapshot, _) = listing::take_snapshot(runtime.handle(), origins, &mounts, &path, None)?;
+    let (snapshot, _) = listing::take_snapshot(runtime.handle(), origins, &config.origins, &path, None)?;
     state.prune(snapshot.version(), &[]);
     Ok(snapshot)
 }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::heap::give_back_free_memory;
 use super::state::StateDirectory;
-use crate::config::EngineConfig;
+use crate::config::{EngineConfig, OriginMount};
 use crate::error::{Error, ErrorKind, Result};
 use crate::origin::{ListedObject, Origin, is_to_be_listed_anew};
 use crate::snapshot::{Difference, Snapshot, SnapshotBuilder};
@@ -25,7 +25,7 @@ const LONG_LIST: u64 = 100_000;
 pub fn take_snapshot(
     runtime: &Handle,
     origins: &[Arc<dyn Origin>],
-    mounts: &[String],
+    mounts: &[OriginMount],
     path: &Path,
     previous: Option<&Snapshot>,
 ) -> Result<(Snapshot, Difference)> {
@@ -40,11 +40,15 @@ pub fn take_snapshot(
 fn try_snapshot(
     runtime: &Handle,
     origins: &[Arc<dyn Origin>],
-    mounts: &[String],
+    mounts: &[OriginMount],
     path: &Path,
     previous: Option<&Snapshot>,
 ) -> Result<(Snapshot, Difference)> {
-    let mut builder = SnapshotBuilder::new(mounts)?;
+    let paths: Vec<String> = mounts.iter().map(|mount| mount.path.clone()).collect();
+    let mut builder = SnapshotBuilder::new(&paths)?;
+    if mounts.iter().any(|mount| mount.strict) {
+        builder.refuse_rejections();
+    }
     for (number, origin) in origins.iter().enumerate() {
         // Only folders have links; their names are whatever the kernel holds, valid UTF-8 or not.
         if origin.capability().symlinks {
@@ -125,7 +129,7 @@ pub fn first_snapshot(
     }
     let path = state.snapshot_path(state.next_version());
     let listed = check_all(runtime, origins)
-        .and_then(|()| take_snapshot(runtime, origins, &mount_paths(config), &path, last.as_ref()));
+        .and_then(|()| take_snapshot(runtime, origins, &config.origins, &path, last.as_ref()));
     match (listed, last) {
         (Ok((snapshot, _)), _) => {
             state.prune(snapshot.version(), &[]);
@@ -142,8 +146,4 @@ pub fn first_snapshot(
 /// True for faults of the moment, for which the last snapshot is better than none.
 fn may_pass(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Throttled)
-}
-
-pub fn mount_paths(config: &EngineConfig) -> Vec<String> {
-    config.origins.iter().map(|mount| mount.path.clone()).collect()
 }

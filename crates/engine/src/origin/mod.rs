@@ -84,12 +84,26 @@ pub enum LeftOut {
     Unversioned,
     /// An object of whose key not all is told: nobody can ask for it.
     Garbled,
+    /// A pipe, a socket or a device: it holds no data to cache.
+    Special,
+    /// A folder that may not be listed, or a name that may not be looked at.
+    Unreadable,
+    /// A link of an index page that may be the name of a file, but leads to none.
+    UnclearLink,
 }
 
 /// Whether a listing ended only since it came in another order than expected: what it sent is to be forgotten, and the same
 /// origin's next listing takes another way. Each origin asks for that once.
 pub fn is_to_be_listed_anew(error: &Error) -> bool {
     listing::is_disorder(error)
+}
+
+impl ListedObject {
+    /// What the origin has at `key` and cannot show.
+    pub fn left_out(key: &[u8], reason: LeftOut) -> Self {
+        let kind = ObjectKind::LeftOut(reason);
+        ListedObject { key: key.into(), kind, size: 0, mtime_ns: 0, etag: None, stamp: None, permissions: None }
+    }
 }
 
 /// One name of an origin, as the origin tells it. Nothing is cleaned here: the snapshot judges keys.

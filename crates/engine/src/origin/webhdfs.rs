@@ -30,7 +30,8 @@ use crate::origin::remote::{Remote, key_text, stale};
 use crate::origin::service::Service;
 use crate::origin::wire::{HttpAnswer, Wire};
 use crate::origin::{
-    ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, build_error, deliver, promptly,
+    ByteStream, Capability, Checksums, LeftOut, ListedObject, ObjectKind, ObjectVersion, Origin, build_error, deliver,
+    promptly,
 };
 use crate::secret::Secret;
 
@@ -108,6 +109,15 @@ impl Caller {
             Caller::Token(token) => format!("&delegation={}", token.expose()),
         })
     }
+}
+
+/// A directory still to be listed.
+#[derive(Default)]
+struct Directory {
+    /// Empty for the root, else with a slash at its end.
+    below: String,
+    /// What it is; `None` for the root.
+    object: Option<ListedObject>,
 }
 
 #[derive(Deserialize)]
@@ -236,14 +246,27 @@ impl Hdfs {
         })
     }
 
-    /// The names in one directory, and the directories among them.
-    async fn walk(&self, below: String) -> Result<(Vec<ListedObject>, Vec<String>)> {
+    /// The names in one directory, and the directories among them, which tell of themselves once they were listed.
+    async fn walk(&self, directory: Directory) -> Result<(Vec<ListedObject>, Vec<Directory>)> {
+        let Directory { below, object } = directory;
         let path = format!("{}{below}", self.directory);
-        let statuses = self.pace.patiently(|| self.statuses(&path)).await?;
-        self.sorted(&below, statuses)
+        let statuses = match self.pace.patiently(|| self.statuses(&path)).await {
+            Ok(statuses) => statuses,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && object.is_some() => {
+                // Whether it is the directory that lets nobody in, or a token that does not hold any more.
+                self.pace.patiently(|| self.statuses(&self.directory)).await?;
+                return Ok((
+                    vec![ListedObject::left_out(below.trim_end_matches('/').as_bytes(), LeftOut::Unreadable)],
+                    Vec::new(),
+                ));
+            }
+            Err(error) => return Err(error),
+        };
+        let (listed, directories) = self.sorted(&below, statuses)?;
+        Ok((object.into_iter().chain(listed).collect(), directories))
     }
 
-    fn sorted(&self, below: &str, statuses: Vec<Status>) -> Result<(Vec<ListedObject>, Vec<String>)> {
+    fn sorted(&self, below: &str, statuses: Vec<Status>) -> Result<(Vec<ListedObject>, Vec<Directory>)> {
         let (mut objects, mut directories) = (Vec::with_capacity(statuses.len()), Vec::new());
         for status in statuses {
             if status.path_suffix.is_empty() {
@@ -254,7 +277,8 @@ impl Hdfs {
                 if matches!(status.path_suffix.as_str(), "." | "..") || status.path_suffix.contains('/') {
                     return Err(self.not_a_directory(below));
                 }
-                directories.push(format!("{key}/"));
+                directories.push(Directory { below: format!("{key}/"), object: Some(listed(key, status)) });
+                continue;
             }
             objects.push(listed(key, status));
         }
@@ -303,12 +327,12 @@ impl Origin for Hdfs {
     }
 
     async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
-        let mut waiting = vec![String::new()];
+        let mut waiting = vec![Directory::default()];
         let mut under_way = FuturesUnordered::new();
         loop {
             while under_way.len() < self.pace.concurrency {
-                let Some(below) = waiting.pop() else { break };
-                under_way.push(self.walk(below));
+                let Some(directory) = waiting.pop() else { break };
+                under_way.push(self.walk(directory));
             }
             let Some(walked) = under_way.next().await else { return Ok(()) };
             let (objects, directories) = walked?;

@@ -33,6 +33,7 @@ pub struct SnapshotBuilder {
     /// Where the object before went: most listings name the files of a folder one after the other.
     recent: (u16, Vec<u8>, u32),
     entries_max: u64,
+    strict: bool,
     fault: Option<Error>,
 }
 
@@ -47,6 +48,7 @@ impl SnapshotBuilder {
             collected: Collected::new(),
             recent: (u16::MAX, Vec::new(), ROOT),
             entries_max: ENTRIES_MAX,
+            strict: false,
             fault: None,
         };
         for (number, path) in mounts.iter().enumerate() {
@@ -85,6 +87,11 @@ impl SnapshotBuilder {
     /// Refuses to finish above this many entries, where less than the format's own 2^31 are wanted.
     pub fn limit_entries(&mut self, entries_max: u64) {
         self.entries_max = entries_max.min(ENTRIES_MAX);
+    }
+
+    /// Refuses to finish when anything was left out.
+    pub fn refuse_rejections(&mut self) {
+        self.strict = true;
     }
 
     /// Adds one object of origin number `origin`. A key that cannot be a file is counted, see `Rule`; what makes the
@@ -189,6 +196,9 @@ impl SnapshotBuilder {
         }
         let mounts = self.mounts.drain(..).map(|mount| mount.path).collect();
         let tree = tree::arrange(&mut self.collected);
+        if self.strict {
+            self.collected.rejected.refuse()?;
+        }
         let mut draft = draft::Draft::create(path)?;
         draft.write_tree(self.collected, &tree, mounts, previous.map_or(1, |previous| previous.version() + 1))?;
         drop(tree);

@@ -2,6 +2,7 @@
 //! `docs/semantics.md`, "Names".
 
 use super::NAME_MAX;
+use crate::error::{Error, ErrorKind, Result};
 use crate::origin::{LeftOut, ListedObject, ObjectKind};
 
 /// The longest path, counted from the dataset's root.
@@ -40,10 +41,16 @@ pub enum Rule {
     FileTooLarge,
     /// The origin tells nothing that would tell a changed file from this one.
     NoVersion,
+    /// A pipe, a socket or a device.
+    SpecialFile,
+    /// A folder that may not be listed, or a name that may not be looked at.
+    Unreadable,
+    /// A link of an index page that may be the name of a file, but leads to none.
+    UnclearLink,
 }
 
 impl Rule {
-    pub const ALL: [Rule; 14] = [
+    pub const ALL: [Rule; 17] = [
         Rule::RelativeSegment,
         Rule::EmptySegment,
         Rule::NameTooLong,
@@ -58,6 +65,9 @@ impl Rule {
         Rule::MountConflict,
         Rule::FileTooLarge,
         Rule::NoVersion,
+        Rule::SpecialFile,
+        Rule::Unreadable,
+        Rule::UnclearLink,
     ];
 
     pub fn name(self) -> &'static str {
@@ -76,6 +86,9 @@ impl Rule {
             Rule::MountConflict => "mount-conflict",
             Rule::FileTooLarge => "file-too-large",
             Rule::NoVersion => "no-version",
+            Rule::SpecialFile => "special-file",
+            Rule::Unreadable => "unreadable",
+            Rule::UnclearLink => "unclear-link",
         }
     }
 }
@@ -104,6 +117,17 @@ impl Rejected {
             self.samples.push((rule, escape(&sample())));
         }
         *count += 1;
+    }
+
+    /// An error that names one of the keys, if there are any.
+    pub(super) fn refuse(&self) -> Result<()> {
+        let Some((rule, key)) = self.samples.first() else { return Ok(()) };
+        let count: u64 = self.counts.iter().sum();
+        let message =
+            format!("the list would leave out {count} of the origin's names, such as '{key}' ({})", rule.name());
+        Err(Error::new(ErrorKind::Unsupported, message).with_hint(
+            "change what the origin has there, or mount it without `strict`: `headrace status` then shows them",
+        ))
     }
 
     pub(super) fn into_rejections(mut self) -> Rejections {
@@ -157,7 +181,7 @@ pub(super) enum Verdict<'a> {
 
 /// Judges one listed object. `room` is how many bytes its path may have; `posix` tells that the origin is a file system
 /// of this machine, whose names may hold any bytes but `/` and NUL.
-pub(super) fn judge(object: &ListedObject, room: usize, posix: bool) -> Result<Verdict<'_>, Rule> {
+pub(super) fn judge(object: &ListedObject, room: usize, posix: bool) -> std::result::Result<Verdict<'_>, Rule> {
     if let ObjectKind::LeftOut(reason) = object.kind {
         return Err(rule_of(reason));
     }
@@ -182,11 +206,14 @@ fn rule_of(reason: LeftOut) -> Rule {
     match reason {
         LeftOut::Unversioned => Rule::NoVersion,
         LeftOut::Garbled => Rule::GarbledKey,
+        LeftOut::Special => Rule::SpecialFile,
+        LeftOut::Unreadable => Rule::Unreadable,
+        LeftOut::UnclearLink => Rule::UnclearLink,
     }
 }
 
 /// Whether `path` can be a path below a directory, in the order in which `docs/semantics.md` lists the rules.
-pub(super) fn check_path(path: &[u8], room: usize, posix: bool) -> Result<(), Rule> {
+pub(super) fn check_path(path: &[u8], room: usize, posix: bool) -> std::result::Result<(), Rule> {
     if path.contains(&0) {
         return Err(Rule::NulByte);
     }
@@ -197,7 +224,7 @@ pub(super) fn check_path(path: &[u8], room: usize, posix: bool) -> Result<(), Ru
     if !posix && std::str::from_utf8(path).is_err() { Err(Rule::InvalidUtf8) } else { Ok(()) }
 }
 
-fn check_segment(segment: &[u8]) -> Result<(), Rule> {
+fn check_segment(segment: &[u8]) -> std::result::Result<(), Rule> {
     match segment {
         b"" => Err(Rule::EmptySegment),
         b"." | b".." => Err(Rule::RelativeSegment),
@@ -206,7 +233,7 @@ fn check_segment(segment: &[u8]) -> Result<(), Rule> {
     }
 }
 
-fn check_target(target: &[u8]) -> Result<(), Rule> {
+fn check_target(target: &[u8]) -> std::result::Result<(), Rule> {
     if target.is_empty() || target.len() > TARGET_MAX || target.contains(&0) {
         return Err(Rule::SymlinkTarget);
     }

@@ -65,7 +65,7 @@ impl Scene {
         CopyConfig {
             source: EngineConfig {
                 name: "copy".to_owned(),
-                origins: vec![OriginMount { path: String::new(), origin }],
+                origins: vec![OriginMount { path: String::new(), origin, strict: false }],
                 cache: Vec::new(),
                 state_directory: state.to_owned(),
                 limits: Default::default(),

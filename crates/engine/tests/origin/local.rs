@@ -12,7 +12,7 @@ use headrace_engine::config::OriginConfig;
 use headrace_engine::error::ErrorKind;
 use headrace_engine::ids::{ByteRange, Version};
 use headrace_engine::metrics::Metrics;
-use headrace_engine::origin::{ObjectKind, ObjectVersion, Permissions, open};
+use headrace_engine::origin::{LeftOut, ListedObject, ObjectKind, ObjectVersion, Permissions, open};
 
 fn root(fixture: &Fixture) -> &Path {
     fixture.folder.as_ref().unwrap().path()
@@ -97,13 +97,17 @@ async fn names_are_bytes() {
 }
 
 #[tokio::test]
-async fn pipes_and_sockets_are_neither_listed_nor_waited_for() {
+async fn pipes_and_sockets_are_told_as_left_out_and_not_waited_for() {
     let fixture = fixture(Protocol::Local).await;
     fixture.put("file", b"x");
     let pipe = root(&fixture).join("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(root(&fixture).join("socket")).unwrap();
     assert_eq!(fixture.files().await, ["file"]);
+    let mut special = fixture.list().await.unwrap();
+    special.retain(|object| object.kind == ObjectKind::LeftOut(LeftOut::Special));
+    special.sort_by(|left, right| left.key.cmp(&right.key));
+    assert_eq!(special.iter().map(|object| &*object.key).collect::<Vec<_>>(), [&b"pipe"[..], b"socket"]);
     let object = ObjectVersion { key: b"pipe"[..].into(), size: 0, version: Version::ModifiedNs(0) };
     let read = ObjectVersion { size: 10, ..object };
     assert_eq!(fixture.read_all(&read).await.unwrap_err().kind(), ErrorKind::Stale);
@@ -173,7 +177,7 @@ async fn without_change_times_only_size_and_modification_time_count() {
 
 /// Only meaningful without the right to read everything.
 #[tokio::test]
-async fn a_folder_that_may_not_be_read_fails_the_listing() {
+async fn a_folder_that_may_not_be_read_is_left_out_but_not_the_top() {
     if nix::unistd::geteuid().is_root() {
         return;
     }
@@ -181,8 +185,11 @@ async fn a_folder_that_may_not_be_read_fails_the_listing() {
     fixture.put("closed/file", b"x");
     let closed = root(&fixture).join("closed");
     std::fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
+    let listed = fixture.list().await.unwrap();
+    assert_eq!(listed, [ListedObject::left_out(b"closed", LeftOut::Unreadable)]);
+    std::fs::set_permissions(root(&fixture), std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
     let error = fixture.list().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::PermissionDenied);
-    assert!(error.message().contains("closed"));
+    std::fs::set_permissions(root(&fixture), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     std::fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied);
 }

@@ -4,6 +4,7 @@ mod check;
 mod checksums;
 mod contract;
 mod faults;
+mod hdfs;
 mod hdfs_checksums;
 mod keys;
 mod listing;

@@ -46,6 +46,46 @@ async fn one_file_without_a_version_is_left_out() {
     assert_eq!(kinds(&fixture).await, [silent, ("told".to_owned(), ObjectKind::File)]);
 }
 
+/// A page whose author did not escape the names of files.
+#[tokio::test]
+async fn names_with_a_colon_are_files_where_the_server_has_them_and_counted_where_not() {
+    let fixture = fixture(Protocol::Http).await;
+    fixture.put("run:1.csv", b"one");
+    fixture.put("plain", b"two");
+    fixture.world.tamper(|request, reply| match request.path() {
+        "/data/" => reply.body(
+            br#"<a href="run:1.csv">run:1.csv</a><a href="run:2.csv">2</a><a href="plain">plain</a>
+            <a href="mailto:me@here">me</a><a href="gone">gone</a>"#,
+        ),
+        _ => reply,
+    });
+    let unclear = ("run:2.csv".to_owned(), ObjectKind::LeftOut(LeftOut::UnclearLink));
+    let files = ["plain", "run:1.csv"].map(|name| (name.to_owned(), ObjectKind::File));
+    assert_eq!(kinds(&fixture).await, [&files[..], &[unclear]].concat());
+    let object = fixture.version("run:1.csv").await;
+    assert_eq!(fixture.read_all(&object).await.unwrap(), b"one");
+}
+
+/// But not when it is the credentials that do not hold any more.
+#[tokio::test]
+async fn a_folder_that_the_server_does_not_show_is_left_out() {
+    let fixture = fixture(Protocol::Http).await;
+    fixture.put("closed/file", b"x");
+    fixture.put("open/file", b"x");
+    fixture.put("open/closed", b"x");
+    fixture.world.tamper(|request, reply| if request.path().contains("closed") { Reply::status(403) } else { reply });
+    let unreadable = |key: &str| (key.to_owned(), ObjectKind::LeftOut(LeftOut::Unreadable));
+    let there = [("open".to_owned(), ObjectKind::Directory), ("open/file".to_owned(), ObjectKind::File)];
+    let expected = [unreadable("closed"), there[0].clone(), unreadable("open/closed"), there[1].clone()];
+    assert_eq!(kinds(&fixture).await, expected);
+    let roots = AtomicU32::new(0);
+    fixture.world.tamper(move |request, reply| match request.path() {
+        "/data/" if roots.fetch_add(1, Ordering::SeqCst) == 0 => reply,
+        _ => Reply::status(403),
+    });
+    assert_eq!(fixture.list().await.unwrap_err().kind(), ErrorKind::PermissionDenied);
+}
+
 /// A time at the beginning of time is that of a server that knows none.
 #[tokio::test]
 async fn a_time_that_means_nothing_is_no_version() {

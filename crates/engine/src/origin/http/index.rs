@@ -14,7 +14,29 @@ use url::Url;
 pub(super) struct Name {
     pub bytes: Vec<u8>,
     pub folder: bool,
+    /// As a browser takes it, the link is none of this page's files; but whoever wrote it may have meant one.
+    pub unclear: bool,
 }
+
+/// What stands before the colon of links that are surely no names.
+const SCHEMES: [&str; 16] = [
+    "http",
+    "https",
+    "ftp",
+    "file",
+    "mailto",
+    "tel",
+    "sms",
+    "javascript",
+    "data",
+    "blob",
+    "about",
+    "irc",
+    "news",
+    "magnet",
+    "ws",
+    "view-source",
+];
 
 /// The names that `html`, the page at `address` (which ends with a slash), links to. Each once, sorted.
 pub(super) fn names(html: &[u8], address: &Url) -> Vec<Name> {
@@ -35,7 +57,9 @@ pub(super) fn names(html: &[u8], address: &Url) -> Vec<Name> {
 fn name(link: &str, address: &Url) -> Option<Name> {
     // A query names another view of the same page (sort orders), not a file: names hold `%3F`.
     let link = link.split('#').next().filter(|link| !link.is_empty() && !link.contains('?'))?;
-    let target = address.join(link).ok()?;
+    let unclear = looks_like_a_name(link);
+    // With a folder before it, the colon is a part of the name.
+    let target = if unclear { address.join(&format!("./{link}")) } else { address.join(link) }.ok()?;
     if target.origin() != address.origin() {
         return None;
     }
@@ -49,7 +73,15 @@ fn name(link: &str, address: &Url) -> Option<Name> {
     if name.contains('/') || bytes.is_empty() || bytes.contains(&b'/') || bytes == b"." || bytes == b".." {
         return None;
     }
-    Some(Name { bytes, folder })
+    Some(Name { bytes, folder, unclear })
+}
+
+/// `run:1.csv`: an address with an unknown scheme, or the name of a file that was not escaped.
+fn looks_like_a_name(link: &str) -> bool {
+    let Some((scheme, rest)) = link.split_once(':') else { return false };
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    is_scheme && !rest.starts_with("//") && !SCHEMES.contains(&scheme.to_ascii_lowercase().as_str())
 }
 
 #[cfg(test)]
@@ -86,6 +118,17 @@ mod tests {
             <a href="/data/deep/er">deeper</a><a href="/elsewhere">e</a><a href="..%2fpasswd">p</a><a href="%2e%2e">up</a>
             <a href="mailto:me">me</a><a href="">self</a><a href="#top">top</a><a>none</a>"##;
         assert_eq!(shown(html), ["also", "in"]);
+    }
+
+    #[test]
+    fn a_colon_that_was_not_escaped_may_be_one_of_a_name() {
+        let html = r#"<a href="run:1.csv">run:1.csv</a><a href="./run:2.csv">2</a><a href="run%3A3.csv">3</a>
+            <a href="2026-01-01T10:00.log">l</a><a href="mailto:me@here">m</a><a href="JavaScript:x()">j</a>
+            <a href="weird://host/x">w</a><a href="a:b/">f</a><a href="a:b/c">deeper</a><a href="a:..">up</a>"#;
+        assert_eq!(shown(html), ["2026-01-01T10:00.log", "a:..", "a:b/", "run:1.csv", "run:2.csv", "run:3.csv"]);
+        let address = Url::parse("http://host/data/").unwrap();
+        let unclear: Vec<bool> = names(html.as_bytes(), &address).iter().map(|name| name.unclear).collect();
+        assert_eq!(unclear, [false, true, true, true, false, false]);
     }
 
     #[test]

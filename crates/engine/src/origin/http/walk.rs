@@ -27,7 +27,20 @@ const MAX_DEPTH: usize = 64;
 
 /// What came of one step of the walk.
 enum Step {
-    Folder { below: String, names: Vec<Name> },
+    /// What the page of a folder names.
+    Folder {
+        below: String,
+        names: Vec<Name>,
+    },
+    /// A name that was taken for that of a file.
+    IsFolder {
+        below: String,
+        name: Name,
+    },
+    LeftOut {
+        key: String,
+        reason: LeftOut,
+    },
     File(Option<ListedObject>),
 }
 
@@ -55,7 +68,7 @@ impl Web {
     }
 
     pub(super) async fn walk(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
-        let (mut folders, mut files, mut batch) = (vec![String::new()], Vec::new(), Vec::new());
+        let (mut folders, mut files, mut batch) = (vec![Link::default()], Vec::new(), Vec::new());
         let mut seen = HashSet::from([String::new()]);
         let mut under_way = FuturesUnordered::new();
         let mut census = Census::default();
@@ -77,7 +90,17 @@ impl Web {
                     census.count(object.as_ref());
                     batch.extend(object);
                 }
+                Step::LeftOut { key, reason } => {
+                    census.count_left_out(reason);
+                    batch.push(ListedObject::left_out(key.as_bytes(), reason));
+                }
+                Step::IsFolder { below, name } => {
+                    self.sort(&below, vec![name], &mut seen, &mut folders, &mut files, &mut batch)?
+                }
                 Step::Folder { below, names } => {
+                    if !below.is_empty() {
+                        batch.push(object(below.trim_end_matches('/').into(), ObjectKind::Directory));
+                    }
                     self.sort(&below, names, &mut seen, &mut folders, &mut files, &mut batch)?
                 }
             }
@@ -86,6 +109,10 @@ impl Web {
             }
         }
         census.check(&self.remote.place.name)?;
+        if census.unreadable {
+            // Whether it is the folder's fault, or that of credentials that do not hold any more.
+            self.pace.patiently(|| self.index("")).await?;
+        }
         deliver(&sink, batch).await
     }
 
@@ -95,8 +122,8 @@ impl Web {
         below: &str,
         names: Vec<Name>,
         seen: &mut HashSet<String>,
-        folders: &mut Vec<String>,
-        files: &mut Vec<String>,
+        folders: &mut Vec<Link>,
+        files: &mut Vec<Link>,
         batch: &mut Vec<ListedObject>,
     ) -> Result<()> {
         if below.matches('/').count() >= MAX_DEPTH {
@@ -110,13 +137,12 @@ impl Web {
             key.extend_from_slice(&name.bytes);
             match String::from_utf8(key) {
                 Ok(key) if name.folder => {
-                    batch.push(object(key.clone().into_bytes(), ObjectKind::Directory));
                     let folder = format!("{key}/");
                     if seen.insert(folder.clone()) {
-                        folders.push(folder);
+                        folders.push(Link { key: folder, unclear: name.unclear });
                     }
                 }
-                Ok(key) => files.push(key),
+                Ok(key) => files.push(Link { key, unclear: name.unclear }),
                 // It can be named, so that the snapshot tells of it, but not asked for.
                 Err(error) => batch.push(object(error.into_bytes(), ObjectKind::File)),
             }
@@ -124,24 +150,26 @@ impl Web {
         Ok(())
     }
 
-    async fn folder(&self, below: String) -> Result<Step> {
-        let names = self.pace.patiently(|| self.index(&below)).await?;
-        Ok(Step::Folder { below, names })
+    async fn folder(&self, link: Link) -> Result<Step> {
+        match self.pace.patiently(|| self.index(&link.key)).await {
+            Ok(names) => Ok(Step::Folder { below: link.key, names }),
+            Err(error) if link.key.is_empty() => Err(error),
+            Err(error) => link.failed(error),
+        }
     }
 
-    async fn file(&self, key: String) -> Result<Step> {
+    async fn file(&self, link: Link) -> Result<Step> {
+        let key = link.key.clone();
         let path = format!("{}{key}", self.folder);
         let action = format!("ask for the size of {key:?} of {}", self.remote.place.name);
         match self.settled(&action, &path).await {
             // Some index pages link to folders without the slash, and the server redirects.
-            Ok(answer) if answer.is_folder => Ok(Step::Folder {
+            Ok(answer) if answer.is_folder => Ok(Step::IsFolder {
                 below: parent(&key).to_owned(),
-                names: vec![Name { bytes: last(&key).into(), folder: true }],
+                name: Name { bytes: last(&key).into(), folder: true, unclear: link.unclear },
             }),
             Ok(answer) => self.listed(key, &answer).map(|object| Step::File(Some(object))),
-            // A dead link, as after a deletion: it is not there, so it is not listed.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Step::File(None)),
-            Err(error) => Err(error),
+            Err(error) => link.failed(error),
         }
     }
 
@@ -179,9 +207,34 @@ impl Web {
     }
 }
 
-/// Whether the server tells versions at all.
+/// A link that leads somewhere, as far as a page says.
+#[derive(Default)]
+struct Link {
+    /// Of a folder with a slash at its end; empty for the root.
+    key: String,
+    unclear: bool,
+}
+
+impl Link {
+    /// What to make of a link that cannot be followed.
+    fn failed(self, error: Error) -> Result<Step> {
+        let reason = match error.kind() {
+            ErrorKind::PermissionDenied => LeftOut::Unreadable,
+            // A folder that is told apart by its slash, and shows no page.
+            ErrorKind::NotDirectory => LeftOut::Unreadable,
+            ErrorKind::NotFound if self.unclear => LeftOut::UnclearLink,
+            // A dead link, as after a deletion: it is not there, so it is not listed.
+            ErrorKind::NotFound => return Ok(Step::File(None)),
+            _ => return Err(error),
+        };
+        Ok(Step::LeftOut { key: self.key.trim_end_matches('/').to_owned(), reason })
+    }
+}
+
+/// Whether the server tells versions at all, and lets us in everywhere.
 #[derive(Default)]
 struct Census {
+    unreadable: bool,
     versioned: u64,
     unversioned: Option<Box<[u8]>>,
 }
@@ -195,6 +248,10 @@ impl Census {
             Some(_) => self.versioned += 1,
             None => {}
         }
+    }
+
+    fn count_left_out(&mut self, reason: LeftOut) {
+        self.unreadable |= reason == LeftOut::Unreadable;
     }
 
     fn check(&self, place: &str) -> Result<()> {

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::origin::local::beneath::{open_folder, open_root};
 use crate::origin::local::stamp::{keeps_numbers, nanoseconds, stamp_of};
-use crate::origin::{ListedObject, ObjectKind, Permissions};
+use crate::origin::{LeftOut, ListedObject, ObjectKind, Permissions};
 use crate::sync::{Condvar, Mutex};
 
 /// More threads than this wait for each other in the kernel's directory cache.
@@ -116,6 +116,11 @@ impl Folder<'_> {
             Ok(handle) => handle,
             // Deleted or replaced between its parent's listing and now: what is not there is not listed.
             Err(error) if !self.key.is_empty() && is_gone(&error) => return Ok(Vec::new()),
+            // Nothing of it could be shown; the rest of the tree can.
+            Err(error) if !self.key.is_empty() && is_forbidden(&error) => {
+                self.send(vec![ListedObject::left_out(self.key, LeftOut::Unreadable)])?;
+                return Ok(Vec::new());
+            }
             Err(error) => return Err(self.failed(error)),
         };
         // Listing through the descriptor: the path could lead elsewhere by now.
@@ -123,14 +128,14 @@ impl Folder<'_> {
             std::fs::read_dir(format!("/proc/self/fd/{}", handle.as_raw_fd())).map_err(|error| self.failed(error))?;
         let numbered = self.tree.stamps && keeps_numbers(&handle).map_err(|error| self.failed(error))?;
         let (mut folders, mut batch) = (Vec::new(), Vec::new());
-        if self.key.is_empty() {
-            batch.push(root_object(&handle).map_err(|error| self.failed(error))?);
-        }
+        batch.push(folder_object(self.key, &handle).map_err(|error| self.failed(error))?);
         for entry in entries {
             let entry = entry.map_err(|error| self.failed(error))?;
             let Some(object) = self.object(&entry, numbered)? else { continue };
+            // A folder tells of itself once it is open.
             if object.kind == ObjectKind::Directory {
-                folders.push(object.key.to_vec());
+                folders.push(object.key.into());
+                continue;
             }
             batch.push(object);
             if batch.len() == BATCH {
@@ -145,11 +150,14 @@ impl Folder<'_> {
         match self.describe(entry, numbered) {
             Ok(object) => Ok(object),
             Err(error) if is_gone(&error) => Ok(None),
+            // Who may list a folder may still not look at what is in it.
+            Err(error) if is_forbidden(&error) => {
+                Ok(Some(ListedObject::left_out(&self.key_of(entry), LeftOut::Unreadable)))
+            }
             Err(error) => Err(Error::from_io("list", &self.path().join(entry.file_name()), error)),
         }
     }
 
-    /// `None` for what is neither file, folder nor link: pipes, sockets and devices hold no data to cache.
     fn describe(&self, entry: &DirEntry, numbered: bool) -> io::Result<Option<ListedObject>> {
         let metadata = entry.metadata()?;
         let (kind, size) = if metadata.is_file() {
@@ -160,7 +168,7 @@ impl Folder<'_> {
             let text = std::fs::read_link(entry.path())?.into_os_string().into_vec();
             (ObjectKind::Symlink(text.into()), 0)
         } else {
-            return Ok(None);
+            return Ok(Some(ListedObject::left_out(&self.key_of(entry), LeftOut::Special)));
         };
         let (mtime_ns, permissions) = (mtime_ns(&metadata), Some(permissions(&metadata)));
         let stamp = (self.tree.stamps && kind == ObjectKind::File).then(|| stamp_of(&metadata, numbered));
@@ -187,17 +195,17 @@ impl Folder<'_> {
         self.tree.directory.join(OsStr::from_bytes(self.key))
     }
 
-    /// A folder that cannot be read makes the whole listing incomplete, so it is an error, not a gap.
+    /// A folder that a fault keeps from being read makes the whole listing incomplete, so it is an error, not a gap.
     fn failed(&self, error: io::Error) -> Error {
         Error::from_io("list", &self.path(), error)
-            .with_hint("every folder below the origin must be readable, or moved elsewhere")
+            .with_hint("the folder's file system is at fault, or does not let this user in: check both")
     }
 }
 
-/// What the folder itself is: who may not look into it shall not look into its mount.
-fn root_object(handle: &File) -> io::Result<ListedObject> {
+/// What a folder itself is: who may not look into it shall not look into its mount.
+fn folder_object(key: &[u8], handle: &File) -> io::Result<ListedObject> {
     let metadata = handle.metadata()?;
-    let (kind, key) = (ObjectKind::Directory, Box::default());
+    let (kind, key) = (ObjectKind::Directory, key.into());
     let (mtime_ns, permissions) = (mtime_ns(&metadata), Some(permissions(&metadata)));
     Ok(ListedObject { key, kind, size: 0, mtime_ns, etag: None, stamp: None, permissions })
 }
@@ -208,6 +216,10 @@ fn permissions(metadata: &Metadata) -> Permissions {
 
 fn mtime_ns(metadata: &Metadata) -> i64 {
     nanoseconds(metadata.mtime(), metadata.mtime_nsec())
+}
+
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
 }
 
 fn is_gone(error: &io::Error) -> bool {

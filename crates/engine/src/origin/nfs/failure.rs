@@ -58,6 +58,11 @@ impl Failure {
         matches!(self, Failure::Status(status::NOENT | status::NOTDIR | status::NAMETOOLONG)) || self.is_old_handle()
     }
 
+    /// The server knows who asks, and does not let that user in here.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Failure::Status(status::ACCES | status::PERM))
+    }
+
     /// The handle means nothing to the server: what it stood for was deleted, or the server forgot.
     pub fn is_old_handle(&self) -> bool {
         matches!(self, Failure::Status(status::STALE | status::BADHANDLE))

@@ -17,7 +17,7 @@ use crate::origin::nfs::Nfs;
 use crate::origin::nfs::export::Export;
 use crate::origin::nfs::failure::Failure;
 use crate::origin::nfs::procedures::{self as nfs, Attributes, Entry, Found, Handle, Kind, Page, Position};
-use crate::origin::{ListedObject, ObjectKind, deliver};
+use crate::origin::{LeftOut, ListedObject, ObjectKind, deliver};
 
 /// Names that are looked up at the same time within one folder.
 const LOOKUPS: usize = 16;
@@ -29,20 +29,31 @@ struct Folder {
     /// Empty for the root.
     key: Vec<u8>,
     handle: Handle,
+    /// What it is, told once it is seen that it may be listed.
+    object: Option<ListedObject>,
 }
 
 /// What one name turned out to be.
+#[derive(Default)]
 struct Listed {
-    object: ListedObject,
+    object: Option<ListedObject>,
     folder: Option<Folder>,
+}
+
+/// What came of a question about something below the root.
+enum Seen<T> {
+    There(T),
+    /// Not any more.
+    Gone,
+    Forbidden,
 }
 
 impl Nfs {
     pub(super) async fn walk(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
         let export = self.mounted().await?;
-        let root = Folder { key: Vec::new(), handle: export.root.clone() };
-        deliver(&sink, self.root_object(&export, &root).await?.into_iter().collect()).await?;
-        let mut waiting = vec![root];
+        let root = Folder { key: Vec::new(), handle: export.root.clone(), object: None };
+        let object = self.root_object(&export, &root).await?;
+        let mut waiting = vec![Folder { object, ..root }];
         let mut under_way = FuturesUnordered::new();
         loop {
             while under_way.len() < self.pace.concurrency {
@@ -56,14 +67,16 @@ impl Nfs {
 
     /// What the folder itself is: who may not look into it shall not look into its mount.
     async fn root_object(&self, export: &Export, root: &Folder) -> Result<Option<ListedObject>> {
-        let asked = self.unless_gone(root, || export.attributes(&root.handle)).await?;
-        Ok(asked.map(|attributes| listed_object(&root.key, ObjectKind::Directory, 0, &attributes)))
+        match self.seen(root, || export.attributes(&root.handle)).await? {
+            Seen::There(attributes) => Ok(Some(listed_object(&root.key, ObjectKind::Directory, 0, &attributes))),
+            Seen::Gone | Seen::Forbidden => Ok(None),
+        }
     }
 
     /// Looks at the first names of the root: fails when they may not be listed.
     pub(super) async fn glance(&self) -> Result<()> {
         let export = self.mounted().await?;
-        let root = Folder { key: Vec::new(), handle: export.root.clone() };
+        let root = Folder { key: Vec::new(), handle: export.root.clone(), object: None };
         self.page(&export, &root, Position::default()).await.map(|_| ())
     }
 
@@ -71,7 +84,7 @@ impl Nfs {
     async fn folder(
         &self,
         export: Arc<Export>,
-        folder: Folder,
+        mut folder: Folder,
         sink: mpsc::Sender<Vec<ListedObject>>,
     ) -> Result<Vec<Folder>> {
         let (mut at, mut seen, mut folders) = (Position::default(), HashSet::new(), Vec::new());
@@ -80,12 +93,20 @@ impl Nfs {
                 return Err(self.in_circles(&folder));
             }
             // Deleted between its parent's listing and now: what is not there is not listed.
-            let Some(page) = self.page(&export, &folder, at).await? else { return Ok(folders) };
+            let page = match self.page(&export, &folder, at).await? {
+                Seen::There(page) => page,
+                Seen::Gone => return Ok(folders),
+                Seen::Forbidden => {
+                    deliver(&sink, vec![ListedObject::left_out(&folder.key, LeftOut::Unreadable)]).await?;
+                    return Ok(folders);
+                }
+            };
             let (last, verifier, is_last) =
                 (page.entries.last().map(|entry| entry.cookie), page.verifier, page.is_last);
-            let mut batch = Vec::with_capacity(page.entries.len());
+            let mut batch = Vec::with_capacity(page.entries.len() + 1);
+            batch.extend(folder.object.take());
             for listed in self.listed(&export, &folder, page).await? {
-                batch.push(listed.object);
+                batch.extend(listed.object);
                 folders.extend(listed.folder);
             }
             deliver(&sink, batch).await?;
@@ -97,13 +118,14 @@ impl Nfs {
         }
     }
 
-    /// The names from `at` on; `None` when a folder below the root is not there any more.
-    async fn page(&self, export: &Export, folder: &Folder, at: Position) -> Result<Option<Page>> {
+    /// The names from `at` on.
+    async fn page(&self, export: &Export, folder: &Folder, at: Position) -> Result<Seen<Page>> {
         let action = self.listing(folder);
         let asked = self.pace.patiently(|| async {
             match self.ask_page(export, &folder.handle, at).await {
-                Ok(page) => Ok(Some(page)),
-                Err(failure) if failure.is_gone() && !folder.key.is_empty() => Ok(None),
+                Ok(page) => Ok(Seen::There(page)),
+                Err(failure) if failure.is_gone() && !folder.key.is_empty() => Ok(Seen::Gone),
+                Err(failure) if failure.is_forbidden() && !folder.key.is_empty() => Ok(Seen::Forbidden),
                 Err(failure) => Err(self.explain(&failure, &action)),
             }
         });
@@ -128,33 +150,41 @@ impl Nfs {
         let mut all = Vec::with_capacity(entries.len());
         for some in entries.chunks(LOOKUPS) {
             for listed in join_all(some.iter().map(|entry| self.object(export, folder, entry))).await {
-                all.extend(listed?);
+                all.push(listed?);
             }
         }
         Ok(all)
     }
 
-    /// `None` for what is neither file, folder nor link, and for what is not there any more.
-    async fn object(&self, export: &Export, folder: &Folder, entry: &Entry) -> Result<Option<Listed>> {
+    /// Nothing for what is not there any more.
+    async fn object(&self, export: &Export, folder: &Folder, entry: &Entry) -> Result<Listed> {
         if entry.name.contains(&b'/') {
             return Err(self.corrupt(folder, "a name with a slash"));
         }
         let key = key_of(&folder.key, &entry.name);
-        let Some((handle, attributes)) = self.known(export, folder, entry).await? else { return Ok(None) };
+        let left_out = |reason| Listed { object: Some(ListedObject::left_out(&key, reason)), folder: None };
+        let (handle, attributes) = match self.known(export, folder, entry).await? {
+            Seen::There(known) => known,
+            Seen::Gone => return Ok(Listed::default()),
+            Seen::Forbidden => return Ok(left_out(LeftOut::Unreadable)),
+        };
         let (kind, size) = match attributes.kind {
             Kind::File => (ObjectKind::File, attributes.size),
             Kind::Directory => (ObjectKind::Directory, 0),
             Kind::Symlink => match self.link(export, folder, &handle).await? {
-                Some(text) => (ObjectKind::Symlink(text), 0),
-                None => return Ok(None),
+                Seen::There(text) => (ObjectKind::Symlink(text), 0),
+                Seen::Gone => return Ok(Listed::default()),
+                Seen::Forbidden => return Ok(left_out(LeftOut::Unreadable)),
             },
-            Kind::Other => return Ok(None),
+            Kind::Other => return Ok(left_out(LeftOut::Special)),
         };
         let deeper = kind == ObjectKind::Directory && key.len() < LONGEST_KEY;
-        let folder = handle.filter(|_| deeper).map(|handle| Folder { key: key.clone(), handle });
         let stamp = (self.stamps && kind == ObjectKind::File).then_some(attributes.stamp);
         let object = ListedObject { stamp, ..listed_object(&key, kind, size, &attributes) };
-        Ok(Some(Listed { object, folder }))
+        Ok(match handle.filter(|_| deeper) {
+            Some(handle) => Listed { object: None, folder: Some(Folder { key, handle, object: Some(object) }) },
+            None => Listed { object: Some(object), folder: None },
+        })
     }
 
     /// Attributes of a name, and its handle where that is needed.
@@ -163,11 +193,11 @@ impl Nfs {
         export: &Export,
         folder: &Folder,
         entry: &Entry,
-    ) -> Result<Option<(Option<Handle>, Attributes)>> {
+    ) -> Result<Seen<(Option<Handle>, Attributes)>> {
         match (&entry.handle, entry.attributes) {
-            (Some(handle), Some(attributes)) => return Ok(Some((Some(handle.clone()), attributes))),
+            (Some(handle), Some(attributes)) => return Ok(Seen::There((Some(handle.clone()), attributes))),
             (None, Some(attributes)) if matches!(attributes.kind, Kind::File | Kind::Other) => {
-                return Ok(Some((None, attributes)));
+                return Ok(Seen::There((None, attributes)));
             }
             _ => {}
         }
@@ -179,29 +209,30 @@ impl Nfs {
             };
             Ok::<_, Failure>((Some(handle), attributes))
         };
-        self.unless_gone(folder, looked_up).await
+        self.seen(folder, looked_up).await
     }
 
-    async fn link(&self, export: &Export, folder: &Folder, handle: &Option<Handle>) -> Result<Option<Box<[u8]>>> {
-        let Some(handle) = handle else { return Ok(None) };
+    async fn link(&self, export: &Export, folder: &Folder, handle: &Option<Handle>) -> Result<Seen<Box<[u8]>>> {
+        let Some(handle) = handle else { return Ok(Seen::Gone) };
         let text = || async {
             let text = nfs::link(export.client.call(nfs::link_call(handle)).await?)?;
             Ok::<Box<[u8]>, Failure>(Box::from(&text[..]))
         };
-        self.unless_gone(folder, text).await
+        self.seen(folder, text).await
     }
 
-    /// What `request` gives, with the patience of the pace; `None` when the thing that it asks for is not there any more.
-    async fn unless_gone<T, F: Future<Output = std::result::Result<T, Failure>>>(
+    /// What `request` gives, with the patience of the pace.
+    async fn seen<T, F: Future<Output = std::result::Result<T, Failure>>>(
         &self,
         folder: &Folder,
         request: impl Fn() -> F,
-    ) -> Result<Option<T>> {
+    ) -> Result<Seen<T>> {
         let action = self.listing(folder);
         let asked = self.pace.patiently(|| async {
             match request().await {
-                Ok(value) => Ok(Some(value)),
-                Err(failure) if failure.is_gone() => Ok(None),
+                Ok(value) => Ok(Seen::There(value)),
+                Err(failure) if failure.is_gone() => Ok(Seen::Gone),
+                Err(failure) if failure.is_forbidden() && !folder.key.is_empty() => Ok(Seen::Forbidden),
                 Err(failure) => Err(self.explain(&failure, &action)),
             }
         });
