@@ -59,10 +59,7 @@ def workers(status: dict[str, Any]) -> Iterator[Sequence[str]]:
     """A head, and a line for each worker."""
     yield "WORKER", "NODE", "STATE", "CACHED", "CAPACITY", "HEARTBEAT", "TIERS"
     for worker in status["workers"]:
-        tiers = ", ".join(
-            f"{level['medium']} {format_size(level['used_bytes'])}/{format_size(level['quota_bytes'])}"
-            for level in worker["levels"]
-        )
+        tiers = ", ".join(_tier(level) for level in worker["levels"])
         yield (
             worker["id"],
             worker["node"],
@@ -72,6 +69,11 @@ def workers(status: dict[str, Any]) -> Iterator[Sequence[str]]:
             _age(worker["heartbeat_age_s"]),
             tiers or "-",
         )
+
+
+def _tier(level: dict[str, Any]) -> str:
+    used = f"{level['medium']} {format_size(level['used_bytes'])}/{format_size(level['quota_bytes'])}"
+    return f"{used} ({_text(level['trouble'])})" if level.get("trouble") else used
 
 
 def mounts(status: dict[str, Any]) -> Iterator[Sequence[str]]:

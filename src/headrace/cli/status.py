@@ -22,6 +22,11 @@ from headrace.settings.addresses import parse_master_url
 from headrace.settings.environment import Environment
 from headrace.settings.sizes import format_size
 
+_ALONE = (
+    "nobody looks after it: workers and masters that die stay dead, and reads may wait for them; "
+    "the supervisor of a mount starts it again within half a minute, `headrace up` at once"
+)
+
 
 def run(
     target: Annotated[
@@ -130,6 +135,7 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
         yield "supervisor", "none: a crash of the process would end this mount"
     if entry.restarts:
         yield "restarts", f"{entry.restarts}; the last process {entry.last_restart}"
+    yield from _backend(entry)
     if isinstance(report, HeadraceError):
         yield "error", report.message
         return
@@ -147,6 +153,8 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
     for number, level in enumerate(report.levels):
         used = f"{format_size(level.used_bytes)} of {format_size(level.quota_bytes)}"
         yield f"level {number}", f"{level.medium.value} {used}  {', '.join(level.folders)}".rstrip()
+        if level.trouble:
+            yield "", f"takes nothing new at present ({level.trouble}); it is tried again"
     yield "hits", _hits(report.reads)
     yield from _faults(report)
     if snapshot.rejected_keys:
@@ -158,6 +166,13 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
         yield "metrics", f"http://{entry.metrics_address}/metrics"
     if entry.log_file:
         yield "log", entry.log_file
+
+
+def _backend(entry: Entry) -> Iterator[tuple[str, str]]:
+    """A word of the local backend that the mount belongs to, where nobody looks after it."""
+    layout = BackendLayout.of(Environment.current())
+    if layout.nodes in Path(entry.mountpoint).parents and not is_owned(layout):
+        yield "backend", _ALONE
 
 
 def _hits(reads: ReadReport) -> str:

@@ -39,6 +39,7 @@ class Level(Message):
     medium: Name
     quota_bytes: Count
     used_bytes: Count = 0
+    trouble: Line = Field(default="", description="Why a disk of it takes nothing new at present")
 
 
 class Traffic(Message):

@@ -57,6 +57,10 @@ class LevelReport(Report):
     used_bytes: int = Field(description="Bytes that it takes on its disk")
     content_bytes: int = Field(default=0, description="Bytes of file content in it")
     blocks: int = Field(default=0, description="Blocks in it")
+    trouble: str | None = Field(
+        default=None,
+        description="Why a disk of it takes nothing new at present, such as disk-full or read-only",
+    )
 
 
 class ReadReport(Report):

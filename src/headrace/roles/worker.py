@@ -307,7 +307,12 @@ def _line(path: str) -> str:
 
 
 def _level(level: LevelReport) -> Level:
-    return Level(medium=level.medium.value, quota_bytes=level.quota_bytes, used_bytes=level.used_bytes)
+    return Level(
+        medium=level.medium.value,
+        quota_bytes=level.quota_bytes,
+        used_bytes=level.used_bytes,
+        trouble=level.trouble or "",
+    )
 
 
 def main(arguments: list[str]) -> int:

@@ -179,7 +179,7 @@ def test_what_was_ordered_survives_the_master(tmp_path: Path, module: SimpleName
 def test_status_and_metrics_tell_of_everybody(tmp_path: Path) -> None:
     async def test(master: Running, client: ControlClient) -> None:
         await until(lambda: master.cluster.shelf.newest is not None)
-        level = {"medium": "SSD", "quota_bytes": 1 << 30, "used_bytes": 300}
+        level = {"medium": "SSD", "quota_bytes": 1 << 30, "used_bytes": 300, "trouble": "disk-full"}
         await client.heartbeat(heartbeat("w1", cached_bytes=300, levels=[level]))
         mount = MountHeartbeat(
             id="m", instance="i", node="n", mountpoint="/mnt/<b>", traffic=Traffic(peer_bytes=5)

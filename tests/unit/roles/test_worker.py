@@ -54,7 +54,7 @@ def test_a_worker_joins_reports_and_ends_in_order(tmp_path: Path, port: int, url
         wait_for("the worker", lambda: states(url) == {"w1": "active"})
         row = workers(url)["w1"]
         assert (row["node"], row["cached_bytes"], row["capacity_bytes"]) == ("node-1", 4321, 1 << 30)
-        assert row["levels"] == [{"medium": "SSD", "quota_bytes": 1 << 30, "used_bytes": 4321}]
+        assert row["levels"] == [{"medium": "SSD", "quota_bytes": 1 << 30, "used_bytes": 4321, "trouble": ""}]
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(120) == 0
         # A rolling restart: its place stays its own while it is away for a moment.

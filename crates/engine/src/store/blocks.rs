@@ -100,6 +100,12 @@ pub trait Blocks: Debug + Send + Sync + 'static {
     /// Takes a block whose content is `parts` in order, or says why not.
     fn put(&self, key: &Arc<FileKey>, index: u32, parts: &[Bytes]) -> Put;
 
+    /// Free bytes of the folder that has most of them, among those whose disk would take something now: `None` for none.
+    /// May wait for a disk.
+    fn room_now(&self) -> Option<u64> {
+        None
+    }
+
     /// The whole file version, if all of it is here in one file, and right.
     fn whole_file(&self, file: &FileId, size: u64) -> Option<WholeFile>;
 

@@ -47,6 +47,12 @@ pub const TOO_LARGE: &str = "file-too-large";
 pub const KEY_TOO_LONG: &str = "key-too-long";
 pub const CLOSED: &str = "closed";
 
+/// True for what a block was declined for at the moment: a little later it may be taken.
+pub fn is_passing(reason: &str) -> bool {
+    let passing = [DISK_FULL, DISK_QUOTA, DISK_ERROR, READ_ONLY, SET_ASIDE, DISK_HANGS, NO_DESCRIPTOR, IN_PROGRESS];
+    passing.contains(&reason)
+}
+
 #[derive(Debug)]
 pub struct Counters {
     declined: HashMap<&'static str, Counter>,

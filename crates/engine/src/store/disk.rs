@@ -141,6 +141,20 @@ pub fn file_system(path: &Path) -> io::Result<(u64, u64)> {
     Ok((status.blocks() as u64 * status.fragment_size() as u64, device))
 }
 
+/// Bytes that may be written to the file system that holds `path`; 0 where it takes no new file.
+pub fn room(path: &Path) -> io::Result<u64> {
+    let status = nix::sys::statvfs::statvfs(path)?;
+    // Where inodes are counted, a new file needs one.
+    let has_inodes = status.files() == 0 || status.files_available() > 0;
+    Ok(if has_inodes { status.blocks_available() as u64 * status.fragment_size() as u64 } else { 0 })
+}
+
+/// False for what is mounted read-only, or cannot be asked.
+pub fn is_writable(path: &Path) -> bool {
+    use nix::sys::statvfs::{FsFlags, statvfs};
+    statvfs(path).is_ok_and(|status| !status.flags().contains(FsFlags::ST_RDONLY))
+}
+
 /// The bytes that a block of `length` takes of a quota: whole pages of 4 KiB.
 pub fn allocated(length: u32) -> u64 {
     u64::from(length).next_multiple_of(4096)

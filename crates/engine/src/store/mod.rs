@@ -54,7 +54,7 @@ mod weights;
 mod wrong;
 
 pub use blocks::{AtOnce, BlockHandle, Blocks, Proof, Put, WholeFile};
-pub use counters::DISK_HANGS;
+pub use counters::{DISK_HANGS, NO_ROOM, is_passing};
 pub use disk::{WrongMark, is_distrusted, mark_of};
 pub use listed::{Catalogue, Listed};
 pub use listing::CachedFile;
@@ -83,6 +83,8 @@ pub struct LevelUsage {
     /// Bytes of files, exactly.
     pub content_bytes: u64,
     pub blocks: u64,
+    /// Why one of its disks took nothing when it was last asked to, as one of the reasons that blocks are declined for.
+    pub trouble: Option<&'static str>,
 }
 
 #[derive(Debug)]
@@ -214,6 +216,7 @@ impl Store {
             used_bytes: level.folders.iter().map(|folder| folder.used()).sum(),
             content_bytes: level.folders.iter().map(|folder| folder.held_bytes()).sum(),
             blocks: level.folders.iter().map(|folder| folder.blocks()).sum(),
+            trouble: level.folders.iter().find_map(|folder| folder.trouble()),
         };
         self.core.levels.iter().map(level).collect()
     }
@@ -269,6 +272,11 @@ impl Blocks for Store {
 
     fn put(&self, key: &Arc<FileKey>, index: u32, parts: &[Bytes]) -> Put {
         self.put(key, index, parts)
+    }
+
+    fn room_now(&self) -> Option<u64> {
+        let usable = self.core.usable_folders().inspect(|folder| folder.look_again());
+        usable.filter(|folder| folder.is_of_use()).map(|folder| folder.free()).max()
     }
 
     fn whole_file(&self, file: &FileId, size: u64) -> Option<WholeFile> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::closing::wait_unless;
+use super::counters::DISK_ERROR;
 use super::disk;
 use super::errands::{Errand, Errands};
 use super::eviction::Use;
@@ -159,7 +160,7 @@ impl Worker {
 fn compact_logs(core: &Core) {
     for folder in core.usable_folders().filter(|folder| !folder.is_aside() && folder.wants_compaction()) {
         if let Err(error) = folder.compact() {
-            folder.set_aside(&format!("its log could not be written anew ({error})"));
+            folder.set_aside(DISK_ERROR, &format!("its log could not be written anew ({error})"));
         }
     }
 }

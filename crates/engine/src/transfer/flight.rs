@@ -240,6 +240,29 @@ impl Flight {
         state.served_end
     }
 
+    /// A kept block is on its way to the store once more, if `may` agrees by why it was declined and how long it is.
+    pub(crate) fn leave_memory(&self, may: impl Fn(&'static str, u64) -> bool) -> bool {
+        let mut state = self.state.lock();
+        let agreed = matches!(&state.phase, Phase::Kept { reason, .. } if may(reason, u64::from(self.length)));
+        if agreed {
+            state.phase = Phase::Complete;
+        }
+        agreed
+    }
+
+    /// Why the store did not keep it, while it stays in memory.
+    pub(crate) fn declined_reason(&self) -> Option<&'static str> {
+        match &self.state.lock().phase {
+            Phase::Kept { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// True when some reader has had the last byte.
+    pub(crate) fn was_consumed(&self) -> bool {
+        self.state.lock().served_end
+    }
+
     /// Notes that a kept block was read to its end; true the first time.
     pub(crate) fn mark_consumed(&self) -> bool {
         match &mut self.state.lock().phase {

@@ -12,6 +12,7 @@ use super::reader::Plan;
 use super::source::Source;
 use crate::error::{Error, Result};
 use crate::ids::ByteRange;
+use crate::store::is_passing;
 
 /// How often a block is looked for that goes from one place to the next meanwhile.
 const LOOKS: usize = 4;
@@ -72,8 +73,19 @@ impl Transfer {
     /// Brings blocks of a file into the store and looks whether they are there. Waits for memory and requests behind
     /// all readers.
     pub async fn hold(self: &Arc<Self>, source: &Source, blocks: Range<u32>) -> HoldOutcome {
+        let mut held = self.fetch_to_hold(source, blocks.clone()).await;
+        if is_passing(held.declined_reason) && self.room_now().await.is_some() {
+            self.offer_again().await;
+            let again = self.fetch_to_hold(source, blocks.clone()).await;
+            held = HoldOutcome { fetched_bytes: held.fetched_bytes + again.fetched_bytes, ..again };
+        }
+        held.held_bytes = self.verified_bytes(source, blocks).await;
+        held
+    }
+
+    async fn fetch_to_hold(self: &Arc<Self>, source: &Source, blocks: Range<u32>) -> HoldOutcome {
         let mut coming = Vec::new();
-        self.fetch_missing(source, blocks.clone(), Purpose::Warm, |found| {
+        self.fetch_missing(source, blocks, Purpose::Warm, |found| {
             if let Found::Coming { bytes, outcome, .. } = found {
                 coming.push((bytes, outcome));
             }
@@ -91,7 +103,6 @@ impl Transfer {
                 Outcome::Failed(error) => held.fail(bytes, &error),
             }
         }
-        held.held_bytes = self.verified_bytes(source, blocks).await;
         held
     }
 

@@ -79,6 +79,35 @@ impl KeptBlocks {
         flight
     }
 
+    /// Takes the longest kept block that `leaves` agrees to, which may change it.
+    pub(crate) fn take(&mut self, leaves: impl Fn(&Flight) -> bool) -> Option<Arc<Flight>> {
+        let fresh = |flight: &&Arc<Flight>| !flight.is_consumed();
+        let found = self.consumed.iter().find(|flight| leaves(flight)).cloned();
+        let flight = match found {
+            Some(flight) => {
+                self.consumed.retain(|other| !Arc::ptr_eq(other, &flight));
+                self.consumed_bytes -= u64::from(flight.length);
+                flight
+            }
+            None => {
+                let flight = self.fresh.iter().filter(fresh).find(|flight| leaves(flight)).cloned()?;
+                self.fresh_bytes = self.fresh_bytes.saturating_sub(u64::from(flight.length));
+                flight
+            }
+        };
+        // Where it was moved from, too: it is neither kept nor gone now, and nobody is to find it here.
+        let before = self.fresh.len();
+        self.fresh.retain(|other| !Arc::ptr_eq(other, &flight));
+        let was_moved = flight.was_consumed() && self.fresh.len() < before;
+        self.moved = self.moved.saturating_sub(usize::from(was_moved));
+        Some(flight)
+    }
+
+    /// True when some block is kept of which `is_so`.
+    pub(crate) fn any(&self, is_so: impl Fn(&Flight) -> bool) -> bool {
+        self.fresh.iter().chain(&self.consumed).any(|flight| is_so(flight))
+    }
+
     /// The longest kept block that nobody has read to the end, in place.
     pub(crate) fn oldest_fresh(&self) -> Option<&Arc<Flight>> {
         self.fresh.iter().find(|flight| !flight.is_consumed())

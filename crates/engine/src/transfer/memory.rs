@@ -116,6 +116,16 @@ impl Memory {
         }
     }
 
+    /// Takes the longest kept block that `may` leave, by why it was declined and its length: it goes to the store again.
+    pub(crate) fn take_kept(&self, may: impl Fn(&'static str, u64) -> bool) -> Option<Arc<Flight>> {
+        self.kept.lock().take(|flight| flight.leave_memory(&may))
+    }
+
+    /// True when some block is kept that was declined for a reason of which `is_so`.
+    pub(crate) fn keeps_any(&self, is_so: impl Fn(&'static str) -> bool) -> bool {
+        self.kept.lock().any(|flight| flight.declined_reason().is_some_and(&is_so))
+    }
+
     /// Drops everything that is merely kept.
     pub(crate) fn drop_kept(&self) {
         let mut kept = self.kept.lock();

@@ -8,6 +8,7 @@
 //! What has to wait for a disk does so on threads of its own (`disk`). All bytes on the way count against one memory
 //! budget (`memory`). Knows neither names nor inodes: `vfs` does.
 
+mod again;
 mod ahead;
 mod answer_time;
 mod background;
@@ -40,6 +41,7 @@ mod sums_here;
 mod warm;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use tokio::runtime::Handle;
@@ -87,6 +89,8 @@ pub struct Transfer {
     /// Those of them for prefetch and warm-up: half of all.
     background_slots: Arc<Semaphore>,
     put_slots: Semaphore,
+    /// Declined blocks are offered to the store again now and then.
+    is_offering: AtomicBool,
     orders: Orders,
     doubts: Doubts,
     sums: Sums,
@@ -127,6 +131,7 @@ impl Transfer {
             ahead_slots: Arc::new(Semaphore::new((config.concurrency * 3 / 4).max(1))),
             background_slots: Arc::new(Semaphore::new((config.concurrency / 2).max(1))),
             put_slots: Semaphore::new(writers),
+            is_offering: AtomicBool::new(false),
             orders: Orders::new(metrics.prefetch_queue.clone()),
             doubts: Doubts::default(),
             tasks: TaskTracker::new(),

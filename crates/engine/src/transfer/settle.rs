@@ -27,7 +27,7 @@ impl Transfer {
 
     /// Writes the block. Few threads do so at a time; meanwhile the block's memory stays taken, which slows down
     /// whoever fetches faster than the disk writes.
-    async fn put(&self, blocks: Arc<dyn Blocks>, flight: &Arc<Flight>) -> Put {
+    pub(super) async fn put(&self, blocks: Arc<dyn Blocks>, flight: &Arc<Flight>) -> Put {
         let _slot = self.put_slots.acquire().await;
         let flight = flight.clone();
         let writer = blocks.clone();
@@ -59,7 +59,10 @@ impl Transfer {
                     self.start_comparison(due);
                 }
             }
-            Put::Declined(reason) if self.keeps(flight) => self.memory.keep(flight.clone(), reason),
+            Put::Declined(reason) if self.keeps(flight) => {
+                self.memory.keep(flight.clone(), reason);
+                self.offer_later(reason);
+            }
             Put::Declined(reason) => {
                 self.flights.remove(flight);
                 flight.end_declined(reason);

@@ -21,7 +21,7 @@ use super::progress::{WarmProgress, WarmState};
 use super::proof::FETCHES;
 use super::source::Source;
 use crate::error::{Error, Result};
-use crate::store::{Blocks, DISK_HANGS};
+use crate::store::{Blocks, DISK_HANGS, is_passing};
 use crate::sync::{Condvar, Mutex};
 
 /// Errors kept word for word; beyond them only their number is known.
@@ -32,6 +32,12 @@ const FILES_UNDER_WAY: usize = 1024;
 
 /// A warm-up stops when the store declined this much in a row: it is full.
 const DECLINED_IN_A_ROW_BYTES: u64 = 64 << 20;
+
+/// How often a warm-up begins again because a disk took nothing for a moment,
+const MOST_AGAIN: usize = 3;
+/// and how long it waits each time for room there.
+const ROOM_PATIENCE: Duration = Duration::from_secs(5);
+const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_millis(250);
 
 /// A warm-up gives up after this many failures in a row: the origin is gone, and each file would wait for its retries.
 const FAILED_IN_A_ROW: u64 = 100;
@@ -133,6 +139,19 @@ impl WarmJob {
         self.errors.lock().push("a fault of Headrace ended the warm-up; its log says more".to_owned());
     }
 
+    /// True when the store did not take everything, for reasons that pass.
+    fn was_declined_in_passing(&self) -> bool {
+        self.counts.declined_bytes.load(Ordering::Relaxed) > 0 && is_passing(*self.declined_reason.lock())
+    }
+
+    /// All files are gone through once more; what is here already counts anew.
+    fn begin_again(&self) {
+        let counts = &self.counts;
+        let anew = [&counts.done_bytes, &counts.done_files, &counts.declined_bytes, &counts.declined_in_a_row_bytes];
+        anew.into_iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        *self.declined_reason.lock() = "";
+    }
+
     /// The file was dropped: it counts when it has come once more.
     fn take_back(&self, file: &Source) {
         let less = |count: &AtomicU64, amount| {
@@ -205,7 +224,16 @@ impl Transfer {
 
     /// What is wrong as often as it is fetched is asked for once more: the refusal tells why.
     async fn warm_until_right(self: &Arc<Self>, job: &Arc<WarmJob>, files: &dyn OrderedFiles) {
+        self.offer_again().await;
         self.warm_all(job, files).await;
+        for _ in 0..MOST_AGAIN {
+            if !job.was_declined_in_passing() || !self.has_room_soon().await {
+                break;
+            }
+            self.offer_again().await;
+            job.begin_again();
+            self.warm_all(job, files).await;
+        }
         for _ in 0..FETCHES {
             let again = self.found_wrong(files).await;
             if again.is_empty() {
@@ -213,6 +241,20 @@ impl Transfer {
             }
             again.iter().for_each(|file| job.take_back(file));
             self.warm_all(job, &again).await;
+        }
+    }
+
+    /// Waits a moment for a disk that took nothing; true when it would again.
+    async fn has_room_soon(&self) -> bool {
+        let until = Instant::now() + ROOM_PATIENCE;
+        loop {
+            if self.room_now().await.is_some() {
+                return true;
+            }
+            if Instant::now() > until {
+                return false;
+            }
+            tokio::time::sleep(LOOK_FOR_ROOM_EVERY).await;
         }
     }
 

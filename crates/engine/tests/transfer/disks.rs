@@ -1,6 +1,7 @@
 //! A cache whose disk takes no block.
 #![allow(clippy::unwrap_used)]
 
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use headrace_engine::ids::{ByteRange, FileId, FileKey};
 use headrace_engine::metrics::Metrics;
 use headrace_engine::store::{BlockHandle, Blocks, Put, WholeFile};
-use headrace_engine::transfer::{ReaderState, Transfer};
+use headrace_engine::transfer::{ReaderState, Transfer, WarmState};
 use parking_lot::{Condvar, Mutex};
 
 const BLOCK: u64 = 64 * KIB;
@@ -102,4 +103,87 @@ async fn what_lies_in_cache_files_is_read_by_as_many_as_may_wait_for_their_disk(
     reads.pop().expect("some may").load_into(&mut buffer).unwrap();
     assert!(buffer == pattern(file.size(), 3)[BLOCK as usize / 2..]);
     assert!(setup.transfer.read_from_disk(&file, range, &reader).is_some(), "the right was given back");
+}
+
+/// A tmpfs of a few MiB, unmounted on drop.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let place = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8m", "none"]).arg(place.path()).output();
+        if mounted.is_ok_and(|output| output.status.success()) {
+            return Some(SmallDisk(place));
+        }
+        eprintln!("skipped: only root can mount a small tmpfs");
+        None
+    }
+
+    /// Somebody else takes all of its room.
+    fn fill(&self) -> std::path::PathBuf {
+        let foreign = self.0.path().join("foreign");
+        // Ends with an error when nothing is left.
+        assert!(std::fs::write(&foreign, vec![1; 9 << 20]).is_err());
+        foreign
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_full_disk_did_not_take_is_offered_again_when_there_is_room() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let stored = store(&disk.0.path().join("cache"), 4 * MIB, BLOCK);
+    let setup = setup_with(Some(stored.clone()), 16 * MIB, config(BLOCK));
+    let (file, reader) = (setup.origin.put("file", BLOCKS * BLOCK, 3), ReaderState::still());
+    let foreign = disk.fill();
+    scan(&setup.transfer, &file, 3, BLOCK, &reader).await;
+    let trouble = || stored.usage()[0].trouble;
+    until("all is kept in memory", || setup.transfer.blocks_in_memory() as u64 == BLOCKS).await;
+    assert_eq!(trouble(), Some("disk-full"), "the level says that its disk is full");
+    std::fs::remove_file(foreign).unwrap();
+    until("all is stored, though nobody reads", || stored.whole_file(&file.id(), file.size()).is_some()).await;
+    until("memory is given back", || setup.transfer.blocks_in_memory() == 0).await;
+    assert_eq!(trouble(), None);
+    assert_eq!(setup.origin.bytes_sent(), file.size(), "nothing was fetched twice");
+    assert!(read(&setup.transfer, &file, ByteRange::new(0, file.size()), &reader).await == pattern(file.size(), 3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_warm_up_goes_on_where_a_disk_was_full_for_a_moment() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let stored = store(&disk.0.path().join("cache"), 4 * MIB, BLOCK);
+    let setup = setup_with(Some(stored.clone()), 16 * MIB, config(BLOCK));
+    let file = setup.origin.put("file", BLOCKS * BLOCK, 3);
+    let foreign = disk.fill();
+    let warming = setup.transfer.warm(Arc::new(vec![file.clone()])).unwrap();
+    until("the disk to be full", || stored.usage()[0].trouble.is_some()).await;
+    std::fs::remove_file(foreign).unwrap();
+    warming.ended().await;
+    let progress = warming.progress();
+    assert_eq!((progress.state, progress.done_bytes), (WarmState::Complete, file.size()), "{progress:?}");
+    assert_eq!((progress.did_not_fit_bytes, progress.done_files), (0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_found_no_room_is_offered_again_when_something_was_evicted() {
+    let folder = tempfile::tempdir().unwrap();
+    let stored = store(folder.path(), BLOCKS * BLOCK, BLOCK);
+    let setup = setup_with(Some(stored.clone()), 16 * MIB, config(BLOCK));
+    let (first, reader) = (setup.origin.put("first", BLOCKS * BLOCK, 1), ReaderState::still());
+    scan(&setup.transfer, &first, 1, BLOCK, &reader).await;
+    until("the first is stored", || stored.whole_file(&first.id(), first.size()).is_some()).await;
+    stored.set_pinned(first.id(), true);
+    let second = setup.origin.put("second", 4 * BLOCK, 2);
+    scan(&setup.transfer, &second, 2, BLOCK, &reader).await;
+    until("the second is kept in memory", || setup.transfer.blocks_in_memory() == 4).await;
+    assert_eq!(stored.usage()[0].trouble, None, "a full cache is not a disk in trouble");
+    stored.set_pinned(first.id(), false);
+    assert!(stored.evict(&first.id()) > 0);
+    until("the second is stored", || stored.whole_file(&second.id(), second.size()).is_some()).await;
+    assert_eq!(setup.transfer.blocks_in_memory(), 0);
 }

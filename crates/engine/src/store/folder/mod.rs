@@ -24,6 +24,7 @@ use crate::budget::Budget;
 use crate::ids::{BlockSize, FileId, FileKey};
 use crate::sync::RwLock;
 
+mod aside;
 mod descriptors;
 mod lend;
 mod promises;
@@ -41,8 +42,6 @@ pub use write::{Content, Fault};
 
 /// A file may have this many blocks at most.
 pub const MAX_BLOCKS: u64 = 1 << 24;
-/// How long a folder whose disk failed is left alone.
-const ASIDE_MS: u64 = 30_000;
 /// What all folders of a store have in common.
 #[derive(Debug)]
 pub struct StoreState {
@@ -90,7 +89,7 @@ pub struct Folder {
     blocks: AtomicU64,
     content_bytes: AtomicU64,
     open_files: Arc<AtomicU64>,
-    aside_until_ms: AtomicU64,
+    aside: aside::Aside,
     /// The file system can give back the room of one block.
     punches: AtomicBool,
     /// A data file is left that no record speaks of.
@@ -124,22 +123,9 @@ impl Folder {
         self.free() as f64 / self.quota_bytes.max(1) as f64
     }
 
-    /// True while the disk is left alone after a failure.
-    pub fn is_aside(&self) -> bool {
-        self.now_ms() < self.aside_until_ms.load(Ordering::Relaxed)
-    }
-
     /// True when something new may be kept here.
     pub fn is_of_use(&self) -> bool {
         !self.is_aside() && !self.watch.hangs()
-    }
-
-    pub fn set_aside(&self, reason: &str) {
-        let before = self.aside_until_ms.swap(self.now_ms() + ASIDE_MS, Ordering::Relaxed);
-        if before <= self.now_ms() {
-            let seconds = ASIDE_MS / 1000;
-            tracing::warn!("cache folder {}: {reason}; nothing new is kept there for {seconds} s", self.path.display());
-        }
     }
 
     fn now_s(&self) -> u32 {

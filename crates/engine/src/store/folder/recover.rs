@@ -51,7 +51,7 @@ impl Folder {
             blocks: AtomicU64::new(0),
             content_bytes: AtomicU64::new(0),
             open_files: Arc::default(),
-            aside_until_ms: AtomicU64::new(0),
+            aside: Default::default(),
             punches: AtomicBool::new(true),
             strays: AtomicBool::new(false),
             promises: crate::sync::Mutex::default(),

@@ -44,7 +44,10 @@ impl Folder {
             self.claim(content).and_then(|open| self.fill(content, open))
         };
         match result {
-            Ok(()) => self.count_blocks(1, i64::from(content.length)),
+            Ok(()) => {
+                self.note_well();
+                self.count_blocks(1, i64::from(content.length));
+            }
             Err(_) => self.release(charge(content.length)),
         }
         result
@@ -159,7 +162,7 @@ impl Folder {
             Some(libc::EROFS) => reasons::READ_ONLY,
             _ => reasons::DISK_ERROR,
         };
-        self.set_aside(&format!("{reason} ({error})"));
+        self.set_aside(reason, &format!("{reason} ({error})"));
         Fault::Disk(reason)
     }
 }
