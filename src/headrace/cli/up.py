@@ -11,6 +11,7 @@ from headrace.cli import backend, printer
 from headrace.cli.node_labels import parse_labels, parse_taints
 from headrace.errors import ConfigError
 from headrace.local.lifecycle import launch
+from headrace.local.lifecycle import service as systemd_service
 from headrace.local.lifecycle.teardown import tear_down
 from headrace.local.protocol.messages import MOST_NODES, BackendStatus, NodesWish
 from headrace.netns.gateway import can_lead_out
@@ -49,9 +50,19 @@ def run(
             "--plain", help="Nodes are plain processes, as they are without root: no namespaces, no links."
         ),
     ] = False,
+    service: Annotated[
+        bool,
+        typer.Option(
+            "--service",
+            help="Have systemd look after it, at starts of this machine, too: a service of the machine for root, "
+            "else of the user. `down` removes it.",
+        ),
+    ] = False,
 ) -> None:
     """Start the local backend: virtual nodes on this machine, for datasets that are applied to it."""
     environment = Environment.current()
+    if service:
+        systemd_service.check_systemd()
     if link and plain:
         raise ConfigError.of("plain processes have no link to limit", hint="leave --plain or --link out")
     rate = parse_rate(link) if link else None
@@ -66,9 +77,12 @@ def run(
         link_bits_per_s=rate,
         plain=plain,
     )
-    status = launch.bring_up(backend.places(), wish, environment, release=metadata.version("headrace"))
+    places = backend.places()
+    status = launch.bring_up(places, wish, environment, release=metadata.version("headrace"))
     _warn(status, limited=rate is not None)
     _tell(status)
+    if service:
+        printer.say(f"systemd looks after it: {systemd_service.install(places, environment)}")
 
 
 def _warn(status: BackendStatus, *, limited: bool) -> None:
@@ -89,6 +103,8 @@ def down(
 ) -> None:
     """End the local backend, with all that runs in it and all that it made."""
     places = backend.places()
+    if systemd_service.remove(places, Environment.current()):
+        printer.say("systemd no longer looks after the local backend")
     if not places.folder.exists():
         printer.say("the local backend is not up; nothing is left of it")
         return

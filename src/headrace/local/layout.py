@@ -11,6 +11,9 @@ from headrace.settings.environment import Environment
 # The kernel's limit for the address of a Unix socket, its closing zero included, is 108.
 _LONGEST_ADDRESS = 107
 
+LOCK = "supervisor.lock"
+"""The name of the lock, beside the database."""
+
 
 @dataclass(frozen=True, slots=True)
 class BackendLayout:
@@ -31,7 +34,7 @@ class BackendLayout:
     @property
     def lock(self) -> Path:
         """Held by the process that may change the world."""
-        return self.folder / "supervisor.lock"
+        return self.folder / LOCK
 
     @property
     def guard_lock(self) -> Path:
@@ -42,6 +45,16 @@ class BackendLayout:
     def taken_down(self) -> Path:
         """There from the moment in which somebody takes the backend down: no supervisor is started anew."""
         return self.folder / "taken-down"
+
+    @property
+    def home_network(self) -> Path:
+        """Says in which network the supervisor runs, for who starts the next one from within a node's."""
+        return self.folder / "network"
+
+    @property
+    def revived(self) -> Path:
+        """Touched whenever somebody other than a guard starts a supervisor anew."""
+        return self.folder / "revived"
 
     @property
     def log(self) -> Path:

@@ -24,6 +24,7 @@ from headrace.local.jobs.job_reconciler import JobReconciler
 from headrace.local.layout import BackendLayout
 from headrace.local.lifecycle.backend_lock import owning
 from headrace.local.lifecycle.guard_keeping import GUARD, GuardKeeper
+from headrace.local.lifecycle.revival import note_home
 from headrace.local.processes.log_rotation import keep_trimmed
 from headrace.local.protocol.messages import SupervisorSpec
 from headrace.local.reconciler import IdleReconciler, MappingReconciler
@@ -59,6 +60,7 @@ class Supervisor:
     async def run(self, ready: Callable[[], None]) -> None:
         """Serves until it is told to end; calls `ready` when it answers."""
         layout = BackendLayout(self._spec.folder)
+        note_home(layout)
         database = Database(layout.database)
         try:
             await self._serve(BackendContext(database, layout, self._environment), ready)

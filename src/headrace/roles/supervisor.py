@@ -22,6 +22,7 @@ from typing import Any
 
 from headrace.exits import ExitCode
 from headrace.roles import lifeline, renewal, supervisor_log
+from headrace.roles.backend_watch import BackendWatch
 from headrace.roles.child import Begun, Child, spare_supervisor
 from headrace.roles.keeper_line import KeeperLine
 from headrace.roles.keeping import Kept
@@ -32,6 +33,7 @@ from headrace.roles.succession import Step, Succession
 from headrace.roles.supervisor_arguments import arguments_of
 from headrace.roles.supervisor_signals import end_as, hear_signals
 from headrace.roles.trial import fault_of_installed
+from headrace.settings.environment import Environment
 
 _FAULT = 1
 _POLL_S = 5.0
@@ -59,6 +61,7 @@ class Supervisor:
         self._ending = False
         self._start_at_s: float | None = None
         self._exit_code: int | None = None
+        self._backend = BackendWatch.of(Environment.current().variables)
 
     def run(
         self,
@@ -101,6 +104,7 @@ class Supervisor:
 
     def _poll(self) -> None:
         """What time alone brings about."""
+        self._backend.look()
         if self._start_at_s is not None and time.monotonic() >= self._start_at_s and self._exit_code is None:
             self._start_at_s = None
             self._start()

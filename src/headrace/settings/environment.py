@@ -20,6 +20,7 @@ HEADRACE_VARIABLES: Mapping[str, str] = {
     "HEADRACE_TOKEN": "The token of a cluster itself",
     "HEADRACE_TOKEN_FILE": "The file that holds the token of a cluster",
     "HEADRACE_ROLE_MARK": "Set by the local backend in the processes that it starts, to find them again",
+    "HEADRACE_BACKEND_LOCK": "Set by the local backend in mounts that it starts: the lock of whoever looks after it",
     "HEADRACE_NODE": "Set by `headrace run`: the node that the program runs on",
     "HEADRACE_NODE_ADDRESS": "Set by `headrace run`: the address of that node",
     "HEADRACE_DATASET_NAME": "Set by `headrace run`, with the dataset's name in the place of NAME: where its files are",
@@ -36,6 +37,9 @@ TOKEN_VARIABLE = "HEADRACE_TOKEN"  # noqa: S105 - a name, not a token
 
 ROLE_MARK = "HEADRACE_ROLE_MARK"
 """Says which role of which local backend a process belongs to."""
+
+BACKEND_LOCK = "HEADRACE_BACKEND_LOCK"
+"""Names the lock of the local backend that a mount belongs to."""
 
 
 def dataset_variable(name: str) -> str:
@@ -93,6 +97,13 @@ class Environment:
             return (Path(named),)
         user = Path(self.get("XDG_CONFIG_HOME") or self.home / ".config")
         return (user / "headrace" / "config.toml", Path("/etc/headrace/config.toml"))
+
+    @property
+    def unit_directory(self) -> Path:
+        """Where services of systemd are written: the machine's for root, else this user's."""
+        if os.geteuid() == 0:
+            return Path("/etc/systemd/system")
+        return Path(self.get("XDG_CONFIG_HOME") or self.home / ".config") / "systemd" / "user"
 
     @property
     def runtime_directory(self) -> Path:

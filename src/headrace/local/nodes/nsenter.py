@@ -4,6 +4,7 @@ datasets appear at any path. Nobody else sees those mounts, and they go with the
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import socket
@@ -97,6 +98,28 @@ def _enter_network(name: str) -> None:
         _check(_libc.setns(descriptor, _CLONE_NEWNET), "the network of the node cannot be entered")
     finally:
         os.close(descriptor)
+
+
+def network() -> int:
+    """The number of the network that the calling process is in: no two that exist have the same."""
+    return Path("/proc/self/ns/net").stat().st_ino
+
+
+def enter_network_number(number: int) -> None:
+    """Goes to the network of that number, by way of any process that is there. Raises `HeadraceError`."""
+    if network() == number:
+        return
+    for process in sorted(Path("/proc").glob("[0-9]*"), key=lambda each: int(each.name)):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(process / "ns" / "net", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                # Compared by what is open: the process may be another one by now.
+                if os.fstat(descriptor).st_ino == number:
+                    _check(_libc.setns(descriptor, _CLONE_NEWNET), "the network cannot be entered")
+                    return
+            finally:
+                os.close(descriptor)
+    raise MissingFileError.of("no process is in the network in which the backend began")
 
 
 def _source(bind: Bind) -> int:

@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Literal
 
 from headrace.api.times import format_time
+from headrace.local.layout import LOCK
 from headrace.local.processes.child_environment import child_environment
 from headrace.local.processes.mount_successors import successor_of
 from headrace.local.processes.process_tags import TaggedProcess, end, tag_of, tagged_processes
 from headrace.local.store.database import Database
 from headrace.process_stat import started_ticks
-from headrace.settings.environment import ROLE_MARK, Environment
+from headrace.settings.environment import BACKEND_LOCK, ROLE_MARK, Environment
 
 _log = logging.getLogger("headrace.local")
 
@@ -155,6 +156,9 @@ class RoleProcesses:
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         mark = {ROLE_MARK: tag_of(self._database.instance, order.id)}
+        if order.kind == "mount":
+            # Its supervisor outlives ours, and notices.
+            mark[BACKEND_LOCK] = str(self._database.path.with_name(LOCK))
         try:
             return subprocess.Popen(
                 [*prefix, *order.command],

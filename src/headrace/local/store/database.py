@@ -115,6 +115,11 @@ class Database:
                     f"cannot change {self._path}: {error}", hint="make room there"
                 ) from None
 
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The state at one moment."""
