@@ -62,7 +62,7 @@ def test_a_role_that_was_given_a_credential_in_a_variable_begins_there_and_shows
 
 def test_a_role_whose_words_show_a_credential_becomes_a_process_without_it(tmp_path: Path) -> None:
     token = create_token(tmp_path / "token").get_secret_value()
-    words = ("--state-directory", str(tmp_path / token))
+    words = ("--state-directory", f"{tmp_path}/{token}")
     with serving_master(tmp_path, *words, HEADRACE_TOKEN=token) as seen:
         assert token not in (seen / "environ").read_text() + (seen / "cmdline").read_text()
         assert _ANOTHER in (seen / "cmdline").read_text()
