@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -66,6 +66,8 @@ class Dataset:
         self._arguments = (origin, dict(arguments))
         self._opened: Opened = open_any(origin, **arguments)
         self._root = tree_names.encode(self._opened.inside)
+        self._when_closed: Callable[[], object] | None = None
+        """Who is to be told that this dataset is of no use any more."""
 
     @property
     def name(self) -> str:
@@ -167,6 +169,8 @@ class Dataset:
 
     def close(self) -> None:
         """Closes the dataset; the cache stays. Further calls raise `ValueError`."""
+        if self._when_closed is not None:
+            self._when_closed()
         self._opened.engine.close()
 
     def __enter__(self) -> Self:

@@ -65,6 +65,8 @@ class HeadraceFileSystem(AsyncFileSystem):
         self._pid: int = os.getpid()
         arguments = {"cache": cache, "options": options, **(settings or {})}
         self._roots = roots_of(origin, mountpoint, name, arguments)
+        if isinstance(self._roots, OneRoot):
+            self._roots.dataset._when_closed = self._leave_cache
 
     @property
     def dataset(self) -> Dataset:
@@ -249,6 +251,12 @@ class HeadraceFileSystem(AsyncFileSystem):
     )
 
     # --- inside -----------------------------------------------------------------------------------------
+
+    def _leave_cache(self) -> None:
+        """Has fsspec make another file system for whoever asks for one like this, which it keeps otherwise."""
+        kept = type(self)._cache
+        if kept.get(token := self._fs_token) is self:
+            kept.pop(token, None)
 
     @property
     def loop(self) -> Any:

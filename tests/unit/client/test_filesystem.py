@@ -41,6 +41,23 @@ def test_what_stands_behind_the_protocol_is_a_path() -> None:
         assert strip(address) == path == strip(path)
 
 
+def test_a_file_system_whose_dataset_was_closed_is_made_anew(
+    double: SimpleNamespace, data: Path, tmp_path: Path
+) -> None:
+    options = {"origin": str(data), "cache": f"{tmp_path}/cache:1Gi"}
+    first = fsspec.filesystem("headrace", **options)
+    assert fsspec.filesystem("headrace", **options) is first
+    first.dataset.close()
+    with pytest.raises(ValueError, match="is closed"):
+        first.cat_file("readme.txt")
+    second = fsspec.filesystem("headrace", **options)
+    assert second.cat_file("readme.txt") == (data / "readme.txt").read_bytes()
+    # Closing is harmless where that was done before, also to the one that came after it.
+    first.dataset.close()
+    assert fsspec.filesystem("headrace", **options) is second
+    second.dataset.close()
+
+
 def test_names_begin_as_what_was_asked_for_did(fs: HeadraceFileSystem) -> None:
     for folder in ("train", "/train", "headrace://train", "headrace:///train/"):
         path = HeadraceFileSystem._strip_protocol(folder)
