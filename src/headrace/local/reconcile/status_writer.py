@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -81,6 +81,8 @@ def set_owner_reference(transaction: Transaction, record: Record, owner: Record)
     present, holder = transaction.get(record.reference), transaction.get(owner.reference)
     if present is None or holder is None or present.deleted or holder.deleted or holder.uid != owner.uid:
         return
+    if present.damage or holder.damage:
+        return
     if present.uid != record.uid or owner.uid in owners_of(present):
         return
     if record.reference.namespace != owner.reference.namespace:
@@ -110,7 +112,7 @@ def write_volume(transaction: Transaction, desired: DesiredState, volume: Volume
     volume_at = Reference("PersistentVolume", "", volume.name)
     claim, present = transaction.get(claim_at), transaction.get(volume_at)
     wanted = persistent_volume(volume)
-    if claim is not None and claim.content["spec"].get("volumeName") != volume.name:
+    if claim is not None and _spec(claim).get("volumeName") != volume.name:
         return
     if claim is None:
         claim = transaction.create(claim_at, _content(persistent_volume_claim(volume)))
@@ -127,20 +129,26 @@ def _take_away(transaction: Transaction, desired: DesiredState) -> None:
     volume = transaction.get(Reference("PersistentVolume", "", own))
     if volume is None or not _is_ours(volume):
         return
-    if claim is not None and claim.deleted is None and claim.content["spec"].get("volumeName") == own:
+    if claim is not None and claim.deleted is None and _spec(claim).get("volumeName") == own:
         transaction.delete(claim.reference)
     if volume.deleted is None:
         transaction.delete(volume.reference)
 
 
 def _is_ours(volume: Record) -> bool:
-    return (volume.content["spec"].get("csi") or {}).get("driver") == DRIVER
+    return (_spec(volume).get("csi") or {}).get("driver") == DRIVER
 
 
 def _shows_otherwise(present: Record, wanted: PersistentVolume) -> bool:
     """True when it shows other data, or has another size or other modes."""
-    before, after = present.content["spec"], _content(wanted)["spec"]
+    before, after = _spec(present), _content(wanted)["spec"]
     return any(before.get(key) != after.get(key) for key in ("csi", "capacity", "accessModes"))
+
+
+def _spec(record: Record) -> Mapping[str, Any]:
+    """Its `spec`; empty where nothing of it can be read."""
+    spec: Mapping[str, Any] = record.content.get("spec") or {}
+    return spec
 
 
 def _content(thing: PersistentVolume | PersistentVolumeClaim) -> dict[str, Any]:

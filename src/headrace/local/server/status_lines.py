@@ -69,6 +69,9 @@ def unstarted_line(order_id: str, seen: RoleFacts) -> messages.RoleLine:
 def trouble_lines(records: Iterable[Record]) -> Iterator[messages.TroubleLine]:
     """What of the declared objects is not as it should be."""
     for record in records:
+        if record.damage:
+            yield _trouble(record, {"type": "Damaged", "message": record.damage})
+            continue
         if record.reference.kind == "Dataset" and not record.status:
             yield _trouble(record, {"type": "Ready", "message": "nobody has looked at it yet"})
         for condition in (record.status or {}).get("conditions") or ():

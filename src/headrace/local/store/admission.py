@@ -17,7 +17,7 @@ from headrace.api.kinds import Object, kind_of
 from headrace.api.manifests import InvalidObjectsError, object_of
 from headrace.api.writing import content_of
 from headrace.errors import BusyError, ConfigError
-from headrace.local.store.records import KEPT_METADATA, Content, Record, Reference
+from headrace.local.store.records import KEPT_METADATA, Content, Record, Reference, refuse_damaged
 from headrace.local.store.three_way_merge import patched, three_way_merge
 from headrace.local.store.transaction import Transaction
 
@@ -104,6 +104,7 @@ def scale(
         raise ConfigError.of(f"{reference} has no replicas", hint="scale an alluxioruntime or a jindoruntime")
     present = transaction.need(reference)
     _check_not_leaving(present)
+    refuse_damaged(present)
     now = int(present.content.get("spec", {}).get("replicas", 1))
     if current is not None and now != current:
         raise BusyError.of(f"{reference} has {now} replicas, not {current}; nothing was changed")
@@ -119,6 +120,7 @@ def patch(transaction: Transaction, reference: Reference, change: Mapping[str, A
     Raises `ConfigError` for what may not be changed or makes no valid object.
     """
     present = transaction.need(reference)
+    refuse_damaged(present)
     document = present.document()
     wanted = patched(document, change)
     for field in ("apiVersion", "kind", "status"):

@@ -80,6 +80,8 @@ class Database:
         self._connection = sqlite3.connect(
             path, isolation_level=None, check_same_thread=False, timeout=_BUSY_S
         )
+        # A row that is damaged is told of by name (`rows`), and hides no other one.
+        self._connection.text_factory = _text
         try:
             self._open()
         except sqlite3.DatabaseError as error:
@@ -193,6 +195,10 @@ class Database:
 
 
 _HINT = "move it away, and declare the objects again with `headrace apply`"
+
+
+def _text(stored: bytes) -> str:
+    return stored.decode(errors="surrogateescape")
 
 
 def is_there(path: Path) -> bool:

@@ -6,7 +6,6 @@ says which version that was, and is refused if it is another one by now.
 
 from __future__ import annotations
 
-import json
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
@@ -15,10 +14,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from headrace.api.times import parse_time
 from headrace.errors import BusyError
 from headrace.local.store.database import Database
 from headrace.local.store.records import Content, Record, Reference, missing
+from headrace.local.store.rows import last_document, record_of
 from headrace.local.store.transaction import Transaction, present_version
 
 _log = logging.getLogger("headrace.local")
@@ -95,7 +94,7 @@ class Store:
                 f" AND {_marks('namespace', selection.namespaces)} AND {_marks('name', selection.names)}",
                 (*selection.kinds, *selection.namespaces, *selection.names),
             )
-            found = [_record(row) for row in rows]
+            found = [record_of(row) for row in rows]
             version = present_version(connection)
         order = {kind: place for place, kind in enumerate(selection.kinds)}
         return sorted(found, key=lambda each: (order[each.reference.kind], each.reference)), version
@@ -156,29 +155,15 @@ def find(connection: sqlite3.Connection, reference: Reference) -> Record | None:
         f"SELECT {_COLUMNS} FROM objects WHERE kind = ? AND namespace = ? AND name = ?",  # noqa: S608 - our columns
         (reference.kind, reference.namespace, reference.name),
     ).fetchone()
-    return _record(row) if row else None
-
-
-def _record(row: tuple[Any, ...]) -> Record:
-    kind, namespace, name, uid, generation, version, created, deleted, finalizers, content, status = row
-    return Record(
-        Reference(kind, namespace, name),
-        uid,
-        generation,
-        version,
-        parse_time(created),
-        parse_time(deleted) if deleted else None,
-        tuple(json.loads(finalizers)),
-        json.loads(content),
-        json.loads(status) if status else None,
-    )
+    return record_of(row) if row else None
 
 
 def _change(connection: sqlite3.Connection, row: tuple[Any, ...]) -> Change | None:
     version, kind_of_change, kind, namespace, name, last = row
+    reference = Reference(kind, namespace, name)
     if last is not None:
-        return Change(kind_of_change, json.loads(last), version)
-    record = find(connection, Reference(kind, namespace, name))
+        return Change(kind_of_change, last_document(last, reference), version)
+    record = find(connection, reference)
     if record is None or record.resource_version != version:
         return None
     return Change(kind_of_change, record.document(), version)

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from headrace.api.kinds import KINDS, Kind, Object
-from headrace.api.manifests import InvalidObjectsError, object_of
+from headrace.api.manifests import Fault, InvalidObjectsError, object_of
 from headrace.api.names import GROUP
 from headrace.api.times import format_time
-from headrace.errors import BusyError, ConfigError, MissingFileError
+from headrace.errors import BusyError, ConfigError, CorruptDataError, MissingFileError
 
 Content = Mapping[str, Any]
 """An object's values as in its YAML, without kind, status, and what of its metadata the store keeps."""
@@ -52,6 +52,8 @@ class Record:
     finalizers: tuple[str, ...]
     content: Content
     status: Content | None
+    damage: str = ""
+    """What of its row cannot be read. Its content is empty then, and may take the place of nothing."""
 
     def document(self) -> dict[str, Any]:
         """The whole object as the API server would have it in JSON."""
@@ -62,6 +64,8 @@ class Record:
 
     def thing(self) -> Object:
         """The same as a typed value. Raises `InvalidObjectsError` for what makes no sense to this release."""
+        if self.damage:
+            raise InvalidObjectsError.of_faults([Fault(str(self.reference), 0, "", "", self.damage)])
         return object_of(self.document(), str(self.reference), lenient=True)
 
     def understood(self) -> Object | None:
@@ -107,6 +111,15 @@ def already_there(reference: Reference) -> ConfigError:
     return ConfigError.of(
         f"{reference} already exists{_where(reference)}", hint="change it with headrace apply"
     )
+
+
+def refuse_damaged(record: Record) -> None:
+    """Raises `CorruptDataError` for an object of which nothing is known that a change could begin with."""
+    if record.damage:
+        raise CorruptDataError.of(
+            f"{record.reference}: {record.damage}",
+            hint="apply the whole object again, or delete it",
+        )
 
 
 def conflict(reference: Reference) -> BusyError:

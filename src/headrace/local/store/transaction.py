@@ -14,6 +14,7 @@ from headrace.api.times import format_time, parse_time
 from headrace.errors import ConfigError
 from headrace.local.store.event_log import note_event
 from headrace.local.store.records import Content, Record, Reference, already_there, conflict, missing
+from headrace.local.store.rows import last_document
 
 KEPT_CHANGES = 10_000
 LARGEST_OBJECT_BYTES = 1_500_000
@@ -93,6 +94,9 @@ class Transaction:
         text = _text(reference, content)
         # The generation counts changes of what is wanted; labels and annotations are no part of that.
         grown = record.generation + (_wanted(record.content) != _wanted(content))
+        if record.damage:
+            # Whoever looks after it asks to be asked again.
+            self._update(record, "finalizers = '[]'")
         self._update(record, "generation = ?, content = ?", grown, text)
         return self.need(reference)
 
@@ -135,7 +139,7 @@ class Transaction:
             "ORDER BY resource_version DESC LIMIT 1",
             _key(reference),
         ).fetchone()
-        metadata = json.loads(row[0])["metadata"] if row and row[0] else {}
+        metadata = last_document(row[0], reference)["metadata"] if row and row[0] else {}
         gone = metadata.get("deletionTimestamp") if metadata.get("ownerReferences") else None
         return gone is not None and self._now - parse_time(gone) < _A_MOMENT
 

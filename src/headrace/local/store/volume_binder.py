@@ -51,11 +51,12 @@ def bindings(records: Iterable[Record]) -> list[Binding]:
 
 def bind(store: Store) -> int:
     """Makes the bindings; how many objects it changed."""
-    records, _ = store.select(Selection(KINDS))
+    records = [record for record in store.select(Selection(KINDS))[0] if not record.damage]
     if not bindings(records):
         return 0
     with store.changing() as transaction:
-        changes = bindings([each for record in records if (each := transaction.get(record.reference))])
+        present = [each for record in records if (each := transaction.get(record.reference))]
+        changes = bindings([record for record in present if not record.damage])
         for change in changes:
             changed = transaction.replace(change.record.reference, change.content)
             transaction.set_status(changed, change.status)
