@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from headrace.api.dataset import Dataset
 from headrace.api.kinds import Operation, Runtime
-from headrace.api.manifests import object_of
+from headrace.api.manifests import InvalidObjectsError, object_of
 from headrace.errors import BusyError, HeadraceError, MissingFileError, OriginUnreachableError
 from headrace.kube.client import KubeClient
 from headrace.kube.faults import ConflictError
@@ -33,6 +33,7 @@ from headrace.operator.status_writer import StatusWriter
 from headrace.plan.job_specs import Job, OperationContext, dataset_keys
 from headrace.plan.operation_inputs import JobFacts, JobState, OperationInputs
 from headrace.plan.operations import OperationPlan, plan_operation
+from headrace.plan.refusals import refusal_text
 
 _log = logging.getLogger("headrace.operator")
 
@@ -102,13 +103,15 @@ class OperationReconciler:
         render_context = OperationContext(*declared, observation.observed)
         note = self._note(operation)
         job = await self._facts(operation, note)
+        predecessor, fault = _predecessor(operation, self.mirror)
         planned = plan_operation(
             OperationInputs(
                 operation,
                 render_context,
-                _predecessor(operation, self.mirror),
+                predecessor,
                 job,
                 hindrance=self._hindrances.get(operation.metadata.uid or "", ""),
+                predecessor_fault=fault,
             ),
             now,
         )
@@ -199,9 +202,13 @@ def _declared(
     return datasets, runtimes
 
 
-def _predecessor(operation: Operation, mirror: Mirror) -> Operation | None:
+def _predecessor(operation: Operation, mirror: Mirror) -> tuple[Operation | None, str]:
+    """The operation that it runs after, or why that one makes no sense."""
     after = operation.spec.run_after
     if after is None:
-        return None
+        return None, ""
     content = mirror.get(after.kind, after.namespace or operation.namespace or "default", after.name)
-    return cast("Operation", object_of(content, after.kind, lenient=True)) if content else None
+    try:
+        return cast("Operation", object_of(content, after.kind, lenient=True)) if content else None, ""
+    except InvalidObjectsError as error:
+        return None, refusal_text(error)

@@ -66,7 +66,8 @@ class JobFacts:
 class OperationInputs:
     """An operation with its last status, what it refers to, what it runs after, and what is done for it.
 
-    `ignored` are fields without effect on this backend alone; `hindrance` is why the backend could not begin just now.
+    `ignored` are fields without effect on this backend alone; `hindrance` is why the backend could not begin just now;
+    `predecessor_fault` is why the one that it runs after makes no sense, where there is one that does not.
     """
 
     operation: Operation
@@ -75,6 +76,7 @@ class OperationInputs:
     job: JobFacts | None = None
     ignored: tuple[IgnoredField, ...] = ()
     hindrance: str = ""
+    predecessor_fault: str = ""
 
     @property
     def before(self) -> OperationStatus:

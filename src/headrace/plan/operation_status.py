@@ -114,7 +114,7 @@ def _last_success(before: OperationStatus, state: RunStatus, now: datetime) -> d
 def _waiting_for(inputs: OperationInputs, state: RunStatus) -> WaitingFor | None:
     if inputs.operation.spec.run_after is None:
         return None
-    reasons = {Reason.PREDECESSOR_MISSING, Reason.PREDECESSOR_RUNNING}
+    reasons = {Reason.PREDECESSOR_MISSING, Reason.PREDECESSOR_REFUSED, Reason.PREDECESSOR_RUNNING}
     return WaitingFor(operation_complete=state.waiting is not None and state.waiting.reason in reasons)
 
 

@@ -213,6 +213,8 @@ def _waiting_for_predecessor(inputs: OperationInputs) -> Wait | None:
     if after is None:
         return None
     name = f"{after.kind} {after.namespace or inputs.operation.namespace or 'default'}/{after.name}"
+    if inputs.predecessor_fault:
+        return wait(Reason.PREDECESSOR_REFUSED, f"{name}: {inputs.predecessor_fault}")
     if inputs.predecessor is None:
         return wait(Reason.PREDECESSOR_MISSING, f"{name} does not exist")
     phase = (inputs.predecessor.status or OperationStatus()).phase

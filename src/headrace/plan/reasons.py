@@ -55,6 +55,7 @@ class Reason(StrEnum):
     DELETING = "Deleting"
     DATASET_NOT_READY = "DatasetNotReady"
     PREDECESSOR_MISSING = "PredecessorMissing"
+    PREDECESSOR_REFUSED = "PredecessorRefused"
     PREDECESSOR_RUNNING = "PredecessorRunning"
     PREDECESSOR_FAILED = "PredecessorFailed"
     POLICY_NOT_SUPPORTED = "PolicyNotSupported"
@@ -220,6 +221,11 @@ MEANINGS: Mapping[Reason, Meaning] = {
     ),
     Reason.PREDECESSOR_MISSING: Meaning(
         "The operation named in runAfter does not exist", "create it, or correct the name", _SETUP
+    ),
+    Reason.PREDECESSOR_REFUSED: Meaning(
+        "The operation named in runAfter is there, and makes no sense to this release",
+        "apply that one anew, or name another",
+        _SETUP,
     ),
     Reason.PREDECESSOR_RUNNING: Meaning("The operation named in runAfter has not ended yet", "wait"),
     Reason.PREDECESSOR_FAILED: Meaning(

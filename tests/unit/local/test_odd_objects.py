@@ -177,6 +177,20 @@ def test_an_odd_operation_is_told_of_and_the_others_go_on(context) -> None:
     assert context.store.get(odd) is None
 
 
+def test_who_runs_after_an_odd_operation_is_told_so(context) -> None:
+    put_odd(context.store, load("elsewhere", "default"), spec={"dataset": "a word"})
+    after = load("after", "default").replace(
+        "spec: {", "spec: {runAfter: {kind: DataLoad, name: elsewhere}, "
+    )
+    declare(context, after)
+    reconcile(context, "pictures")
+    status = context.store.need(replace(ELSEWHERE, name="after")).status
+    assert status is not None
+    (condition,) = status["conditions"]
+    assert (condition["type"], condition["reason"]) == ("Waiting", "PredecessorRefused")
+    assert "elsewhere" in condition["message"] and "spec.dataset" in condition["message"]
+
+
 def test_an_odd_dataset_is_told_of_and_can_be_deleted(context, tmp_path: Path) -> None:
     declare(context, DATASET.replace("/FOLDER", str(tmp_path)).replace("pictures", "fine"))
     odd = put_odd(context.store, DATASET, spec={"mounts": [{"mountPoint": "nowhere"}]})

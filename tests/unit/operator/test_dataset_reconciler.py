@@ -285,6 +285,15 @@ def test_an_operation_that_makes_no_sense_stops_nothing_else(world: OperatorWorl
     assert "imagenet-worker-3" in world.pods()
     told = [each for each in world.cluster.of("Event") if each["involvedObject"]["name"] == "odd"]
     assert [each["reason"] for each in told] == ["Refused"]
+    # One that runs after it is sound itself, and says which one is not.
+    after = {"dataset": {"name": "imagenet"}, "runAfter": {"kind": "DataLoad", "name": "odd"}}
+    world.declare(
+        yaml.safe_dump({**operation, "metadata": {"name": "after", "namespace": "default"}, "spec": after})
+    )
+    world.settle()
+    (said,) = world.get("DataLoad", "after")["status"]["conditions"]
+    assert (said["type"], said["reason"]) == ("Waiting", "PredecessorRefused")
+    assert "DataLoad default/odd" in said["message"]
 
 
 def test_a_load_that_names_another_namespace_says_so_in_its_status_and_begins_once_it_is_corrected(

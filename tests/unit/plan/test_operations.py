@@ -202,6 +202,16 @@ def test_chain_waits_or_fails_with_what_it_follows(phase: Any, expected: Operati
     assert reason in {reason_of(made, "Waiting"), reason_of(made, "Failed")}
 
 
+def test_an_operation_that_makes_no_sense_is_not_said_to_be_missing() -> None:
+    bench = Bench(LOAD + "  runAfter: {kind: DataLoad, name: first}\n")
+    inputs = OperationInputs(bench.operation, bench.context, predecessor_fault="spec.dataset: a word")
+    made = plan_operation(inputs, bench.now)
+    (waiting,) = [each for each in made.status.conditions if each.type == "Waiting"]
+    assert (made.start, waiting.reason) == (None, "PredecessorRefused")
+    assert "DataLoad default/first: spec.dataset: a word" in (waiting.message or "")
+    assert made.status.waiting_for is not None and made.status.waiting_for.operation_complete is True
+
+
 def test_chain_goes_on_when_the_first_is_complete() -> None:
     bench = Bench(LOAD + "  runAfter: {kind: DataLoad, name: first}\n")
     bench.has_come_after(OperationPhase.EXECUTING)

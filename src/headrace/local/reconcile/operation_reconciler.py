@@ -22,6 +22,7 @@ from headrace.plan.job_specs import OperationContext
 from headrace.plan.observed import Observed
 from headrace.plan.operation_inputs import OperationInputs
 from headrace.plan.operations import OperationPlan, plan_operation
+from headrace.plan.refusals import refusal_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,17 @@ async def plan_operations(
     for record in desired.operations:
         operation = cast("Operation", record.thing())
         job = await jobs.facts(record.uid)
-        predecessor = _predecessor(operation, desired)
-        plan = plan_operation(OperationInputs(operation, context, predecessor, job, _ignored(operation)), now)
+        first = _predecessor(operation, desired)
+        fault = first.fault() if first else None
+        inputs = OperationInputs(
+            operation,
+            context,
+            cast("Operation | None", first.understood()) if first else None,
+            job,
+            _ignored(operation),
+            predecessor_fault=refusal_text(fault) if fault else "",
+        )
+        plan = plan_operation(inputs, now)
         planned.append(PlannedOperation(record, plan))
     return planned
 
@@ -86,9 +96,8 @@ def _operation_context(desired: DesiredState, observed: Observed) -> OperationCo
     return OperationContext(known, runtimes, observed)
 
 
-def _predecessor(operation: Operation, desired: DesiredState) -> Operation | None:
+def _predecessor(operation: Operation, desired: DesiredState) -> Record | None:
     after = operation.spec.run_after
     if after is None:
         return None
-    record = desired.find(after.kind, after.name, after.namespace or operation.namespace or "default")
-    return cast("Operation | None", record.understood()) if record else None
+    return desired.find(after.kind, after.name, after.namespace or operation.namespace or "default")
