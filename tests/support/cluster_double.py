@@ -131,7 +131,12 @@ class DoubleLister:
     def current(self) -> tuple[int, str, str]:
         version = max(_versions(self.state))
         report = {"version": version, "files": 3, "bytes": 1000, "difference": None}
+        report["notices"] = self.notices()
         return version, str(self.state / f"snapshot-{version}.hrs"), json.dumps(report)
+
+    def notices(self) -> list[str]:
+        is_unordered = (self.state.parent / "unordered").exists()
+        return ["canonical:train: listed with one request at a time"] if is_unordered else []
 
     def refresh(self) -> tuple[int, str, str]:
         if (self.state.parent / "unreachable").exists():
@@ -140,6 +145,7 @@ class DoubleLister:
         path = self.state / f"snapshot-{version}.hrs"
         path.write_bytes(snapshot_bytes(version))
         report = {"version": version, "files": 3, "bytes": 1000, "difference": {"added": 3, "unchanged": 0}}
+        report["notices"] = self.notices()
         return version, str(path), json.dumps(report)
 
     def origins(self) -> list[tuple[str, str]]:

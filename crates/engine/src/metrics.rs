@@ -46,6 +46,7 @@ pub struct Metrics {
     pub origin_retries: Counter,
     pub origin_errors: Family<ReasonLabel, Counter>,
     pub origin_checksum_mismatches: Counter,
+    pub origin_unordered: UnsignedGauge,
     pub origin_first_byte_seconds: Histogram,
     pub fills: Counter,
     pub fills_joined: Counter,
@@ -178,6 +179,12 @@ impl Metrics {
                 "origin_checksum_mismatches",
                 "Files whose bytes did not match the checksum that the origin keeps of them: dropped and fetched again",
                 Counter::default()
+            ),
+            origin_unordered: register!(
+                r,
+                "origin_unordered",
+                "Buckets whose keys were seen to come in another order than that of their bytes, or not whole: they are listed with one request at a time",
+                UnsignedGauge::default()
             ),
             origin_first_byte_seconds: register!(
                 r,

@@ -40,6 +40,8 @@ def summary(status: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "snapshot", "none yet"
     if status["refresh_error"]:
         yield "refresh", f"failed: {_text(status['refresh_error'])}"
+    for notice in status.get("notices", ()):
+        yield "listing", _text(notice)
     yield "epoch", f"{_epoch(status)}, {status['replicas']} of each block"
     yield "cached", f"{format_size(status['cached_bytes'])} of {format_size(status['capacity_bytes'])}"
     if status["throughput"]:

@@ -139,6 +139,7 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
     if isinstance(report, HeadraceError):
         yield "error", report.message
         return
+    yield from (("listing", origin.notice) for origin in report.origins if origin.notice)
     snapshot = report.snapshot
     taken = f", taken {_time(snapshot.taken_at_s)}" if snapshot.taken_at_s else ""
     yield (

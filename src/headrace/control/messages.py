@@ -292,6 +292,7 @@ class Refreshed(Message):
     added: Count = 0
     removed: Count = 0
     changed: Count = 0
+    notices: tuple[Line, ...] = ()
 
 
 class Fault(Message):

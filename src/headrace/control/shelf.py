@@ -57,6 +57,8 @@ class Shelf:
         self._lock = asyncio.Lock()
         self.refresh_error: str | None = None
         self.refresh_error_kind: str | None = None
+        self.notices: tuple[str, ...] = ()
+        """What makes origins slow to list, as the last list showed it."""
         self.has_tried = False
         """True once a first attempt at a list has ended, well or not."""
 
@@ -98,6 +100,7 @@ class Shelf:
             finally:
                 self.has_tried = True
             self.refresh_error = self.refresh_error_kind = None
+            self.notices = refreshed.notices
             self._held[held.note.version] = held
             for version in sorted(self._held)[:-KEPT]:
                 del self._held[version]

@@ -30,6 +30,7 @@ def cluster_status(cluster: Cluster, *, now_s: float, monotonic_s: float) -> dic
         "snapshot": newest.note.model_dump() if newest else None,
         "refresh_error": cluster.shelf.refresh_error,
         "refresh_error_kind": cluster.shelf.refresh_error_kind,
+        "notices": list(cluster.shelf.notices),
         "has_listed": cluster.shelf.has_tried,
         "capacity_bytes": sum(facts.capacity_bytes for facts in listed),
         "cached_bytes": sum(facts.cached_bytes for facts in listed),

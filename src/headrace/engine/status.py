@@ -23,6 +23,9 @@ class OriginReport(Report):
 
     path: str = Field(default="", description="Folder of the dataset in which it appears; empty for the top")
     uri: str = Field(description="Its address, without credentials")
+    notice: str | None = Field(
+        default=None, description="What makes it slow to list, once this process has seen that"
+    )
 
 
 class RejectedKey(Report):
@@ -210,3 +213,6 @@ class RefreshReport(Report):
     changed: int = Field(default=0, description="Files and links that are another version")
     files: int = Field(default=0, description="Files in the new snapshot")
     bytes: int = Field(default=0, description="Bytes of all its files")
+    notices: tuple[str, ...] = Field(
+        default=(), description="What makes origins slow to list, each by its name; a master's alone"
+    )

@@ -38,6 +38,15 @@ def test_refresh_of_a_cluster_takes_a_new_snapshot(
     assert json.loads(capfd.readouterr().out)["version"] == before + 2
 
 
+def test_status_of_a_cluster_says_what_is_slow_to_list(
+    url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m" / "unordered").touch()
+    assert main(["refresh", "--cluster", url]) == 0
+    assert main(["status", "--cluster", url]) == 0
+    assert "  canonical:train: listed with one request at a time\n" in capfd.readouterr().out
+
+
 def test_refresh_needs_to_know_of_what(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["refresh"]) == ExitCode.USAGE
     assert "missing argument 'TARGET'; or give a --cluster" in capfd.readouterr().err

@@ -152,6 +152,21 @@ def test_status_shows_every_mount(mounted: SimpleNamespace, capfd: pytest.Captur
     assert "  hits        75.0% of 4B read; 1B from the origin\n" in shown
 
 
+def test_status_says_what_is_slow_to_list(
+    mounted: SimpleNamespace, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = mounted.Engine.status
+
+    def status(self):
+        told = json.loads(original(self))
+        return json.dumps({**told, "origins": [{"uri": "s3://b/shop", "notice": "one request at a time"}]})
+
+    monkeypatch.setattr(mounted.Engine, "status", status)
+    capfd.readouterr()
+    assert main(["status"]) == 0
+    assert "  listing     one request at a time\n" in capfd.readouterr().out
+
+
 def test_status_in_json_has_mount_and_engine(
     mounted: SimpleNamespace, capfd: pytest.CaptureFixture[str]
 ) -> None:

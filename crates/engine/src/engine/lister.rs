@@ -87,11 +87,13 @@ impl Lister {
 
     fn listed(&self, snapshot: &Snapshot, difference: Value) -> Listed {
         let version = snapshot.version();
+        let notices = self.origins.iter().filter_map(|origin| Some(format!("{}: {}", origin.name(), origin.notice()?)));
         let report = json!({
             "version": version,
             "files": snapshot.files(),
             "bytes": snapshot.total_bytes(),
             "difference": difference,
+            "notices": notices.collect::<Vec<_>>(),
         });
         Listed { version, path: self.state.snapshot_path(version), report }
     }

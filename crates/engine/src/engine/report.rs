@@ -73,8 +73,8 @@ impl Facts<'_> {
 
     fn origins(&self) -> Vec<OriginStatus> {
         let paths = self.config.origins.iter().map(|mount| mount.path.clone());
-        let uris = self.origins.iter().map(|origin| origin.name().to_owned());
-        paths.zip(uris).map(|(path, uri)| OriginStatus { path, uri }).collect()
+        let told = self.origins.iter().map(|origin| (origin.name().to_owned(), origin.notice()));
+        paths.zip(told).map(|(path, (uri, notice))| OriginStatus { path, uri, notice }).collect()
     }
 
     fn snapshot(self) -> SnapshotStatus {

@@ -49,6 +49,8 @@ pub struct ProofStatus {
 pub struct OriginStatus {
     pub path: String,
     pub uri: String,
+    /// What makes it slow to list, once that was seen.
+    pub notice: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize)]

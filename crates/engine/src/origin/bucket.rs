@@ -24,6 +24,10 @@ use crate::origin::{
     promptly,
 };
 
+/// Without a key: whoever may see the state of a cluster may not see its names.
+const UNORDERED: &str = "keys come in another order than that of their bytes, or not whole (the log says which): \
+                         listed with one request at a time, which takes longer";
+
 #[derive(Clone)]
 pub(super) struct Bucket {
     remote: Remote,
@@ -124,6 +128,7 @@ impl Bucket {
             && is_disorder(error)
             && !self.unordered.swap(true, Ordering::Relaxed)
         {
+            self.pace.metrics.origin_unordered.inc();
             let cause = error.message();
             tracing::warn!(origin = self.name(), "{cause}; it is listed again, with one request at a time from now on");
         }
@@ -145,6 +150,10 @@ impl Origin for Bucket {
             symlinks: false,
             checksums: if self.told.is_some() { Checksums::WithContent } else { Checksums::Never },
         }
+    }
+
+    fn notice(&self) -> Option<String> {
+        self.unordered.load(Ordering::Relaxed).then(|| UNORDERED.to_owned())
     }
 
     async fn check(&self) -> Result<()> {

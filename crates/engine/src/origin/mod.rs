@@ -176,6 +176,12 @@ pub trait Origin: Send + Sync + 'static {
 
     fn capability(&self) -> Capability;
 
+    /// What makes this origin slower to list than others of its kind, in words for whoever looks after it. Known once it
+    /// was listed.
+    fn notice(&self) -> Option<String> {
+        None
+    }
+
     /// Fails within seconds, with a message for a person, when the origin cannot be used: wrong key, no such bucket,
     /// no answer. Succeeds otherwise.
     async fn check(&self) -> Result<()>;

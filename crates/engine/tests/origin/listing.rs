@@ -114,10 +114,15 @@ async fn a_bucket_that_is_listed_in_another_order_is_listed_whole() {
         let mut keys: Vec<String> = keys.collect();
         keys.iter().for_each(|key| fixture.put(key, b"x"));
         keys.sort();
+        assert_eq!((fixture.origin.notice(), fixture.metrics.origin_unordered.get()), (None, 0));
         assert!(fixture.list_once().await.unwrap_err().message().contains("comes after"));
         for _ in 0..2 {
             assert_eq!(listed_once(fixture.list_once().await.unwrap()), keys);
         }
+        // Told without a key: the state of a cluster is told to whoever asks.
+        let notice = fixture.origin.notice().unwrap();
+        assert!(notice.contains("one request at a time") && !notice.contains("00"), "{notice}");
+        assert_eq!(fixture.metrics.origin_unordered.get(), 1);
     }
 }
 

@@ -49,6 +49,10 @@ impl<L: Layer> Origin for L {
         self.inner().capability()
     }
 
+    fn notice(&self) -> Option<String> {
+        self.inner().notice()
+    }
+
     async fn check(&self) -> Result<()> {
         self.inner().check().await
     }
