@@ -51,23 +51,30 @@ Tell = Callable[[str], None]
 async def first_outlook(
     master: str, token: SecretStr, folder: Path, tell: Tell, *, authority: Path | None = None
 ) -> Outlook:
-    """What a mount starts by, with its snapshot in the folder: the master's, or the last one known if it is away.
+    """What a mount starts by, with its snapshot in the folder: the master's, or the last one known if it is away or has
+    none yet, as one that has lost its state and cannot list.
 
-    Waits a while for a master that has no snapshot yet; `tell` hears of it.
+    Who knows nothing waits a while for a master that has no snapshot yet; `tell` hears of it.
     """
+    kept = _kept(folder)
     async with ControlClient(master, token, authority=authority) as client:
         try:
-            return await _fetched(client, folder, tell)
-        except (OriginUnreachableError, DeadlineError) as error:
-            kept = last_outlook(folder)
-            if kept is None or kept.snapshot is None or not has_snapshot(folder, kept.snapshot):
+            return await _fetched(client, folder, tell, patience_s=PATIENCE_S if kept is None else 0.0)
+        except (OriginUnreachableError, DeadlineError, BusyError) as error:
+            if kept is None:
                 raise
             tell(f"{error.message}; going by what was known last")
             return kept
 
 
-async def _fetched(client: ControlClient, folder: Path, tell: Tell) -> Outlook:
-    deadline_s = asyncio.get_running_loop().time() + PATIENCE_S
+def _kept(folder: Path) -> Outlook | None:
+    """The last outlook, if its snapshot is here as well."""
+    kept = last_outlook(folder)
+    return kept if kept is not None and kept.snapshot and has_snapshot(folder, kept.snapshot) else None
+
+
+async def _fetched(client: ControlClient, folder: Path, tell: Tell, *, patience_s: float) -> Outlook:
+    deadline_s = asyncio.get_running_loop().time() + patience_s
     told = False
     while True:
         outlook = await client.outlook_after(last_outlook(folder))
@@ -76,7 +83,7 @@ async def _fetched(client: ControlClient, folder: Path, tell: Tell) -> Outlook:
                 await fetch_snapshot(client, outlook.snapshot, folder, continue_snapshot)
                 save_outlook(folder, outlook)
                 return outlook
-        elif asyncio.get_running_loop().time() > deadline_s:
+        elif asyncio.get_running_loop().time() >= deadline_s:
             raise BusyError.of(
                 "the master has no snapshot yet", hint="`headrace status --cluster URL` says how it does"
             )

@@ -10,11 +10,14 @@ from types import SimpleNamespace
 import cluster_double
 import pytest
 from aiohttp import web
-from masters import TOKEN, Running, impostor, until, with_master
+from masters import TOKEN, Running, heartbeat, impostor, until, with_master
 
 from headrace.control.client import ControlClient
 from headrace.control.fetching import fetch_snapshot
+from headrace.control.messages import Outlook
+from headrace.control.outlooks import last_outlook
 from headrace.errors import MissingFileError, OriginUnreachableError, RefusedError
+from headrace.roles.member import first_outlook
 
 pytestmark = pytest.mark.usefixtures("module")
 
@@ -84,6 +87,30 @@ def test_origins_that_do_not_answer_at_the_start_are_asked_again(
 
     (tmp_path / "unreachable").touch()
     with_master(tmp_path, test)
+
+
+def test_a_mount_begins_by_what_it_knew_while_a_new_master_cannot_list(tmp_path: Path) -> None:
+    folder, said = tmp_path / "mount", list[str]()
+
+    async def begin(master: Running) -> Outlook:
+        return await first_outlook(master.url, TOKEN, folder, said.append)
+
+    async def with_a_list(master: Running, client: ControlClient) -> None:
+        await client.heartbeat(heartbeat(known_epoch=0))
+        await until(lambda: master.cluster.view.epoch > 0 and master.cluster.shelf.newest is not None)
+        assert (await begin(master)).view is not None
+
+    async def without_one(master: Running, _: ControlClient) -> None:
+        await until(lambda: master.cluster.shelf.refresh_error is not None)
+        kept = last_outlook(folder)
+        assert await begin(master) == kept
+        assert "no snapshot" in said[-1]
+
+    with_master(tmp_path / "m1", with_a_list)
+    assert said == []
+    (tmp_path / "m2").mkdir()
+    (tmp_path / "m2" / "unreachable").touch()
+    with_master(tmp_path / "m2", without_one)
 
 
 def test_a_snapshot_of_an_impostor_is_not_believed(tmp_path: Path) -> None:
