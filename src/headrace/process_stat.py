@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 _EXEC_WITHIN_S = 1.0
 _LOOK_AGAIN_S = 0.0005
@@ -16,8 +15,7 @@ _LOOKS_AFTER_EXEC = 3
 """At a text that is empty though its program has begun: it is so, or it was read before and between two programs."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessStat:
+class ProcessStat(NamedTuple):
     """One process as it was at the moment."""
 
     state: str

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.cli import overview as help_text
 from headrace.cli import printer
 from headrace.cli.verbs import VERBS
 from headrace.exits import ExitCode
@@ -44,11 +45,11 @@ def application(verbs: Iterable[str] = tuple(VERBS)) -> typer.Typer:
 def _without_verbs() -> typer.Typer:
     app = typer.Typer(
         name="headrace",
-        help=_every_command.__doc__,
+        help=help_text.PURPOSE,
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": help_text.LONGEST_LINE},
     )
     app.callback()(_every_command)
     return app
@@ -75,16 +76,18 @@ def _show_version(wanted: bool) -> None:
 def _every_command(
     _version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end."),
+        typer.Option("--version", callback=_show_version, is_eager=True, help=help_text.OPTIONS["--version"]),
     ] = False,
 ) -> None:
-    """A bucket as fast local files: mount it, warm it, train from it."""
+    """Reads what stands before the verb."""
 
 
 def _usage(error: typer.TyperException) -> int:
     context = getattr(error, "ctx", None)
     message = error.format_message()
-    if message:
+    if message.startswith("Usage: "):
+        printer.say(message)  # no verb was said: this is the help
+    elif message:
         printer.say(f"error: {message[0].lower()}{message[1:].rstrip('.')}")
         printer.say(f"hint: {context.command_path if context else 'headrace'} --help")
     return int(ExitCode.USAGE)

@@ -13,8 +13,8 @@ from headrace.cli import role_options
 from headrace.errors import UnsupportedError
 from headrace.roles.logs import start_python_log
 from headrace.settings.addresses import parse_address
-from headrace.settings.dataset import LogFormat
 from headrace.settings.environment import Environment
+from headrace.settings.log_format import LogFormat
 from headrace.settings.paths import absolute
 from headrace.settings.toml_files import explain
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli import options, printer
+from headrace.cli.dataset_words import settings_of
 from headrace.cli.targets import reach
 from headrace.errors import ConfigError
 from headrace.settings.environment import Environment
@@ -25,7 +26,7 @@ def run(
 ) -> None:
     """Drop files or folders from the cache; the data stays where it lives."""
     environment = Environment.current()
-    settings = options.settings_of(
+    settings = settings_of(
         environment, option=option, cache=cache, secret_file=secret_file, block_size=block_size
     )
     reached = reach(target, settings, environment)

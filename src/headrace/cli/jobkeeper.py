@@ -12,7 +12,7 @@ from headrace.kube.leadership import candidate
 from headrace.kubeflow.keeper import KeeperSettings, run_keeper
 from headrace.roles.host_addresses import host_name
 from headrace.roles.logs import start_python_log
-from headrace.settings.dataset import LogFormat
+from headrace.settings.log_format import LogFormat
 
 
 def run(

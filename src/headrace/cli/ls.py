@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli import options, printer
+from headrace.cli.dataset_words import settings_of
 from headrace.cli.targets import reach
 from headrace.engine.handles import Engine
 from headrace.settings.environment import Environment
@@ -32,7 +33,7 @@ def run(
 ) -> None:
     """List files and folders of a dataset."""
     environment = Environment.current()
-    settings = options.settings_of(environment, option=option, cache=cache, secret_file=secret_file)
+    settings = settings_of(environment, option=option, cache=cache, secret_file=secret_file)
     reached = reach(target, settings, environment)
     with reached.engine as engine:
         entries = (entry for wanted in reached.paths(path) for entry in _entries(engine, wanted))

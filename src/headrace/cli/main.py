@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import importlib
 import sys
-import traceback
-from pathlib import Path
 
 from headrace.cli import printer
 from headrace.cli.streams import complete_streams
-from headrace.exits import complaint, exit_code
-from headrace.settings.environment import Environment
+from headrace.cli.verbs import VERBS
+from headrace.exits import ExitCode, complaint, exit_code
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,10 +34,18 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(words: list[str], *, is_process: bool) -> object:
-    """Loads what these words need alone: what reads options takes longer to load than a role from a file."""
+    """Loads what these words need alone: what reads options takes longer to load than a role from a file, or than what
+    is asked most often.
+    """
+    if not words or words[0] in ("-h", "--help"):
+        importlib.import_module("headrace.cli.overview").show()
+        return ExitCode.OK if words else ExitCode.USAGE
+    if len(words) == 1 and words[0] in VERBS and (alone := VERBS[words[0]].alone):
+        module, _, function = alone.partition(".")
+        return getattr(importlib.import_module(f"headrace.cli.{module}"), function)()
     if is_process and _is_role_of_a_file(words):
         from_file = importlib.import_module("headrace.cli.from_file")
-        file = Path(words[2])
+        file = from_file.Path(words[2])
         return from_file.begin_mount(file) if words[0] == "mount" else from_file.begin_role(words[0], file)
     return importlib.import_module("headrace.cli.application").run(words)
 
@@ -52,7 +58,12 @@ def _is_role_of_a_file(words: list[str]) -> bool:
 
 def fail(error: BaseException) -> int:
     """Tells what went wrong; the exit code for it."""
+    # Here, since most commands do not fail.
+    from headrace.settings.environment import Environment  # noqa: PLC0415
+
     if Environment.current().debug:
+        import traceback  # noqa: PLC0415
+
         traceback.print_exception(error)
     printer.say(complaint(error))
     return int(exit_code(error))

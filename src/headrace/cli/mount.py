@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import options, printer, role_options
-from headrace.cli.prune import forget_old
+from headrace.cli.dataset_words import settings_of
+from headrace.cli.left_here import forget_old
 from headrace.engine.configure import configure
 from headrace.engine.registry import Registry
 from headrace.errors import ConfigError
@@ -167,7 +168,7 @@ def run(
         return _start(spec, environment, foreground=foreground)
     if not origin or mountpoint is None:
         raise options.MissingWords("missing argument 'ORIGIN...'; or give a --cluster", "headrace mount")
-    dataset = options.settings_of(
+    dataset = settings_of(
         environment,
         option=option,
         cache=cache,

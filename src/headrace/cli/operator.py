@@ -14,7 +14,7 @@ from headrace.operator.operator_process import run_operator
 from headrace.operator.settings import Image, OperatorSettings
 from headrace.roles.host_addresses import host_name
 from headrace.roles.logs import start_python_log
-from headrace.settings.dataset import LogFormat
+from headrace.settings.log_format import LogFormat
 
 
 def run(

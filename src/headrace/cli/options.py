@@ -1,18 +1,12 @@
-"""The words that several commands share, and the settings that follow from them."""
+"""The words that several commands share. Loads no settings, for commands that need none."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-
-from headrace.cli import printer
-from headrace.engine.secrets import parse_options, plain_secrets
-from headrace.settings.dataset import DatasetSettings
-from headrace.settings.environment import Environment
-from headrace.settings.toml_files import dataset_settings, read_file
 
 Target = Annotated[
     str,
@@ -62,19 +56,6 @@ class MissingWords(typer.TyperException):
     def __init__(self, message: str, command: str) -> None:
         super().__init__(message)
         self.ctx = SimpleNamespace(command_path=command)
-
-
-def settings_of(environment: Environment, *, option: list[str] | None, **given: Any) -> DatasetSettings:
-    """The dataset's settings: the command line over the configuration file. Warns of credentials in clear."""
-    options = parse_options(option or [])
-    for spelling in plain_secrets(options):
-        printer.warn(
-            f"the credential {spelling} stands on the command line, where other users may see it and your shell "
-            "keeps it; use --secret-file, env:NAME or prompt"
-        )
-    if given.get("cache") is not None:
-        given["cache"] = tuple(given["cache"])
-    return dataset_settings(read_file(environment)["dataset"], options=options, **given)
 
 
 def ask(name: str) -> str:

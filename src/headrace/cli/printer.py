@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable
@@ -60,6 +59,8 @@ def visible(name: bytes) -> str:
 
 def as_json(value: Any) -> None:
     """Writes the answer for a program."""
+    import json  # noqa: PLC0415 - most answers are for people
+
     data(json.dumps(value, indent=2, ensure_ascii=False))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli import options, printer, role_options
+from headrace.cli.dataset_words import settings_of
 from headrace.cli.targets import reach
 from headrace.errors import ConfigError, UnsupportedError
 from headrace.settings.environment import Environment
@@ -42,7 +43,7 @@ def run(
         return
     if cluster is not None:
         raise ConfigError.of("a TARGET and a --cluster are different things to refresh", hint="name one")
-    dataset = options.settings_of(environment, option=option, cache=cache, secret_file=secret_file)
+    dataset = settings_of(environment, option=option, cache=cache, secret_file=secret_file)
     reached = reach(target, dataset, environment)
     with reached.engine as engine:
         try:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.settings.dataset import LogFormat
+from headrace.settings.log_format import LogFormat
 
 Config = Annotated[
     Path | None,

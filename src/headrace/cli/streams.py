@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
@@ -13,5 +12,5 @@ def complete_streams() -> None:
     """Opens what is missing as /dev/null: nothing that is opened later gets its number, and is written into."""
     for name, mode in _STREAMS:
         if getattr(sys, name) is None:
-            stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - until the process ends
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115, PTH123 - until the process ends
             setattr(sys, name, stream)

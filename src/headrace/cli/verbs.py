@@ -11,6 +11,10 @@ class Verb(NamedTuple):
     module: str
     function: str
     summary: str
+    alone: str | None = None
+    """`MODULE.FUNCTION` below `headrace.cli` that does the same where no word follows: there are no options to read,
+    and the reader of options takes longer to load than the whole command may.
+    """
 
 
 VERBS: dict[str, Verb] = {
@@ -47,6 +51,7 @@ VERBS: dict[str, Verb] = {
         "status",
         "run",
         "Show the mounts of this machine and the local backend, or a cluster: cached share, hits, nodes, loads.",
+        alone="mount_status.show",
     ),
     "metrics": Verb("metrics", "run", "Show the metrics of a mount in the format that Prometheus reads."),
     "master": Verb("master", "run", "Run the master of a cluster: members, snapshots, loads, status page."),
@@ -161,6 +166,8 @@ VERBS: dict[str, Verb] = {
         "run",
         "Run the CSI driver of a node: it shows datasets to pods, and keeps their mounts over the end of a pod.",
     ),
-    "version": Verb("version", "run", "Show the versions of Headrace and of its engine."),
+    "version": Verb(
+        "version", "run", "Show the versions of Headrace and of its engine.", alone="version.run"
+    ),
 }
 """In the order of the help."""

@@ -7,6 +7,7 @@ import time
 import typer
 
 from headrace.cli import options, printer
+from headrace.cli.dataset_words import settings_of
 from headrace.cli.progress import duration, follow
 from headrace.cli.targets import reach
 from headrace.engine.handles import Job
@@ -29,7 +30,7 @@ def run(
 ) -> None:
     """Bring data into the cache before it is asked for; complete means that every byte is in."""
     environment = Environment.current()
-    settings = options.settings_of(
+    settings = settings_of(
         environment, option=option, cache=cache, secret_file=secret_file, block_size=block_size
     )
     reached = reach(target, settings, environment)
@@ -48,7 +49,7 @@ def verify(
 ) -> None:
     """Compare what the cache holds with its checksums; what does not match is dropped."""
     environment = Environment.current()
-    settings = options.settings_of(
+    settings = settings_of(
         environment, option=option, cache=cache, secret_file=secret_file, block_size=block_size
     )
     reached = reach(target, settings, environment)

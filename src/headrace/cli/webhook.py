@@ -12,7 +12,7 @@ from headrace.api.go_durations import parse_duration
 from headrace.errors import ConfigError
 from headrace.roles.logs import start_python_log
 from headrace.settings.addresses import parse_address
-from headrace.settings.dataset import LogFormat
+from headrace.settings.log_format import LogFormat
 from headrace.webhook.certificate_keeper import Place
 from headrace.webhook.certificate_rotation import Rules
 from headrace.webhook.webhook_process import WebhookSettings, run_webhook

@@ -7,18 +7,16 @@ from __future__ import annotations
 import fcntl
 import math
 import os
-import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _LOCK = "owner.lock"  # as in `crates/engine/src/engine/state.rs`
 _GOING = ".going-"
 
 
-@dataclass(frozen=True, slots=True)
-class LeftState:
+class LeftState(NamedTuple):
     """One of them. `used_at_s`: when its process last wrote there, in seconds since 1970."""
 
     path: Path
@@ -49,6 +47,8 @@ def remove(state: LeftState) -> bool:
                 return False
             going = state.path.with_name(f"{_GOING}{os.getpid()}-{state.path.name}")
             state.path.rename(going)
+    import shutil  # noqa: PLC0415 - most who ask what was left take nothing away
+
     shutil.rmtree(going)
     return True
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 from headrace.errors import EngineError
-from headrace.settings.dataset import LogFormat
+from headrace.settings.log_format import LogFormat
 
 if TYPE_CHECKING:
     from headrace import _native

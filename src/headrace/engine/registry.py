@@ -7,7 +7,6 @@ stale and is removed by whoever meets it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +76,8 @@ class Registry:
         return entry
 
     def _file(self, mountpoint: str) -> Path:
+        import hashlib  # noqa: PLC0415 - who reads all entries needs no names of files
+
         return self.directory / f"{hashlib.blake2b(os.fsencode(mountpoint), digest_size=8).hexdigest()}.json"
 
     def _word(self, mountpoint: str, pid: int) -> Path:

@@ -7,15 +7,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict, dataclass, fields
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.process_stat import started_ticks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(NamedTuple):
     """One running mount. `started_ticks` tells its process from a later one of the same number; the same holds for the
     supervisor, which starts a new process when this one dies.
     """
@@ -57,11 +55,11 @@ class Entry:
 
     def to_json(self) -> str:
         """The text of its file."""
-        return json.dumps(asdict(self), indent=2) + "\n"
+        return json.dumps(self._asdict(), indent=2) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
         """Its fields, as JSON has them."""
-        return {**asdict(self), "origins": list(self.origins)}
+        return {**self._asdict(), "origins": list(self.origins)}
 
     @property
     def processes(self) -> list[tuple[int, int]]:
@@ -90,7 +88,7 @@ _TYPES = {
     "str | None": (str, NoneType),
     "int | None": (int, NoneType),
 }
-_KINDS = {field.name: _TYPES[str(field.type)] for field in fields(Entry)}
+_KINDS = {name: _TYPES[hint.__forward_arg__] for name, hint in Entry.__annotations__.items()}
 
 
 def own_entry(*, supervisor_pid: int | None = None, **others: Any) -> Entry:

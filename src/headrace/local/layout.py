@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from headrace.errors import ConfigError
 from headrace.settings.environment import Environment
@@ -15,8 +15,7 @@ LOCK = "supervisor.lock"
 """The name of the lock, beside the database."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackendLayout:
+class BackendLayout(NamedTuple):
     """The files of one local backend."""
 
     folder: Path

@@ -14,7 +14,7 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
-from headrace.settings.dataset import LogFormat
+from headrace.settings.log_format import LogFormat
 
 LARGEST_BYTES = 16 << 20
 KEPT_FILES = 3

@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import Field
 
 from headrace.settings.engine import EvictionPolicy, SnapshotPolicy
+from headrace.settings.log_format import LogFormat
 from headrace.settings.model import Model
 
 
@@ -23,13 +24,6 @@ class MountMode(StrEnum):
     ELIDE = "elide"
     CLASSIC = "classic"
     VIEW = "view"
-
-
-class LogFormat(StrEnum):
-    """How a line of the log is written."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class DatasetSettings(Model):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 HEADRACE_VARIABLES: Mapping[str, str] = {
@@ -47,11 +46,15 @@ def dataset_variable(name: str) -> str:
     return f"HEADRACE_DATASET_{name.upper().replace('-', '_').replace('.', '_')}"
 
 
-@dataclass(frozen=True)
+# Neither this nor the values that `headrace status` needs are dataclasses: the module of those takes longer to load
+# than all of them together.
 class Environment:
-    """The variables of this process, and what follows from them."""
+    """The variables of this process, and what follows from them. Its text shows none of them."""
 
-    variables: Mapping[str, str] = field(repr=False)
+    __slots__ = ("variables",)
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.variables = variables
 
     @classmethod
     def current(cls) -> Environment:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from pydantic import Field, model_validator
 
-from headrace.settings.dataset import LogFormat, MountMode
+from headrace.settings.dataset import MountMode
 from headrace.settings.engine import EvictionPolicy
+from headrace.settings.log_format import LogFormat
 from headrace.settings.model import Model
 
 DEFAULT_MASTER_PORT = 8700

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from decimal import Decimal
+from typing import NamedTuple
 
 from headrace.errors import ConfigError
 
@@ -16,8 +15,7 @@ _LARGEST = 2**63 - 1
 _BINARY_NAMES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(NamedTuple):
     """Room on a disk: either `size_bytes`, or a share of the whole disk from 0 (excluded) to 1."""
 
     size_bytes: int | None = None
@@ -39,6 +37,8 @@ def parse_size(text: str, *, setting: str = "") -> int:
     factor = _FACTORS.get(match["unit"].lower()) if match else None
     if match is None or factor is None:
         raise _wrong(text, "a size", setting)
+    from decimal import Decimal  # noqa: PLC0415 - who only writes sizes needs none
+
     size = int(Decimal(match["number"]) * factor)
     if size > _LARGEST:
         raise _wrong(text, "a size that any disk has", setting)
