@@ -114,7 +114,11 @@ ARENA_DIFFERENCES = [
         "not there",
         "it links to a dashboard; `arena logs` shows what was printed, also when pods are gone",
     ),
-    ("`arena completion`", "not there", "each key would start Python"),
+    (
+        "`arena completion SHELL`",
+        "`headrace completion --for arena SHELL`",
+        "a script that holds all words: no key starts Python",
+    ),
     (
         "other kinds of jobs, `serve`, `model`, `evaluate`, `cron`, `scalein`, `scaleout`, `llm`",
         "not there",

@@ -166,6 +166,11 @@ VERBS: dict[str, Verb] = {
         "run",
         "Run the CSI driver of a node: it shows datasets to pods, and keeps their mounts over the end of a pod.",
     ),
+    "completion": Verb(
+        "completion.shells",
+        "run",
+        "Print a script by which a shell completes words: source <(headrace completion bash).",
+    ),
     "version": Verb(
         "version", "run", "Show the versions of Headrace and of its engine.", alone="version.run"
     ),
