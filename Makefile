@@ -204,7 +204,7 @@ bench: setup horovod ## Measure every promise beside the local file system and o
 images: setup ## Build the images of the test cluster into .cache/images (as root; no registry needed)
 	$(BIN)/python -m headrace.testing.kubernetes.build_images
 
-gen: $(STAMPS)/engine ## Write the generated pages of docs/reference
+gen: $(STAMPS)/engine ## Write the generated pages: docs/reference, manual pages, CRDs
 	$(BIN)/python tools/generate.py
 
 docs: gen ## Write the generated pages (the rest of docs/ is plain Markdown)

@@ -1,5 +1,5 @@
-"""Writes docs/reference, the CRDs of deploy and the diagrams of ARCHITECTURE.md from the code; `--check` only says
-whether they are up to date.
+"""Writes docs/reference, the manual pages, the CRDs of deploy and the diagrams of ARCHITECTURE.md from the code;
+`--check` only says whether they are up to date.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import typer.main
 
 import api_pages
 import generate_csi
+import man_pages
 import package_diagram
 import sdk_pages
 from headrace import errors
@@ -418,6 +419,7 @@ def all_files() -> dict[Path, str]:
     picture = package_diagram.drawn((ROOT / package_diagram.PAGE).read_text(encoding="utf-8"))
     return {
         **pages,
+        **man_pages.pages(ROOT),
         **{folder / name: text for folder in CRDS for name, text in crds.items()},
         package_diagram.PAGE: picture,
     }
