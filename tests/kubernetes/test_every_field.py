@@ -41,7 +41,11 @@ def test_a_dataset_with_every_field_serves_and_its_pods_are_as_was_asked(
             pods = parts_of(kubernetes, namespace, component)
             assert pods
             for pod in pods:
-                _check(pod, component, has_volume=kind == "alluxio" or component != "mount")
+                _check(pod, component)
+        # Mounts are privileged: they take no variables and no volumes of a runtime, and it is told so.
+        (runtime,) = kubernetes.get("-n", namespace, f"{kind}runtime")["items"]
+        said = {each["type"]: each["message"] for each in runtime["status"]["conditions"]}
+        assert "spec.fuse.env.EXAMPLE" in said["FieldsRefused"]
         (worker,) = parts_of(kubernetes, namespace, "worker")
         assert worker["spec"]["nodeName"] == "node-1"
         claim = kubernetes.get("-n", namespace, "persistentvolumeclaim", "imagenet")
@@ -66,18 +70,18 @@ def _keys_by_name(bucket: Bucket) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys-by-name"}, "stringData": values}
 
 
-def _check(pod: dict[str, Any], component: str, *, has_volume: bool) -> None:
+def _check(pod: dict[str, Any], component: str) -> None:
     metadata, spec = pod["metadata"], pod["spec"]
     (container,) = spec["containers"]
     assert LABEL.items() <= metadata["labels"].items()
     assert NOTE.items() <= metadata["annotations"].items()
     told = {each["name"]: each.get("value") for each in container["env"]}
-    assert VARIABLE.items() <= told.items()
+    assert (VARIABLE.items() <= told.items()) == (component != "mount")
     assert container["resources"]["limits"] == {"memory": "1Gi"}
     assert container["resources"]["requests"] == {"cpu": "10m", "memory": "64Mi"}
     assert {"name": "none-such"} in spec["imagePullSecrets"]
     mounted = [each for each in container["volumeMounts"] if each["mountPath"] == "/extra"]
-    assert [each.get("subPath") for each in mounted] == (["part"] if has_volume else [])
+    assert [each.get("subPath") for each in mounted] == ([] if component == "mount" else ["part"])
     if component != "mount":
         own = next(each for each in spec["tolerations"] if each.get("key") == "example")
         assert own["tolerationSeconds"] == 60

@@ -106,6 +106,13 @@ TEST_VALUES: Content = {
     },
     # On a busy machine two seconds pass before the webhook has its turn, and the pod is created without it.
     "webhook": {"timeoutSeconds": 10},
+    # What `every_field` puts into pods.
+    "policy": {
+        "environment": ["EXAMPLE"],
+        "volumes": ["emptyDir"],
+        "volumePaths": ["/extra"],
+        "podMetadata": ["example.com"],
+    },
 }
 """Values for a cluster of the tests."""
 

@@ -55,6 +55,7 @@ class RuntimeConditionType(StrEnum):
     FUSES_SCALED_OUT = "FusesScaledOut"
     TERMINATING = "Terminating"
     FIELDS_IGNORED = "FieldsIgnored"
+    FIELDS_REFUSED = "FieldsRefused"
 
 
 class OperationConditionType(StrEnum):

@@ -12,6 +12,7 @@ from headrace.errors import ConfigError
 from headrace.kube.leadership import candidate
 from headrace.operator.operator_process import run_operator
 from headrace.operator.settings import Image, OperatorSettings
+from headrace.plan.policy import policy_of
 from headrace.roles.host_addresses import host_name
 from headrace.roles.logs import start_python_log
 from headrace.settings.log_format import LogFormat
@@ -41,6 +42,12 @@ def run(
         list[str] | None,
         typer.Option(metavar="FOLDER", help="Folder of the nodes that datasets may read by local:///."),
     ] = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="JSON", help="What those who declare datasets may ask for: `policy` of the chart."
+        ),
+    ] = "{}",
     identity: Annotated[
         str | None,
         typer.Option(envvar="POD_NAME", metavar="NAME", help="Its name in the election of a leader."),
@@ -66,6 +73,7 @@ def run(
         log_format=log_format.value,
         health_port=health_port,
         local_folders=tuple(map(_folder, local_folder or ())),
+        policy=policy_of(policy),
     )
     start_python_log(log_level, log_format)
     sys.exit(asyncio.run(run_operator(settings, kubeconfig)))

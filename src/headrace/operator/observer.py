@@ -82,6 +82,7 @@ async def observe(
         keepers=_keepers(desired.mirror, settings.namespace),
         has_pods=True,
         open_folders=settings.local_folders,
+        policy=settings.policy,
     )
     return Observation(observed, render_context, status)
 
@@ -94,7 +95,7 @@ def render_context_of(desired: DesiredState, settings: OperatorSettings) -> Rend
     return RenderContext(
         settings=settings,
         master=master_url(desired.mirror, names_of(home) if home else desired.names),
-        wishes=wishes_of(desired.runtime, tolerations),
+        wishes=wishes_of(desired.runtime, settings.policy, tolerations),
         owner=_owner(desired),
         restore_node=_restore_node(desired),
         can_restore=_can_restore(desired),

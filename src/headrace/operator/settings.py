@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from headrace.plan.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class OperatorSettings:
     """The operator's own place, and what it gives to the pods that it makes.
 
     `node_folder` is the folder of each node below which mounts and states lie; `local_folders` are those that datasets
-    may read, by `local:///FOLDER`.
+    may read, by `local:///FOLDER`; `policy` is what else those may ask for who declare datasets.
     """
 
     namespace: str
@@ -31,3 +33,4 @@ class OperatorSettings:
     lease: str = "headrace-operator"
     health_port: int = 8080
     local_folders: tuple[str, ...] = ()
+    policy: Policy = field(default_factory=Policy)

@@ -29,6 +29,7 @@ RUNTIME: Mapping[str, str] = {
     OfRuntime.FUSES_READY: "All mounts answer; the message counts them",
     OfRuntime.TERMINATING: "It is to be deleted and cannot be yet, since somebody uses its dataset",
     OfRuntime.FIELDS_IGNORED: "The message names fields that were accepted and mean nothing to this engine",
+    OfRuntime.FIELDS_REFUSED: "The message names fields that the administrator's policy leaves out, and what to do",
 }
 
 OPERATION: Mapping[str, str] = {

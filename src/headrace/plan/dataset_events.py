@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headrace.api.conditions import Condition, DatasetCondition, DatasetConditionType
+from headrace.api.conditions import Condition, DatasetCondition, DatasetConditionType, RuntimeConditionType
 from headrace.plan.condition_times import condition_of
 from headrace.plan.reasons import MEANINGS, Reason
 
@@ -52,6 +52,7 @@ _BAD_WHEN_TRUE = {
     DatasetConditionType.DEGRADED,
     DatasetConditionType.TERMINATING,
     DatasetConditionType.FIELDS_IGNORED,
+    RuntimeConditionType.FIELDS_REFUSED,
     DatasetConditionType.CACHE_OVERCOMMITTED,
 }
 

@@ -32,6 +32,7 @@ _BOUND = {
     DatasetPhase.TERMINATING,
 }
 _MOST_IGNORED = 20
+_MOST_REFUSED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +181,27 @@ def ignored_fact(fields: Iterable[IgnoredField]) -> Fact:
     found = tuple(fields)
     if not found:
         return Fact("False", "NoFieldsIgnored", "Every field has its effect.")
-    words = [f"{field.path} ({field.why})" for field in found[:_MOST_IGNORED]]
-    more = f"; and {len(found) - _MOST_IGNORED} more" if len(found) > _MOST_IGNORED else ""
-    return Fact("True", "FieldsIgnored", f"These fields have no effect: {'; '.join(words)}{more}")
+    return Fact("True", "FieldsIgnored", f"These fields have no effect: {_named(found, _MOST_IGNORED)}")
+
+
+def refused_fact(fields: Iterable[IgnoredField]) -> Fact:
+    """Names the fields that a policy leaves out, and what to do."""
+    found = tuple(fields)
+    if not found:
+        return Fact("False", "NoFieldsRefused", "The administrator's policy allows every field.")
+    return Fact(
+        "True", "FieldsRefused", f"The administrator's policy leaves out: {_named(found, _MOST_REFUSED)}"
+    )
+
+
+def _named(fields: tuple[IgnoredField, ...], most: int) -> str:
+    """Fields with why, those of which the same is to be said together."""
+    alike: dict[str, list[str]] = {}
+    for field in fields[:most]:
+        alike.setdefault(field.why, []).append(field.path)
+    words = [f"{', '.join(paths)} ({why})" for why, paths in alike.items()]
+    more = f"; and {len(fields) - most} more" if len(fields) > most else ""
+    return f"{'; '.join(words)}{more}"
 
 
 def _numbers(findings: Findings) -> dict[str, Any]:

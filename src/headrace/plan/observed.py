@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
+from headrace.plan.policy import Policy
 from headrace.plan.volume import VolumeFacts
 
 
@@ -156,7 +157,8 @@ class Observed:
     home, for a backend that mounts a reference there before anybody uses it. `volume` is `None` where there
     is none. `keepers` are nodes where a mount outlives the process that serves it, so that another version
     can take it over under its readers. `has_pods` tells whether roles are pods, or processes. `open_folders` are those
-    of the nodes that datasets may read, as whoever runs the nodes says; `None` where the user's own rights decide.
+    of the nodes that datasets may read, as whoever runs the nodes says, and `policy` what else may be asked for; `None`
+    where the user's own rights decide.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -173,3 +175,4 @@ class Observed:
     keepers: frozenset[str] = frozenset()
     has_pods: bool = False
     open_folders: tuple[str, ...] | None = None
+    policy: Policy | None = None

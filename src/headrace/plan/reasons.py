@@ -70,6 +70,7 @@ class Reason(StrEnum):
     COPY_INCOMPLETE = "CopyIncomplete"
     TARGET_NOT_SUPPORTED = "TargetNotSupported"
     SOURCE_NOT_SUPPORTED = "SourceNotSupported"
+    POD_NOT_ALLOWED = "PodNotAllowed"
     REFUSED = "Refused"
 
 
@@ -270,6 +271,11 @@ MEANINGS: Mapping[Reason, Meaning] = {
     ),
     Reason.SOURCE_NOT_SUPPORTED: Meaning(
         "The operation may not read what it is asked to", "declare it in the namespace of the dataset", 0.0
+    ),
+    Reason.POD_NOT_ALLOWED: Meaning(
+        "The pod of the operation asks for more than the administrator's policy allows",
+        "leave it out, or have the administrator allow it in `policy` of the chart's values",
+        0.0,
     ),
     Reason.REFUSED: Meaning(
         "The object was taken in, and makes no sense: its schema cannot tell, or another release took it",

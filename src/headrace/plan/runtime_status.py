@@ -15,8 +15,9 @@ from headrace.api.kinds import Runtime
 from headrace.api.runtime_parts import RuntimePhase, RuntimeStatus
 from headrace.api.scheduling import NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from headrace.plan.condition_times import Fact, condition_of, conditions
-from headrace.plan.dataset_status import ignored_fact
+from headrace.plan.dataset_status import ignored_fact, refused_fact
 from headrace.plan.observed import Observed, RoleState
+from headrace.plan.pod_policy import refused_fields
 from headrace.plan.reasons import Wait
 from headrace.plan.roles import MOUNT_PREFIX, RoleKind
 
@@ -155,6 +156,9 @@ def _facts(workforce: Workforce) -> Mapping[str, Fact]:
     ignored = ignored_fact(ignored_fields(workforce.runtime, has_pods=workforce.observed.has_pods))
     if ignored.status == "True" or RuntimeConditionType.FIELDS_IGNORED in said:
         facts[RuntimeConditionType.FIELDS_IGNORED] = ignored
+    refused = refused_fact(refused_fields(workforce.runtime, workforce.observed.policy))
+    if refused.status == "True" or RuntimeConditionType.FIELDS_REFUSED in said:
+        facts[RuntimeConditionType.FIELDS_REFUSED] = refused
     return facts
 
 

@@ -13,6 +13,7 @@ from headrace.cli.application import application
 from headrace.kubeflow.keeper_probe import LEASE
 from headrace.operator.operator_process import KEY_SECRET
 from headrace.operator.rendering.role_pods import GRACE_S
+from headrace.plan.policy import Policy, policy_of
 from headrace.plan.roles import RoleKind
 from headrace.plan.volume import DRIVER
 from headrace.roles.succession import LEAVE_S
@@ -267,6 +268,25 @@ def test_datasets_read_no_folder_of_the_nodes_unless_it_is_named() -> None:
     ]
 
 
+def policy_in(values: dict) -> Policy:
+    operator = named(render(values), "Deployment", "headrace-operator")
+    (word,) = (
+        each
+        for each in operator["spec"]["template"]["spec"]["containers"][0]["args"]
+        if each.startswith("--policy=")
+    )
+    return policy_of(word.removeprefix("--policy="))
+
+
+def test_the_policy_reaches_the_operator_and_is_the_safe_one_unless_somebody_says_otherwise() -> None:
+    assert policy_in({}) == Policy()
+    given = {"environment": ["A"], "largestPods": {"mount": {"cpu": 2}}}
+    policy = policy_in({"policy": given})
+    assert policy.environment == ("A",)
+    assert policy.largest_pods.mount == {**Policy().largest_pods.mount, "cpu": 2}
+    assert policy.volumes == Policy().volumes
+
+
 def test_a_mount_has_longer_to_end_than_the_driver_for_which_it_waits(everything: list[dict]) -> None:
     """An uninstallation ends both at once, and a mount that is killed while it waits is left dead on the node."""
     given = {
@@ -305,6 +325,11 @@ def test_the_dashboard_asks_for_metrics_that_there_are(everything: list[dict]) -
         ({"nodeFolder": "/ends/"}, "nodeFolder"),
         ({"localFolders": ["/"]}, "localFolders"),
         ({"localFolders": ["/mnt/../etc"]}, "localFolders"),
+        ({"policy": {"enviroment": []}}, "enviroment"),
+        ({"policy": {"environment": ["A B"]}}, "environment"),
+        ({"policy": {"volumePaths": ["/mnt/.."]}}, "volumePaths"),
+        ({"policy": {"podMetadata": ["example.com/"]}}, "podMetadata"),
+        ({"policy": {"largestPods": {"fuse": {}}}}, "fuse"),
         ({"webhook": {"timeoutSeconds": 60}}, "timeoutSeconds"),
         ({"jobs": {"enabled": "yes"}}, "enabled"),
         ({"jobs": {"keeper": {}}}, "keeper"),
@@ -418,7 +443,7 @@ def _keys_of(values: dict, path: str = "") -> set[str]:
     found = set()
     for key, value in values.items():
         found.add(f"{path}.{key}")
-        if isinstance(value, dict) and key not in ("resources", "labels"):
+        if isinstance(value, dict) and key not in ("resources", "labels", "largestPods"):
             found |= _keys_of(value, f"{path}.{key}")
     return found
 

@@ -22,6 +22,7 @@ from headrace.operator.rendering.role_volumes import claims_of, volumes_of
 from headrace.operator.rendering.secret_volumes import plain_options
 from headrace.operator.rendering.sweeper_pods import sweeper
 from headrace.operator.settings import Image
+from headrace.plan.policy import Policy
 from headrace.plan.roles import Role, RoleKind
 from headrace.settings.environment import Environment
 from headrace.settings.reading import role_settings
@@ -198,7 +199,7 @@ def test_a_runtime_s_words_for_pods_reach_them() -> None:
         "  replicas: 4", "  replicas: 4\n  worker: {env: {A: b}, resources: {limits: {cpu: '2'}}}"
     )
     runtime = World.of(text).runtime
-    wishes = wishes_of(runtime)[RoleKind.WORKER]
+    wishes = wishes_of(runtime, Policy(environment=("A",)))[RoleKind.WORKER]
     assert wishes.environment == ({"name": "A", "value": "b"},)
     assert wishes.resources == {"limits": {"cpu": "2"}}
 
@@ -288,8 +289,9 @@ def test_what_is_named_twice_is_said_once() -> None:
     world = World.of(text)
     roles = {role.id: role for role in world.settle().roles}
     settings = replace(SETTINGS, engine=replace(SETTINGS.engine, pull_secrets=("a", "chart")))
+    policy = Policy(environment=("A", "NODE_NAME"))
     made = workload(
-        RoleKind.WORKER, roles, replace(WORLD, settings=settings, wishes=wishes_of(world.runtime))
+        RoleKind.WORKER, roles, replace(WORLD, settings=settings, wishes=wishes_of(world.runtime, policy))
     )
     spec = made["spec"]["template"]["spec"]
     assert spec["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}, {"name": "chart"}]

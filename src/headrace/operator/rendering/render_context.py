@@ -9,14 +9,14 @@ from typing import Any
 from headrace.api.kinds import Runtime
 from headrace.api.writing import part_content
 from headrace.operator.settings import OperatorSettings
+from headrace.plan.pod_policy import PART_OF_ROLE, allowed_words
+from headrace.plan.policy import Policy
 from headrace.plan.roles import RoleKind, digest_of
-
-_PARTS = {RoleKind.MASTER: "master", RoleKind.WORKER: "worker", RoleKind.MOUNT: "fuse"}
 
 
 @dataclass(frozen=True, slots=True)
 class PodWishes:
-    """What a runtime says of the pods of one role, as Kubernetes writes it."""
+    """What a runtime says of the pods of one role and may say, as Kubernetes writes it."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -53,32 +53,31 @@ class RenderContext:
         return digest_of([repr(made_of), elsewhere, repr(self.wishes.get(kind))])
 
 
-def wishes_of(runtime: Runtime | None, tolerations: tuple[Any, ...] = ()) -> dict[RoleKind, PodWishes]:
-    """What a runtime wants of the pods of each role; `tolerations` are those of the dataset."""
-    spec = part_content(runtime.spec) if runtime is not None else {}
+def wishes_of(
+    runtime: Runtime | None, policy: Policy, tolerations: tuple[Any, ...] = ()
+) -> dict[RoleKind, PodWishes]:
+    """What a runtime may have of the pods of each role; `tolerations` are those of the dataset."""
     shared = tuple(part_content(each) for each in tolerations)
-    return {kind: _wishes(spec, spec.get(part) or {}, kind, shared) for kind, part in _PARTS.items()}
+    return {kind: _wishes(runtime, kind, policy, shared) for kind in PART_OF_ROLE}
 
 
 def _wishes(
-    spec: Mapping[str, Any], part: Mapping[str, Any], kind: RoleKind, tolerations: tuple[Any, ...]
+    runtime: Runtime | None, kind: RoleKind, policy: Policy, tolerations: tuple[Any, ...]
 ) -> PodWishes:
-    metadata = [each.get("podMetadata") or {} for each in (spec, part)]
-    mounts = tuple(part.get("volumeMounts") or ())
-    mounted = {each["name"] for each in mounts}
     # A dataset's tolerations are for master and workers: mounts go wherever programs go.
     wide = tolerations if kind is not RoleKind.MOUNT else ({"operator": "Exists"},)
+    if runtime is None:
+        return PodWishes(tolerations=wide)
+    spec = part_content(runtime.spec)
+    part = spec.get(PART_OF_ROLE[kind]) or {}
+    allowed = allowed_words(runtime, kind, policy)
     return PodWishes(
-        labels=_merged(spec.get("labels"), part.get("labels"), *(each.get("labels") for each in metadata)),
-        annotations=_merged(*(each.get("annotations") for each in metadata)),
-        environment=tuple({"name": name, "value": value} for name, value in (part.get("env") or {}).items()),
-        resources=part.get("resources") or {},
+        labels=allowed.labels,
+        annotations=allowed.annotations,
+        environment=tuple({"name": name, "value": value} for name, value in allowed.environment.items()),
+        resources=allowed.resources,
         tolerations=(*wide, *(part.get("tolerations") or ())),
-        volumes=tuple(each for each in spec.get("volumes") or () if each["name"] in mounted),
-        volume_mounts=mounts,
+        volumes=allowed.volumes,
+        volume_mounts=allowed.volume_mounts,
         pull_secrets=(*(spec.get("imagePullSecrets") or ()), *(part.get("imagePullSecrets") or ())),
     )
-
-
-def _merged(*parts: Mapping[str, str] | None) -> dict[str, str]:
-    return {key: value for part in parts if part for key, value in part.items()}

@@ -1,0 +1,96 @@
+"""The administrator's policy: what those who declare datasets may ask of nodes and pods. One value, from the chart.
+
+A right to create datasets is no right to more. What stands here is what is allowed; all else is refused, and told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from headrace.api.base import ApiModel
+from headrace.api.explaining import explain
+from headrace.api.names import ObjectName
+from headrace.api.quantities import Quantity
+from headrace.errors import ConfigError
+from headrace.plan.roles import RoleKind
+
+
+def _check_folder(path: str) -> str:
+    if {".", ".."} & set(path.split("/")):
+        raise ValueError("may hold neither '.' nor '..'")
+    return path
+
+
+Folder = Annotated[str, Field(pattern=r"^(/[^/:,\s]+)+$", max_length=1024), AfterValidator(_check_folder)]
+"""An absolute path, as `/mnt/data`."""
+
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
+Domain = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
+VolumeKind = Annotated[str, Field(pattern=r"^[a-z][A-Za-z]*$", max_length=64)]
+
+Amounts = dict[str, Quantity]
+
+_MASTER: Amounts = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "64Gi"}
+_WORKER: Amounts = {"cpu": "32", "memory": "512Gi", "ephemeral-storage": "4Ti"}
+_MOUNT: Amounts = {"cpu": "4", "memory": "16Gi", "ephemeral-storage": "16Gi"}
+
+
+class LargestPods(ApiModel):
+    """The most that a pod of each role may ask for, by resource. A resource that is not named is refused."""
+
+    master: Amounts = Field(default=_MASTER, description="The master")
+    worker: Amounts = Field(default=_WORKER, description="A worker")
+    mount: Amounts = Field(default=_MOUNT, description="A mount")
+
+    def of(self, kind: RoleKind) -> Mapping[str, int | str]:
+        """Those of one role."""
+        return {RoleKind.MASTER: self.master, RoleKind.WORKER: self.worker, RoleKind.MOUNT: self.mount}[kind]
+
+
+class Policy(ApiModel):
+    """What is allowed. The defaults are those of the chart."""
+
+    environment: tuple[VariableName, ...] = Field(
+        default=("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "TZ"),
+        description="Variables that a runtime may set for master and workers",
+    )
+    volumes: tuple[VolumeKind, ...] = Field(
+        default=("configMap", "secret", "persistentVolumeClaim"),
+        description="Kinds of volumes that a runtime may give to master and workers",
+    )
+    volume_paths: tuple[Folder, ...] = Field(
+        default=("/mnt",), description="Folders of their containers below which such volumes may appear"
+    )
+    pod_metadata: tuple[Domain, ...] = Field(
+        default=(),
+        description="Domains of labels and annotations for pods; keys without a domain are allowed",
+    )
+    largest_pods: LargestPods = Field(
+        default_factory=LargestPods, description="The most that pods may ask for"
+    )
+    process_pods: Literal["Baseline", "Any"] = Field(
+        default="Baseline", description="What pods of a DataProcess may be: Pod Security's baseline, or any"
+    )
+    service_accounts: tuple[ObjectName, ...] = Field(
+        default=(), description="Accounts that a DataProcess may act as, beside `default`"
+    )
+
+    def takes_key(self, key: str) -> bool:
+        """True for a key of a label or annotation that pods may have."""
+        domain, slash, _ = key.rpartition("/")
+        return not slash or domain in self.pod_metadata
+
+
+def policy_of(text: str) -> Policy:
+    """The policy that a JSON text says."""
+    try:
+        return Policy.model_validate_json(text)
+    except ValidationError as error:
+        faults = ((".".join(map(str, place)), problem) for place, problem in explain(error, Policy))
+        said = "; ".join(f"policy.{place}: {problem}" if place else problem for place, problem in faults)
+        raise ConfigError.of(
+            f"the policy makes no sense: {said}"[:1000], hint="correct `policy` in the chart's values"
+        ) from None
