@@ -177,10 +177,13 @@ def test_a_copy_into_a_claim_is_equal_byte_for_byte(
         kubernetes("delete", "persistentvolume", volume["metadata"]["name"], "--wait=false")
 
 
-@pytest.mark.parametrize("place", ["pvc://backups/daily", "local:///var/lib/kubernetes-test-backups/daily"])
+@pytest.mark.parametrize(
+    "place", ["pvc://backups/daily", "local:///var/lib/kubernetes-test-backups/NAMESPACE/daily"]
+)
 def test_a_dataset_begins_from_a_backup_while_its_storage_is_down(
     kubernetes: Kubectl, dataset: str, bucket: Bucket, place: str
 ) -> None:
+    place = place.replace("NAMESPACE", dataset)
     volume, claim = _folder_of_a_node(dataset)
     kubernetes.apply(volume)
     kubernetes.apply(claim, namespace=dataset)

@@ -106,8 +106,13 @@ TEST_VALUES: Content = {
     },
     # On a busy machine two seconds pass before the webhook has its turn, and the pod is created without it.
     "webhook": {"timeoutSeconds": 10},
-    # What `every_field` puts into pods.
+    # What `every_field` puts into pods, and folders of the tests.
     "policy": {
+        "cacheFolders": [
+            *("/dev/shm", "/var/lib/cache", "/var/lib/cache2"),
+            *("/var/lib/docker/alluxio", "/var/lib/docker/jindo"),
+        ],
+        "backupFolders": ["/var/lib/kubernetes-test-backups"],
         "environment": ["EXAMPLE"],
         "volumes": ["emptyDir"],
         "volumePaths": ["/extra"],

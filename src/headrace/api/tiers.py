@@ -48,6 +48,11 @@ def split_list(text: str) -> list[str]:
     return [item.strip() for item in text.split(",")]
 
 
+def normal_path(path: str) -> str:
+    """`/a/b` of `//a/./b/`."""
+    return "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
+
+
 def _bytes_or_zero(text: str) -> int:
     try:
         return parse_size(text)
@@ -93,8 +98,8 @@ class Level(ApiModel):
 
     @property
     def paths(self) -> list[str]:
-        """The folders."""
-        return split_list(self.path) if self.path else []
+        """The folders, each as it is written best."""
+        return [normal_path(path) for path in split_list(self.path)] if self.path else []
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """Lists of one length, high above low, a source only for what has one."""
@@ -123,6 +128,6 @@ class TieredStore(ApiModel):
         seen: dict[str, int] = {}
         for number, level in enumerate(self.levels):
             for path in level.paths:
-                other = seen.setdefault(path.rstrip("/"), number)
+                other = seen.setdefault(path, number)
                 if other != number:
                     yield CrossFault(("levels", number, "path"), f"is the folder of levels[{other}], too")

@@ -64,6 +64,8 @@ def run(
     ] = None,
 ) -> None:
     """Run the operator: it brings datasets of a Kubernetes cluster in line with their declarations."""
+    allowed = policy_of(policy)
+    allowed.check_beside(node_folder.rstrip("/"))
     settings = OperatorSettings(
         namespace=namespace,
         identity=candidate(identity or host_name()),
@@ -73,7 +75,7 @@ def run(
         log_format=log_format.value,
         health_port=health_port,
         local_folders=tuple(map(_folder, local_folder or ())),
-        policy=policy_of(policy),
+        policy=allowed,
     )
     start_python_log(log_level, log_format)
     sys.exit(asyncio.run(run_operator(settings, kubeconfig)))

@@ -39,13 +39,16 @@ class Cleanup:
             for name in found:
                 if mirror.get(kind, names.namespace, name):
                     await self.client.delete(kind, names.namespace, name)
-        noted = mirror.get("ConfigMap", names.namespace, names.settings)
-        if noted is None:
+        space = self.observation.render_context.settings.namespace
+        files = mirror.get("ConfigMap", names.namespace, names.settings)
+        noted = mirror.get("ConfigMap", space, names.places)
+        if files is None and noted is None:
             return True
         if not await self._sweep():
             return False
         # Last, since it says which nodes are to be swept.
-        await self._forget(noted)
+        for each in filter(None, (files, noted)):
+            await self._forget(each)
         return True
 
     async def has_peace(self) -> bool:
@@ -64,7 +67,7 @@ class Cleanup:
         there = {node.name for node in self.observation.observed.nodes}
         sweepers = self.desired.sweepers(settings.namespace)
         done = True
-        for node, roots in self.desired.places().items():
+        for node, roots in self.desired.places(settings).items():
             pod = sweepers.get(node)
             if node not in there or (pod is not None and _has_swept(pod, self.desired.title)):
                 continue
@@ -79,7 +82,7 @@ class Cleanup:
         return done
 
     async def _forget(self, noted: Content) -> None:
-        """Deletes the ConfigMap, which waits for that when its namespace or its owner has gone before."""
+        """Deletes a ConfigMap. One that an earlier release made waits for that when its namespace has gone before."""
         metadata = noted["metadata"]
         where = ("ConfigMap", metadata["namespace"], metadata["name"])
         held = metadata.get("finalizers") or []

@@ -21,7 +21,9 @@ from headrace.operator.rendering.naming import (
     SWEEPER,
     Names,
 )
+from headrace.operator.settings import OperatorSettings
 from headrace.plan.declared import Declared, chosen_runtime, referred_datasets
+from headrace.plan.policy import Policy
 from headrace.plan.refusals import dataset_that_leaves
 from headrace.plan.roles import RoleKind
 from headrace.work_queue import Dataset as Key
@@ -135,11 +137,23 @@ class DesiredState:
         pods = (pod for pod in pods_of(self.mirror, self.key) if component_of(pod) == SWEEPER)
         return {pod["spec"]["nodeName"]: pod for pod in pods if pod["metadata"].get("namespace") == namespace}
 
-    def places(self) -> dict[str, list[str]]:
+    def places(self, settings: OperatorSettings) -> dict[str, list[str]]:
         """The nodes that it has ever used, each with the folders in which it had a cache there."""
-        content = self.mirror.get("ConfigMap", self.key[0], self.names.settings)
-        noted = noted_in(content, PLACES_ANNOTATION)
-        return dict(noted) if isinstance(noted, dict) else {}
+        own = self.mirror.get("ConfigMap", settings.namespace, self.names.places)
+        if own is not None:
+            noted = noted_in(own, PLACES_ANNOTATION)
+            return dict(noted) if isinstance(noted, dict) else {}
+        return self._former_places(settings.policy)
+
+    def _former_places(self, policy: Policy) -> dict[str, list[str]]:
+        """The same as an earlier release noted it, where tenants write: no folder counts but the administrator's."""
+        noted = noted_in(self.mirror.get("ConfigMap", self.key[0], self.names.settings), PLACES_ANNOTATION)
+        if not isinstance(noted, dict):
+            return {}
+        return {
+            node: [each for each in policy.cache_folders if isinstance(roots, list) and each in roots]
+            for node, roots in noted.items()
+        }
 
     def claim(self, name: str) -> PersistentVolumeClaim | None:
         """A claim of its namespace."""

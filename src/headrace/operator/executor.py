@@ -17,6 +17,7 @@ from headrace.operator.rendering import workloads
 from headrace.operator.rendering.naming import MASTER_PORT
 from headrace.operator.rendering.secret_volumes import plain_options
 from headrace.operator.role_states import waits_elsewhere
+from headrace.operator.settings import OperatorSettings
 from headrace.operator.token_secret import TokenKeeper
 from headrace.plan.dataset_events import Event
 from headrace.plan.mounting import used_nodes
@@ -87,9 +88,10 @@ class Executor:
             )
         elif self.desired.mirror.get("Secret", names.namespace, names.options):
             await self.client.delete("Secret", names.namespace, names.options)
-        await self.client.apply(
-            workloads.settings_map(by_kind, _places(self.desired, roles), names, observation.render_context)
-        )
+        settings = observation.render_context.settings
+        # Before anything is made on a node.
+        await self.client.apply(workloads.places_map(_places(self.desired, roles, settings), names, settings))
+        await self.client.apply(workloads.settings_map(by_kind, names, observation.render_context))
         return replace(self, observation=observation)
 
     async def _apply(self, started: Iterable[str], roles: Sequence[Role]) -> None:
@@ -238,9 +240,9 @@ class Executor:
         return {**declared.references, **own}
 
 
-def _places(desired: DesiredState, roles: Iterable[Role]) -> dict[str, list[str]]:
+def _places(desired: DesiredState, roles: Iterable[Role], settings: OperatorSettings) -> dict[str, list[str]]:
     """Every node that the dataset has used or is about to use, with the folders in which it has caches there."""
-    found = {node: set(roots) for node, roots in desired.places().items()}
+    found = {node: set(roots) for node, roots in desired.places(settings).items()}
     for role in roles:
         if role.node is not None and role.kind is not RoleKind.MASTER:
             kept = [each.folder for each in role.cache if each.volume_type == "hostPath"]

@@ -37,6 +37,7 @@ from headrace.plan.observed import (
     SecretFacts,
     Taint,
 )
+from headrace.plan.policy import Policy
 from headrace.plan.reasons import Wait
 from headrace.plan.referring import referred
 from headrace.plan.roles import RoleKind
@@ -67,7 +68,7 @@ async def observe(
     """Everything that is known at this moment, but for other datasets' workers."""
     render_context = render_context_of(desired, settings)
     status = await _status(render_context.master) if desired.pods(RoleKind.MASTER) else None
-    nodes = _nodes(desired, status)
+    nodes = _nodes(desired, status, settings.policy)
     observed = Observed(
         nodes=nodes,
         secrets=Secrets(desired),
@@ -137,9 +138,9 @@ def node_facts(mirror: Mirror) -> tuple[Node, ...]:
     return tuple(_node(content) for content in mirror.all("Node"))
 
 
-def _nodes(desired: DesiredState, status: Mapping[str, Any] | None) -> tuple[Node, ...]:
+def _nodes(desired: DesiredState, status: Mapping[str, Any] | None, policy: Policy) -> tuple[Node, ...]:
     """The nodes, with what the dataset's own workers say of their disks."""
-    folders = cache_folders(wanted_of(desired.runtime), desired.title) if desired.runtime else ()
+    folders = cache_folders(wanted_of(desired.runtime), desired.title, policy) if desired.runtime else ()
     rooms = rooms_of(status, () if isinstance(folders, Wait) else folders)
     return tuple(replace(node, disks=rooms.get(node.name, {})) for node in node_facts(desired.mirror))
 

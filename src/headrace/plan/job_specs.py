@@ -17,6 +17,7 @@ from headrace.api.metadata import ObjectMeta, PodMetadata
 from headrace.api.mounts import Mount, scheme_of
 from headrace.api.writing import part_content
 from headrace.plan import mount_addresses
+from headrace.plan.backup_folders import refused_place
 from headrace.plan.dataset_tree import tree_of
 from headrace.plan.declared import Declared
 from headrace.plan.given_pods import account_fault, key_faults, pod_faults
@@ -214,6 +215,10 @@ def _backup(operation: DataBackup, context: OperationContext) -> BackupJob | Wai
     place = operation.spec.backup_path
     if place is None:
         return wait(Reason.TARGET_NOT_SUPPORTED, f"backup {operation.name} says no backupPath")
+    namespace = operation.namespace or "default"
+    refused = refused_place(place, namespace, f"backupPath of {operation.name}", context.observed.policy)
+    if refused is not None:
+        return refused
     address, nodes = place, tuple[str, ...]()
     if scheme_of(place) == mount_addresses.CLAIM:
         name, folder = mount_addresses.claim_of(place)

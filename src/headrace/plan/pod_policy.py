@@ -14,6 +14,7 @@ from typing import Any
 from headrace.api.ignored import IgnoredField
 from headrace.api.kinds import Runtime
 from headrace.api.quantities import amount_of
+from headrace.api.tiers import normal_path
 from headrace.api.writing import part_content
 from headrace.plan.mount_addresses import opened
 from headrace.plan.policy import Policy
@@ -135,7 +136,7 @@ class _Words:
         if mount.get("mountPropagation") not in {None, "None"}:
             return "no mount is passed on between a pod and its node"
         path = str(mount["mountPath"])
-        if ".." in path.split("/") or opened(_normal(path), self.policy.volume_paths) is None:
+        if ".." in path.split("/") or opened(normal_path(path), self.policy.volume_paths) is None:
             allowed = ", ".join(self.policy.volume_paths) or "nothing"
             return f"volumes appear below {allowed}: choose such a path, or {_ASK.format('volumePaths')}"
         return ""
@@ -190,7 +191,3 @@ def fault_of_amount(name: str, amount: int | str, kind: RoleKind, policy: Policy
     if asked is None or most is None or not 0 <= asked <= most:
         return f"more than {largest}: ask for less, or have the administrator raise policy.{value}"
     return ""
-
-
-def _normal(path: str) -> str:
-    return "/" + "/".join(part for part in path.split("/") if part not in ("", "."))

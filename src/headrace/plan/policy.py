@@ -5,12 +5,12 @@ A right to create datasets is no right to more. What stands here is what is allo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from headrace.api.base import ApiModel
+from headrace.api.base import ApiModel, CrossFault
 from headrace.api.explaining import explain
 from headrace.api.names import ObjectName
 from headrace.api.quantities import Quantity
@@ -30,6 +30,9 @@ Folder = Annotated[str, Field(pattern=r"^(/[^/:,\s]+)+$", max_length=1024), Afte
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
 Domain = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
 VolumeKind = Annotated[str, Field(pattern=r"^[a-z][A-Za-z]*$", max_length=64)]
+
+_OWN_FOLDERS = ("mounts", "state", "keeper")
+"""What lies in the folder of each node that the chart calls nodeFolder."""
 
 Amounts = dict[str, Quantity]
 
@@ -52,6 +55,18 @@ class LargestPods(ApiModel):
 
 class Policy(ApiModel):
     """What is allowed. The defaults are those of the chart."""
+
+    cache_folders: tuple[Folder, ...] = Field(
+        default=(
+            *("/dev/shm", "/var/lib/headrace/ssd", "/var/lib/headrace/hdd"),  # noqa: S108 - every node has it
+            *("/var/lib/docker/alluxio", "/var/lib/docker/jindo"),
+        ),
+        description="Folders of the nodes in which datasets have their caches, as NAMESPACE/NAME",
+    )
+    backup_folders: tuple[Folder, ...] = Field(
+        default=("/var/lib/headrace/backups",),
+        description="Folders of the nodes in which backups are kept, below the name of their namespace",
+    )
 
     environment: tuple[VariableName, ...] = Field(
         default=("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "TZ"),
@@ -78,10 +93,44 @@ class Policy(ApiModel):
         default=(), description="Accounts that a DataProcess may act as, beside `default`"
     )
 
+    def cross_faults(self) -> Iterator[CrossFault]:
+        """Folders apart: what is made in one has a name of its own there, and in no other."""
+        named = [
+            (name, folder)
+            for name, folders in (
+                ("cacheFolders", self.cache_folders),
+                ("backupFolders", self.backup_folders),
+            )
+            for folder in folders
+        ]
+        for name, folder in named:
+            for _, other in named:
+                if folder != other and is_in(folder, other):
+                    yield CrossFault((name,), f"{folder} lies in {other}, which is named, too")
+
+    def check_beside(self, node_folder: str) -> None:
+        """Raises `ConfigError` where caches or backups would lie among what Headrace keeps on nodes itself."""
+        own = [f"{node_folder}/{name}" for name in _OWN_FOLDERS]
+        for folder in (*self.cache_folders, *self.backup_folders):
+            if is_in(node_folder, folder) or any(is_in(folder, each) for each in own):
+                raise ConfigError.of(
+                    f"policy: {folder} holds, or is among, what Headrace keeps in {node_folder} (nodeFolder)",
+                    hint=f"name another folder, such as {node_folder}/ssd",
+                )
+
+    def backup_root(self, folder: str, namespace: str) -> str | None:
+        """The folder with the backups of a namespace in which `folder` lies, or which it is."""
+        return next((each for each in self.backup_folders if is_in(folder, f"{each}/{namespace}")), None)
+
     def takes_key(self, key: str) -> bool:
         """True for a key of a label or annotation that pods may have."""
         domain, slash, _ = key.rpartition("/")
         return not slash or domain in self.pod_metadata
+
+
+def is_in(folder: str, other: str) -> bool:
+    """True for a folder that is another one, or below it."""
+    return f"{folder}/".startswith(f"{other}/")
 
 
 def policy_of(text: str) -> Policy:

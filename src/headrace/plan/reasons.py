@@ -31,6 +31,8 @@ class Reason(StrEnum):
     CLAIM_MISSING = "ClaimMissing"
     CLAIM_PENDING = "ClaimPending"
     QUOTA_MISSING = "QuotaMissing"
+    CACHE_FOLDER_NOT_ALLOWED = "CacheFolderNotAllowed"
+    BACKUP_FOLDER_NOT_ALLOWED = "BackupFolderNotAllowed"
     NO_NODE_MATCHES = "NoNodeMatches"
     NODES_TAINTED = "NodesTainted"
     NODES_TAKEN = "NodesTaken"
@@ -157,6 +159,16 @@ MEANINGS: Mapping[Reason, Meaning] = {
     ),
     Reason.QUOTA_MISSING: Meaning(
         "A level of tieredstore says neither quota nor quotaList", "write the quota of the level", _SETUP
+    ),
+    Reason.CACHE_FOLDER_NOT_ALLOWED: Meaning(
+        "The administrator has no caches of datasets in this folder of the nodes",
+        "write one of these, or have the administrator add the folder to policy.cacheFolders of the chart's values",
+        _SETUP,
+    ),
+    Reason.BACKUP_FOLDER_NOT_ALLOWED: Meaning(
+        "The administrator has no backups of the namespace in this folder of the nodes",
+        "write a folder in there, use a claim, or have the administrator add one to policy.backupFolders of the chart",
+        0.0,
     ),
     Reason.NO_NODE_MATCHES: Meaning(
         "Fewer nodes than workers fit nodeAffinity, nodeSelector and the volumes of claims",

@@ -39,6 +39,7 @@ class Blueprint:
     tree: Tree
     cache: tuple[CacheFolder, ...]
     observed: Observed
+    restores: bool = True
 
     def master(self, node: str | None) -> Role:
         """The master."""
@@ -50,7 +51,7 @@ class Blueprint:
             replicas=self.wanted.block_replicas,
         )
         role = self._role(MASTER_ID, RoleKind.MASTER, node, settings)
-        return dataclasses.replace(role, restore_from=restore.path if restore else None)
+        return dataclasses.replace(role, restore_from=restore.path if restore and self.restores else None)
 
     def workers(self, nodes: Mapping[int, str]) -> tuple[Role, ...]:
         """A worker for each index that has a node."""

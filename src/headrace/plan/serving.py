@@ -8,6 +8,7 @@ from datetime import datetime
 from headrace.api.dataset import Dataset, DatasetSpec
 from headrace.api.ignored import IgnoredField, ignored_fields
 from headrace.api.kinds import Runtime
+from headrace.plan.backup_folders import refused_backup
 from headrace.plan.cache_folders import cache_folders, capacity_bytes
 from headrace.plan.cache_numbers import cache_states
 from headrace.plan.dataset_status import Findings, was_bound, was_listed
@@ -60,12 +61,16 @@ def plan_service(
     wanted = wanted_of(runtime)
     service = Service(declared, dataset, runtime, wanted, observed, terminating)
     tree = tree_of(declared, wanted, observed)
-    cache = cache_folders(wanted, declared.key)
+    cache = cache_folders(wanted, declared.key, observed.policy)
     if isinstance(tree, Wait):
         return _held(service, tree, now)
     if isinstance(cache, Wait):
         return _held(service, cache, now)
-    return _followed(service, Blueprint(declared, wanted, tree, cache, observed), now)
+    stranger = refused_backup(dataset, declared.namespace, observed.policy)
+    if stranger is not None and not service.was_bound:
+        return _held(service, stranger, now)
+    blueprint = Blueprint(declared, wanted, tree, cache, observed, restores=stranger is None)
+    return _followed(service, blueprint, now)
 
 
 def _held(service: Service, blocking: Wait, now: datetime) -> Plan:

@@ -16,6 +16,8 @@ _log = logging.getLogger("headrace.sweep")
 
 OF_A_CACHE = frozenset({"lock", "index.log", "index.log.new", "data"})
 """What may lie in a cache folder."""
+MARKS = frozenset({"lock", "index.log"})
+"""What lies in every cache folder from its beginning, and tells that it is one."""
 
 
 def sweep(dataset: str, node_folder: Path, caches: Iterable[Path]) -> None:
@@ -43,10 +45,16 @@ def _take_off(root: Path, dataset: str) -> None:
 
 def _check(folder: Path, descriptor: int) -> None:
     """Refuses a folder with strangers' files in it, before anything of it is removed."""
-    foreign = sorted(name for name in os.listdir(descriptor) if name not in OF_A_CACHE)
+    there = set(os.listdir(descriptor))
+    foreign = sorted(there - OF_A_CACHE)
     if foreign:
         raise RefusedError.of(
             f"cache folder {folder} holds {foreign[0]}, which is not Headrace's", hint="remove it by hand"
+        )
+    if there and not there & MARKS:
+        raise RefusedError.of(
+            f"{folder} bears no mark of a cache: neither {' nor '.join(sorted(MARKS))}",
+            hint="remove it by hand",
         )
 
 

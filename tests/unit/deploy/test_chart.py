@@ -246,7 +246,8 @@ def test_the_keeper_of_jobs_makes_nothing_but_notes(objects: list[dict]) -> None
 
 
 def test_folders_of_the_node_are_those_that_were_named() -> None:
-    objects = render({"nodeFolder": "/data/headrace", "kubeletFolder": "/data/kubelet"})
+    policy = {"cacheFolders": ["/data/caches"], "backupFolders": ["/data/backups"]}
+    objects = render({"nodeFolder": "/data/headrace", "kubeletFolder": "/data/kubelet", "policy": policy})
     driver = named(objects, "DaemonSet", "headrace-csi")
     text = json.dumps(driver) + json.dumps(named(objects, "Deployment", "headrace-operator"))
     assert "/var/lib" not in text
@@ -327,6 +328,8 @@ def test_the_dashboard_asks_for_metrics_that_there_are(everything: list[dict]) -
         ({"localFolders": ["/mnt/../etc"]}, "localFolders"),
         ({"policy": {"enviroment": []}}, "enviroment"),
         ({"policy": {"environment": ["A B"]}}, "environment"),
+        ({"policy": {"cacheFolders": ["/"]}}, "cacheFolders"),
+        ({"policy": {"backupFolders": ["/a/../b"]}}, "backupFolders"),
         ({"policy": {"volumePaths": ["/mnt/.."]}}, "volumePaths"),
         ({"policy": {"podMetadata": ["example.com/"]}}, "podMetadata"),
         ({"policy": {"largestPods": {"fuse": {}}}}, "fuse"),

@@ -132,7 +132,8 @@ def test_a_master_that_was_told_its_nodes_goes_to_another_of_them(world: Operato
 def test_a_master_leaves_the_node_of_the_backup_that_it_began_from_when_that_is_lost(
     world: OperatorWorld, is_seen: bool
 ) -> None:
-    backup = "spec:\n  dataRestoreLocation: {path: 'local:///backups', nodeName: node-3}\n  mounts:"
+    place = "local:///var/lib/headrace/backups/default/daily"
+    backup = f"spec:\n  dataRestoreLocation: {{path: '{place}', nodeName: node-3}}\n  mounts:"
     world.declare(replicas(2).replace("spec:\n  mounts:", backup, 1))
     world.settle()
     assert world.pods()["imagenet-master-0"] == "node-3"

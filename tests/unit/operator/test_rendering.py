@@ -58,7 +58,8 @@ def rendered(roles: dict[str, Role], render_context: RenderContext = WORLD) -> l
         workloads.mount_set(by_kind[RoleKind.MOUNT], nodes, NAMES, render_context),
         workloads.master_service(NAMES, render_context),
         workloads.worker_service(NAMES, render_context),
-        workloads.settings_map(by_kind, {"node-1": ["/cache"]}, NAMES, render_context),
+        workloads.settings_map(by_kind, NAMES, render_context),
+        workloads.places_map({"node-1": ["/cache"]}, NAMES, SETTINGS),
         sweeper(NAMES, "node-1", ["/cache"], SETTINGS),
     ]
 
@@ -252,7 +253,16 @@ def test_folders_of_the_node_are_given_to_the_user_by_a_container_that_takes_its
         "mountPath": "/var/lib/docker/jindo/default/imagenet",
         "subPath": "default/imagenet",
     }
-    assert "initContainers" not in of_root(RoleKind.WORKER)["spec"]["template"]["spec"]
+
+
+def test_kubelet_mounts_the_administrator_s_folder_and_follows_no_link_below_it() -> None:
+    spec = of_root(RoleKind.WORKER)["spec"]["template"]["spec"]
+    (before,) = spec["initContainers"]
+    assert {"--uid=0", "--gid=0", "--cache=/host/var/lib/docker/jindo"} <= set(before["args"])
+    (volume,) = (each for each in spec["volumes"] if each["name"] == "cache-0")
+    assert volume["hostPath"]["path"] == "/var/lib/docker/jindo"
+    (cache,) = (each for each in spec["containers"][0]["volumeMounts"] if each["name"] == "cache-0")
+    assert cache["subPath"] == "default/imagenet"
 
 
 def test_a_folder_of_the_node_is_read_from_the_folder_that_was_opened_whole() -> None:

@@ -242,8 +242,8 @@ def test_a_pod_keeps_all_that_it_says_and_gets_the_dataset_in_each_container() -
             "/backup/a/b",
         ),
         (
-            "local:///var/backups",
-            {"hostPath": {"path": "/var/backups", "type": "DirectoryOrCreate"}},
+            "local:///var/lib/headrace/backups/default/daily",
+            {"hostPath": {"path": "/var/lib/headrace/backups", "type": "DirectoryOrCreate"}},
             "/backup",
         ),
     ],
@@ -256,6 +256,8 @@ def test_a_backup_is_written_where_it_is_asked_for(place: str, source: dict[str,
     words = dict(zip(container["args"][1::2], container["args"][2::2], strict=True))
     assert (words["--folder"], words["--owner"], words["--dataset"]) == (folder, "7:8", "default/imagenet")
     assert volume(job, "backup") == {"name": "backup", **source}
+    (mount,) = (each for each in container["volumeMounts"] if each["name"] == "backup")
+    assert mount.get("subPath") == ("default/daily" if place.startswith("local:") else None)
     on_master = "nodeAffinity" in spec_of(job).get("affinity", {})
     assert on_master is place.startswith("local:")
 

@@ -15,6 +15,7 @@ def dataset(node: Path, cache: Path, name: str) -> None:
     (node / "state" / name / "worker-0").mkdir(parents=True)
     (cache / name / "data").mkdir(parents=True)
     (cache / name / "data" / "block").write_bytes(b"1")
+    (cache / name / "lock").touch()
 
 
 def test_one_dataset_goes_and_the_other_of_its_namespace_stays(tmp_path: Path) -> None:
@@ -40,6 +41,15 @@ def test_a_stranger_s_file_in_a_cache_is_refused_and_stays(tmp_path: Path) -> No
         sweep("team/one", node, [cache])
     assert (cache / "team/one" / "thesis.tex").exists()
     assert (cache / "team/one" / "data" / "block").exists()
+
+
+def test_a_folder_without_the_mark_of_a_cache_stays(tmp_path: Path) -> None:
+    node, cache = tmp_path / "node", tmp_path / "cache"
+    (cache / "team/one/data").mkdir(parents=True)
+    (cache / "team/one/data/thesis.tex").write_text("years of work")
+    with pytest.raises(RefusedError, match="mark"):
+        sweep("team/one", node, [cache])
+    assert (cache / "team/one/data/thesis.tex").exists()
 
 
 @pytest.mark.parametrize("place", ["mounts", "state", "cache"])

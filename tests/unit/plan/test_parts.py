@@ -79,7 +79,7 @@ def test_what_runs_is_ended_by_no_execute_alone() -> None:
 
 def folders(*levels: dict[str, Any], kind: str = "AlluxioRuntime") -> list[CacheFolder]:
     runtime = changed(objects(SEED.replace("JindoRuntime", kind))[1], tieredstore={"levels": list(levels)})
-    made = cache_folders(wanted_of(runtime), "default/imagenet")
+    made = cache_folders(wanted_of(runtime), "default/imagenet", None)
     assert not isinstance(made, Wait)
     return list(made)
 

@@ -40,7 +40,7 @@ def is_ready(node: VirtualNode) -> bool:
 
 def rooms_of(runtime: Runtime | None, key: str, status: Mapping[str, Any] | None) -> dict[str, Room]:
     """What there is room for at each folder of a dataset's cache: what is free, and what its workers hold. Blocks."""
-    folders = cache_folders(wanted_of(runtime), key) if runtime else ()
+    folders = cache_folders(wanted_of(runtime), key, None) if runtime else ()
     held = _held_bytes(status)
     found: dict[str, tuple[str, int, str]] = {}
     if not isinstance(folders, Wait):

@@ -115,7 +115,7 @@ def _render_context(task: Task, job: CopyJob) -> RenderContext:
 def _nodes(task: Task) -> tuple[str, ...]:
     """The nodes of the dataset that are ready: these are swept when it goes."""
     ready = {node.name for node in task.observation.observed.nodes if node.is_ready}
-    return tuple(sorted(ready & set(task.desired.places())))
+    return tuple(sorted(ready & set(task.desired.places(task.observation.render_context.settings))))
 
 
 def _chosen(nodes: tuple[str, ...], operation: Operation) -> str:

@@ -9,7 +9,7 @@ from headrace.api.mounts import scheme_of
 from headrace.operator.rendering import job_objects, role_files, role_tokens
 from headrace.operator.rendering.naming import Names
 from headrace.operator.rendering.render_context import RenderContext
-from headrace.operator.rendering.restoring import FOLDER, place_of
+from headrace.operator.rendering.restoring import place_of
 from headrace.operator.rendering.role_pods import on_nodes
 from headrace.plan import mount_addresses
 
@@ -25,18 +25,15 @@ def backup_objects(
 ) -> Content:
     """The Job. A folder of a node is one of `node`, where the master runs; a claim is wherever its volume is."""
     place = operation.spec.backup_path or ""
-    volume, folder = place_of(place, read_only=False)
+    kept = place_of(place, render_context, read_only=False)
     token, token_mount = role_tokens.files_of(names, role_tokens.READER_KEY)
     container = {
         "name": BACKUP,
-        "args": _words(operation, names, render_context, folder),
+        "args": _words(operation, names, render_context, kept.folder),
         "resources": _LEAST,
-        "volumeMounts": [
-            {"name": volume["name"], "mountPath": FOLDER},
-            token_mount,
-        ],
+        "volumeMounts": [kept.mount, token_mount],
     }
-    spec = job_objects.own_pod(container, render_context, [volume, token])
+    spec = job_objects.own_pod(container, render_context, [kept.volume, token])
     if scheme_of(place) != mount_addresses.CLAIM:
         spec |= {"affinity": on_nodes([node]), "tolerations": [{"operator": "Exists"}]}
     return job_objects.job(operation, run, names, job_objects.JobPod(spec, tries=_TRIES))

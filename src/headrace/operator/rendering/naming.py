@@ -23,10 +23,12 @@ VERSION_ANNOTATION = "headrace.io/version"
 TOKEN_ANNOTATION = "headrace.io/token"  # noqa: S105 - the name of an annotation
 """Of pods: a keyed digest of the token that they were started with."""
 PLACES_ANNOTATION = "headrace.io/places"
-"""Of the ConfigMap: the nodes that the dataset has ever used, with the folders of its caches there."""
+"""The nodes that a dataset has ever used, with the folders of its caches there."""
 SWEPT_FINALIZER = "headrace.io/sweep"
-"""Of the ConfigMap: it stays until the nodes are swept, also when its whole namespace goes."""
+"""Of ConfigMaps that an earlier release made: the places stood there, in the namespace of the dataset."""
 SWEEPER = "sweep"
+PLACES = "places"
+"""The component of what notes the places of a dataset, in the operator's own namespace."""
 HOME_LABEL = "headrace.io/namespace"
 """Of pods that work for a dataset and run in the operator's own namespace: the namespace of the dataset."""
 
@@ -116,6 +118,11 @@ class Names:
     def settings(self) -> str:
         """ConfigMap with the settings of the roles."""
         return f"{self.stem}-headrace-config"
+
+    @property
+    def places(self) -> str:
+        """ConfigMap of the operator's namespace with the places that are to be swept one day."""
+        return f"headrace-places-{hashlib.sha256(self.title.encode()).hexdigest()[:16]}"
 
     def pod(self, role_id: str) -> str | None:
         """The pod of a role in a StatefulSet; `None` for a mount, whose pod has a name of its own."""

@@ -1,7 +1,8 @@
-"""What a role needs that runs as another user than root: files that it may read, and folders of the node that are its.
+"""What is a role's own: files that it may read where it runs as another user than root, and folders of the node.
 
-Secrets are root's, and readable by the group of the pod. A folder of a node is given to the user by a container that
-runs before, as root; the role sees it as a part of the place in which it was made, so that kubelet follows no link.
+Secrets are root's, and readable by the group of the pod. A folder of a node is made and given to the user by a
+container that runs before, as root; the role sees it as a part of the place in which it was made, so that kubelet
+follows no link.
 """
 
 from __future__ import annotations
@@ -34,16 +35,18 @@ def place_of(folder: CacheFolder, names: Names) -> str:
 
 
 def own_folders(role: Role, names: Names, render_context: RenderContext) -> list[Content]:
-    """The container that gives a worker its folders; none where they are root's. Its volumes are the worker's."""
-    if role.run_as is None or role.kind is not RoleKind.WORKER:
+    """The container that gives a worker its folders; none where it has none. Its volumes are the worker's."""
+    is_of_node = any(folder.volume_type == "hostPath" for folder in role.cache)
+    if role.kind is not RoleKind.WORKER or (role.run_as is None and not is_of_node):
         return []
+    uid, gid = (role.run_as.uid, role.run_as.gid) if role.run_as else (0, 0)
     engine, state = render_context.settings.engine, role_files.state_folder(render_context, names)
     places = {
         f"cache-{number}": f"{_PLACES}{place_of(folder, names)}".rstrip("/")
         for number, folder in enumerate(role.cache)
         if folder.volume_type == "hostPath"
     }
-    user = [f"--uid={role.run_as.uid}", f"--gid={role.run_as.gid}"]
+    user = [f"--uid={uid}", f"--gid={gid}"]
     return [
         {
             "name": OWN_FOLDERS,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from headrace.api.mounts import scheme_of
+from headrace.errors import RefusedError
 from headrace.operator.rendering import role_files
 from headrace.operator.rendering.naming import Names
 from headrace.operator.rendering.render_context import RenderContext
@@ -18,15 +20,33 @@ FOLDER = "/backup"
 """Where the folder of a backup, or the claim that has it, appears in a pod."""
 
 
-def place_of(place: str, *, read_only: bool) -> tuple[Content, str]:
-    """The volume of a backup's place, and the folder of the backup in it as the pod sees it."""
+@dataclass(frozen=True, slots=True)
+class BackupPlace:
+    """The volume of a backup's place, where a container has it, and the folder of the backup as it sees it."""
+
+    volume: Content
+    mount: Content
+    folder: str
+
+
+def place_of(place: str, render_context: RenderContext, *, read_only: bool) -> BackupPlace:
+    """The place of a backup: in a claim, or below one of the nodes' folders for backups."""
+    mount: Content = {"name": "backup", "mountPath": FOLDER, **({"readOnly": True} if read_only else {})}
     if scheme_of(place) == mount_addresses.CLAIM:
         claim, folder = mount_addresses.claim_of(place)
         source = {"persistentVolumeClaim": {"claimName": claim, "readOnly": read_only}}
-        return {"name": "backup", **source}, f"{FOLDER}/{folder}".rstrip("/")
-    path = f"/{mount_addresses.rest_of(place).strip('/')}"
-    kind = "Directory" if read_only else "DirectoryOrCreate"
-    return {"name": "backup", "hostPath": {"path": path, "type": kind}}, FOLDER
+        return BackupPlace({"name": "backup", **source}, mount, f"{FOLDER}/{folder}".rstrip("/"))
+    path = mount_addresses.folder_of(place)
+    root = mount_addresses.opened(path, render_context.settings.policy.backup_folders)
+    if root is None or root == path:
+        raise RefusedError.of(
+            f"{place} is in no folder for backups",
+            hint="have the administrator add it to policy.backupFolders",
+        )
+    source = {"hostPath": {"path": root, "type": "DirectoryOrCreate"}}
+    # A part of the volume: kubelet follows no link there, whoever owns a folder of a former backup.
+    part = {"subPath": path.removeprefix(f"{root}/")}
+    return BackupPlace({"name": "backup", **source}, mount | part, FOLDER)
 
 
 def restoring(
@@ -36,18 +56,18 @@ def restoring(
     if role.restore_from is None or not render_context.can_restore:
         return [], []
     state = role_files.MASTER_STATE
-    volume, folder = place_of(role.restore_from, read_only=True)
+    place = place_of(role.restore_from, render_context, read_only=True)
     engine = render_context.settings.engine
     container = {
         "name": RESTORE,
         "image": engine.name,
         "imagePullPolicy": engine.pull_policy,
-        "args": ["restore", "--dataset", names.title, "--folder", folder, "--to", f"{state}/engine"],
+        "args": ["restore", "--dataset", names.title, "--folder", place.folder, "--to", f"{state}/engine"],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "state", "mountPath": state},
-            {"name": volume["name"], "mountPath": FOLDER, "readOnly": True},
+            place.mount,
         ],
         "securityContext": security,
     }
-    return [volume], [container]
+    return [place.volume], [container]

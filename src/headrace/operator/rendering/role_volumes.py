@@ -76,17 +76,16 @@ def _folders(role: Role, names: Names, render_context: RenderContext) -> Volumes
 def _caches(role: Role, names: Names) -> Volumes:
     volumes, mounts = [], []
     for number, folder in enumerate(role.cache):
-        name, is_given = f"cache-{number}", role.run_as is not None and folder.volume_type == "hostPath"
-        # What is given to a user is made in a folder of the node by a container before, and not by kubelet.
-        volumes.append(_host(name, place_of(folder, names)) if is_given else _cache(name, folder))
-        part = {"subPath": names.title} if is_given else {}
+        name, is_of_node = f"cache-{number}", folder.volume_type == "hostPath"
+        # It is made in a folder of the node by a container before, and not by kubelet, which would follow a link that
+        # another user of the node put there: of a part of a volume it follows none.
+        volumes.append(_host(name, place_of(folder, names)) if is_of_node else _cache(name, folder))
+        part = {"subPath": names.title} if is_of_node else {}
         mounts.append({"name": name, "mountPath": folder.folder, **part})
     return volumes, mounts
 
 
 def _cache(name: str, folder: CacheFolder) -> Content:
-    if folder.volume_type == "hostPath":
-        return _host(name, folder.folder)
     medium = {"medium": "Memory"} if folder.medium == "MEM" else {}
     return {
         "name": name,

@@ -8,16 +8,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.operator.rendering.naming import (
+    COMPONENT_LABEL,
+    HOME_LABEL,
     MASTER_PORT,
     NODES_ANNOTATION,
+    PLACES,
     PLACES_ANNOTATION,
-    SWEPT_FINALIZER,
     WORKER_PORT,
     Names,
 )
 from headrace.operator.rendering.render_context import RenderContext
 from headrace.operator.rendering.role_files import settings_file
 from headrace.operator.rendering.role_pods import apart, on_nodes, pod_template
+from headrace.operator.settings import OperatorSettings
 from headrace.plan.roles import Role, RoleKind
 
 Content = dict[str, Any]
@@ -75,16 +78,22 @@ def worker_service(names: Names, render_context: RenderContext) -> Content:
     return content
 
 
-def settings_map(
-    roles: Mapping[RoleKind, Role],
-    places: Mapping[str, list[str]],
-    names: Names,
-    render_context: RenderContext,
-) -> Content:
-    """The settings files of the roles, which hold no secrets; and the places on nodes that are to be swept one day."""
+def places_map(places: Mapping[str, list[str]], names: Names, settings: OperatorSettings) -> Content:
+    """The places on nodes that are to be swept one day. It lies where those who declare datasets do not write, since it
+    leads a privileged pod; and it outlives their namespaces.
+    """
+    metadata = {
+        "name": names.places,
+        "namespace": settings.namespace,
+        "labels": {**names.labels(), COMPONENT_LABEL: PLACES, HOME_LABEL: names.namespace},
+        "annotations": {**names.annotations, PLACES_ANNOTATION: json.dumps(places, sort_keys=True)},
+    }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+def settings_map(roles: Mapping[RoleKind, Role], names: Names, render_context: RenderContext) -> Content:
+    """The settings files of the roles, which hold no secrets."""
     content = _object("ConfigMap", names.settings, names, render_context)
-    content["metadata"]["annotations"] |= {PLACES_ANNOTATION: json.dumps(places, sort_keys=True)}
-    content["metadata"]["finalizers"] = [SWEPT_FINALIZER]
     content["data"] = {
         f"{kind.value}.yaml": settings_file(role, names, render_context) for kind, role in roles.items()
     }
