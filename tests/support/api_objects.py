@@ -119,6 +119,8 @@ def fit(model: str, content: dict[str, Any]) -> dict[str, Any]:
         content.pop("dataRestoreLocation", None)
         if "accessModes" in content:
             content["accessModes"] = content["accessModes"][:1]
+        if "sharedWith" in content:
+            content["sharedWith"] = ["ns"] if content["sharedWith"] else []
     elif model in {"JindoComponent", "JindoFuse", "JindoRuntimeSpec"}:
         content.pop("labels", None)
         if "master" in content:

@@ -21,6 +21,10 @@ def now() -> str:
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
+def namespace_of(content: Content) -> str:
+    return str(content["metadata"].get("namespace") or "default")
+
+
 def copied(content: Any) -> Any:
     """A copy that shares nothing, made several times as fast as by `copy.deepcopy`."""
     return pickle.loads(pickle.dumps(content, pickle.HIGHEST_PROTOCOL))
@@ -87,7 +91,7 @@ class MemoryControllers:
     def _turn_stateful(self, content: Content) -> None:
         name, wanted = content["metadata"]["name"], content["spec"]["replicas"]
         for number in range(wanted):
-            if ("Pod", "default", f"{name}-{number}") not in self.objects:
+            if ("Pod", namespace_of(content), f"{name}-{number}") not in self.objects:
                 self._add_pod(content, f"{name}-{number}", "")
         for pod in self.of("Pod"):
             stem, _, number = pod["metadata"]["name"].rpartition("-")
@@ -128,7 +132,8 @@ class MemoryControllers:
     def _add_pod(self, owner: Content, name: str, node: str) -> None:
         template = copied(owner["spec"]["template"])
         owners = [{"kind": owner["kind"], "uid": owner["metadata"]["uid"]}]
-        metadata = {**template["metadata"], "name": name, "namespace": "default", "ownerReferences": owners}
+        place = {"name": name, "namespace": namespace_of(owner)}
+        metadata = {**template["metadata"], **place, "ownerReferences": owners}
         spec = {**template["spec"], "nodeName": node}
         self.add({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {}})
 

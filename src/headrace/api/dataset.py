@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from headrace.api.base import ApiModel, Count, CrossFault, Long, Rule, Words
 from headrace.api.conditions import ONE_A_TYPE, DatasetCondition
 from headrace.api.identities import User
 from headrace.api.mounts import EncryptOption, Mount, repeated_names, repeated_places, scheme_of
-from headrace.api.names import API_VERSION, ApiVersion
+from headrace.api.names import API_VERSION, ApiVersion, check_namespace
 from headrace.api.resource import LABEL_NAME_RULE, Resource
 from headrace.api.scheduling import CacheAffinity, Toleration
 
@@ -79,6 +79,23 @@ class DataRestoreLocation(ApiModel):
     node_name: str | None = Field(default=None, description="Node that holds it, for local://")
 
 
+EVERY_NAMESPACE = "*"
+
+
+def check_sharing(word: str) -> str:
+    """A namespace, or `*` for all of them."""
+    return word if word == EVERY_NAMESPACE else check_namespace(word)
+
+
+Sharing = Annotated[
+    str,
+    Field(max_length=63),
+    AfterValidator(check_sharing),
+    WithJsonSchema({"type": "string", "maxLength": 63, "pattern": r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$"}),
+]
+"""Who may read a dataset by a reference."""
+
+
 class DatasetSpec(ApiModel):
     """What a dataset is made of."""
 
@@ -119,6 +136,12 @@ class DatasetSpec(ApiModel):
         default=(), description="Secret options of every mount; a mount's own weigh more"
     )
 
+    shared_with: Annotated[tuple[Sharing, ...], Field(max_length=256)] = Field(
+        default=(),
+        description="Other namespaces whose datasets may read this one by dataset://; * is all of them, "
+        "and none the default",
+    )
+
     def cross_faults(self) -> Iterator[CrossFault]:
         """Mounts beside each other; options once."""
         yield from repeated_places(self.mounts or ())
@@ -128,6 +151,8 @@ class DatasetSpec(ApiModel):
             yield CrossFault(
                 ("dataRestoreLocation", "nodeName"), "is missing: a backup in local:// is on one node"
             )
+        if len(set(self.shared_with)) != len(self.shared_with):
+            yield CrossFault(("sharedWith",), "names a namespace twice")
         if len(set(self.access_modes)) != len(self.access_modes):
             yield CrossFault(("accessModes",), "names a mode twice")
 

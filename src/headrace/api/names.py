@@ -55,7 +55,8 @@ def _object_name(text: str) -> str:
     )
 
 
-def _namespace(text: str) -> str:
+def check_namespace(text: str) -> str:
+    """The same name; raises `ValueError` for what no namespace is called."""
     if len(text) <= 63 and _NAMESPACE.fullmatch(text):
         return text
     raise ValueError(
@@ -67,5 +68,5 @@ def _namespace(text: str) -> str:
 ObjectName = Annotated[str, Field(max_length=253), AfterValidator(_object_name)]
 """The name of an object."""
 
-Namespace = Annotated[str, Field(max_length=63), AfterValidator(_namespace)]
+Namespace = Annotated[str, Field(max_length=63), AfterValidator(check_namespace)]
 """The name of a namespace."""

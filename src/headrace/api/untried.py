@@ -17,7 +17,7 @@ _OF_RUNTIMES = (
 _CRON = ("spec.policy", "spec.schedule")
 
 UNTRIED: Mapping[str, tuple[str, ...]] = {
-    "Dataset": (),
+    "Dataset": ("spec.sharedWith[[]]",),
     "AlluxioRuntime": _OF_RUNTIMES,
     "JindoRuntime": (
         *_OF_RUNTIMES,

@@ -26,6 +26,7 @@ from headrace.plan.declared import Declared, chosen_runtime, referred_datasets
 from headrace.plan.policy import Policy
 from headrace.plan.refusals import dataset_that_leaves
 from headrace.plan.roles import RoleKind
+from headrace.plan.sharing import allowed_referrers, allows, shared_with_of
 from headrace.work_queue import Dataset as Key
 
 
@@ -114,12 +115,14 @@ class DesiredState:
 
     @property
     def referrers(self) -> tuple[str, ...]:
-        """Datasets that refer to it. Those that came too late to be read through it do not keep one that is to go."""
-        found = set(referrers_of(self.mirror, self.key))
+        """Datasets that refer to it and may. Those that came too late to be read through it do not keep one that is to
+        go.
+        """
         own = self.mirror.get("Dataset", *self.key)
+        found = allowed_referrers(map("/".join, referrers_of(self.mirror, self.key)), own, self.title)
         if own is not None and is_leaving(own):
-            found = {key for key in found if _shows_files(self.mirror.get("Dataset", *key))}
-        return tuple(sorted(map("/".join, found)))
+            found = {title for title in found if _shows_files(self.mirror.get("Dataset", *_key(title)))}
+        return tuple(sorted(found))
 
     def pods(self, kind: RoleKind | None = None) -> list[Content]:
         """Its own pods, of one kind of role if one is given."""
@@ -239,7 +242,7 @@ def _references(mirror: Mirror, dataset: Dataset | None, *, lenient: bool) -> di
     found: dict[str, Dataset] = {}
     wanted = referred_datasets(dataset) if dataset else []
     for _ in range(_CHAIN):
-        fresh = {title: DesiredState(mirror, _key(title), lenient=lenient).dataset for title in wanted}
+        fresh = {title: _other(mirror, title, dataset, lenient=lenient) for title in wanted}
         found |= {title: other for title, other in fresh.items() if other is not None}
         wanted = [
             each
@@ -249,6 +252,23 @@ def _references(mirror: Mirror, dataset: Dataset | None, *, lenient: bool) -> di
             if each not in found
         ]
     return found
+
+
+def _other(mirror: Mirror, title: str, dataset: Dataset | None, *, lenient: bool) -> Dataset | None:
+    """One of them. What is wrong with one of another namespace is told to nobody here, and that there is one only to
+    whom it is shared with.
+    """
+    own = (dataset.namespace if dataset else None) or "default"
+    try:
+        return DesiredState(mirror, _key(title), lenient=lenient).dataset
+    except ConfigError:
+        if title.partition("/")[0] == own:
+            raise
+        if not allows(shared_with_of(mirror.get("Dataset", *_key(title))), title, own):
+            return None
+        raise ConfigError.of(
+            f"dataset {title}, which it refers to, makes no sense at present", hint="its owners see why"
+        ) from None
 
 
 def _key(title: str) -> Key:

@@ -39,6 +39,9 @@ class Executor:
     async def execute(self, plan: Plan) -> Event | None:
         """Takes all steps that may be taken now; what is to be told of the token."""
         steps = plan.steps
+        if steps.cuts_readers:
+            await self._cut_off()
+            return None
         await self._stop(steps.stop, plan.roles)
         await self._drain(steps.drain)
         started = frozenset((*steps.start, *steps.replace))
@@ -67,6 +70,15 @@ class Executor:
     async def end(self, role_ids: Sequence[str]) -> None:
         """Ends roles of a dataset that nobody declares any more."""
         await self._stop(role_ids, ())
+
+    async def _cut_off(self) -> None:
+        """Ends mounts under those who read, and takes the token away that they read with."""
+        names, mirror = self.desired.names, self.desired.mirror
+        for kind, name in (("Secret", names.token), ("DaemonSet", names.mount)):
+            if mirror.get(kind, names.namespace, name):
+                await self.client.delete(kind, names.namespace, name)
+        for facts in self.observation.observed.roles:
+            await self._delete_pod(facts.id, lost_only=True)
 
     async def _with_files(self, roles: Sequence[Role]) -> Executor:
         """Applies what pods read, and what they are reached by; the executor that knows the master's address by

@@ -18,7 +18,7 @@ def affected_datasets(mirror: Mirror, kind: str, before: Content | None, now: Co
         return set()
     if kind in ("Dataset", *RUNTIMES, *OPERATIONS):
         found = _of_declaration(mirror, kind, seen, is_gone=now is None)
-        return found - _sayers(kind, before, now)
+        return (found - _sayers(kind, before, now)) | _owners(kind, before, now)
     if kind == "Node":
         return _all(mirror) if before is None or now is None or _matters(before) != _matters(now) else set()
     own = _OWN.get(kind, _of_workload)
@@ -33,6 +33,13 @@ def _sayers(kind: str, before: Content | None, now: Content | None) -> set[Key]:
     if before is None or now is None or _declared(before) != _declared(now):
         return set()
     return set(dataset_keys(now)[:1]) if kind in OPERATIONS else {name_of(now)}
+
+
+def _owners(kind: str, before: Content | None, now: Content | None) -> set[Key]:
+    """The datasets that a Dataset refers to, or did, when that may be news for them: what is said of it is none."""
+    if kind != "Dataset" or (before and now and _declared(before) == _declared(now)):
+        return set()
+    return {key for content in (before, now) if content for key in _referred(content)}
 
 
 def _declared(content: Content) -> Content:

@@ -84,7 +84,7 @@ def volume_facts(mirror: Mirror, key: Key) -> VolumeFacts | None:
     return VolumeFacts(
         capacity=amount_of((spec.get("capacity") or {}).get("storage", "")),
         access_modes=frozenset(spec.get("accessModes") or ()),
-        cluster=shown.get("dataset", ""),
+        dataset=shown.get("dataset", ""),
         sub_path=shown.get("subPath", ""),
         is_leaving=leaves,
     )

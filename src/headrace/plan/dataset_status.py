@@ -24,6 +24,7 @@ from headrace.plan.runtimes import KINDS
 READY_MESSAGE = "The ddc runtime is ready."
 UPDATING_MESSAGE = "The ddc runtime is updating."
 UPDATED_MESSAGE = "The ddc runtime has updated completely."
+_UNBINDING = {Reason.RUNTIME_MISSING, Reason.DELETING, Reason.DATASET_NOT_SHARED}
 _BOUND = {
     DatasetPhase.BOUND,
     DatasetPhase.UPDATING,
@@ -59,7 +60,7 @@ class Findings:
     @property
     def unbinds(self) -> bool:
         """True when nothing serves the dataset, nor is about to."""
-        return self.waiting is not None and self.waiting.reason in {Reason.RUNTIME_MISSING, Reason.DELETING}
+        return self.waiting is not None and self.waiting.reason in _UNBINDING
 
 
 def was_bound(status: DatasetStatus) -> bool:

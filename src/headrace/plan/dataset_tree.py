@@ -105,15 +105,16 @@ def _followed(branch: _Branch, declared: Declared, observed: Observed) -> Iterat
         yield branch
         return
     key, folder = mount_addresses.dataset_of(branch.mount.mount_point)
+    if key.partition("/")[0] != declared.namespace or branch.depth >= _LONGEST_CHAIN:
+        # Before it is looked for: whether it exists is not for other namespaces to learn.
+        raise _blocked(
+            Reason.DATASET_REFERENCE_REFUSED,
+            f"{branch.title} refers to dataset {key}, which is in another namespace or refers to others itself",
+        )
     other = declared.references.get(key)
     if other is None:
         raise _blocked(
             Reason.DATASET_REFERENCE_MISSING, f"{branch.title} refers to dataset {key}, which does not exist"
-        )
-    if key.partition("/")[0] != declared.namespace or branch.depth >= _LONGEST_CHAIN:
-        raise _blocked(
-            Reason.DATASET_REFERENCE_REFUSED,
-            f"{branch.title} refers to dataset {key}, which is in another namespace or refers to others itself",
         )
     inner = [_moved(each, branch, folder) for each in _branches(other, key)]
     for each in filter(None, inner):

@@ -227,6 +227,9 @@ def _waiting_for_predecessor(inputs: OperationInputs) -> Wait | None:
 
 def _waiting_for_dataset(inputs: OperationInputs) -> Wait | None:
     for key in dataset_keys(inputs.operation):
+        if _is_foreign(inputs.operation, key):
+            # Refused for that alone: whether it exists is not for other namespaces to learn.
+            continue
         dataset = inputs.context.datasets.get(key)
         if dataset is None:
             return wait(Reason.DATASET_NOT_READY, f"dataset {key} does not exist")
@@ -237,6 +240,11 @@ def _waiting_for_dataset(inputs: OperationInputs) -> Wait | None:
             why = f" ({ready.reason})" if ready and ready.reason else ""
             return wait(Reason.DATASET_NOT_READY, f"dataset {key} is not ready{why}")
     return None
+
+
+def _is_foreign(operation: Operation, key: str) -> bool:
+    """True for a dataset of another namespace."""
+    return key.partition("/")[0] != (operation.namespace or "default")
 
 
 def _is_overdue(before: OperationStatus, waiting: Wait, now: datetime) -> bool:

@@ -45,6 +45,7 @@ _BY_DECLARATION = {
     Reason.OPTION_MISSING,
     Reason.DATASET_REFERENCE_MISSING,
     Reason.DATASET_REFERENCE_REFUSED,
+    Reason.DATASET_NOT_SHARED,
     Reason.SECRET_MISSING,
     Reason.SECRET_KEY_MISSING,
     Reason.CLAIM_MISSING,
@@ -98,6 +99,7 @@ class Decision:
     steps: Steps = NO_STEPS
     volume: Volume | None = None
     holds: bool = False
+    closes: bool = False
     dataset_leaves: bool = False
     runtime_leaves: bool = False
 
@@ -118,7 +120,7 @@ def outcome(decision: Decision, now: datetime, status: DatasetStatus | None = No
         finalizers=_finalizers(decision),
         requeue_after_s=_requeue_after_s(decision, now),
         holds=decision.holds,
-        closes=is_leaving(declared.dataset) or is_leaving(declared.runtime),
+        closes=decision.closes or is_leaving(declared.dataset) or is_leaving(declared.runtime),
     )
 
 

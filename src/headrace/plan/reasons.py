@@ -26,6 +26,7 @@ class Reason(StrEnum):
     DATASET_REFERENCE_MISSING = "DatasetReferenceMissing"
     DATASET_REFERENCE_REFUSED = "DatasetReferenceRefused"
     DATASET_REFERENCE_NOT_READY = "DatasetReferenceNotReady"
+    DATASET_NOT_SHARED = "DatasetNotShared"
     SECRET_MISSING = "SecretMissing"  # noqa: S105
     SECRET_KEY_MISSING = "SecretKeyMissing"  # noqa: S105
     CLAIM_MISSING = "ClaimMissing"
@@ -144,6 +145,10 @@ MEANINGS: Mapping[Reason, Meaning] = {
     ),
     Reason.DATASET_REFERENCE_NOT_READY: Meaning(
         "The dataset that this one refers to is not ready", "look at that dataset's conditions", _SETUP
+    ),
+    Reason.DATASET_NOT_SHARED: Meaning(
+        "The dataset that a mount refers to is in another namespace, and is not shared with this one or does not exist",
+        "ask the owners of that namespace to name this one under spec.sharedWith of the Dataset there",
     ),
     Reason.SECRET_MISSING: Meaning(
         "A Secret that a mount names does not exist in the dataset's namespace", "create it", _SETUP

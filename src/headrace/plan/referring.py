@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -19,7 +20,8 @@ from headrace.plan.observed import Observed
 from headrace.plan.outcome import Decision, Plan, outcome
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.role_settings import mounts_on
-from headrace.plan.steps import Progress, next_steps
+from headrace.plan.sharing import not_shared
+from headrace.plan.steps import NO_STEPS, Progress, next_steps, teardown_steps
 from headrace.plan.volume import ignored_capacity, volume_of
 
 
@@ -43,10 +45,12 @@ def plan_reference(
     (mount,) = dataset.spec.mounts or ()
     key, folder = mount_addresses.dataset_of(mount.mount_point)
     other = declared.references.get(key)
+    if (refused := not_shared(declared.key, key, other)) is not None:
+        return _cut_off(declared, dataset, observed, now, refused=refused, terminating=terminating)
     waiting = _waiting(declared.key, key, other) or _too_late(declared, key, other)
     roles = mounts_on(place_users_mounts(observed).nodes, key)
     steps = next_steps(Progress(roles, observed, listed=waiting is None, borrows=True), now)
-    volume = volume_of(dataset, cluster=key, sub_path=folder) if waiting is None or observed.users else None
+    volume = volume_of(dataset, sub_path=folder) if waiting is None or observed.users else None
     findings = Findings(
         dataset=dataset,
         observed=observed,
@@ -58,6 +62,31 @@ def plan_reference(
     )
     decision = Decision(declared, findings, None, roles=roles, steps=steps, volume=volume)
     return outcome(decision, now, _mirrored(dataset_status(findings, now), other, waiting))
+
+
+def _cut_off(
+    declared: Declared,
+    dataset: Dataset,
+    observed: Observed,
+    now: datetime,
+    *,
+    refused: Wait,
+    terminating: Wait | None,
+) -> Plan:
+    """Nothing runs, also where somebody reads: the owner of the other dataset does not consent, or no more.
+
+    The claim goes as soon as nobody uses it, and nobody begins to.
+    """
+    findings = Findings(dataset=dataset, observed=observed, waiting=refused, terminating=terminating)
+    decision = Decision(
+        declared,
+        findings,
+        None,
+        steps=replace(teardown_steps(observed), cuts_readers=True) if observed.roles else NO_STEPS,
+        volume=volume_of(dataset) if observed.users else None,
+        closes=True,
+    )
+    return outcome(decision, now)
 
 
 def _is_reference(dataset: Dataset) -> bool:

@@ -29,6 +29,8 @@ class Steps:
     replace: tuple[str, ...] = ()
     drain: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()
+    cuts_readers: bool = False
+    """Mounts end although somebody reads: who reads has no right to it any more."""
 
     def __bool__(self) -> bool:
         return bool(self.start or self.replace or self.drain or self.stop)

@@ -29,14 +29,14 @@ DEFAULT_NAMESPACE = "default"
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A volume and its claim. `cluster` is the dataset whose mounts show it, `sub_path` the part of it that appears."""
+    """A volume and its claim. `dataset` is the one whose mounts show it, `sub_path` the part of it that appears."""
 
     name: str
     namespace: str
     claim: str
     capacity: str
     access_modes: tuple[AccessMode, ...]
-    cluster: str
+    dataset: str
     sub_path: str = ""
 
 
@@ -49,7 +49,7 @@ class VolumeFacts:
 
     capacity: Fraction | None = None
     access_modes: frozenset[str] = frozenset()
-    cluster: str = ""
+    dataset: str = ""
     sub_path: str = ""
     is_leaving: bool = False
     stranger: str = ""
@@ -59,7 +59,7 @@ class VolumeFacts:
         return ("is to be deleted",) if self.is_leaving else tuple(self._differences(volume))
 
     def _differences(self, volume: Volume) -> Iterator[str]:
-        if (self.cluster, self.sub_path) != (volume.cluster, volume.sub_path):
+        if (self.dataset, self.sub_path) != (volume.dataset, volume.sub_path):
             yield "shows other data than is declared now"
         if self.capacity != amount_of(volume.capacity):
             yield "has another size than is declared now"
@@ -76,8 +76,10 @@ def volume_name(namespace: str, name: str) -> str:
     return name if namespace == DEFAULT_NAMESPACE else f"{name}.{namespace}"
 
 
-def volume_of(dataset: Dataset, *, cluster: str | None = None, sub_path: str = "") -> Volume:
-    """The volume of a dataset."""
+def volume_of(dataset: Dataset, *, sub_path: str = "") -> Volume:
+    """The volume of a dataset. Its own mounts show it, also where they read through another one's cluster: those of
+    that one are not everywhere, and are for who may use that one.
+    """
     namespace = dataset.namespace or DEFAULT_NAMESPACE
     return Volume(
         name=volume_name(namespace, dataset.name),
@@ -86,7 +88,7 @@ def volume_of(dataset: Dataset, *, cluster: str | None = None, sub_path: str = "
         capacity=DEFAULT_CAPACITY if ignored_capacity(dataset) else _asked_capacity(dataset),
         # Files are read-only whatever is asked for; this mode is what claims of training jobs ask for.
         access_modes=dataset.spec.access_modes or (AccessMode.READ_WRITE_MANY,),
-        cluster=cluster or f"{namespace}/{dataset.name}",
+        dataset=f"{namespace}/{dataset.name}",
         sub_path=sub_path,
     )
 
@@ -120,7 +122,7 @@ def persistent_volume(volume: Volume) -> PersistentVolume:
                 "driver": DRIVER,
                 "volumeHandle": volume.name,
                 "readOnly": True,
-                "volumeAttributes": {"dataset": volume.cluster, "subPath": volume.sub_path},
+                "volumeAttributes": {"dataset": volume.dataset, "subPath": volume.sub_path},
             },
         ),
         status=PersistentVolumeStatus(phase="Bound"),

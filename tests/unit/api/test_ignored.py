@@ -174,6 +174,7 @@ USED = {
         "spec.tolerations",
         "spec.accessModes",
         "spec.placement",
+        "spec.sharedWith",
         "spec.dataRestoreLocation.path",
         "spec.dataRestoreLocation.nodeName",
     },

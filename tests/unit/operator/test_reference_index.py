@@ -60,7 +60,7 @@ def node(**more: Any) -> dict[str, Any]:
     ("kind", "content", "found"),
     [
         ("Dataset", {**thing("imagenet"), "spec": {}}, {OWN, ("team", "part")}),
-        ("Dataset", REFERRER, {("team", "part")}),
+        ("Dataset", REFERRER, {OWN, ("team", "part")}),
         ("JindoRuntime", thing("imagenet"), {OWN}),
         ("DataLoad", LOAD, {OWN, ("team", "part")}),
         ("DataLoad", NEXT, {("team", "part")}),

@@ -173,7 +173,7 @@ spec: {mounts: [{mountPoint: "dataset://default/imagenet/imagenet/train"}]}
     world.declare(part.replace("train", "val"))
     world.settle()
     shown = world.cluster.objects["PersistentVolume", "", "part"]["spec"]["csi"]["volumeAttributes"]
-    assert shown == {"dataset": "default/imagenet", "subPath": "imagenet/val"}
+    assert shown == {"dataset": "default/part", "subPath": "imagenet/val"}
 
 
 def test_the_longest_names_make_a_name_that_a_volume_may_have() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from planned import SEED, World, bound, objects
+import pytest
+from planned import SEED, World, bound, changed, objects
 
-from headrace.api.dataset import DatasetPhase
+from headrace.api.dataset import Dataset, DatasetPhase
 from headrace.plan.condition_times import condition_of
+from headrace.plan.outcome import Plan
 
 REFERENCE = """
 apiVersion: data.fluid.io/v1alpha1
@@ -16,30 +18,74 @@ spec:
 """
 
 
-def test_dataset_that_refers_to_another_is_read_through_its_cluster() -> None:
-    other = bound()
+def referring(other: Dataset) -> World:
+    """A dataset of namespace `team` that refers to this one."""
     world = World.of(REFERENCE)
     world.see(secrets={})
-    world.references["default/imagenet"] = other.dataset
+    world.references["default/imagenet"] = other
+    return world
+
+
+def said(made: Plan) -> tuple[str | None, str]:
+    """Why the dataset is not ready."""
+    assert made.dataset_status is not None
+    ready = condition_of(made.dataset_status.conditions, "Ready")
+    assert ready is not None
+    return ready.reason, ready.message or ""
+
+
+def test_dataset_that_refers_to_another_is_read_through_its_cluster() -> None:
+    world = referring(changed(bound().dataset, sharedWith=["team"]))
     world.use(("pod team/train", "node-2"))
     made = world.settle()
     (mount,) = made.roles
     assert (mount.id, mount.cluster, mount.secrets) == ("mount-node-2", "default/imagenet", ())
     assert made.volume is not None
-    assert (made.volume.cluster, made.volume.sub_path) == ("default/imagenet", "train")
+    assert (made.volume.dataset, made.volume.sub_path) == ("team/mirror", "train")
     assert made.dataset_status is not None
     assert made.dataset_status.phase is DatasetPhase.BOUND
     assert made.dataset_status.ufs_total == "143.67GiB"
 
 
 def test_dataset_that_refers_waits_for_the_other() -> None:
-    world = World.of(REFERENCE)
-    world.references["default/imagenet"] = objects(SEED)[0]
-    made = world.reconcile()
+    made = referring(changed(objects(SEED)[0], sharedWith=["*"])).reconcile()
+    assert said(made)[0] == "DatasetReferenceNotReady"
+
+
+@pytest.mark.parametrize("shared_with", [[], ["other"], ["default"], ["tea", "team-b"]])
+def test_what_is_not_shared_looks_as_if_it_did_not_exist(shared_with: list[str]) -> None:
+    there, missing = referring(changed(bound().dataset, sharedWith=shared_with)), World.of(REFERENCE)
+    for world in (there, missing):
+        world.use(("pod team/train", "node-2"))
+    plans = [world.settle() for world in (there, missing)]
+    assert plans[0].dataset_status == plans[1].dataset_status
+    reason, message = said(plans[0])
+    assert reason == "DatasetNotShared"
+    assert "ask the owners" in message
+    assert all((made.roles, made.steps.start, made.closes) == ((), (), True) for made in plans)
+
+
+def test_what_is_shared_no_more_ends_under_those_who_read() -> None:
+    world = referring(changed(bound().dataset, sharedWith=["team"]))
+    world.use(("pod team/train", "node-2"))
+    world.settle()
+    world.references["default/imagenet"] = bound().dataset
+    made = world.plan()
+    assert made.steps.stop == ("mount-node-2",)
+    assert made.steps.cuts_readers
     assert made.dataset_status is not None
-    ready = condition_of(made.dataset_status.conditions, "Ready")
-    assert ready is not None
-    assert ready.reason == "DatasetReferenceNotReady"
+    assert made.dataset_status.phase is DatasetPhase.NOT_BOUND
+    assert made.dataset_status.mounts == ()
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_tree_of_several_origins_tells_nothing_of_other_namespaces(exists: bool) -> None:
+    text = SEED.replace("mountPoint: oss://bucket/imagenet", "mountPoint: dataset://team/secret")
+    world = World.of(text)
+    if exists:
+        world.references["team/secret"] = changed(objects(SEED)[0], sharedWith=["*"])
+    reason, _ = said(world.reconcile())
+    assert reason == "DatasetReferenceRefused"
 
 
 def test_reference_beside_a_runtime_is_followed_to_the_origin() -> None:

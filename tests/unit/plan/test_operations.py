@@ -338,6 +338,18 @@ def test_migration_to_where_nothing_can_be_written_fails(uri: str) -> None:
     assert "only read" in (failed.message or "")
 
 
+def test_a_migration_tells_nothing_of_datasets_of_other_namespaces() -> None:
+    told = []
+    for name in ("imagenet", "none-such"):
+        text = MIGRATE.replace("namespace: default", "namespace: team")
+        text += f"  from: {{dataset: {{name: {name}, namespace: default}}}}\n  to: {{externalStorage: {{uri: 's3://b'}}}}\n"
+        condition = condition_of(Bench(text).reconcile().status.conditions, "Failed")
+        assert condition is not None
+        told.append((condition.reason, (condition.message or "").replace(name, "NAME")))
+    assert told[0] == told[1]
+    assert told[0][0] == "SourceNotSupported"
+
+
 def test_migration_into_a_dataset_of_another_namespace_is_refused() -> None:
     bench = Bench(
         MIGRATE.replace("namespace: default", "namespace: team")

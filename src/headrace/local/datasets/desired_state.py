@@ -14,6 +14,7 @@ from headrace.local.store.object_store import Selection, Store
 from headrace.local.store.records import Record, Reference
 from headrace.plan.declared import Declared, chosen_runtime, referred_datasets
 from headrace.plan.refusals import dataset_that_leaves
+from headrace.plan.sharing import allowed_referrers
 
 SHARED = ("Secret", "PersistentVolumeClaim", "PersistentVolume")
 
@@ -90,7 +91,7 @@ def desired_state_of(store: Store, index: ReferenceIndex, key: Key) -> DesiredSt
         spares=tuple(record for record in runtimes if record is not runtime),
         operations=tuple(record for record in operations if record not in refused),
         refused=refused,
-        referrers=tuple(_referrers(store, index, key, is_leaving=bool(dataset and dataset.deleted))),
+        referrers=tuple(_referrers(store, index, key, dataset)),
         exclusive=index.exclusive(),
     )
 
@@ -202,12 +203,14 @@ def _references(dataset: Dataset | None, known: Mapping[str, Record]) -> dict[st
     return found
 
 
-def _referrers(store: Store, index: ReferenceIndex, key: Key, *, is_leaving: bool) -> Iterator[str]:
-    """Who refers to it. One that is to go is not kept by those that came too late to be read through it."""
-    for each in index.referrers("/".join(key)):
-        record = store.get(Reference("Dataset", *each)) if is_leaving else None
+def _referrers(store: Store, index: ReferenceIndex, key: Key, dataset: Record | None) -> Iterator[str]:
+    """Who refers to it and may. One that is to go is not kept by those that came too late to be read through it."""
+    title, is_leaving = "/".join(key), bool(dataset and dataset.deleted)
+    own = dataset.document() if dataset is not None else None
+    for each in sorted(allowed_referrers(map("/".join, index.referrers(title)), own, title)):
+        record = store.get(Reference("Dataset", *_key_of(each))) if is_leaving else None
         if not is_leaving or (record is not None and (record.status or {}).get("mounts")):
-            yield "/".join(each)
+            yield each
 
 
 def _dataset(record: Record | None, read: Mapping[Reference, Object | None]) -> Dataset | None:
