@@ -16,10 +16,9 @@ if [[ ! -x $program ]]; then
     build_in "$folder"
 fi
 if [[ ! -x $program ]]; then
-    echo "building csi-sanity $version (under a minute, once)" >&2
     cd "$here/csi-sanity"
-    logged "the build of csi-sanity $version" \
-        go build -mod=readonly -trimpath -ldflags='-s -w' -o "$building/csi-sanity" "$module/cmd/csi-sanity"
+    logged 40 "building csi-sanity $version" \
+        go build -v -mod=readonly -trimpath -ldflags='-s -w' -o "$building/csi-sanity" "$module/cmd/csi-sanity"
     mv "$building/csi-sanity" "$program"
 fi
 echo "$program"

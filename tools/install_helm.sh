@@ -13,9 +13,8 @@ if [[ ! -x $helm ]]; then
     build_in "$folder"
 fi
 if [[ ! -x $helm ]]; then
-    echo "building helm $version (two to four minutes, once)" >&2
-    GOBIN=$building logged "the build of helm $version" \
-        go install -trimpath -ldflags='-s -w' "helm.sh/helm/v4/cmd/helm@$version"
+    GOBIN=$building logged 150 "building helm $version" \
+        go install -v -trimpath -ldflags='-s -w' "helm.sh/helm/v4/cmd/helm@$version"
     mv "$building/helm" "$helm"
 fi
 echo "$helm"

@@ -17,11 +17,10 @@ if [[ ! -f $folder/complete ]]; then
     build_in "$folder"
 fi
 if [[ ! -f $folder/complete ]]; then
-    echo "building the $operator $version of Kubeflow (a few minutes, once)" >&2
     cd "$here"
-    logged "the build of $module $version" \
-        go build -mod=readonly -trimpath -ldflags='-s -w' -o "$building/program" "$module/${programs[$operator]}"
-    logged "the search for the files of $module" go list -mod=readonly -m -f '{{.Dir}}' "$module"
+    logged 150 "building the $operator $version of Kubeflow" \
+        go build -v -mod=readonly -trimpath -ldflags='-s -w' -o "$building/program" "$module/${programs[$operator]}"
+    logged 10 "looking for the files of $module" go list -mod=readonly -m -f '{{.Dir}}' "$module"
     cp -r "$(tail -1 "$building/log")/manifests" "$building/manifests"
     chmod -R u+w "$building/manifests"
     rm -rf "$folder/manifests"

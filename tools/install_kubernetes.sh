@@ -15,7 +15,7 @@ done
 [[ ${#missing[@]} -eq 0 ]] && exit 0
 
 need_go 1.24
-echo "building Kubernetes $version: ${missing[*]} (about ten minutes, once)" >&2
+echo "setup: building Kubernetes $version: ${missing[*]} (about ten minutes, once)" >&2
 build_in "$folder"
 cd "$here"
 minor=${version#v1.} minor=${minor%%.*}
@@ -25,7 +25,7 @@ for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 done
 for program in "${missing[@]}"; do
     [[ -x $folder/$program ]] && continue
-    logged "the build of $program" \
-        go build -mod=readonly -trimpath -ldflags "$flags" -o "$building/" "k8s.io/kubernetes/cmd/$program"
+    logged 150 "building $program" \
+        go build -v -mod=readonly -trimpath -ldflags "$flags" -o "$building/" "k8s.io/kubernetes/cmd/$program"
     mv "$building/$program" "$folder/$program"
 done

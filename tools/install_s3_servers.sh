@@ -14,7 +14,6 @@ unless_there() {
     local name=$1 version=$2 stamp=$folder/$1.version
     shift 2
     [[ -f $stamp && $(<"$stamp") == "$version" ]] && return
-    echo "setup: installing $name $version" >&2
     rm -f "$stamp"
     "$@" "$version"
     echo "$version" >"$stamp"
@@ -22,19 +21,19 @@ unless_there() {
 
 moto() {
     python3 -m venv --clear "$folder/moto"
-    logged "the installation of moto" "$folder/moto/bin/python" -m pip install --quiet --disable-pip-version-check \
+    logged 15 "installing moto" "$folder/moto/bin/python" -m pip install --quiet --disable-pip-version-check \
         --require-hashes --no-deps --only-binary :all: --requirement "$checkout/requirements-moto.lock"
 }
 
 go_program() {
     need_go 1.24
-    logged "the build of $1" env GOBIN="$building" go install -ldflags='-s -w' "$2@$3"
+    logged 60 "building $1" env GOBIN="$building" go install -v -ldflags='-s -w' "$2@$3"
     mv "$building/$1" "$folder/$1"
 }
 
 # Its own packages as they were on a day after its last release.
 s3rver() {
-    logged "the installation of s3rver" npm install --silent --no-audit --no-fund --ignore-scripts --no-save \
+    logged 20 "installing s3rver" npm install --silent --no-audit --no-fund --ignore-scripts --no-save \
         --before=2026-11-01 --prefix "$building/s3rver" "s3rver@$1"
     rm -rf "$folder/s3rver"
     mv "$building/s3rver" "$folder/s3rver"
@@ -42,7 +41,7 @@ s3rver() {
 
 # jar FILE GROUP:ARTIFACT CLASSIFIER VERSION
 jar() {
-    logged "the download of $1" mvn --batch-mode --quiet dependency:copy "-Dartifact=$2:$4:jar:$3" \
+    logged 30 "downloading $1" mvn --batch-mode --quiet dependency:copy "-Dartifact=$2:$4:jar:$3" \
         -DoutputDirectory="$building/jars"
     mv "$building/jars/${2#*:}-$4-$3.jar" "$folder/$1"
 }

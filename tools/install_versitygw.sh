@@ -14,8 +14,7 @@ is_there && exit 0
 need_go 1.24
 build_in "$folder"
 is_there && exit 0
-echo "building versitygw $version (about two minutes, once)" >&2
-GOBIN=$building logged "the build of versitygw $version" \
-    go install -ldflags='-s -w' "github.com/versity/versitygw/cmd/versitygw@$version"
+GOBIN=$building logged 120 "building versitygw $version, the S3 server" \
+    go install -v -ldflags='-s -w' "github.com/versity/versitygw/cmd/versitygw@$version"
 mv "$building/versitygw" "$folder/versitygw"
 echo "$version" >"$stamp"

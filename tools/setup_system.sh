@@ -1,6 +1,7 @@
 #!/bin/bash
-# Installs the Debian packages of tools/debian-packages.txt that are missing. Without the rights to, says which and goes
-# on: the tests that need them then say so.
+# Installs the Debian packages of these lists of tools/ that are missing. Without the rights to, says which and goes on:
+# the tests that need them then say so.
+# Usage: tools/setup_system.sh LIST...
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -10,7 +11,7 @@ while read -r package _; do
     # Docker brings its own of these, which Debian's would drive out.
     [[ "$package" == containerd || "$package" == runc ]] && command -v "$package" >/dev/null && continue
     dpkg-query --show --showformat='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
-done < debian-packages.txt
+done < <(cat -- "$@")
 [[ ${#missing[@]} -eq 0 ]] && exit 0
 
 if ! command -v apt-get >/dev/null; then

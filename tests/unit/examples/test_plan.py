@@ -79,14 +79,12 @@ def test_the_link_feeds_one_machine_and_starves_four(plan: Plan) -> None:
     assert bound(plan, large, Way.COLD, training_bytes=size_bytes).time_s == warm[large]
 
 
-def test_the_whole_demo_leaves_time_for_starting_within_fifteen_minutes() -> None:
+def test_the_table_that_make_demo_shows_leaves_most_of_ten_minutes_for_the_build() -> None:
     plan = demo_plan()
     size_bytes = plan.data.images * 109_000
-    total_s = sum(
-        bound(plan, shape, way, training_bytes=size_bytes).time_s for shape in plan.shapes for way in Way
-    )
-    # Data, cluster, datasets and six starts of TensorFlow took 131 s beside it on two cores, 230 on busy ones.
-    assert 480 < total_s < 600
+    shape = plan.shapes[-1]
+    assert shape.name == "4x8"
+    assert 150 < sum(bound(plan, shape, way, training_bytes=size_bytes).time_s for way in Way) < 200
 
 
 def test_excess_is_a_share_of_the_bound() -> None:
