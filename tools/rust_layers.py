@@ -15,7 +15,10 @@ CRATES = Path(__file__).parent.parent / "crates"
 SOURCES = CRATES / "engine" / "src"
 BINDINGS = CRATES / "python" / "src"
 
-FLOOR = ("error", "ids", "secret", "sync", "budget", "metrics", "config", "checksum", "fields", "page_cache")
+FLOOR = (
+    *("error", "ids", "secret", "sync", "budget", "metrics"),
+    *("config", "checksum", "fields", "own_files", "page_cache"),
+)
 RANKS: tuple[tuple[str, ...], ...] = (
     FLOOR,
     ("origin", "snapshot", "store", "ring", "wire"),

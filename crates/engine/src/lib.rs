@@ -11,6 +11,7 @@ pub mod error;
 mod fields;
 pub mod ids;
 pub mod metrics;
+mod own_files;
 mod page_cache;
 pub mod secret;
 pub mod sync;

@@ -12,7 +12,7 @@ from headrace.control.rights import Rights, need
 from headrace.control.roster import policy_of
 from headrace.control.tls import server_context
 from headrace.engine.secrets import Ask
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, RefusedError
 from headrace.roles.datasets import resolve_origins
 from headrace.roles.host_addresses import host_name
 from headrace.roles.messages import MasterSpec
@@ -22,6 +22,7 @@ from headrace.settings.engine import EngineConfig, SnapshotPolicy, TransferConfi
 from headrace.settings.environment import Environment
 from headrace.settings.paths import absolute
 from headrace.settings.roles import HttpsSettings, MasterSettings
+from headrace.trusted_folders import make_folder
 
 
 def master_spec(settings: MasterSettings, environment: Environment, ask: Ask | None) -> MasterSpec:
@@ -73,7 +74,9 @@ def _token(settings: MasterSettings, state: Path, environment: Environment) -> S
     path = absolute(settings.token_file) if settings.token_file else state / "token"
     is_new = not path.exists()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(path.parent)
+    except RefusedError:
+        raise
     except OSError as error:
         raise ConfigError.of(f"cannot use the state folder {path.parent}: {error.strerror}") from None
     created = (

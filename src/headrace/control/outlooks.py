@@ -15,13 +15,14 @@ from pydantic import ValidationError
 from headrace.control.messages import DatasetNote, Outlook
 from headrace.settings.engine import EngineConfig
 from headrace.settings.origins import ClusterOrigin, OriginMount
+from headrace.trusted_folders import make_folder
 
 _OUTLOOK = "outlook.json"
 
 
 def save_outlook(folder: Path, outlook: Outlook) -> None:
     """Keeps an outlook with its view for a start without the master."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     draft = folder / f".{_OUTLOOK}.draft"
     with draft.open("w", encoding="utf-8") as file:
         file.write(outlook.model_dump_json())

@@ -12,7 +12,8 @@ import os
 from pathlib import Path
 from typing import Any, Self
 
-from headrace.errors import BusyError, ConfigError, CorruptDataError, UnsupportedError
+from headrace.errors import BusyError, ConfigError, CorruptDataError, RefusedError, UnsupportedError
+from headrace.trusted_folders import make_folder, open_file
 
 MAGIC = "headrace-master-state"
 VERSION = 1
@@ -100,8 +101,10 @@ class Lock:
 
     def __enter__(self) -> Self:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._descriptor = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            make_folder(self._folder)
+            self._descriptor = open_file(self._folder / "lock", os.O_RDWR | os.O_CREAT)
+        except RefusedError:
+            raise
         except OSError as error:
             raise ConfigError.of(f"cannot use the state folder {self._folder}: {error.strerror}") from None
         try:

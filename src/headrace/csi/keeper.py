@@ -33,6 +33,7 @@ from headrace.roles.keeper_messages import (
 )
 from headrace.roles.keeping import is_ended
 from headrace.roles.mount_table import mount_at
+from headrace.trusted_folders import make_folder
 
 _log = logging.getLogger("headrace.keeper")
 _CREDENTIALS = struct.Struct("iII")
@@ -69,7 +70,7 @@ class Keeper:
 
     def open(self) -> None:
         """Begins to answer. Raises `ConfigError`."""
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self._path.parent)
         self._path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         try:

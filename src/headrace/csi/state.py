@@ -17,6 +17,7 @@ from headrace.control.state_file import set_aside, sync_folder
 from headrace.csi.volume_requests import Publication
 from headrace.errors import CorruptDataError, UnsupportedError
 from headrace.settings.model import Model
+from headrace.trusted_folders import open_file
 
 MAGIC = "headrace-csi"
 VERSION = 1
@@ -100,7 +101,7 @@ class State:
 
     def _save(self, publications: dict[str, Publication]) -> None:
         draft = self._file.with_name(f".{self._file.name}.draft")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        descriptor = open_file(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(descriptor, "wb") as file:
             file.write(dump(tuple(publications.values())))
             file.flush()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace import trusted_folders
 from headrace.errors import ConfigError, RefusedError
 from headrace.settings.engine import FolderConfig, LevelConfig, Medium
 from headrace.settings.paths import absolute
@@ -19,6 +20,8 @@ from headrace.settings.sizes import Quota, format_size, parse_quota
 NO_CACHE = ("none",)
 _MARKS = re.compile(r"(?P<high>\d?\.\d+|[01])-(?P<low>\d?\.\d+|[01])", re.ASCII)
 _LARGEST_SHARE_PERCENT = 95
+# What else uses /run may not find it full.
+_RUN, _LARGEST_SHARE_OF_RUN_PERCENT = Path("/run"), 50
 _MEMORY_FOLDERS = ("/dev/shm", "/run")  # noqa: S108 - recognised, not used
 
 
@@ -96,7 +99,8 @@ def _cut(folder: FolderConfig, wanted_bytes: int) -> FolderConfig:
     """The folder with its share of a disk that is too small for all that is wanted of it."""
     disk = os.statvfs(folder.path)
     size_bytes = disk.f_blocks * disk.f_frsize
-    largest = size_bytes * _LARGEST_SHARE_PERCENT // 100
+    is_in_run = folder.path.is_relative_to(_RUN)
+    largest = size_bytes * (_LARGEST_SHARE_OF_RUN_PERCENT if is_in_run else _LARGEST_SHARE_PERCENT) // 100
     # A size of 0 is one without limit.
     if not size_bytes or wanted_bytes <= largest:
         return folder
@@ -117,11 +121,15 @@ def prepare_folder(folder: FolderConfig) -> None:
 
 
 def make_folder(folder: FolderConfig) -> None:
-    """Makes a cache folder if it is missing."""
+    """Makes a cache folder if it is missing. Raises `RefusedError` for one that other users could change."""
     try:
-        folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except FileExistsError:
-        raise ConfigError.of(f"cache folder {folder.path} is a file", hint="name a folder") from None
+        trusted_folders.make_folder(folder.path)
+    except RefusedError as error:
+        raise RefusedError.of(f"cache folder {error}", hint=error.hint) from None
+    except NotADirectoryError as error:
+        if error.filename == str(folder.path):
+            raise ConfigError.of(f"cache folder {folder.path} is a file", hint="name a folder") from None
+        raise _cannot("make", folder.path, error) from None
     except OSError as error:
         raise _cannot("make", folder.path, error) from None
     if not os.access(folder.path, os.W_OK | os.X_OK):

@@ -15,6 +15,7 @@ from headrace.engine.status import RefreshReport, Report, WorkerReport
 from headrace.errors import CorruptDataError
 from headrace.settings.engine import EngineConfig
 from headrace.settings.key_sources import KeySource
+from headrace.trusted_folders import make_folder
 
 _MAGIC = b"\x89HRSNP\r\n"
 _HEAD_BYTES = 512
@@ -26,7 +27,7 @@ class NativeWorker:
     """A worker at work: its cache is open, its peers are served. Every method may block."""
 
     def __init__(self, config: EngineConfig, keys: Sequence[KeySource] = ()) -> None:
-        config.state_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(config.state_directory)
         with renewed_while_opening(keys, config) as self._renewal:
             self._native = native.load().Worker.open(config.to_json())
 
@@ -70,7 +71,7 @@ class NativeLister:
     """The engine of a master: lists origins into snapshots, and has loads carried out. Every method may block."""
 
     def __init__(self, config: EngineConfig, keys: Sequence[KeySource] = ()) -> None:
-        config.state_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(config.state_directory)
         with renewed_while_opening(keys, config) as self._renewal:
             self._native = native.load().Lister.open(config.to_json())
 

@@ -11,13 +11,14 @@ from headrace.engine.handles import Job
 from headrace.engine.key_renewal import renewed_while_opening
 from headrace.settings.copying import CopyConfig
 from headrace.settings.key_sources import KeySource
+from headrace.trusted_folders import make_folder
 
 
 class NativeCopier:
     """A copy whose source is listed and whose target answers. Every method may block."""
 
     def __init__(self, config: CopyConfig, keys: Sequence[KeySource] = ()) -> None:
-        config.source.state_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(config.source.state_directory)
         with renewed_while_opening(keys, config.source, config.target) as self._renewal:
             self._native = native.load().Copier.open(config.to_json())
 

@@ -11,6 +11,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
@@ -20,6 +21,7 @@ from headrace.engine.status import EngineReport, JobReport, RefreshReport
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig
 from headrace.settings.key_sources import KeySource
+from headrace.trusted_folders import check_folder, make_folder
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -74,7 +76,7 @@ class Engine:
         """
         text = config.to_json()
         state = config.state_directory
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(state)
         with renewed_while_opening(keys, config) as renewal:
             opened = native.engine_class().open(text)
         if opened.role != "owner":
@@ -85,7 +87,7 @@ class Engine:
     def own(cls, config: EngineConfig, keys: Sequence[KeySource] = ()) -> Self:
         """Owns the cache; raises `BusyError` when another process does. A forked child of the owner attaches to it."""
         state = config.state_directory
-        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(state)
         with renewed_while_opening(keys, config) as renewal:
             opened = native.engine_class().own(config.to_json())
         return cls(opened, lambda: native.engine_class().attach(str(state), waits=True), state, renewal)
@@ -117,6 +119,10 @@ class Engine:
 
         Either way the attachment goes on with the next process when this one dies, for a minute at most.
         """
+
+        # Whoever could put a socket there could answer in the place of the process that owns the cache.
+        with suppress(FileNotFoundError, NotADirectoryError):
+            check_folder(state_directory)
 
         def attach(waits: bool = True) -> _native.Engine:
             return native.engine_class().attach(str(state_directory), waits=waits)

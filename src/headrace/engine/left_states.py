@@ -12,6 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from headrace.errors import RefusedError
+from headrace.trusted_folders import check_folder
+
 _LOCK = "owner.lock"  # as in `crates/engine/src/engine/state.rs`
 _GOING = ".going-"
 
@@ -56,7 +59,10 @@ def remove(state: LeftState) -> bool:
 def _folders(root: Path, unused_since_s: float) -> Iterator[Path]:
     """The states, less those that had an owner later: most of a busy machine need no closer look."""
     try:
+        check_folder(root)
         folders = list(os.scandir(root))
+    except RefusedError:
+        raise
     except OSError:
         return
     for folder in folders:

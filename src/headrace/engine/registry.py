@@ -13,6 +13,7 @@ from pathlib import Path
 
 from headrace.engine.registry_entry import Entry
 from headrace.errors import MissingFileError
+from headrace.trusted_folders import check_folder, make_folder
 
 
 class Registry:
@@ -23,7 +24,7 @@ class Registry:
 
     def add(self, entry: Entry) -> None:
         """Writes an entry, whole or not at all."""
-        self.directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+        make_folder(self.directory, 0o755)
         target = self._file(entry.mountpoint)
         draft = target.with_suffix(f".{entry.pid}.draft")
         draft.write_text(entry.to_json(), encoding="utf-8")
@@ -84,7 +85,10 @@ class Registry:
         return self._file(mountpoint).with_suffix(f".{pid}.word")
 
     def _live(self) -> Iterator[Entry]:
-        if not self.directory.is_dir():
+        try:
+            # An entry of another user could lead to a process of his.
+            check_folder(self.directory)
+        except (FileNotFoundError, NotADirectoryError):
             return
         for file in sorted(self.directory.glob("*.json")):
             entry = self._read(file)

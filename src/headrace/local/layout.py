@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, RefusedError
 from headrace.settings.environment import Environment
+from headrace.trusted_folders import make_folder
 
 # The kernel's limit for the address of a Unix socket, its closing zero included, is 108.
 _LONGEST_ADDRESS = 107
@@ -82,10 +83,12 @@ class BackendLayout(NamedTuple):
         return path
 
     def make(self) -> None:
-        """Makes the folder. Raises `ConfigError`."""
+        """Makes the folder. Raises `ConfigError`, and `RefusedError` for one that other users could change."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self.folder)
             self.folder.chmod(0o700)
+        except RefusedError:
+            raise
         except OSError as error:
             raise ConfigError.of(
                 f"cannot make {self.folder}: {error.strerror}",

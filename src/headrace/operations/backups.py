@@ -18,6 +18,7 @@ from headrace.control.messages import SnapshotNote
 from headrace.control.state_file import sync_folder
 from headrace.deferred_model import DeferredModel
 from headrace.errors import BusyError, ConfigError, CorruptDataError, MissingFileError, UnsupportedError
+from headrace.trusted_folders import make_folder
 
 _LOCAL = "local:///"
 _LARGEST_NOTE_BYTES = 64 << 10
@@ -64,7 +65,7 @@ def restore(title: str, address: str, snapshots: Path) -> None:
     note = read_note(title, folder_of(address))
     source = folder_of(address) / f"{_stem(title)}.hrs"
     draft = snapshots / ".restored.part"
-    snapshots.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(snapshots)
     try:
         if _copy(source, draft) != note.snapshot.sha256:
             raise CorruptDataError.of(f"{source} is not the file that was kept", hint="take another backup")

@@ -11,8 +11,10 @@ from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import CacheFolder
 from headrace.plan.runtimes import RuntimeKind, Wanted
 
+MEMORY_PLACE = "/run/headrace/memory"
+"""Memory of a node that only root writes to, unlike /dev/shm: there, who makes a folder first has it."""
 _DEFAULT_FOLDERS = {
-    Medium.MEM: "/dev/shm",  # noqa: S108 - the folder of memory that every node has
+    Medium.MEM: MEMORY_PLACE,
     Medium.SSD: "/var/lib/headrace/ssd",
     Medium.HDD: "/var/lib/headrace/hdd",
 }

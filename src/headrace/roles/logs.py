@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from headrace.settings.log_format import LogFormat
+from headrace.trusted_folders import open_file
 
 LARGEST_BYTES = 16 << 20
 KEPT_FILES = 3
@@ -63,7 +64,7 @@ class LogFile:
     def begin(self) -> None:
         """Sends descriptors 1 and 2 to the file, readable by its owner only."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        descriptor = open_file(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
         os.close(descriptor)

@@ -36,6 +36,7 @@ from headrace.errors import (
 from headrace.roles.messages import MemberSpec
 from headrace.roles.reachability import Reachability
 from headrace.settings.engine import EngineConfig
+from headrace.trusted_folders import make_folder
 
 _log = logging.getLogger("headrace.mount")
 
@@ -56,6 +57,7 @@ async def first_outlook(
 
     Who knows nothing waits a while for a master that has no snapshot yet; `tell` hears of it.
     """
+    make_folder(folder)
     kept = _kept(folder)
     async with ControlClient(master, token, authority=authority) as client:
         try:

@@ -12,12 +12,13 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.errors import ConfigError, RefusedError
 from headrace.roles.sweeping import OF_A_CACHE
+from headrace.trusted_folders import opened_place
 
 _log = logging.getLogger("headrace.prepare")
 
@@ -42,13 +43,17 @@ def give_cache(place: Path, dataset: str, owner: Owner) -> None:
     with _place(place) as top:
         _make(top, namespace, 0o755)
         with _opened(top, place / namespace) as parent:
-            if os.fstat(parent).st_uid != os.geteuid():
-                # Whoever owns it could put something else in the place of what is made in it.
-                raise RefusedError.of(
-                    f"{place / namespace} is somebody else's: user {os.fstat(parent).st_uid} owns it",
-                    hint="remove it, or name another path in the runtime's tieredstore",
-                )
+            _check_ours(os.fstat(parent), place / namespace)
             _give(parent, place / namespace / name, owner, is_cache=True)
+
+
+def _check_ours(facts: os.stat_result, folder: Path) -> None:
+    """Refuses a folder whose owner, or any user, could put something else in the place of what is made in it."""
+    hint = "remove it, or name another path in the runtime's tieredstore"
+    if facts.st_uid != os.geteuid():
+        raise RefusedError.of(f"{folder} is somebody else's: user {facts.st_uid} owns it", hint=hint)
+    if facts.st_mode & 0o022:
+        raise RefusedError.of(f"{folder} may be written to by other users", hint=hint)
 
 
 def _give(parent: int, folder: Path, owner: Owner, *, is_cache: bool) -> None:
@@ -56,6 +61,9 @@ def _give(parent: int, folder: Path, owner: Owner, *, is_cache: bool) -> None:
         with _opened(parent, folder) as there:
             facts = os.fstat(there)
             if (facts.st_uid, facts.st_gid) == (owner.uid, owner.gid):
+                # Of kubelet's making; what the user itself opened to others is its own business.
+                with suppress(PermissionError):
+                    os.fchmod(there, 0o700)
                 return
             if is_cache:
                 _refuse_strangers(there, folder)
@@ -86,15 +94,15 @@ def _make(parent: int, name: str, mode: int) -> bool:
 
 @contextmanager
 def _place(place: Path) -> Iterator[int]:
-    """Where folders are made. It is a volume of this very pod, so that it is no link."""
-    try:
-        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise ConfigError.of(f"{place}: {error.strerror}", hint="name a folder of the node") from None
-    try:
+    """Where folders are made. It is a volume of this very pod: what is above it on the node is not to be seen."""
+    with ExitStack() as stack:
+        try:
+            descriptor = stack.enter_context(opened_place(place))
+        except RefusedError:
+            raise
+        except OSError as error:
+            raise ConfigError.of(f"{place}: {error.strerror}", hint="name a folder of the node") from None
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from headrace.settings.model import Model
+from headrace.trusted_folders import make_folder
 
 if TYPE_CHECKING:
     from headrace.engine.status import JobReport
@@ -107,7 +108,7 @@ class ProgressFile:
             self._last_word.write_text(last_word(progress))
         if self._path is None:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self._path.parent)
         draft = self._path.with_name(f".{self._path.name}.draft")
         draft.write_text(progress.model_dump_json())
         draft.chmod(0o600)

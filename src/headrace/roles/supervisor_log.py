@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from pathlib import Path
+
+from headrace.trusted_folders import open_file
 
 
 def say(log_file: str | None, name: str, level: str, text: str) -> None:
@@ -16,6 +19,6 @@ def say(log_file: str | None, name: str, level: str, text: str) -> None:
         if log_file is None:
             os.write(2, line)
             return
-        descriptor = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        descriptor = open_file(Path(log_file), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.write(descriptor, line)
         os.close(descriptor)

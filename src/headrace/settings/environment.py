@@ -15,6 +15,7 @@ HEADRACE_VARIABLES: Mapping[str, str] = {
     "HEADRACE_RUNTIME_DIR": "Where running mounts are registered, instead of the usual places",
     "HEADRACE_STATE_DIR": "Where snapshots and locks are kept, instead of the usual places",
     "HEADRACE_CACHE_DIR": "Where cache folders are made when no --cache is given",
+    "HEADRACE_TRUSTED_FOLDERS": "Folders, with colons between, used with all in them whoever may write to them",
     "HEADRACE_MASTER": "URL of the master of a cluster",
     "HEADRACE_TOKEN": "The token of a cluster itself",
     "HEADRACE_TOKEN_FILE": "The file that holds the token of a cluster",
@@ -134,6 +135,12 @@ class Environment:
         if named := self.get("HEADRACE_CACHE_DIR"):
             return Path(named)
         return Path(self.get("XDG_CACHE_HOME") or self.home / ".cache") / "headrace"
+
+    @property
+    def trusted_folders(self) -> frozenset[Path]:
+        """Folders that nobody else reaches: owners and modes in them do not matter."""
+        named = self.get("HEADRACE_TRUSTED_FOLDERS") or ""
+        return frozenset(Path(part) for part in named.split(":") if part.startswith("/"))
 
 
 def forget(names: Collection[str]) -> bool:

@@ -17,6 +17,7 @@ from headrace.plan.policy import Policy, policy_of
 from headrace.plan.roles import RoleKind
 from headrace.plan.volume import DRIVER
 from headrace.roles.succession import LEAVE_S
+from headrace.settings.environment import HEADRACE_VARIABLES
 from headrace.settings.reading import settable_by_variable, variable_of
 from headrace.settings.roles import ROLES
 from headrace.webhook.certificate_keeper import SECRET
@@ -181,7 +182,7 @@ def test_variables_of_roles_are_ones_that_they_read(everything: list[dict]) -> N
     known = {
         variable_of(role, field) for role, model in ROLES.items() for field in settable_by_variable(model)
     }
-    known |= {"HEADRACE_LOG", "HEADRACE_MASTER", "HEADRACE_TOKEN_FILE"}
+    known |= HEADRACE_VARIABLES.keys()
     given = {
         variable["name"]
         for each in everything

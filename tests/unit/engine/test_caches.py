@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.engine import caches
 from headrace.engine.caches import cache_levels, default_cache, fitted, parse_cache, prepare_folder
 from headrace.errors import ConfigError, RefusedError
 from headrace.settings.engine import FolderConfig, Medium
@@ -82,6 +83,14 @@ def test_default_counts_what_the_cache_holds_already_as_free(
     folder.mkdir()
     (folder / "block").write_bytes(os.urandom(8 << 20))
     assert parse_cache(default_cache(folder)).quota.size_bytes == before + (4 << 20)
+
+
+def test_a_cache_leaves_half_of_run_to_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caches, "_RUN", tmp_path)
+    size_bytes = shutil.disk_usage(tmp_path).total
+    (tmp_path / "memory").mkdir()
+    (level,) = fitted(cache_levels([f"{tmp_path}/memory:{size_bytes}"], high=0.9, low=0.8))
+    assert level.folders[0].quota_bytes <= size_bytes // 2 + 1
 
 
 def test_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:

@@ -40,5 +40,5 @@ def test_what_the_workers_hold_already_is_room_of_theirs(tmp_path: Path) -> None
 def test_without_levels_the_default_folder_is_looked_at() -> None:
     text = SEED.partition("  tieredstore:")[0]
     (folder,) = rooms_of(objects(text)[1], "default/imagenet", None)
-    assert folder == "/dev/shm/default/imagenet"
+    assert folder == "/run/headrace/memory/default/imagenet"
     assert rooms_of(None, "default/imagenet", None) == {}

@@ -4,9 +4,8 @@
 //! are compared instead. It is written anew, compactly, when it is opened.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::decision::Done;
@@ -14,6 +13,7 @@ use super::record::{Record, decode, encode};
 use crate::error::{Error, Result};
 use crate::ids::FileId;
 use crate::origin::{Begun, Mark};
+use crate::own_files;
 use crate::sync::Mutex;
 
 const MAGIC: &[u8; 8] = b"\x89HRCPY\r\n";
@@ -107,12 +107,8 @@ impl Ledger {
         let known = read(path, target).map_err(|error| Error::from_io("read the ledger", path, error))?;
         let temporary = path.with_extension("new");
         let write = || -> std::io::Result<File> {
-            let options = || {
-                let mut options = OpenOptions::new();
-                options.create(true).truncate(true).write(true).mode(0o600);
-                options
-            };
-            let mut file = std::io::BufWriter::new(options().open(&temporary)?);
+            let opened = own_files::options().create(true).truncate(true).write(true).open(&temporary)?;
+            let mut file = std::io::BufWriter::new(opened);
             file.write_all(&head(target))?;
             known.records().try_for_each(|record| file.write_all(&encode(&record)))?;
             let file = file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
@@ -162,7 +158,7 @@ fn head(target: &str) -> [u8; HEAD_BYTES] {
 
 fn read(path: &Path, target: &str) -> std::io::Result<Known> {
     let mut bytes = Vec::new();
-    match File::open(path) {
+    match own_files::options().read(true).open(path) {
         Ok(mut file) => file.read_to_end(&mut bytes)?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Known::default()),
         Err(error) => return Err(error),

@@ -3,13 +3,14 @@
 //! Files: `owner.lock` (flock, holds the owner's pid, and `opening` beside it while he gets ready to serve others),
 //! `snapshot-<version>.hrs`, `engine.sock`.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::own_files;
 use crate::snapshot::Snapshot;
 
 const LOCK: &str = "owner.lock";
@@ -54,7 +55,7 @@ impl StateDirectory {
             Error::from_io("create", path, error).with_hint("choose a cache folder that this user may write to")
         })?;
         let lock_path = path.join(LOCK);
-        let file = OpenOptions::new()
+        let file = own_files::options()
             .read(true)
             .write(true)
             .create(true)
@@ -196,6 +197,16 @@ mod tests {
         assert!(error.message().ends_with(&format!("in use by process {}", std::process::id())), "{error}");
         owner.note_opening(false).expect("writable");
         assert!(!StateDirectory::is_being_opened(folder.path()));
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_lock_is_not_followed_and_what_it_leads_to_stays_as_it_was() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let precious = place.path().join("precious");
+        std::fs::write(&precious, "years of work").expect("written");
+        std::os::unix::fs::symlink(&precious, place.path().join(LOCK)).expect("linked");
+        StateDirectory::own(place.path()).expect_err("a link");
+        assert_eq!(std::fs::read_to_string(&precious).expect("there"), "years of work");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A process killed at any moment leaves the old snapshot in place, and a `.building` file that the next build takes.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use super::names::NameWriter;
 use super::record::Record;
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
+use crate::own_files;
 
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -147,7 +148,7 @@ impl Drop for Draft {
 }
 
 fn lock_exclusively(path: &Path) -> Result<File> {
-    let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
+    let options = own_files::options().read(true).write(true).create(true).truncate(false).clone();
     let file = options.open(path).map_err(|error| Error::from_io("create", path, error))?;
     let busy = || {
         Error::new(ErrorKind::Busy, format!("another process is building {}", path.display()))

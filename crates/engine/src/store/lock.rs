@@ -2,12 +2,12 @@
 //!
 //! The kernel's `flock` decides; the pid and start time in the file only serve the message for people.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::own_files;
 
 const NAME: &str = "lock";
 
@@ -35,7 +35,7 @@ impl FolderLock {
 
     /// True when `take` would succeed now.
     pub fn is_free(folder: &Path) -> bool {
-        match OpenOptions::new().read(true).open(folder.join(NAME)) {
+        match own_files::options().read(true).open(folder.join(NAME)) {
             Ok(file) => file.try_lock().is_ok_and(|()| file.unlock().is_ok()),
             Err(_) => true,
         }
@@ -60,7 +60,7 @@ impl Drop for FolderLock {
 }
 
 fn open(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    own_files::options().read(true).write(true).create(true).truncate(false).open(path)
 }
 
 fn busy(folder: &Path, file: &mut File) -> Error {
@@ -95,8 +95,13 @@ fn start_time(pid: u32) -> Option<u64> {
 }
 
 fn not_writable(folder: &Path, error: std::io::Error) -> Error {
-    Error::from_io("write into cache folder", folder, error)
-        .with_hint("give the folder to this user, or use another --cache folder")
+    let hint = match error.raw_os_error() {
+        Some(libc::ELOOP) => {
+            "a link stands in the place of its lock and is not followed: remove it, and find out whose it is"
+        }
+        _ => "give the folder to this user, or use another --cache folder",
+    };
+    Error::from_io("write into cache folder", folder, error).with_hint(hint)
 }
 
 #[cfg(test)]
@@ -114,6 +119,17 @@ mod tests {
         assert!(FolderLock::is_free(folder.path()));
         assert!(FolderLock::take(folder.path()).is_ok());
         drop(of_a_child);
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_lock_is_not_followed_and_what_it_leads_to_stays_as_it_was() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let precious = folder.path().join("precious");
+        std::fs::write(&precious, "years of work").expect("written");
+        std::os::unix::fs::symlink(&precious, folder.path().join(NAME)).expect("linked");
+        let error = FolderLock::take(folder.path()).expect_err("a link");
+        assert!(error.hint().is_some_and(|hint| hint.contains("link")), "{error}");
+        assert_eq!(std::fs::read_to_string(&precious).expect("there"), "years of work");
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //! synced but a compacted log: after a power loss the checksums of records and blocks tell what survived.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,6 +18,7 @@ use super::record::{self, Decoded, HEADER_BYTES, Header, MAGIC, MAX_PAYLOAD_BYTE
 use super::watch::DiskWatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, FileId, FileKey};
+use crate::own_files;
 use crate::sync::Mutex;
 
 /// Below this a log is not worth compacting.
@@ -71,9 +72,7 @@ impl Log {
     ) -> Result<(Self, Replayed)> {
         let path = folder.join(layout::LOG);
         let io = |error| Error::from_io("open the log of the cache folder", &path, error);
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true).mode(0o600);
-        let mut file = options.open(&path).map_err(io)?;
+        let mut file = own_files::options().read(true).append(true).create(true).open(&path).map_err(io)?;
         let usable = check_header(folder, &mut file, block_size)?;
         let mut writer = Writer::new(file, block_size, watch);
         let mut replayed = Replayed::default();
@@ -362,7 +361,7 @@ fn create(path: &Path) -> io::Result<File> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(path)
+    own_files::options().read(true).append(true).create_new(true).open(path)
 }
 
 /// True when the log's content is for us to replay; false when it must be started anew.

@@ -20,6 +20,7 @@ from headrace.local.datasets.dataset_layout import Addresses, DatasetLayout, lay
 from headrace.local.datasets.desired_state import DesiredState
 from headrace.local.datasets.secret_files import secret_content
 from headrace.local.nodes.managed_folders import ManagedFolders
+from headrace.local.nodes.memory_places import on_this_machine
 from headrace.local.nodes.virtual_nodes import VirtualNode
 from headrace.local.processes.private_files import make_private_folder, write_private
 from headrace.local.processes.role_processes import RoleOrder
@@ -190,5 +191,5 @@ def _datasets(desired: DesiredState) -> Mapping[str, Dataset]:
 
 def _cache(role: Role, node: VirtualNode, folders: ManagedFolders) -> list[str]:
     """The cache words. Nodes share this machine's disks, so each has a folder of its own below the named one."""
-    made = {folders.make(Path(each.folder) / node.name): each for each in role.cache}
+    made = {folders.make(Path(on_this_machine(each.folder)) / node.name): each for each in role.cache}
     return [each.word(str(folder)) for folder, each in made.items()]

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from headrace.errors import BusyError
 from headrace.local.layout import BackendLayout
+from headrace.trusted_folders import open_file
 
 _POLL_S = 0.05
 
@@ -19,7 +20,7 @@ def owning(layout: BackendLayout, *, wait_s: float = 0.0) -> Iterator[None]:
     """Holds the lock, which the kernel gives back when the process ends. Raises `BusyError` when another has it."""
     layout.make()
     deadline = time.monotonic() + wait_s
-    descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_file(layout.lock, os.O_RDWR | os.O_CREAT)
     try:
         while not _try_lock(descriptor):
             if time.monotonic() >= deadline:
@@ -38,7 +39,7 @@ def owning(layout: BackendLayout, *, wait_s: float = 0.0) -> Iterator[None]:
 @contextmanager
 def restarting(layout: BackendLayout) -> Iterator[None]:
     """Held by a guard that starts a supervisor anew, and by whoever ends it: each waits for the other."""
-    descriptor = os.open(layout.guard_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_file(layout.guard_lock, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -49,7 +50,7 @@ def restarting(layout: BackendLayout) -> Iterator[None]:
 def is_owned(layout: BackendLayout) -> bool:
     """True while some process holds the lock."""
     try:
-        descriptor = os.open(layout.lock, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = open_file(layout.lock, os.O_RDWR)
     except OSError:
         return False
     try:

@@ -18,6 +18,7 @@ from headrace.local.protocol.messages import BackendStatus, NodesWish, Superviso
 from headrace.roles.launch import raise_file_limit
 from headrace.roles.messages import read_answer
 from headrace.settings.environment import Environment
+from headrace.trusted_folders import open_file
 
 # -P keeps the current folder off the path of modules: a folder of data must not be able to replace one of ours.
 _PROGRAM = (sys.executable, "-P", "-m", "headrace.local.supervisor")
@@ -79,7 +80,7 @@ def start_supervisor(spec: SupervisorSpec, environment: Environment) -> None:
     layout = BackendLayout(spec.folder)
     raise_file_limit()
     ours, theirs = os.pipe()
-    log = os.open(layout.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    log = open_file(layout.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         process = subprocess.Popen(
             [*_PROGRAM, str(theirs)],

@@ -25,6 +25,7 @@ from headrace.local.protocol.messages import NodesWish, SupervisorSpec
 from headrace.local.store.database import is_there
 from headrace.roles.logs import start_python_log
 from headrace.settings.environment import Environment
+from headrace.trusted_folders import check_folder, open_file
 
 _log = logging.getLogger("headrace.local")
 
@@ -71,6 +72,7 @@ def _check_ours(folder: Path) -> None:
         raise RefusedError.of(
             f"{folder} is no folder that this user alone may change", hint="start it with `headrace up`"
         )
+    check_folder(folder)
 
 
 def _was_tried_just_now(layout: BackendLayout) -> bool:
@@ -102,7 +104,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _tell_in(log: Path) -> None:
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = open_file(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for number in (1, 2):
         os.dup2(descriptor, number)
     os.close(descriptor)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from headrace.errors import ConfigError, RefusedError
 from headrace.local.store.database import Database
+from headrace.trusted_folders import check_above, check_folder, make_folder
 
 _log = logging.getLogger("headrace.local")
 
@@ -43,22 +44,23 @@ class ManagedFolders:
     def make(self, path: Path) -> Path:
         """The folder, empty or with what an earlier call's user left in it.
 
-        Raises `ConfigError` for one that is not ours and holds something, `RefusedError` without rights.
+        Raises `ConfigError` for one that is not ours and holds something, `RefusedError` without rights, and for one
+        that other users could change.
         """
         try:
             if self._all().get(path) in (Part.MADE, Part.FOUND):
-                path.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_folder(path)
             elif path.is_dir():
                 self._take(path)
             else:
                 self._make(path)
+        except (ConfigError, RefusedError):
+            raise
         except PermissionError:
             raise RefusedError.of(
                 f"{path} may not be made by this user", hint="name another folder"
             ) from None
         except OSError as error:
-            if isinstance(error, ConfigError):
-                raise
             raise ConfigError.of(f"{path} cannot be made: {error.strerror}") from None
         return path
 
@@ -166,6 +168,7 @@ class ManagedFolders:
             connection.executemany("DELETE FROM folders WHERE path = ?", [(str(path),) for path in paths])
 
     def _take(self, path: Path) -> None:
+        check_folder(path)
         if any(path.iterdir()):
             raise ConfigError.of(
                 f"the folder {path} is not empty, and not of this backend",
@@ -174,12 +177,13 @@ class ManagedFolders:
         self._write(path, Part.FOUND)
 
     def _make(self, path: Path) -> None:
+        check_above(path)
         for above in reversed(path.parents):
             if not above.exists():
                 self._write(above, Part.ABOVE)
                 above.mkdir(mode=0o755)
         self._write(path, Part.MADE)
-        path.mkdir(mode=0o700)
+        make_folder(path)
 
     def _all(self) -> dict[Path, Part]:
         with self._database.reading() as connection:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.api.kinds import Runtime
+from headrace.local.nodes.memory_places import on_this_machine
 from headrace.local.nodes.virtual_nodes import VirtualNode
 from headrace.plan.cache_folders import cache_folders
 from headrace.plan.observed import Node, Room
@@ -44,7 +45,7 @@ def rooms_of(runtime: Runtime | None, key: str, status: Mapping[str, Any] | None
     held = _held_bytes(status)
     found: dict[str, tuple[str, int, str]] = {}
     if not isinstance(folders, Wait):
-        found = {each.folder: (*_disk_of(each.folder), each.medium) for each in folders}
+        found = {each.folder: (*_disk_of(on_this_machine(each.folder)), each.medium) for each in folders}
     media = {
         disk: {medium for other, _, medium in found.values() if other == disk}
         for disk, _, _ in found.values()

@@ -40,6 +40,7 @@ from headrace.netns.namespaces import (
 from headrace.netns.subnets import free_subnet
 from headrace.netns.switch import limit_link, make_switch, plug_host, plug_node, unplug_host
 from headrace.plan.observed import Taint
+from headrace.trusted_folders import make_folder
 
 _log = logging.getLogger("headrace.local")
 
@@ -244,7 +245,7 @@ class VirtualNodes:
         )
 
     def _make_node(self, node: VirtualNode, network: Network) -> None:
-        node.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(node.folder)
         if node.is_made and (node.namespace is None or node.namespace in namespaces()):
             return
         self._write_node(replace(node, is_made=False))

@@ -8,7 +8,15 @@ from headrace.settings.environment import TOKEN_VARIABLE, Environment
 from headrace.settings.origin_options import secret_variables
 
 _PREFIX = "HEADRACE_"
-_KEPT = frozenset({"HEADRACE_RUNTIME_DIR", "HEADRACE_STATE_DIR", "HEADRACE_CACHE_DIR", "HEADRACE_DEBUG"})
+_KEPT = frozenset(
+    {
+        "HEADRACE_RUNTIME_DIR",
+        "HEADRACE_STATE_DIR",
+        "HEADRACE_CACHE_DIR",
+        "HEADRACE_TRUSTED_FOLDERS",
+        "HEADRACE_DEBUG",
+    }
+)
 
 
 def child_environment(environment: Environment) -> dict[str, str]:

@@ -7,12 +7,13 @@ import os
 import secrets
 from pathlib import Path
 
-from headrace.errors import ConfigError, NoSpaceError
+from headrace.errors import ConfigError, NoSpaceError, RefusedError
+from headrace.trusted_folders import make_folder
 
 
 def make_private_folder(folder: Path) -> Path:
     """The folder, for its owner alone."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     folder.chmod(0o700)
     return folder
 
@@ -20,7 +21,7 @@ def make_private_folder(folder: Path) -> Path:
 def write_private(path: Path, content: bytes) -> bool:
     """Writes a file of mode 0600 into a folder of mode 0700; false when it holds just that already.
 
-    Raises `NoSpaceError` or `ConfigError`, which name the file and nothing of its content.
+    Raises `NoSpaceError`, `ConfigError` or `RefusedError`, which name the file and nothing of its content.
     """
     try:
         make_private_folder(path.parent)
@@ -32,6 +33,8 @@ def write_private(path: Path, content: bytes) -> bool:
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
+    except RefusedError:
+        raise
     except OSError as error:
         kind = NoSpaceError if error.errno in (errno.ENOSPC, errno.EDQUOT) else ConfigError
         raise kind.of(f"cannot write {path}: {error.strerror}") from None

@@ -26,6 +26,7 @@ from headrace.local.processes.process_tags import TaggedProcess, end, tag_of, ta
 from headrace.local.store.database import Database
 from headrace.process_stat import started_ticks
 from headrace.settings.environment import BACKEND_LOCK, ROLE_MARK, Environment
+from headrace.trusted_folders import make_folder, open_file
 
 _log = logging.getLogger("headrace.local")
 
@@ -153,8 +154,8 @@ class RoleProcesses:
 
     def _spawn(self, order: RoleOrder, prefix: tuple[str, ...]) -> subprocess.Popen[bytes]:
         log = Path(order.log_file)
-        log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        make_folder(log.parent)
+        descriptor = open_file(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         mark = {ROLE_MARK: tag_of(self._database.instance, order.id)}
         if order.kind == "mount":
             # Its supervisor outlives ours, and notices.

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.errors import CorruptDataError, NoSpaceError, UnsupportedError
+from headrace.trusted_folders import open_file
 
 MAGIC = 0x48524C53  # "HRLS"
 VERSION = 1
@@ -74,7 +75,7 @@ class Database:
         """
         self._path = path
         # SQLite gives the files beside it the same mode.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.close(open_file(path, os.O_RDWR | os.O_CREAT))
         path.chmod(0o600)
         self._lock = threading.RLock()
         self._connection = sqlite3.connect(

@@ -149,6 +149,7 @@ def _pod(plan: CopyPlan, tolerations: Sequence[Content]) -> Content:
         "env": [
             {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
             {"name": "HEADRACE_COPY_NODE", "value": "$(NODE_NAME)"},
+            {"name": "HEADRACE_TRUSTED_FOLDERS", "value": "" if plan.keeps_on_node else _STATE},
         ],
         "resources": spec.get("resources") or _LEAST,
         "volumeMounts": [each for _, made in parts for each in made],

@@ -63,6 +63,7 @@ def restoring(
         "image": engine.name,
         "imagePullPolicy": engine.pull_policy,
         "args": ["restore", "--dataset", names.title, "--folder", place.folder, "--to", f"{state}/engine"],
+        "env": [{"name": "HEADRACE_TRUSTED_FOLDERS", "value": state}],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "state", "mountPath": state},

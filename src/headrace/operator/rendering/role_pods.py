@@ -19,7 +19,7 @@ from headrace.operator.rendering.naming import (
 from headrace.operator.rendering.own_user import own_folders, pod_security
 from headrace.operator.rendering.render_context import PodWishes, RenderContext
 from headrace.operator.rendering.restoring import restoring
-from headrace.operator.rendering.role_volumes import volumes_of
+from headrace.operator.rendering.role_volumes import own_volumes, volumes_of
 from headrace.plan.roles import Role, RoleKind
 
 Content = dict[str, Any]
@@ -134,13 +134,15 @@ def _with_wishes(own: list[Content], wishes: PodWishes) -> list[Content]:
 
 def _environment(role: Role, names: Names, render_context: RenderContext) -> list[Content]:
     state = role_files.state_folder(render_context, names)
+    own = own_volumes(role)
     if role.kind is RoleKind.MASTER:
-        return []
+        return [own]
     node = _field("NODE_NAME", "spec.nodeName")
     if role.kind is RoleKind.MOUNT:
-        return [node, _value("HEADRACE_MOUNT_NODE", "$(NODE_NAME)")]
+        return [node, own, _value("HEADRACE_MOUNT_NODE", "$(NODE_NAME)")]
     return [
         node,
+        own,
         _field("POD_IP", "status.podIP"),
         _field("POD_INDEX", f"metadata.labels['{INDEX_LABEL}']"),
         _value("HEADRACE_WORKER_ID", "worker-$(POD_INDEX)"),

@@ -30,6 +30,13 @@ def volumes_of(role: Role, names: Names, render_context: RenderContext) -> Volum
     ]
 
 
+def own_volumes(role: Role) -> Content:
+    """The variable that says which folders of a pod nobody else reaches, although every user may write to them."""
+    folders = [role_files.MASTER_STATE] if role.kind is RoleKind.MASTER else []
+    folders += [folder.folder for folder in role.cache if folder.volume_type != "hostPath"]
+    return {"name": "HEADRACE_TRUSTED_FOLDERS", "value": ":".join(folders)}
+
+
 def claims_of(role: Role) -> list[str]:
     """The claims that a role's origins lie in, as this backend gives them addresses."""
     if isinstance(role.settings, MemberSettings):

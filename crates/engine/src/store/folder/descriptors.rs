@@ -1,14 +1,14 @@
 //! Opening data files within the budget of descriptors, closing those that nobody reads.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Folder;
 use crate::ids::FileId;
+use crate::own_files;
 use crate::store::disk::{self, Stamp};
 use crate::store::layout;
 use crate::store::part::{Descriptor, OpenFile};
@@ -76,13 +76,15 @@ impl Folder {
 }
 
 fn open(path: &Path, create: bool) -> io::Result<File> {
-    let attempt = || OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path);
+    let attempt = || own_files::options().read(true).write(true).create(create).truncate(false).open(path);
     match attempt() {
         Err(error) if create && error.kind() == io::ErrorKind::NotFound => {
             path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
             attempt()
         }
-        Err(error) if !create && matches!(error.raw_os_error(), Some(libc::EROFS | libc::EACCES)) => File::open(path),
+        Err(error) if !create && matches!(error.raw_os_error(), Some(libc::EROFS | libc::EACCES)) => {
+            own_files::options().read(true).open(path)
+        }
         result => result,
     }
 }

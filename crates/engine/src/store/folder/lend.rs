@@ -1,7 +1,7 @@
 //! Handing data files to other processes, on descriptions of their own that carry a lock. `remove` says why no hole can
 //! lie under a block that is named here.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use super::Folder;
 use super::descriptors::stamp_of;
 use crate::budget::Permit;
 use crate::ids::FileId;
+use crate::own_files;
 use crate::store::blocks::WholeFile;
 use crate::store::eviction::Use;
 use crate::store::loan::{BlockMap, Loan, LoanHold};
@@ -46,7 +47,7 @@ impl Folder {
         let lent = self.shared.lent.try_acquire(kept)?;
         let descriptor = self.descriptor(id)?;
         let lock = || -> io::Result<Option<File>> {
-            let file = OpenOptions::new().read(true).open(layout::data_file(&self.path, id))?;
+            let file = own_files::options().read(true).open(layout::data_file(&self.path, id))?;
             disk::hold(&file)?;
             Ok(disk::is_same_file(&file, &open.file)?.then_some(file))
         };

@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use super::{Folder, MAX_BLOCKS, StoreState, charge};
 use crate::error::{Error, Result};
 use crate::ids::FileId;
+use crate::own_files;
 use crate::store::counters::LevelGauges;
 use crate::store::index::Index;
 use crate::store::lock::FolderLock;
@@ -146,7 +147,7 @@ impl Folder {
         for id in self.index.ids() {
             let Some((size, mut absent, kept)) = self.absent_blocks(&id) else { continue };
             let path = layout::data_file(&self.path, &id);
-            let Ok(file) = std::fs::OpenOptions::new().write(true).open(&path) else { continue };
+            let Ok(file) = own_files::options().write(true).open(&path) else { continue };
             let taken = file.metadata().map_or(0, |data| data.blocks() * 512);
             // A process that got the file from an earlier run may hold blocks that are forgotten here.
             if taken > kept + SLACK_BYTES && !disk::is_held(&file) {
