@@ -58,6 +58,7 @@ class Driver:
         """Serves until SIGTERM or SIGINT. Raises `ConfigError` and `BusyError` for what keeps it from starting."""
         raise_file_limit()
         os.umask(0o077)
+        self._folder.close_to_others()
         with Lock(self._folder.state, "driver"):
             self._recall()
             end = self._listen_to_signals()

@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.errors import ConfigError, RefusedError
+from headrace.trusted_folders import make_folder
+
+_NOT_FOR_OTHERS = ("mounts", "state", "keeper")
+
 
 @dataclass(frozen=True)
 class NodeFolder:
@@ -15,6 +20,20 @@ class NodeFolder:
     def mountpoint(self, dataset: str) -> str:
         """Where the node's mount of a dataset, `NAMESPACE/NAME`, is."""
         return str(self.path / "mounts" / dataset)
+
+    def close_to_others(self) -> None:
+        """Lets no other user of the node pass: pods get what is theirs by bind mounts, which lead past these folders.
+
+        Kubelet may have made them before, open to everybody. Raises `RefusedError` and `ConfigError`.
+        """
+        for name in _NOT_FOR_OTHERS:
+            folder = self.path / name
+            try:
+                make_folder(folder).chmod(0o700)
+            except RefusedError:
+                raise
+            except OSError as error:
+                raise ConfigError.of(f"cannot close {folder} to other users: {error.strerror}") from None
 
     @property
     def keeper_socket(self) -> Path:
