@@ -84,7 +84,7 @@ def copy_spec(settings: CopySettings, environment: Environment) -> CopySpec:
     """What the process is told. Raises `ConfigError` or `RefusedError`."""
     if settings.target is None:
         raise ConfigError.of("the target is missing", hint="name it: headrace copy --from ORIGIN TARGET")
-    target, keys = _resolved(settings.target, environment)
+    target, keys = _resolved(settings.target, settings, environment)
     state = absolute(settings.state_directory or _state(settings, environment))
     limits = limits_of(settings.memory)
     transfer = TransferConfig(concurrency=settings.concurrency)
@@ -93,7 +93,7 @@ def copy_spec(settings: CopySettings, environment: Environment) -> CopySpec:
         raise ConfigError.of(f"part_size '{settings.part_size}' is too little", hint="5Mi is the least")
     config, token = None, None
     if settings.source is not None:
-        source, source_keys = _resolved(settings.source, environment)
+        source, source_keys = _resolved(settings.source, settings, environment)
         keys += source_keys
         config = _from_storage(settings, source, target.origin, state, limits, transfer)
     else:
@@ -138,9 +138,16 @@ def _from_storage(
     )
 
 
-def _resolved(origin: OriginSettings, environment: Environment) -> tuple[OriginMount, tuple[KeySource, ...]]:
+def _resolved(
+    origin: OriginSettings, settings: CopySettings, environment: Environment
+) -> tuple[OriginMount, tuple[KeySource, ...]]:
     ask = options.ask if sys.stdin.isatty() else None
-    resolved = resolve_origins((origin.model_copy(update={"path": ""}),), environment, ask)
+    resolved = resolve_origins(
+        (origin.model_copy(update={"path": ""}),),
+        environment,
+        ask,
+        machine_credentials=settings.machine_credentials,
+    )
     for warning in resolved.warnings:
         printer.warn(warning)
     return resolved.mounts[0], resolved.keys

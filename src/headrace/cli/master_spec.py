@@ -31,7 +31,9 @@ def master_spec(settings: MasterSettings, environment: Environment, ask: Ask | N
     `ask` is asked for a credential that the person at the terminal is to type.
     """
     parse_address(settings.listen)
-    resolved = resolve_origins(settings.origins, environment, ask)
+    resolved = resolve_origins(
+        settings.origins, environment, ask, machine_credentials=settings.machine_credentials
+    )
     for warning in resolved.warnings:
         printer.warn(warning)
     state = absolute(settings.state_directory or environment.state_directory / f"master-{settings.cluster}")

@@ -48,6 +48,13 @@ def run(
             metavar="JSON", help="What those who declare datasets may ask for: `policy` of the chart."
         ),
     ] = "{}",
+    machine_credentials: Annotated[
+        bool,
+        typer.Option(
+            "--machine-credentials",
+            help="Datasets that name no keys are read by those of the nodes (instance roles, web identities).",
+        ),
+    ] = False,
     identity: Annotated[
         str | None,
         typer.Option(envvar="POD_NAME", metavar="NAME", help="Its name in the election of a leader."),
@@ -76,6 +83,7 @@ def run(
         health_port=health_port,
         local_folders=tuple(map(_folder, local_folder or ())),
         policy=allowed,
+        machine_credentials=machine_credentials,
     )
     start_python_log(log_level, log_format)
     sys.exit(asyncio.run(run_operator(settings, kubeconfig)))

@@ -27,7 +27,9 @@ def worker_spec(settings: WorkerSettings, environment: Environment, ask: Ask | N
     for address in (settings.listen, settings.metrics_address):
         if address is not None:
             parse_address(address)
-    resolved = resolve_origins(settings.origins, environment, ask)
+    resolved = resolve_origins(
+        settings.origins, environment, ask, machine_credentials=settings.machine_credentials
+    )
     for warning in resolved.warnings:
         printer.warn(warning)
     name = settings.id or host_name()

@@ -43,12 +43,26 @@ def sourced(
     secret_file: Path | None,
     environment: Environment,
     ask: secrets.Ask | None = None,
+    *,
+    machine_credentials: bool = True,
 ) -> Sourced:
-    """The origins that words, options and files describe. Raises `ConfigError`."""
+    """The origins that words, options and files describe. Raises `ConfigError`.
+
+    Without `machine_credentials` nothing of this machine is used for them: no variable, no profile and no role of it.
+    """
+    environment = environment if machine_credentials else Environment({})
     resolved = secrets.resolve(given, secret_file, environment, ask)
     profiles = Profiles()
-    parsed = parse_origins(words, resolved.options, environment, profiles=profiles)
-    source = _source(words, given, secret_file, resolved.options, environment)
+    parsed = parse_origins(
+        words,
+        resolved.options,
+        environment,
+        profiles=profiles,
+        machine_credentials=machine_credentials,
+    )
+    source = _source(words, given, secret_file, resolved.options, environment).model_copy(
+        update={"machine_credentials": machine_credentials}
+    )
     names = tuple(_name(mount, source) for mount in parsed.mounts)
     mounts = tuple(
         mount.model_copy(update={"origin": mount.origin.model_copy(update={"renewal": name})})
@@ -71,7 +85,11 @@ def read_again(
     options |= {name: value.get_secret_value() for name, value in source.secrets.items()}
     options |= {name: secrets.read_secret(path, []) for name, path in source.option_files.items()}
     mounts = parse_origins(
-        source.words, options, environment_of(source, environment), profiles=profiles
+        source.words,
+        options,
+        environment_of(source, environment),
+        profiles=profiles,
+        machine_credentials=source.machine_credentials,
     ).mounts
     return {
         name: credentials(mount.origin)
@@ -88,6 +106,8 @@ def credentials(origin: Origin) -> dict[str, SecretStr | None]:
 
 def environment_of(source: KeySource, environment: Environment) -> Environment:
     """This environment, with the credentials that were in that of the start."""
+    if not source.machine_credentials:
+        return Environment({})
     kept = {name: value.get_secret_value() for name, value in source.variables.items()}
     return Environment({**environment.variables, **kept})
 
@@ -122,7 +142,8 @@ def _name(mount: OriginMount, source: KeySource) -> str | None:
     origin = mount.origin
     if "renewal" not in type(origin).model_fields or getattr(origin, "anonymous", False):
         return None
-    by_profile = origin.kind == "s3" and not (source.secrets or "AWS_ACCESS_KEY_ID" in source.variables)
+    has_keys = source.secrets or "AWS_ACCESS_KEY_ID" in source.variables
+    by_profile = origin.kind == "s3" and source.machine_credentials and not has_keys
     return f"keys {next(_numbers)}" if source.secret_file or source.option_files or by_profile else None
 
 
@@ -133,7 +154,8 @@ def _files(source: KeySource, environment: Environment) -> Iterator[Path]:
         if source.secret_file.is_dir():
             yield from sorted(source.secret_file.iterdir())
     yield from source.option_files.values()
-    yield from files_of(environment_of(source, environment))
+    if source.machine_credentials:
+        yield from files_of(environment_of(source, environment))
 
 
 def _stamp(path: Path) -> Stamp:

@@ -26,6 +26,10 @@ from headrace.settings.origins import OriginMount
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)=(?P<address>.+)", re.DOTALL)
 _SCOPED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*):(?P<option>[A-Za-z].*)", re.DOTALL)
 _SAFE_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+_KEYS = {
+    "s3": frozenset({"access_key_id", "secret_access_key"}),
+    "oss": frozenset({"access_key_id", "access_key_secret"}),
+}
 # Clouds that want the bucket in the host name; other S3-compatible servers seldom have the DNS entries for it.
 _VIRTUAL_HOSTED = ("amazonaws.com", "amazonaws.com.cn", "aliyuncs.com", "myqcloud.com", "volces.com")
 
@@ -45,11 +49,13 @@ def parse_origins(
     *,
     working_directory: Path | None = None,
     profiles: Profiles | None = None,
+    machine_credentials: bool = True,
 ) -> Origins:
     """The origins that `words` (`URI` or `NAME=URI`) and the options `given` describe. Raises `ConfigError`.
 
     An option goes to every origin whose kind knows it; `NAME:option` goes to that origin alone. `profiles` keeps what
-    programs and roles gave until it is old.
+    programs and roles gave until it is old. Without `machine_credentials` a bucket that is given no keys is asked
+    anonymously, whatever keys the machine has.
     """
     if not words:
         raise ConfigError.of("no origin given", hint="name one, such as s3://bucket/prefix or /path")
@@ -64,7 +70,9 @@ def parse_origins(
             raise options.unknown(spelling, kinds)
     profiles = profiles or Profiles()
     mounts = tuple(
-        _mount(address, shared, scoped.get(name, {}), environment, profiles).model_copy(update={"path": name})
+        _mount(
+            address, shared, scoped.get(name, {}), environment, profiles if machine_credentials else None
+        ).model_copy(update={"path": name})
         for name, address in addresses
     )
     return Origins(name=_dataset_name(addresses), mounts=mounts)
@@ -109,16 +117,19 @@ def _mount(
     shared: Mapping[str, str],
     own: Mapping[str, str],
     environment: Environment,
-    profiles: Profiles,
+    profiles: Profiles | None,
 ) -> OriginMount:
+    """The origin of an address. Without `profiles` nothing that the machine has is used."""
     for spelling in own:
         if options.find(address.kind, spelling) is None:
             raise options.unknown(spelling, [address.kind])
-    fields: dict[str, Any] = dict(_from_environment(address.kind, environment))
+    fields: dict[str, Any] = dict(_from_environment(address.kind, environment)) if profiles else {}
     fields |= address.fields
     fields |= _from_options(address.kind, shared)
     fields |= _from_options(address.kind, own)
-    if address.kind == "s3":
+    if profiles is None:
+        fields = _by_given_keys_alone(address.kind, fields)
+    elif address.kind == "s3":
         fields = _with_profile(fields, environment, profiles)
     strict = fields.pop("strict", False)
     mount = _checked(address.kind, _with_defaults(address.kind, fields))
@@ -143,6 +154,12 @@ def _from_environment(kind: str, environment: Environment) -> dict[str, str]:
         if value := environment.first(option.variables):
             fields[option.field] = value
     return fields
+
+
+def _by_given_keys_alone(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """What is given no keys is asked without any: a signer would look for those of the machine."""
+    keys = _KEYS.get(kind, frozenset())
+    return fields | {"anonymous": True} if keys and not keys & fields.keys() else fields
 
 
 def _with_profile(fields: dict[str, Any], environment: Environment, profiles: Profiles) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class OperatorSettings:
 
     `node_folder` is the folder of each node below which mounts and states lie; `local_folders` are those that datasets
     may read, by `local:///FOLDER`; `policy` is what else those may ask for who declare datasets.
+    With `machine_credentials` a bucket that a dataset names no keys for is read by those of the node.
     """
 
     namespace: str
@@ -34,3 +35,4 @@ class OperatorSettings:
     health_port: int = 8080
     local_folders: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
+    machine_credentials: bool = False

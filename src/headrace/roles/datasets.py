@@ -26,7 +26,11 @@ class ResolvedOrigins:
 
 
 def resolve_origins(
-    origins: Sequence[OriginSettings], environment: Environment, ask: secrets.Ask | None = None
+    origins: Sequence[OriginSettings],
+    environment: Environment,
+    ask: secrets.Ask | None = None,
+    *,
+    machine_credentials: bool = True,
 ) -> ResolvedOrigins:
     """The origins of a role's settings. Raises `ConfigError`."""
     if not origins:
@@ -37,7 +41,14 @@ def resolve_origins(
     mounts: list[OriginMount] = []
     keys: list[KeySource] = []
     for each in origins:
-        found = sourced([each.origin], each.options, each.secret_file, environment, ask)
+        found = sourced(
+            [each.origin],
+            each.options,
+            each.secret_file,
+            environment,
+            ask,
+            machine_credentials=machine_credentials,
+        )
         warnings += found.warnings
         keys += found.keys
         (mount,) = found.origins.mounts

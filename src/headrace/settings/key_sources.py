@@ -25,5 +25,7 @@ class KeySource(Model):
     """Credentials of the environment, which the processes that use them do not have there."""
     names: tuple[str | None, ...] = ()
     """By what names the engine knows the keys, one for each origin; none for keys that cannot change."""
+    machine_credentials: bool = True
+    """Keys that the machine has are used where the words name none."""
     expires_at_s: float | None = None
     """When the keys that a program or a role gave end, in seconds since 1970."""

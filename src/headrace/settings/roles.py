@@ -81,6 +81,10 @@ class MasterSettings(RoleSettings):
     )
     web: bool = Field(default=True, description="Serve the web page at /")
     origins: tuple[OriginSettings, ...] = Field(default=(), description="The origins of the dataset")
+    machine_credentials: bool = Field(
+        default=True,
+        description="Use keys that the machine has (variables, AWS profiles, its role) for origins that name none",
+    )
     refresh_interval_s: float = Field(
         default=0.0, ge=0, description="Take a new snapshot this often; 0: only when asked"
     )
@@ -124,6 +128,10 @@ class WorkerSettings(RoleSettings):
     )
     origins: tuple[OriginSettings, ...] = Field(
         default=(), description="The same origins as the master's, with this worker's credentials"
+    )
+    machine_credentials: bool = Field(
+        default=True,
+        description="Use keys that the machine has (variables, AWS profiles, its role) for origins that name none",
     )
     cache: tuple[str, ...] = Field(
         default=(),
@@ -242,6 +250,10 @@ class CopySettings(RoleSettings):
     source_path: str = Field(default="", description="A file or folder of the source; empty for all of it")
     target: OriginSettings | None = Field(
         default=None, description="Where the files are written: `s3://bucket/prefix`, `oss://…`, `/folder`"
+    )
+    machine_credentials: bool = Field(
+        default=True,
+        description="Use keys that the machine has (variables, AWS profiles, its role) for origins that name none",
     )
     files: int = Field(default=16, ge=1, le=1024, description="Files copied at the same time")
     part_size: str = Field(

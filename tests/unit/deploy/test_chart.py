@@ -289,6 +289,15 @@ def test_the_policy_reaches_the_operator_and_is_the_safe_one_unless_somebody_say
     assert policy.volumes == Policy().volumes
 
 
+def test_datasets_are_not_read_by_the_nodes_own_keys_unless_it_is_said() -> None:
+    def words(values: dict) -> list[str]:
+        operator = named(render(values), "Deployment", "headrace-operator")
+        return operator["spec"]["template"]["spec"]["containers"][0]["args"]
+
+    assert "--machine-credentials" not in words({})
+    assert "--machine-credentials" in words({"machineCredentials": True})
+
+
 def test_a_mount_has_longer_to_end_than_the_driver_for_which_it_waits(everything: list[dict]) -> None:
     """An uninstallation ends both at once, and a mount that is killed while it waits is left dead on the node."""
     given = {

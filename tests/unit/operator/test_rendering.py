@@ -231,6 +231,23 @@ def test_another_user_can_read_its_secrets_and_no_stranger_can() -> None:
         assert "securityContext" not in spec
 
 
+@pytest.mark.parametrize("kind", [RoleKind.MASTER, RoleKind.WORKER])
+def test_a_dataset_is_read_by_the_node_s_own_keys_only_where_the_administrator_says_so(
+    roles: dict[str, Role], kind: RoleKind
+) -> None:
+    name = f"HEADRACE_{kind.value.upper()}_MACHINE_CREDENTIALS"
+    wished = {kind: PodWishes(environment=({"name": name, "value": "true"},))}
+
+    def said(world: RenderContext) -> list[str]:
+        container = workload(kind, roles, world)["spec"]["template"]["spec"]["containers"][0]
+        return [each["value"] for each in container["env"] if each["name"] == name]
+
+    assert said(WORLD) == said(replace(WORLD, wishes=wished)) == ["false"]
+    allowed = replace(WORLD, settings=replace(SETTINGS, machine_credentials=True))
+    assert said(allowed) == ["true"]
+    assert allowed.version(kind) != WORLD.version(kind)
+
+
 def of_root(kind: RoleKind) -> dict[str, Any]:
     return workload(kind, planned(), WORLD)
 

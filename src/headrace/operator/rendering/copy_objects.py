@@ -88,6 +88,7 @@ def _settings(plan: CopyPlan) -> str:
         "target": _origin(job.target, numbers),
         "files": min(_FILES_PER_PROCESS * job.parallelism, _MOST_FILES),
         "state_directory": _STATE,
+        "machine_credentials": settings.machine_credentials,
         "last_word_file": job_objects.LAST_WORD,
         "progress_address": f"0.0.0.0:{COPY_PORT}",
         "log_level": settings.log_level,

@@ -49,6 +49,7 @@ class RenderContext:
         """Changes when a pod of this kind would be made differently for the same role."""
         settings = self.settings
         made_of: list[Any] = [settings.engine, settings.log_level, settings.log_format]
+        made_of += [] if kind is RoleKind.MOUNT else [settings.machine_credentials]
         elsewhere = [self.master, settings.node_folder] if kind is not RoleKind.MASTER else []
         return digest_of([repr(made_of), elsewhere, repr(self.wishes.get(kind))])
 

@@ -136,13 +136,14 @@ def _environment(role: Role, names: Names, render_context: RenderContext) -> lis
     state = role_files.state_folder(render_context, names)
     own = own_volumes(role)
     if role.kind is RoleKind.MASTER:
-        return [own]
+        return [own, _machine_credentials("MASTER", render_context)]
     node = _field("NODE_NAME", "spec.nodeName")
     if role.kind is RoleKind.MOUNT:
         return [node, own, _value("HEADRACE_MOUNT_NODE", "$(NODE_NAME)")]
     return [
         node,
         own,
+        _machine_credentials("WORKER", render_context),
         _field("POD_IP", "status.podIP"),
         _field("POD_INDEX", f"metadata.labels['{INDEX_LABEL}']"),
         _value("HEADRACE_WORKER_ID", "worker-$(POD_INDEX)"),
@@ -150,6 +151,12 @@ def _environment(role: Role, names: Names, render_context: RenderContext) -> lis
         _value("HEADRACE_WORKER_ADVERTISE", "$(POD_IP)"),
         _value("HEADRACE_WORKER_STATE_DIRECTORY", f"{state}/worker-$(POD_INDEX)"),
     ]
+
+
+def _machine_credentials(role: str, render_context: RenderContext) -> Content:
+    """As a variable: those of a role's own are never a person's to say."""
+    allowed = "true" if render_context.settings.machine_credentials else "false"
+    return _value(f"HEADRACE_{role}_MACHINE_CREDENTIALS", allowed)
 
 
 def _value(name: str, value: str) -> Content:
