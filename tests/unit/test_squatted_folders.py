@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.cli.master_spec import master_spec
+from headrace.control.cluster_token import create_token, read_token
 from headrace.control.state_file import Lock
 from headrace.csi.keeper import Keeper
 from headrace.engine.caches import prepare_folder
@@ -19,11 +21,14 @@ from headrace.local.layout import BackendLayout
 from headrace.local.lifecycle.backend_lock import restarting
 from headrace.local.nodes.managed_folders import ManagedFolders
 from headrace.local.processes.private_files import write_private
+from headrace.local.protocol.client import LocalClient
 from headrace.local.store.database import Database
 from headrace.roles.logs import LogFile
 from headrace.roles.progress import ProgressFile
 from headrace.settings.engine import EngineConfig, FolderConfig
+from headrace.settings.environment import Environment
 from headrace.settings.origins import LocalOrigin, OriginMount
+from headrace.settings.roles import MasterSettings, OriginSettings
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")]
 
@@ -71,6 +76,7 @@ FOLDERS: dict[str, Callable[[Path], object]] = {
     "the socket of a keeper": lambda folder: Keeper(
         folder / "keeper.sock", lambda _: False, unused_s=1, stranded_s=1
     ).open(),
+    "the socket of a supervisor": lambda folder: LocalClient(BackendLayout(folder)).status(),
 }
 
 
@@ -90,6 +96,20 @@ def test_a_folder_that_a_stranger_made_first_is_refused(
         use(squatted / below)
     assert caught.value.hint
     assert sorted(squatted.rglob("*")) == before
+
+
+def test_a_token_that_a_volume_of_the_pod_holds_is_read(tmp_path: Path) -> None:
+    """As Kubernetes mounts a Secret: in a folder that every user may write to, and none but its pod reaches."""
+    volume = tmp_path / "token"
+    volume.mkdir()
+    create_token(volume / "token")
+    volume.chmod(0o1777)
+    settings = MasterSettings(
+        token_file=volume / "token",
+        state_directory=tmp_path / "state",
+        origins=(OriginSettings(origin=str(tmp_path)),),
+    )
+    assert master_spec(settings, Environment({}), None).token == read_token(volume / "token")
 
 
 FILES: dict[str, tuple[str, Callable[[Path], object]]] = {

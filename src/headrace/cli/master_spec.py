@@ -74,21 +74,17 @@ def _token(settings: MasterSettings, state: Path, environment: Environment) -> S
     if token is not None:
         return token
     path = absolute(settings.token_file) if settings.token_file else state / "token"
-    is_new = not path.exists()
+    if path.exists():
+        return resolved_settings.needed_token(settings.model_copy(update={"token_file": path}), environment)
     try:
         make_folder(path.parent)
     except RefusedError:
         raise
     except OSError as error:
         raise ConfigError.of(f"cannot use the state folder {path.parent}: {error.strerror}") from None
-    created = (
-        create_token(path)
-        if is_new
-        else resolved_settings.needed_token(settings.model_copy(update={"token_file": path}), environment)
+    created = create_token(path)
+    printer.say(
+        f"the token of cluster {settings.cluster} is in {path}; "
+        "`headrace token` makes those of workers and mounts of it"
     )
-    if is_new:
-        printer.say(
-            f"the token of cluster {settings.cluster} is in {path}; "
-            "`headrace token` makes those of workers and mounts of it"
-        )
     return created

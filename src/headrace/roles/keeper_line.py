@@ -11,6 +11,7 @@ import os
 import select
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 from headrace.roles.keeper_messages import (
     LARGEST_BYTES,
@@ -22,6 +23,7 @@ from headrace.roles.keeper_messages import (
     decode,
     encode,
 )
+from headrace.trusted_folders import check_folder
 
 # The supervisor has a mount process to look after meanwhile. A keeper that is not there is told at once; one on a busy
 # node answers late, and a mount that is not left to it in time would end.
@@ -118,6 +120,8 @@ class KeeperLine:
             return None, ()
 
     def _connect(self) -> socket.socket:
+        # What it is given lets its owner answer for the mount.
+        check_folder(Path(self.path).parent)
         line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         line.settimeout(_PATIENCE_S)
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import http.client
 import socket
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
@@ -22,6 +23,7 @@ from headrace.errors import (
 from headrace.local.layout import BackendLayout
 from headrace.local.protocol import messages
 from headrace.local.protocol.messages import Fault, Named
+from headrace.trusted_folders import check_folder
 
 _TIMEOUT_S = 60.0
 _LARGEST_ANSWER_BYTES = 512 << 20
@@ -188,6 +190,8 @@ class LocalClient:
             response = connection.getresponse()
         except (FileNotFoundError, ConnectionError, http.client.HTTPException):
             raise _not_up() from None
+        except RefusedError:
+            raise
         except PermissionError:
             raise RefusedError.of(f"{self._layout.folder} is another user's") from None
         if response.status != http.client.OK:
@@ -201,7 +205,8 @@ class _Connection(http.client.HTTPConnection):
         self._path = str(layout.socket)
 
     def connect(self) -> None:
-        """Connects to the socket."""
+        """Connects to the socket. Raises `RefusedError` for one that another user could have put there."""
+        check_folder(Path(self._path).parent)
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
