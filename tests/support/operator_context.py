@@ -62,7 +62,7 @@ class OperatorWorld:
         client = cast("KubeClient", self.cluster)
         masters = WorldMasters(client, self.mirror, self.masters)
         self.role_states = AllRoleStates()
-        self.reservations = Reservations(self.mirror)
+        self.reservations = Reservations(self.mirror, SETTINGS.namespace)
         self.reconciler = DatasetReconciler(
             client=client,
             masters=masters,

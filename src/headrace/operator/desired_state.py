@@ -18,8 +18,10 @@ from headrace.operator.reference_index import operations_of, pods_of, referrers_
 from headrace.operator.rendering.naming import (
     COMPONENT_LABEL,
     PLACES_ANNOTATION,
+    QUOTAS_ANNOTATION,
     SWEEPER,
     Names,
+    names_of,
 )
 from headrace.operator.settings import OperatorSettings
 from headrace.plan.declared import Declared, chosen_runtime, referred_datasets
@@ -207,6 +209,14 @@ def is_exclusive(mirror: Mirror, title: str) -> bool:
     namespace, _, name = title.partition("/")
     content = mirror.get("Dataset", namespace, name)
     return content is not None and (content.get("spec") or {}).get("placement") != Placement.SHARED
+
+
+def noted_quotas(mirror: Mirror, namespace: str, title: str) -> dict[str, int]:
+    """The bytes that each worker of a dataset may keep, by medium, as it was started last: noted where tenants do not
+    write, in the operator's own `namespace`.
+    """
+    noted = noted_in(mirror.get("ConfigMap", namespace, names_of(title).places), QUOTAS_ANNOTATION)
+    return {str(medium): int(size) for medium, size in noted.items()} if isinstance(noted, dict) else {}
 
 
 def _dataset(mirror: Mirror, key: Key) -> Dataset | None:

@@ -10,7 +10,7 @@ from headrace.api.dataset import Dataset
 from headrace.errors import HeadraceError
 from headrace.kube.client import Content, KubeClient
 from headrace.operator.cleanup import Cleanup
-from headrace.operator.desired_state import DesiredState, component_of
+from headrace.operator.desired_state import DesiredState, component_of, noted_quotas
 from headrace.operator.masters import Masters
 from headrace.operator.observer import Observation, planned_nodes
 from headrace.operator.rendering import workloads
@@ -22,6 +22,7 @@ from headrace.operator.token_secret import TokenKeeper
 from headrace.plan.dataset_events import Event
 from headrace.plan.mounting import used_nodes
 from headrace.plan.outcome import Plan
+from headrace.plan.quota_limits import quotas_of
 from headrace.plan.roles import MASTER_ID, MOUNT_PREFIX, Role, RoleKind, worker_index
 
 _log = logging.getLogger("headrace.operator")
@@ -54,7 +55,7 @@ class Executor:
         if begins:
             render_context = replace(self.observation.render_context, token=kept.note)
             executor = replace(self, observation=replace(self.observation, render_context=render_context))
-            executor = await executor._with_files(plan.roles)
+            executor = await executor._with_files(plan.roles, grows=not plan.exceeds)
             await executor._apply(started, plan.roles)
             for each in steps.start:
                 # What ran on a node that is away must not hold the name of what starts elsewhere.
@@ -80,7 +81,7 @@ class Executor:
         for facts in self.observation.observed.roles:
             await self._delete_pod(facts.id, lost_only=True)
 
-    async def _with_files(self, roles: Sequence[Role]) -> Executor:
+    async def _with_files(self, roles: Sequence[Role], *, grows: bool) -> Executor:
         """Applies what pods read, and what they are reached by; the executor that knows the master's address by
         then.
         """
@@ -101,8 +102,12 @@ class Executor:
         elif self.desired.mirror.get("Secret", names.namespace, names.options):
             await self.client.delete("Secret", names.namespace, names.options)
         settings = observation.render_context.settings
+        quotas = noted_quotas(self.desired.mirror, settings.namespace, self.desired.title)
+        if grows:
+            quotas = quotas_of(next((role.cache for role in roles if role.kind is RoleKind.WORKER), ()))
         # Before anything is made on a node.
-        await self.client.apply(workloads.places_map(_places(self.desired, roles, settings), names, settings))
+        places = _places(self.desired, roles, settings)
+        await self.client.apply(workloads.places_map(places, quotas, names, settings))
         await self.client.apply(workloads.settings_map(by_kind, names, observation.render_context))
         return replace(self, observation=observation)
 

@@ -11,6 +11,7 @@ from typing import Any
 from headrace.api.dataset import DatasetPhase
 from headrace.api.mounts import scheme_of
 from headrace.api.operations import OperationPhase, OperationStatus
+from headrace.api.quantities import amount_of
 from headrace.api.scheduling import NodeSelector
 from headrace.control.client import ControlClient
 from headrace.errors import ConfigError, HeadraceError
@@ -156,8 +157,15 @@ def _node(content: Content) -> Node:
             for each in spec.get("taints") or ()
             if each["key"] not in _TAINTS_OF_ABSENCE
         ),
+        memory_bytes=_memory_bytes(content),
         is_ready=any(each["type"] == "Ready" and each["status"] == "True" for each in conditions),
     )
+
+
+def _memory_bytes(node: Content) -> int | None:
+    said = ((node.get("status") or {}).get("capacity") or {}).get("memory")
+    amount = amount_of(said) if said is not None else None
+    return None if amount is None else int(amount)
 
 
 def _owner(desired: DesiredState) -> Mapping[str, Any] | None:

@@ -82,7 +82,7 @@ class Operator:
             mirror=self.mirror,
             settings=self._settings,
             role_states=AllRoleStates(),
-            reservations=Reservations(self.mirror),
+            reservations=Reservations(self.mirror, self._settings.namespace),
             status_writer=StatusWriter(self._client, self.mirror, self._settings.identity),
             operation_reconciler=OperationReconciler(
                 self._client, self.mirror, drivers_of(self._client, self.mirror, masters)

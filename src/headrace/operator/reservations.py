@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from headrace.operator.desired_state import component_of, is_exclusive, noted_in
+from headrace.operator.desired_state import component_of, is_exclusive, noted_in, noted_quotas
 from headrace.operator.mirror import Content, Index, Mirror
 from headrace.operator.rendering.naming import NODES_ANNOTATION, dataset_name_of
 from headrace.plan.observed import OtherWorker
 from headrace.plan.outcome import Plan
+from headrace.plan.quota_limits import quotas_of
 from headrace.plan.roles import RoleKind
 
 
@@ -35,15 +36,20 @@ class Reservations:
     after a restart of the operator, what was applied tells the rest.
     """
 
-    def __init__(self, mirror: Mirror) -> None:
-        self._mirror = mirror
+    def __init__(self, mirror: Mirror, namespace: str) -> None:
+        self._mirror, self._namespace = mirror, namespace
         self._planned: dict[str, frozenset[str]] = {}
+        self._quotas: dict[str, Mapping[str, int]] = {}
         self._by_node: defaultdict[str, set[str]] = defaultdict(set)
 
     def note(self, title: str, planned: Plan) -> None:
-        """What was planned for a dataset."""
-        nodes = frozenset(role.node for role in planned.roles if role.kind is RoleKind.WORKER and role.node)
+        """What was planned for a dataset. Quotas that its workers do not get do not count."""
+        workers = [role for role in planned.roles if role.kind is RoleKind.WORKER and role.node]
+        nodes = frozenset(role.node for role in workers if role.node)
+        # Workers that are being ended keep what they have until they are gone.
+        known = quotas_of(workers[0].cache) if workers and not planned.exceeds else self.quotas(title)
         self.forget(title)
+        self._quotas[title] = known
         if nodes:
             self._planned[title] = nodes
             for node in nodes:
@@ -51,6 +57,7 @@ class Reservations:
 
     def forget(self, title: str) -> None:
         """Nobody declares the dataset any more."""
+        self._quotas.pop(title, None)
         for node in self._planned.pop(title, ()):
             self._by_node[node].discard(title)
 
@@ -64,6 +71,11 @@ class Reservations:
         running = {_title(content) for content in self._mirror.having(_RUNNING, node)}
         # What was planned since says more than what was applied.
         return {each for each in sent if each not in self._planned} | self._by_node[node] | running
+
+    def quotas(self, title: str) -> Mapping[str, int]:
+        """The bytes that each worker of a dataset may keep, by medium: as planned last, or as it was started."""
+        planned = self._quotas.get(title)
+        return planned if planned is not None else noted_quotas(self._mirror, self._namespace, title)
 
     def is_exclusive(self, title: str) -> bool:
         """True for a dataset whose workers share no node."""
@@ -86,7 +98,10 @@ class Others(Mapping[str, tuple[OtherWorker, ...]]):
         titles = sorted(self.reservations.on(node) - {self.title, ""})
         if not titles:
             raise KeyError(node)
-        return tuple(OtherWorker(each, self.reservations.is_exclusive(each)) for each in titles)
+        return tuple(
+            OtherWorker(each, self.reservations.is_exclusive(each), self.reservations.quotas(each))
+            for each in titles
+        )
 
     def __iter__(self) -> Iterator[str]:
         return (node for node in self.reservations.nodes if self.reservations.on(node) - {self.title, ""})

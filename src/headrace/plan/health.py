@@ -36,6 +36,7 @@ _WORKER_FAULTS: Mapping[str, Reason] = {
 
 _PASSING = {
     Reason.NODES_TAKEN,
+    Reason.NODES_FULL,
     Reason.NODES_NOT_READY,
     Reason.MASTER_STARTING,
     Reason.FILES_LISTING,

@@ -37,7 +37,7 @@ class Node:
     """A machine, or what stands for one.
 
     `disks` says by folder what room there is. Folders that it does not name, and memory of `None`, are taken to be
-    large enough.
+    large enough. `memory_bytes` is how much memory the node has in all, if known.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Node:
     is_ready: bool = True
     disks: Mapping[str, Room] = field(default_factory=dict)
     memory: Room | None = None
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +143,16 @@ class ConsumerFacts:
 
 @dataclass(frozen=True, slots=True)
 class OtherWorker:
-    """A worker of another dataset on a node."""
+    """A worker of another dataset on a node. `quotas` are the bytes of its levels, by medium."""
 
     dataset: str
     is_exclusive: bool
+    quotas: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of its dataset."""
+        return self.dataset.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)

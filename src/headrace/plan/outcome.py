@@ -73,7 +73,8 @@ class Plan:
 
     `roles` are all that are to run; `steps` those that may be started, replaced, drained or ended now: a backend takes
     no other step. With `holds`, the declarations cannot be followed, `roles` is empty and what runs goes on as it is.
-    With `closes`, the volume is for those who use it already, and for nobody who comes now.
+    With `closes`, the volume is for those who use it already, and for nobody who comes now. With `exceeds`, the workers
+    would take more of their nodes than they may, and go on with what they have.
     """
 
     roles: tuple[Role, ...]
@@ -86,6 +87,7 @@ class Plan:
     requeue_after_s: float
     holds: bool = False
     closes: bool = False
+    exceeds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class Decision:
     volume: Volume | None = None
     holds: bool = False
     closes: bool = False
+    exceeds: bool = False
     dataset_leaves: bool = False
     runtime_leaves: bool = False
 
@@ -120,6 +123,7 @@ def outcome(decision: Decision, now: datetime, status: DatasetStatus | None = No
         finalizers=_finalizers(decision),
         requeue_after_s=_requeue_after_s(decision, now),
         holds=decision.holds,
+        exceeds=decision.exceeds,
         closes=decision.closes or is_leaving(declared.dataset) or is_leaving(declared.runtime),
     )
 

@@ -16,6 +16,7 @@ from headrace.api.names import ObjectName
 from headrace.api.quantities import Quantity
 from headrace.errors import ConfigError
 from headrace.plan.roles import RoleKind
+from headrace.settings.sizes import parse_quota
 
 
 def _check_folder(path: str) -> str:
@@ -53,6 +54,47 @@ class LargestPods(ApiModel):
         return {RoleKind.MASTER: self.master, RoleKind.WORKER: self.worker, RoleKind.MOUNT: self.mount}[kind]
 
 
+def _check_limit(value: int | str) -> int | str:
+    if isinstance(value, str):
+        try:
+            parse_quota(value)
+        except ConfigError as error:
+            raise ValueError(error.message) from None
+    elif value <= 0:
+        raise ValueError("is not a size above zero")
+    return value
+
+
+Limit = Annotated[int | str, AfterValidator(_check_limit)]
+"""A size, or `50%` of a node's memory."""
+
+
+class CacheLimits(ApiModel):
+    """The most that caches may have of a node, by what they lie in; without a limit where there is none."""
+
+    mem: Limit | None = Field(default=None, alias="MEM", description="Levels of memory")
+    ssd: Limit | None = Field(default=None, alias="SSD", description="Levels on SSD")
+    hdd: Limit | None = Field(default=None, alias="HDD", description="Levels on HDD")
+
+    def of(self, medium: str, memory_bytes: int | None) -> int | None:
+        """The limit in bytes of a node with so much memory; `None` for none."""
+        limit = {"MEM": self.mem, "SSD": self.ssd, "HDD": self.hdd}[medium]
+        if limit is None or isinstance(limit, int):
+            return limit
+        quota = parse_quota(limit)
+        if quota.share is not None and memory_bytes is None:
+            return None
+        return quota.resolve(memory_bytes or 0)
+
+    def cross_faults(self) -> Iterator[CrossFault]:
+        """Of a disk nobody knows the size before a worker runs on it."""
+        for name, limit in (("SSD", self.ssd), ("HDD", self.hdd)):
+            if isinstance(limit, str) and limit.strip().endswith("%"):
+                yield CrossFault(
+                    (name,), "is a share, and the size of a disk is not known: write a size, such as 1Ti"
+                )
+
+
 class Policy(ApiModel):
     """What is allowed. The defaults are those of the chart."""
 
@@ -85,6 +127,20 @@ class Policy(ApiModel):
     )
     largest_pods: LargestPods = Field(
         default_factory=LargestPods, description="The most that pods may ask for"
+    )
+    mount_priority_class: Annotated[str, Field(max_length=253)] = Field(
+        default="", description="Priority class of mounts; none when empty"
+    )
+    cache_per_node: CacheLimits = Field(
+        default_factory=lambda: CacheLimits(MEM="50%"),
+        description="The most that the quotas of all datasets' workers on a node may be together",
+    )
+    namespace_cache_per_node: CacheLimits = Field(
+        default_factory=CacheLimits, description="The same of the datasets of one namespace"
+    )
+    exclusive_placement: Literal["Namespace", "Cluster"] = Field(
+        default="Namespace",
+        description="Whose workers placement Exclusive keeps off a dataset's nodes: those of its namespace, or all",
     )
     process_pods: Literal["Baseline", "Any"] = Field(
         default="Baseline", description="What pods of a DataProcess may be: Pod Security's baseline, or any"

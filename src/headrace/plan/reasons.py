@@ -37,6 +37,7 @@ class Reason(StrEnum):
     NO_NODE_MATCHES = "NoNodeMatches"
     NODES_TAINTED = "NodesTainted"
     NODES_TAKEN = "NodesTaken"
+    NODES_FULL = "NodesFull"
     NODES_NOT_READY = "NodesNotReady"
     QUOTA_LARGER_THAN_DISK = "QuotaLargerThanDisk"
     WORKERS_DISABLED = "WorkersDisabled"
@@ -186,6 +187,12 @@ MEANINGS: Mapping[Reason, Meaning] = {
     Reason.NODES_TAKEN: Meaning(
         "Nodes that would fit hold workers of another dataset, and one of the two is placed Exclusive",
         "write placement: Shared in both datasets, or add nodes",
+        _SETUP,
+    ),
+    Reason.NODES_FULL: Meaning(
+        "The quotas of caches would be more than the administrator allows on the nodes that would fit",
+        "ask for a smaller quota or fewer replicas, or have the administrator raise policy.cachePerNode, or "
+        "policy.namespaceCachePerNode, of the chart's values",
         _SETUP,
     ),
     Reason.NODES_NOT_READY: Meaning("Nodes that would fit are not ready", "repair them", _SETUP),

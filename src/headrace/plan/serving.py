@@ -100,12 +100,14 @@ def _followed(service: Service, blueprint: Blueprint, now: datetime) -> Plan:
     updating = _is_updating(service, blueprint.tree, roles)
     situation = dataclasses.replace(_situation(service, wanted, placed, mounted), updating=updating)
     steps = next_steps(Progress(roles, service.observed, situation.is_listed), now)
+    if placed.exceeds:
+        steps = steps.without(role.id for role in roles if role.kind is RoleKind.WORKER)
     findings = _findings(service, health_of(situation), blueprint.tree, updating=updating)
     said = service.declared.dataset_status.conditions
     lacking = overcommitted(roles, service.observed, said)
     seen = _with_quotas(service.observed, blueprint.cache) if lacking else service.observed
     findings = dataclasses.replace(findings, overcommitted=lacking, observed=seen)
-    return _decided(service, findings, wanted, now, roles=roles, steps=steps)
+    return _decided(service, findings, wanted, now, roles=roles, steps=steps, exceeds=placed.exceeds)
 
 
 def _with_quotas(observed: Observed, cache: tuple[CacheFolder, ...]) -> Observed:
@@ -228,6 +230,7 @@ def _decided(
     roles: tuple[Role, ...],
     steps: Steps,
     holds: bool = False,
+    exceeds: bool = False,
 ) -> Plan:
     bound = findings.waiting is None or service.was_bound
     data = findings.observed.data
@@ -254,5 +257,6 @@ def _decided(
         steps=steps,
         volume=volume_of(service.dataset) if bound else None,
         holds=holds,
+        exceeds=exceeds,
     )
     return outcome(decision, now)

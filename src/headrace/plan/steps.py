@@ -35,6 +35,12 @@ class Steps:
     def __bool__(self) -> bool:
         return bool(self.start or self.replace or self.drain or self.stop)
 
+    def without(self, role_ids: Iterable[str]) -> Steps:
+        """The same, and nothing is done to these roles."""
+        left = frozenset(role_ids)
+        parts = (self.start, self.replace, self.drain, self.stop)
+        return Steps(*(tuple(each for each in part if each not in left) for part in parts))
+
     @property
     def ends_mounts(self) -> bool:
         """True when a mount is to be ended, or to be started anew."""

@@ -282,11 +282,16 @@ def policy_in(values: dict) -> Policy:
 
 def test_the_policy_reaches_the_operator_and_is_the_safe_one_unless_somebody_says_otherwise() -> None:
     assert policy_in({}) == Policy()
-    given = {"environment": ["A"], "largestPods": {"mount": {"cpu": 2}}}
+    # As `--reuse-values` leaves it after an upgrade from a chart without it.
+    assert policy_in({"policy": None}) == Policy()
+    given = {"environment": ["A"], "largestPods": {"mount": {"cpu": 2}}, "cachePerNode": {"SSD": "1Ti"}}
     policy = policy_in({"policy": given})
     assert policy.environment == ("A",)
     assert policy.largest_pods.mount == {**Policy().largest_pods.mount, "cpu": 2}
     assert policy.volumes == Policy().volumes
+    assert (policy.cache_per_node.mem, policy.cache_per_node.ssd) == ("50%", "1Ti")
+    # As large as values come from YAML.
+    assert policy_in({"policy": {"cachePerNode": {"SSD": 1 << 40}}}).cache_per_node.ssd == 1 << 40
 
 
 def test_datasets_are_not_read_by_the_nodes_own_keys_unless_it_is_said() -> None:
@@ -343,6 +348,9 @@ def test_the_dashboard_asks_for_metrics_that_there_are(everything: list[dict]) -
         ({"policy": {"volumePaths": ["/mnt/.."]}}, "volumePaths"),
         ({"policy": {"podMetadata": ["example.com/"]}}, "podMetadata"),
         ({"policy": {"largestPods": {"fuse": {}}}}, "fuse"),
+        ({"policy": {"cachePerNode": {"SSD": "50%"}}}, "SSD"),
+        ({"policy": {"cachePerNode": {"TAPE": "1Gi"}}}, "TAPE"),
+        ({"policy": {"exclusivePlacement": "Node"}}, "exclusivePlacement"),
         ({"webhook": {"timeoutSeconds": 60}}, "timeoutSeconds"),
         ({"jobs": {"enabled": "yes"}}, "enabled"),
         ({"jobs": {"keeper": {}}}, "keeper"),
@@ -456,7 +464,7 @@ def _keys_of(values: dict, path: str = "") -> set[str]:
     found = set()
     for key, value in values.items():
         found.add(f"{path}.{key}")
-        if isinstance(value, dict) and key not in ("resources", "labels", "largestPods"):
+        if isinstance(value, dict) and key not in ("resources", "labels", "largestPods", "cachePerNode"):
             found |= _keys_of(value, f"{path}.{key}")
     return found
 

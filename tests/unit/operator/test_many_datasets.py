@@ -101,7 +101,7 @@ def reconcile(mirror: CountingMirror, reservations: Reservations, number: int) -
 
 
 def test_a_look_at_one_of_many_goes_through_its_own_things_alone(mirror: CountingMirror) -> None:
-    reservations = Reservations(mirror)
+    reservations = Reservations(mirror, "headrace-system")
     reconcile(mirror, reservations, 1)
     begun = mirror.seen
     for number in range(100, 110):
@@ -125,7 +125,7 @@ def test_a_change_is_told_to_whom_it_matters_without_a_search(mirror: CountingMi
 
 
 def test_what_is_changed_and_deleted_is_found_so(mirror: CountingMirror) -> None:
-    reservations = Reservations(mirror)
+    reservations = Reservations(mirror, "headrace-system")
     before = len(reservations.on("node-1"))
     (pod,) = DesiredState(mirror, ("default", "data-8")).pods()
     mirror.put("Pod", {**pod, "spec": {"nodeName": "node-2"}})

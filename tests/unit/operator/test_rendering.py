@@ -59,7 +59,7 @@ def rendered(roles: dict[str, Role], render_context: RenderContext = WORLD) -> l
         workloads.master_service(NAMES, render_context),
         workloads.worker_service(NAMES, render_context),
         workloads.settings_map(by_kind, NAMES, render_context),
-        workloads.places_map({"node-1": ["/cache"]}, NAMES, SETTINGS),
+        workloads.places_map({"node-1": ["/cache"]}, {"SSD": 1}, NAMES, SETTINGS),
         sweeper(NAMES, "node-1", ["/cache"], SETTINGS),
     ]
 
@@ -140,6 +140,8 @@ OTHERWISE = [
     replace(WORLD, master="http://10.96.0.8:8700"),
     replace(WORLD, wishes={RoleKind.WORKER: PodWishes(environment=({"name": "A", "value": "b"},))}),
     replace(WORLD, wishes={RoleKind.MASTER: PodWishes(tolerations=({"operator": "Exists"},))}),
+    replace(WORLD, settings=replace(SETTINGS, policy=Policy(mount_priority_class="mounts"))),
+    replace(WORLD, settings=replace(SETTINGS, policy=Policy(environment=("A",)))),
     replace(WORLD, settings=replace(SETTINGS, identity="operator-2", health_port=1, lease="other")),
 ]
 
@@ -270,6 +272,15 @@ def test_folders_of_the_node_are_given_to_the_user_by_a_container_that_takes_its
         "mountPath": "/var/lib/docker/jindo/default/imagenet",
         "subPath": "default/imagenet",
     }
+
+
+def test_a_mount_goes_before_no_other_pod_unless_the_administrator_says_so(roles: dict[str, Role]) -> None:
+    """It comes with whoever uses a dataset, and the class of the system ends the pods of others for want of room."""
+    spec = workload(RoleKind.MOUNT, roles, WORLD)["spec"]["template"]["spec"]
+    assert "priorityClassName" not in spec
+    world = replace(WORLD, settings=replace(SETTINGS, policy=Policy(mount_priority_class="mounts")))
+    spec = workload(RoleKind.MOUNT, roles, world)["spec"]["template"]["spec"]
+    assert spec["priorityClassName"] == "mounts"
 
 
 def test_kubelet_mounts_the_administrator_s_folder_and_follows_no_link_below_it() -> None:

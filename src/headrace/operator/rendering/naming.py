@@ -24,6 +24,8 @@ TOKEN_ANNOTATION = "headrace.io/token"  # noqa: S105 - the name of an annotation
 """Of pods: a keyed digest of the token that they were started with."""
 PLACES_ANNOTATION = "headrace.io/places"
 """The nodes that a dataset has ever used, with the folders of its caches there."""
+QUOTAS_ANNOTATION = "headrace.io/quotas"
+"""The bytes that each worker of a dataset may keep, by medium, as it was started last."""
 SWEPT_FINALIZER = "headrace.io/sweep"
 """Of ConfigMaps that an earlier release made: the places stood there, in the namespace of the dataset."""
 SWEEPER = "sweep"

@@ -51,6 +51,7 @@ class RenderContext:
         made_of: list[Any] = [settings.engine, settings.log_level, settings.log_format]
         made_of += [] if kind is RoleKind.MOUNT else [settings.machine_credentials]
         elsewhere = [self.master, settings.node_folder] if kind is not RoleKind.MASTER else []
+        elsewhere += [settings.policy.mount_priority_class] if kind is RoleKind.MOUNT else []
         return digest_of([repr(made_of), elsewhere, repr(self.wishes.get(kind))])
 
 

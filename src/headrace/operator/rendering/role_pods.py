@@ -64,8 +64,9 @@ def pod_template(
         spec["affinity"] = affinity
     if pull:
         spec["imagePullSecrets"] = pull
-    if role.kind is RoleKind.MOUNT:
-        spec["priorityClassName"] = "system-node-critical"
+    priority = render_context.settings.policy.mount_priority_class
+    if role.kind is RoleKind.MOUNT and priority:
+        spec["priorityClassName"] = priority
     return {
         "metadata": {
             "labels": {**wishes.labels, **names.labels(role.kind)},

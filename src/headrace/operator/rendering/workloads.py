@@ -14,6 +14,7 @@ from headrace.operator.rendering.naming import (
     NODES_ANNOTATION,
     PLACES,
     PLACES_ANNOTATION,
+    QUOTAS_ANNOTATION,
     WORKER_PORT,
     Names,
 )
@@ -78,15 +79,19 @@ def worker_service(names: Names, render_context: RenderContext) -> Content:
     return content
 
 
-def places_map(places: Mapping[str, list[str]], names: Names, settings: OperatorSettings) -> Content:
-    """The places on nodes that are to be swept one day. It lies where those who declare datasets do not write, since it
-    leads a privileged pod; and it outlives their namespaces.
+def places_map(
+    places: Mapping[str, list[str]], quotas: Mapping[str, int], names: Names, settings: OperatorSettings
+) -> Content:
+    """The places on nodes that are to be swept one day, and what a worker may keep there. It lies where those who
+    declare datasets do not write, since it leads a privileged pod and bounds others; and it outlives their namespaces.
     """
+    noted = {PLACES_ANNOTATION: places, QUOTAS_ANNOTATION: quotas}
     metadata = {
         "name": names.places,
         "namespace": settings.namespace,
         "labels": {**names.labels(), COMPONENT_LABEL: PLACES, HOME_LABEL: names.namespace},
-        "annotations": {**names.annotations, PLACES_ANNOTATION: json.dumps(places, sort_keys=True)},
+        "annotations": names.annotations
+        | {key: json.dumps(value, sort_keys=True) for key, value in noted.items()},
     }
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
