@@ -124,8 +124,8 @@ class DatasetSpec(ApiModel):
     )
     placement: Placement | None = Field(
         default=None,
-        description="Exclusive (default): its nodes hold workers of no other dataset, by the chart's policy of none in its "
-        "namespace; Shared: of several",
+        description="Exclusive (default): its nodes hold workers of no other dataset, by the chart's policy of none "
+        "in its namespace; Shared: of several",
     )
     data_restore_location: DataRestoreLocation | None = Field(
         default=None, description="A backup to start from"

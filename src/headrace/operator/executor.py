@@ -61,6 +61,9 @@ class Executor:
                 # What ran on a node that is away must not hold the name of what starts elsewhere.
                 await self._delete_pod(each, lost_only=True)
             await self._replace(steps.replace)
+        elif plan.roles and not self._has_places:
+            # Of an earlier release, or taken away with the operator's namespace.
+            await self._note_places(plan.roles, grows=not plan.exceeds)
         return kept.event
 
     @property
@@ -101,15 +104,24 @@ class Executor:
             )
         elif self.desired.mirror.get("Secret", names.namespace, names.options):
             await self.client.delete("Secret", names.namespace, names.options)
-        settings = observation.render_context.settings
-        quotas = noted_quotas(self.desired.mirror, settings.namespace, self.desired.title)
-        if grows:
-            quotas = quotas_of(next((role.cache for role in roles if role.kind is RoleKind.WORKER), ()))
         # Before anything is made on a node.
-        places = _places(self.desired, roles, settings)
-        await self.client.apply(workloads.places_map(places, quotas, names, settings))
+        await self._note_places(roles, grows=grows)
         await self.client.apply(workloads.settings_map(by_kind, names, observation.render_context))
         return replace(self, observation=observation)
+
+    @property
+    def _has_places(self) -> bool:
+        space = self.observation.render_context.settings.namespace
+        return self.desired.mirror.get("ConfigMap", space, self.desired.names.places) is not None
+
+    async def _note_places(self, roles: Sequence[Role], *, grows: bool) -> None:
+        """Notes the nodes and folders that are to be swept one day, and what workers may keep there."""
+        desired, settings = self.desired, self.observation.render_context.settings
+        quotas = noted_quotas(desired.mirror, settings.namespace, desired.title)
+        if grows:
+            quotas = quotas_of(next((role.cache for role in roles if role.kind is RoleKind.WORKER), ()))
+        places = _places(desired, roles, settings)
+        await self.client.apply(workloads.places_map(places, quotas, desired.names, settings))
 
     async def _apply(self, started: Iterable[str], roles: Sequence[Role]) -> None:
         """The workloads of the roles that are to be started or replaced."""

@@ -65,6 +65,17 @@ def test_no_word_of_a_tenant_leads_what_deletes_on_nodes(
     assert not world.cluster.of("ConfigMap")
 
 
+def test_places_that_went_with_the_operator_s_namespace_are_noted_again(world: OperatorWorld) -> None:
+    world.declare()
+    world.settle()
+    (name,) = [
+        key[2] for key in world.cluster.objects if key[0] == "ConfigMap" and key[1] == "headrace-system"
+    ]
+    world.cluster.remove(("ConfigMap", "headrace-system", name))
+    world.settle()
+    assert set(places(delete_dataset(world))) == {"node-1", "node-2", "node-3", "node-4"}
+
+
 def test_what_an_earlier_release_noted_counts_as_far_as_it_is_allowed(world: OperatorWorld) -> None:
     """It stood where tenants write."""
     noted = {"node-1": [ROOT, "/etc"], "node-2": "/etc", "gone": [ROOT]}
