@@ -287,6 +287,8 @@ def test_kubelet_mounts_the_administrator_s_folder_and_follows_no_link_below_it(
     spec = of_root(RoleKind.WORKER)["spec"]["template"]["spec"]
     (before,) = spec["initContainers"]
     assert {"--uid=0", "--gid=0", "--cache=/host/var/lib/docker/jindo"} <= set(before["args"])
+    # In a namespace with a quota a container that asks for nothing is refused, and with it the pod.
+    assert set(before["resources"]["requests"]) == {"cpu", "memory"}
     (volume,) = (each for each in spec["volumes"] if each["name"] == "cache-0")
     assert volume["hostPath"]["path"] == "/var/lib/docker/jindo"
     (cache,) = (each for each in spec["containers"][0]["volumeMounts"] if each["name"] == "cache-0")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
-from planned import SEED, START, World, objects
+from planned import SEED, START, World, gpu_nodes, objects
 
 from headrace.api.alluxio import AlluxioRuntime
 from headrace.api.databackup import DataBackup
@@ -21,6 +22,7 @@ from headrace.plan.job_specs import OperationContext
 from headrace.plan.observed import ClaimFacts, ClaimState, Observed
 from headrace.plan.operation_inputs import OperationInputs
 from headrace.plan.operations import plan_operation
+from headrace.plan.policy import Policy
 from headrace.plan.roles import SecretKey
 from headrace.plan.volume import persistent_volume, persistent_volume_claim
 
@@ -124,7 +126,10 @@ def test_yaml_of_the_seeds_as_it_stands_becomes_a_bound_dataset(
     files: tuple[str, ...], name: str, size: str
 ) -> None:
     text = "\n---\n".join((YAML / "seeds" / file).read_text(encoding="utf-8") for file in files)
-    world = World.of(_without_placeholders(text))
+    # Machines as they stand there, under the chart's own policy.
+    nodes = tuple(dataclasses.replace(node, memory_bytes=336 << 30) for node in gpu_nodes(4))
+    world = World.of(_without_placeholders(text), nodes)
+    world.see(policy=Policy())
     world.see(claims={"nfs-imagenet": ClaimFacts(ClaimState.PRESENT, "nfs://10.0.0.9/export")})
     made = world.settle()
     assert world.dataset is not None
@@ -132,6 +137,8 @@ def test_yaml_of_the_seeds_as_it_stands_becomes_a_bound_dataset(
     assert made.volume is not None
     assert made.volume.name == name
     assert "xxx" not in repr(made)
+    assert made.runtime_status is not None
+    assert "FieldsRefused" not in {each.type for each in made.runtime_status.conditions}
 
 
 def _without_placeholders(text: str) -> str:

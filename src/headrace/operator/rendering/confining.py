@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+BRIEF = {"requests": {"cpu": "10m", "memory": "64Mi"}}
+"""What a container asks for that runs before another one. Where a namespace has a quota, each must say something."""
+
 # To ask from a port below 1024: an NFS server usually answers no other.
 _OF_ALL = "NET_BIND_SERVICE"
 

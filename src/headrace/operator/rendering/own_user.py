@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.operator.rendering import role_files
-from headrace.operator.rendering.confining import confined
+from headrace.operator.rendering.confining import BRIEF, confined
 from headrace.operator.rendering.naming import INDEX_LABEL, Names
 from headrace.operator.rendering.render_context import RenderContext
 from headrace.plan.roles import CacheFolder, Role, RoleKind
@@ -62,6 +62,7 @@ def own_folders(role: Role, names: Names, render_context: RenderContext) -> list
                     "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX_LABEL}']"}},
                 }
             ],
+            "resources": BRIEF,
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "volumeMounts": [
                 {"name": "state", "mountPath": state},

@@ -8,6 +8,7 @@ from typing import Any
 from headrace.api.mounts import scheme_of
 from headrace.errors import RefusedError
 from headrace.operator.rendering import role_files
+from headrace.operator.rendering.confining import BRIEF
 from headrace.operator.rendering.naming import Names
 from headrace.operator.rendering.render_context import RenderContext
 from headrace.plan import mount_addresses
@@ -64,6 +65,7 @@ def restoring(
         "imagePullPolicy": engine.pull_policy,
         "args": ["restore", "--dataset", names.title, "--folder", place.folder, "--to", f"{state}/engine"],
         "env": [{"name": "HEADRACE_TRUSTED_FOLDERS", "value": state}],
+        "resources": BRIEF,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "state", "mountPath": state},
