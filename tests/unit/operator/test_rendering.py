@@ -283,6 +283,20 @@ def test_a_mount_goes_before_no_other_pod_unless_the_administrator_says_so(roles
     assert spec["priorityClassName"] == "mounts"
 
 
+def test_nothing_that_tenants_write_tells_a_privileged_pod_where_to_mount(roles: dict[str, Role]) -> None:
+    """Who may write ConfigMaps of the namespace could have it mount over its own programs."""
+    template = workload(RoleKind.MOUNT, roles, WORLD)["spec"]["template"]
+    (volume,) = (each for each in template["spec"]["volumes"] if each["name"] == "settings")
+    (item,) = volume["downwardAPI"]["items"]
+    assert not any("configMap" in each for each in template["spec"]["volumes"])
+    (container,) = template["spec"]["containers"]
+    assert container["args"][2].endswith(f"/{item['path']}")
+    key = item["fieldRef"]["fieldPath"].partition("'")[2].partition("'")[0]
+    said = json.loads(template["metadata"]["annotations"][key])
+    assert said["mountpoint"] == "/var/lib/headrace/mounts/default/imagenet"
+    assert template["metadata"]["annotations"][key] == settings_file(roles["mount-node-1"], NAMES, WORLD)
+
+
 def test_kubelet_mounts_the_administrator_s_folder_and_follows_no_link_below_it() -> None:
     spec = of_root(RoleKind.WORKER)["spec"]["template"]["spec"]
     (before,) = spec["initContainers"]

@@ -22,6 +22,8 @@ INDEX_LABEL = "apps.kubernetes.io/pod-index"
 VERSION_ANNOTATION = "headrace.io/version"
 TOKEN_ANNOTATION = "headrace.io/token"  # noqa: S105 - the name of an annotation
 """Of pods: a keyed digest of the token that they were started with."""
+SETTINGS_ANNOTATION = "headrace.io/settings"
+"""Of a mount's pod: the settings file of its command."""
 PLACES_ANNOTATION = "headrace.io/places"
 """The nodes that a dataset has ever used, with the folders of its caches there."""
 QUOTAS_ANNOTATION = "headrace.io/quotas"

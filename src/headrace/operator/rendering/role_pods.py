@@ -11,6 +11,7 @@ from headrace.operator.rendering.naming import (
     MASTER_PORT,
     METRICS_PORT,
     NOWHERE_LABEL,
+    SETTINGS_ANNOTATION,
     TOKEN_ANNOTATION,
     VERSION_ANNOTATION,
     WORKER_PORT,
@@ -73,12 +74,20 @@ def pod_template(
             "annotations": {
                 **wishes.annotations,
                 **names.annotations,
+                **_settings(role, names, render_context),
                 **({TOKEN_ANNOTATION: render_context.token} if render_context.token else {}),
                 VERSION_ANNOTATION: pod_version(role, render_context),
             },
         },
         "spec": spec,
     }
+
+
+def _settings(role: Role, names: Names, render_context: RenderContext) -> dict[str, str]:
+    """The settings of a mount, which its pod has as a file."""
+    if role.kind is not RoleKind.MOUNT:
+        return {}
+    return {SETTINGS_ANNOTATION: role_files.settings_file(role, names, render_context)}
 
 
 def apart(names: Names) -> Content:

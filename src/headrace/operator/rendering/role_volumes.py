@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.operator.rendering import role_files, role_tokens
 from headrace.operator.rendering.local_folders import local_folders
-from headrace.operator.rendering.naming import Names
+from headrace.operator.rendering.naming import SETTINGS_ANNOTATION, Names
 from headrace.operator.rendering.own_user import place_of
 from headrace.operator.rendering.render_context import RenderContext
 from headrace.operator.rendering.secret_volumes import secret_mode, secret_volumes
@@ -52,10 +52,13 @@ def _files(role: Role, names: Names) -> Volumes:
     items = [{"key": f"{role.kind.value}.yaml", "path": f"{role.kind.value}.yaml"}]
     key = role_tokens.KEY_OF_KIND[role.kind]
     token, token_mount = role_tokens.files_of(names, key, secret_mode(role))
-    volumes: list[Content] = [
-        {"name": "settings", "configMap": {"name": names.settings, "items": items}},
-        token,
-    ]
+    source: Content = {"configMap": {"name": names.settings, "items": items}}
+    if role.kind is RoleKind.MOUNT:
+        # Of a pod that is privileged they are part of the pod itself: who may write ConfigMaps of a namespace would
+        # choose the folders in which it mounts and writes.
+        field = {"fieldPath": f"metadata.annotations['{SETTINGS_ANNOTATION}']"}
+        source = {"downwardAPI": {"items": [{"path": f"{role.kind.value}.yaml", "fieldRef": field}]}}
+    volumes: list[Content] = [{"name": "settings", **source}, token]
     return volumes, [
         {"name": "settings", "mountPath": role_files.SETTINGS_FOLDER, "readOnly": True},
         token_mount,

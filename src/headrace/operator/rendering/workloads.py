@@ -97,7 +97,9 @@ def places_map(
 
 
 def settings_map(roles: Mapping[RoleKind, Role], names: Names, render_context: RenderContext) -> Content:
-    """The settings files of the roles, which hold no secrets."""
+    """The settings files of the roles, which hold no secrets. That of mounts is for pods of an earlier release: those
+    of this one have it in themselves.
+    """
     content = _object("ConfigMap", names.settings, names, render_context)
     content["data"] = {
         f"{kind.value}.yaml": settings_file(role, names, render_context) for kind, role in roles.items()
