@@ -22,6 +22,7 @@ __all__ = [
     "Mount",
     "Ring",
     "Worker",
+    "check_origin",
     "continue_snapshot",
     "decline_keys",
     "error_kinds",
@@ -39,6 +40,9 @@ def version() -> str: ...
 def is_debug_build() -> bool: ...
 def continue_snapshot(previous: PathLike[str], path: PathLike[str]) -> None:
     """Gives the snapshot at `path` the inodes that it would have as the successor of the one at `previous`."""
+
+def check_origin(config_json: str) -> None:
+    """Asks an origin whether it can be used: within seconds, and without its list. Raises what keeps it from that."""
 
 def error_kinds() -> list[tuple[str, int, str, str]]:
     """(kind, errno, exception, meaning) rows of the one error table."""

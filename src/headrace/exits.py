@@ -35,6 +35,7 @@ class ExitCode(IntEnum):
     DAMAGED = 9, "data changed under its snapshot, or does not match its checksum"
     UNSUPPORTED = 10, "this origin, kernel or file system cannot do it"
     INCOMPLETE = 11, "a warm-up or verification ended without having everything"
+    FAULTS = 12, "`headrace doctor` found a fault, and named its remedy"
     INTERRUPTED = 130, "interrupted by Ctrl-C"
 
 

@@ -10,6 +10,8 @@ from charts import CHART, EVERY_OPTION, NAMESPACE, TEST_VALUES, Content, Release
 from datasets_on_kubernetes import metrics_of, parts_of
 from prometheus_kinds import kind_file
 
+from headrace.cli.doctor import of_cluster
+from headrace.diagnosis.findings import Finding, Level
 from headrace.plan.volume import DRIVER
 from headrace.testing.kubernetes.kubectl import Kubectl, KubectlError
 
@@ -146,6 +148,16 @@ def test_the_webhook_announces_its_authority_and_an_upgrade_keeps_it(
     found = kubernetes.get("mutatingwebhookconfiguration", "headrace-webhook")["webhooks"][0]
     assert found["timeoutSeconds"] == 3
     assert found["clientConfig"]["caBundle"] == before
+
+
+def test_the_doctor_finds_nothing_wrong_with_a_whole_installation(
+    kubernetes: Kubectl, release: Release
+) -> None:
+    def faults() -> list[Finding]:
+        found = of_cluster(str(kubernetes.kubeconfig), "default")
+        return [each for each in found if each.level is Level.FAULT]
+
+    kubernetes.wait(lambda: not faults(), "an installation without faults")
 
 
 def test_one_operator_leads(kubernetes: Kubectl, release: Release) -> None:

@@ -42,7 +42,7 @@ mod _native {
     #[pymodule_export]
     use super::worker::Worker;
     #[pymodule_export]
-    use super::{continue_snapshot, error_kinds, is_debug_build, metric_definitions, version};
+    use super::{check_origin, continue_snapshot, error_kinds, is_debug_build, metric_definitions, version};
     use pyo3::prelude::*;
 
     #[pymodule_init]
@@ -74,6 +74,13 @@ fn error_kinds() -> Vec<(String, i32, &'static str, &'static str)> {
 #[pyfunction]
 fn metric_definitions() -> String {
     headrace_engine::metrics::Metrics::new().encode()
+}
+
+/// Asks an origin, of this configuration as JSON, whether it can be used: within seconds, and without its list.
+#[pyfunction]
+fn check_origin(python: Python<'_>, config_json: &str) -> PyResult<()> {
+    let config = serde_json::from_str(config_json).map_err(|error| errors::bad_configuration(&error))?;
+    python.detach(|| headrace_engine::engine::check_one(&config)).map_err(errors::to_python)
 }
 
 /// Numbers the snapshot at `path` as the successor of the one at `previous`.

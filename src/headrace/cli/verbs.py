@@ -166,6 +166,11 @@ VERBS: dict[str, Verb] = {
         "run",
         "Run the CSI driver of a node: it shows datasets to pods, and keeps their mounts over the end of a pod.",
     ),
+    "doctor": Verb(
+        "doctor",
+        "run",
+        "Check this machine, a storage or a cluster: each fault is named with its remedy.",
+    ),
     "completion": Verb(
         "completion.shells",
         "run",

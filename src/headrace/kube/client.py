@@ -145,6 +145,19 @@ class KubeClient:
         answer = await self._send("GET", path, what)
         return await _content(answer, what)
 
+    async def may(self, verb: str, group: str, plural: str, namespace: str | None = None) -> bool:
+        """Whether the caller may do this with objects of a kind."""
+        attributes = {"verb": verb, "group": group, "resource": plural, "namespace": namespace or ""}
+        what = f"ask who may {verb} {plural}"
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        answer = await _content(await self._send("POST", path, what, body=review), what)
+        return bool((answer.get("status") or {}).get("allowed"))
+
     async def stream(
         self, path: str, what: str, query: Mapping[str, str], *, timeout_s: float = _ANSWER_S
     ) -> AsyncIterator[bytes]:

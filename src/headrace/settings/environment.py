@@ -76,6 +76,12 @@ class Environment:
         return self.get("HEADRACE_DEBUG") not in (None, "0")
 
     @property
+    def proxies(self) -> dict[str, str]:
+        """The proxies that programs go by: `https_proxy`, `no_proxy`, …; names in small letters count first."""
+        names = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+        return {name: value for name in names if (value := self.first((name, name.upper())))}
+
+    @property
     def editor(self) -> str:
         """The command of the user's editor."""
         return self.first(("KUBE_EDITOR", "EDITOR")) or "vi"

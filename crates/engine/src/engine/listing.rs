@@ -8,9 +8,10 @@ use tokio::sync::mpsc;
 
 use super::heap::give_back_free_memory;
 use super::state::StateDirectory;
-use crate::config::{EngineConfig, OriginMount};
+use crate::config::{EngineConfig, OriginConfig, OriginMount, TransferConfig};
 use crate::error::{Error, ErrorKind, Result};
-use crate::origin::{ListedObject, Origin, is_to_be_listed_anew};
+use crate::metrics::Metrics;
+use crate::origin::{self, ListedObject, Origin, is_to_be_listed_anew};
 use crate::snapshot::{Difference, Snapshot, SnapshotBuilder};
 
 /// Batches on their way from the listers to the builder: a builder that falls behind slows the listing down.
@@ -78,6 +79,21 @@ fn try_snapshot(
         give_back_free_memory();
     }
     taken
+}
+
+/// Asks one origin whether it can be used, as a mount does before it lists: within seconds, and without its list.
+pub fn check_one(config: &OriginConfig) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("headrace-check")
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(ErrorKind::Unexpected, format!("no thread can be started: {error}")))?;
+    let checked =
+        runtime.block_on(async { origin::open(config, &TransferConfig::default(), &Metrics::new())?.check().await });
+    // What was not waited for does not keep the caller.
+    runtime.shutdown_background();
+    checked
 }
 
 /// Fails with the first origin that cannot be used, in the order given.

@@ -29,6 +29,7 @@ pub use copying::{Copier, CopyConfig};
 pub use face::{Engine, Role};
 pub use job::{Job, JobState, Progress};
 pub use lister::{Listed, Lister};
+pub use listing::check_one;
 pub use names::Entry;
 pub use owner::Owner;
 pub use status::Status;
