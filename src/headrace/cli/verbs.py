@@ -171,6 +171,11 @@ VERBS: dict[str, Verb] = {
         "run",
         "Check this machine, a storage or a cluster: each fault is named with its remedy.",
     ),
+    "support-bundle": Verb(
+        "support_bundle",
+        "run",
+        "Write what helps to find a fault into one file, without credentials: status, logs, settings, findings.",
+    ),
     "completion": Verb(
         "completion.shells",
         "run",
