@@ -19,15 +19,25 @@ unless_there() {
     echo "$version" >"$stamp"
 }
 
-moto() {
-    python3 -m venv --clear "$folder/moto"
-    logged 15 "installing moto" "$folder/moto/bin/python" -m pip install --quiet --disable-pip-version-check \
-        --require-hashes --no-deps --only-binary :all: --requirement "$checkout/requirements-moto.lock"
+# python_program NAME VERSION: what requirements-NAME.lock holds, in an environment of its own.
+python_program() {
+    python3 -m venv --clear "$folder/$1"
+    logged 15 "installing $1" "$folder/$1/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --require-hashes --no-deps --only-binary :all: --requirement "$checkout/requirements-$1.lock"
 }
 
 go_program() {
     need_go 1.24
     logged 60 "building $1" env GOBIN="$building" go install -v -ldflags='-s -w' "$2@$3"
+    mv "$building/$1" "$folder/$1"
+}
+
+# go_program_in PROGRAM MODULE PACKAGE VERSION: of a module with replacements, which counts only where it is the main one.
+go_program_in() {
+    need_go 1.24
+    local source
+    source=$(go mod download -json "$2@$4" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
+    logged 240 "building $1" env -C "$source" go build -v -mod=readonly -ldflags='-s -w' -o "$building/$1" "./$3"
     mv "$building/$1" "$folder/$1"
 }
 
@@ -46,9 +56,14 @@ jar() {
     mv "$building/jars/${2#*:}-$4-$3.jar" "$folder/$1"
 }
 
-unless_there moto 5.2.5 moto
+unless_there moto 5.2.5 python_program moto
 unless_there gofakes3 v1.2.0 go_program gofakes3 github.com/johannesboyne/gofakes3/cmd/gofakes3
 unless_there s3rver 3.7.1 s3rver
 [[ ${1:-} == all ]] || exit 0
 unless_there s3proxy 3.1.0 jar s3proxy.jar org.gaul:s3proxy jar-with-dependencies
 unless_there s3mock 5.2.0 jar s3mock.jar com.adobe.testing:s3mock exec
+unless_there swift 2.38.3 python_program swift
+unless_there rclone v1.76.0 go_program rclone github.com/rclone/rclone
+unless_there minio v0.0.0-20260212201848-7aac2a2c5b7c go_program minio github.com/minio/minio
+# 4.53
+unless_there weed v0.0.0-20261109003541-7506e5f91cd6 go_program_in weed github.com/seaweedfs/seaweedfs weed

@@ -18,5 +18,6 @@ compile pyproject.toml --group libraries --output-file requirements-libraries.lo
 # Horovod 0.28.1, the last release, builds with TensorFlow up to 2.13, setuptools before 66 and wheel before 0.46.
 printf '%s\n' horovod==0.28.1 tensorflow-cpu==2.13.1 setuptools==65.5.0 'wheel<0.46' 'pillow>=11' |
     compile - --output-file requirements-horovod.lock "$@"
-# An S3 server of the tests, which has an environment of its own.
+# S3 servers of the tests, each of which has an environment of its own.
 printf '%s\n' 'moto[s3]==5.2.5' 'flask>=3' 'flask-cors>=5' | compile - --output-file requirements-moto.lock "$@"
+printf '%s\n' 'swift==2.38.3' | compile - --output-file requirements-swift.lock "$@"

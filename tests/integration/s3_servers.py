@@ -7,6 +7,7 @@ takes them all. docs/servers.md says what each does differently.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import urllib.error
 import urllib.request
@@ -23,6 +24,8 @@ INSTALLED = CHECKOUT / ".cache" / "servers"
 KEYS = Credentials("headrace-test-key", "headrace-test-secret-0123456789")
 # Fixed in its source.
 KEYS_OF_S3RVER = Credentials("S3RVER", "S3RVER")
+# An account and its user.
+KEYS_OF_SWIFT = Credentials("test:tester", "headrace-test-secret-0123456789")
 START_ATTEMPTS = 3
 ALL_ARE_TESTED = os.environ.get("HEADRACE_TEST_SERVERS") == "all"
 
@@ -164,6 +167,45 @@ def _s3mock(data: Path, port: int) -> Program:
     return Program(words, {"COM_ADOBE_TESTING_S3MOCK_STORE_ROOT": str(data)})
 
 
+def _minio(data: Path, port: int) -> Program:
+    words = [str(INSTALLED / "minio"), "server", "--quiet", "--address", f"127.0.0.1:{port}"]
+    environment = {
+        "MINIO_ROOT_USER": KEYS.access_key_id,
+        "MINIO_ROOT_PASSWORD": KEYS.secret_access_key,
+        "MINIO_BROWSER": "off",
+        # It asks for a newer one of itself otherwise.
+        "MINIO_UPDATE": "off",
+    }
+    return Program([*words, str(data)], environment)
+
+
+def _seaweedfs(data: Path, port: int) -> Program:
+    keys = {"accessKey": KEYS.access_key_id, "secretKey": KEYS.secret_access_key}
+    identity = {"name": "test", "credentials": [keys], "actions": ["Admin", "Read", "List", "Write"]}
+    file = data.parent / "seaweedfs.json"
+    file.write_text(json.dumps({"identities": [identity]}))
+    words = [str(INSTALLED / "weed"), "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3"]
+    words += [f"-dir={data}", f"-s3.config={file}", f"-s3.port={port}"]
+    # It would tell its makers of itself, open ports for other protocols, and take its time to end.
+    words += ["-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0", "-volume.preStopSeconds=0"]
+    words += [f"-{part}.localSocket={data.parent / part}.sock" for part in ("s3", "filer")]
+    others = ("master.port", "volume.port", "filer.port")
+    grpc = (f"{each}.grpc" for each in (*others, "s3.port"))
+    return Program([*words, *(f"-{each}={free_port()}" for each in (*others, *grpc))])
+
+
+def _rclone(data: Path, port: int) -> Program:
+    keys = f"{KEYS.access_key_id},{KEYS.secret_access_key}"
+    words = [str(INSTALLED / "rclone"), "serve", "s3", "--config", "", "--addr", f"127.0.0.1:{port}"]
+    return Program([*words, "--auth-key", keys, str(data)])
+
+
+def _swift(data: Path, port: int) -> Program:
+    words = [str(INSTALLED / "swift" / "bin" / "python"), str(Path(__file__).with_name("swift_server.py"))]
+    keys = KEYS_OF_SWIFT
+    return Program([*words, str(data), str(port), keys.access_key_id, keys.secret_access_key])
+
+
 CONTROL = "control\x01character"
 
 KINDS = (
@@ -173,5 +215,10 @@ KINDS = (
     Kind("s3rver", _s3rver, quick=True, keys=KEYS_OF_S3RVER, unordered=True),
     Kind("s3proxy", _s3proxy, unordered=True),
     Kind("s3mock", _s3mock, unordered=True),
+    # Each of its keys is a file that is synced; its pages are made to hold a hundred.
+    Kind("swift", _swift, keys=KEYS_OF_SWIFT, paged=120),
+    Kind("minio", _minio),
+    Kind("seaweedfs", _seaweedfs),
+    Kind("rclone", _rclone),
 )
 TESTED = [kind for kind in KINDS if kind.quick or ALL_ARE_TESTED]
