@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests start programs of the package by the thousand: each would compile it anew where somebody has set this.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-tests build check lint types layers test test-unit test-rust test-integration test-kubernetes
+.PHONY: help setup setup-tests build check lint types layers links test test-unit test-rust test-integration test-kubernetes
 .PHONY: test-libraries test-servers soak
 .PHONY: cluster cluster-down demo demo-bucket horovod bench images gen docs lock clean
 
@@ -112,7 +112,7 @@ $(VERSITYGW): tools/install_versitygw.sh
 
 # --- check ---------------------------------------------------------------------------------------------------------
 
-check: lint types layers $(STAMPS)/engine ## Check style, types, layers and generated pages
+check: lint types layers links $(STAMPS)/engine ## Check style, types, layers, links and generated pages
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	$(BIN)/python tools/generate.py --check
@@ -128,6 +128,9 @@ types: $(STAMPS)/engine $(STAMPS)/python ## Check the types, and the stub of the
 layers: $(STAMPS)/python ## Check who imports whom, in Python and in Rust
 	@$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python tools/rust_layers.py
+
+links: $(STAMPS)/python ## Check that every link of the pages leads to a file and a heading that are there
+	$(BIN)/python tools/links.py
 
 # --- test ----------------------------------------------------------------------------------------------------------
 
