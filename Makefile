@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-tests build check lint types layers links test test-unit test-rust test-integration test-kubernetes
 .PHONY: test-libraries test-servers soak
-.PHONY: cluster cluster-down demo demo-bucket horovod bench images gen docs lock clean
+.PHONY: cluster cluster-down demo demo-bucket horovod bench images gen docs recording lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -233,6 +233,10 @@ images: build setup ## Build the images of the test cluster into .cache/images (
 
 gen: $(STAMPS)/engine $(STAMPS)/python ## Write the generated pages: docs/reference, manual pages, CRDs
 	$(BIN)/python tools/generate.py
+
+# Of its own: it serves a bucket and kills a mount, which takes half a minute, and says other times on each machine.
+recording: setup ## Run the session of the README against a real S3 server, and draw docs/images/session.svg if it says something new
+	$(BIN)/python tools/record_session.py
 
 docs: gen ## Write the generated pages (the rest of docs/ is plain Markdown)
 
