@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-tests build check lint types layers links test test-unit test-rust test-integration test-kubernetes
 .PHONY: test-libraries test-servers soak
-.PHONY: cluster cluster-down demo demo-bucket horovod bench images gen docs recording lock clean
+.PHONY: cluster cluster-down demo demo-bucket horovod bench images gen docs recording site lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -239,6 +239,15 @@ recording: setup ## Run the session of the README against a real S3 server, and 
 	$(BIN)/python tools/record_session.py
 
 docs: gen ## Write the generated pages (the rest of docs/ is plain Markdown)
+
+# Of its own: nothing else needs its packages, and `make setup` does not wait for them.
+$(STAMPS)/site: $(STAMPS)/venv requirements-site.lock
+	@$(PYTHON) -m venv --clear $(CACHE)/site-tools
+	@$(CACHE)/site-tools/bin/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: -r requirements-site.lock
+	@touch $@
+
+site: $(STAMPS)/python $(STAMPS)/site ## Build all pages as a site with search, in .cache/site/html
+	$(BIN)/python -m tools.build_site $(CURDIR)/$(CACHE)/site-tools/bin/zensical
 
 lock: $(STAMPS)/python ## Choose new versions of the Python packages
 	tools/lock.sh $(BIN)/uv --upgrade
