@@ -39,7 +39,8 @@ class Steps:
         """The same, and nothing is done to these roles."""
         left = frozenset(role_ids)
         parts = (self.start, self.replace, self.drain, self.stop)
-        return Steps(*(tuple(each for each in part if each not in left) for part in parts))
+        start, replace, drain, stop = (tuple(each for each in part if each not in left) for part in parts)
+        return Steps(start, replace, drain, stop, self.cuts_readers)
 
     @property
     def ends_mounts(self) -> bool:
