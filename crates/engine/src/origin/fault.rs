@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, StatusCode};
 
+use crate::origin::redirects::Refused;
 use crate::origin::version::http_seconds;
 
 /// A failed exchange.
@@ -37,7 +38,8 @@ pub(super) enum Cause {
     TooLarge,
     /// Not HTTP, or a URL that cannot be sent.
     Garbled,
-    TooManyRedirects,
+    /// It leads elsewhere, where we do not go.
+    Redirected(Refused),
     /// A proxy of the environment wants a user and a password, or others.
     ProxyUnauthorized,
     /// A proxy of the environment makes no way to the host.
@@ -80,8 +82,8 @@ impl Fault {
     /// What a failure of the HTTP client means.
     pub fn of_transport(error: &reqwest::Error) -> Self {
         let chain = Chain::of(error);
-        let cause = if error.is_redirect() {
-            Cause::TooManyRedirects
+        let cause = if let Some(refused) = Refused::inside(error) {
+            Cause::Redirected(refused)
         } else if chain.says("proxy authorization required") {
             Cause::ProxyUnauthorized
         } else if chain.says("tunnel error: unsuccessful") || chain.says("tunnel error: unexpected end") {
@@ -94,7 +96,7 @@ impl Fault {
             chain.connect_cause(error.is_timeout())
         } else if error.is_timeout() {
             Cause::Silent
-        } else if chain.says("invalid http") || chain.says("parse") || error.is_builder() {
+        } else if chain.says("invalid http") || chain.says("parse") || error.is_builder() || error.is_redirect() {
             Cause::Garbled
         } else {
             Cause::Disconnected

@@ -17,6 +17,7 @@ mod oss;
 mod pace;
 mod place;
 mod proxies;
+mod redirects;
 mod remote;
 pub mod renewal;
 mod s3;

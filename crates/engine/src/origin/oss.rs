@@ -14,6 +14,7 @@ use crate::origin::endpoint::Endpoint;
 use crate::origin::key_encoding::KeyEncoding;
 use crate::origin::pace::Pace;
 use crate::origin::place::OriginNames;
+use crate::origin::redirects::Redirects;
 use crate::origin::remote::Remote;
 use crate::origin::service::Service;
 use crate::origin::unsaid_scheme::UnsaidScheme;
@@ -45,7 +46,7 @@ pub(super) fn connect(config: &OriginConfig, pace: &Pace) -> Result<(Remote, Str
         credential_hint: KEY_NAMES,
         denied_hint: None,
     };
-    let wire = Wire::new(&parsed, pace.concurrency, pace.silence)?.of_bucket(KeyEncoding::of_oss());
+    let wire = Wire::new(&parsed, Redirects::OwnHost, pace.concurrency, pace.silence)?.of_bucket(KeyEncoding::of_oss());
     let (named, scheme) = (place.clone(), UnsaidScheme::of(endpoint, &place));
     let service = Service::new(config, scheme, move |config| make(config, &named))?;
     Ok((Remote { service, wire, place }, prefix.clone()))

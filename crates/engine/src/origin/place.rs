@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Retry};
 use crate::origin::fault::{Cause, Fault, Refusal};
+use crate::origin::redirects::Refused;
 use crate::origin::wire::NoKeys;
 
 const PROXY_HINT: &str =
@@ -107,10 +108,7 @@ impl OriginNames {
                     .with_context("status", 407)
             }
             Cause::ProxyRefuses => unreachable(format!("a proxy makes no way to {endpoint}"), PROXY_HINT),
-            Cause::TooManyRedirects => {
-                Error::new(ErrorKind::Config, format!("cannot {action}: {endpoint} redirects in circles"))
-                    .with_hint("check the endpoint")
-            }
+            Cause::Redirected(refused) => explain_redirect(action, *refused, endpoint),
             Cause::Captured => Error::new(ErrorKind::Unexpected, format!("cannot {action}: the answer was lost")),
         }
     }
@@ -235,9 +233,9 @@ impl OriginNames {
             }
             (_, 300..=399) => Error::new(
                 ErrorKind::Config,
-                format!("cannot {action}: {endpoint} refers to another place, and names none"),
+                format!("cannot {action}: {endpoint} refers to another place, or to none: it is not followed there"),
             )
-            .with_hint("check the endpoint"),
+            .with_hint("give the address of the place itself as the endpoint"),
             // Whatever else a server has against a request: some say so that it must be signed.
             _ => Error::new(ErrorKind::PermissionDenied, format!("cannot {action}: {endpoint} refuses the request"))
                 .with_hint(format!("check {keys}, and whether anonymous access is allowed if that was asked for")),
@@ -255,6 +253,21 @@ impl OriginNames {
         Error::new(ErrorKind::Config, format!("cannot {action}: bucket {bucket} is in another region than asked for"))
             .with_hint(hint)
     }
+}
+
+fn explain_redirect(action: &str, refused: Refused, endpoint: &str) -> Error {
+    let (what, hint) = match refused {
+        Refused::TooMany => ("redirects in circles", "check the endpoint"),
+        Refused::InTheClear => (
+            "redirects from https to http, where anybody on the way could read and change the data",
+            "have the server redirect to https, or give an endpoint with http:// if that is as it should be",
+        ),
+        Refused::ToThisMachine => (
+            "redirects to an address that means this very machine, or its cloud's service for machines",
+            "check the server: such a redirect is an attempt to read what only this machine may, or a server that does not know its own name",
+        ),
+    };
+    Error::new(ErrorKind::Config, format!("cannot {action}: {endpoint} {what}")).with_hint(hint)
 }
 
 fn throttled(action: &str, refusal: &Refusal, endpoint: &str) -> Error {

@@ -17,6 +17,7 @@ use crate::origin::endpoint::Endpoint;
 use crate::origin::key_encoding::KeyEncoding;
 use crate::origin::pace::Pace;
 use crate::origin::place::OriginNames;
+use crate::origin::redirects::Redirects;
 use crate::origin::remote::Remote;
 use crate::origin::service::Service;
 use crate::origin::unsaid_scheme::UnsaidScheme;
@@ -83,7 +84,7 @@ pub(super) fn connect(config: &OriginConfig, pace: &Pace, keys: &Keys) -> Result
     } else {
         KeyEncoding::of_s3(region_or_default(region), keys.clone())
     };
-    let wire = Wire::new(&endpoint, pace.concurrency, pace.silence)?.of_bucket(encoding);
+    let wire = Wire::new(&endpoint, Redirects::OwnHost, pace.concurrency, pace.silence)?.of_bucket(encoding);
     let (named, keys, scheme) = (place.clone(), keys.clone(), UnsaidScheme::of(written, &place));
     let service = Service::new(config, scheme, move |config| make(config, &named, &keys))?;
     Ok((Remote { service, wire, place }, prefix.clone()))

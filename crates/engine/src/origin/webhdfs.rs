@@ -26,6 +26,7 @@ use crate::origin::endpoint::Endpoint;
 use crate::origin::listing::Start;
 use crate::origin::pace::Pace;
 use crate::origin::place::OriginNames;
+use crate::origin::redirects::Redirects;
 use crate::origin::remote::{Remote, key_text, stale};
 use crate::origin::service::Service;
 use crate::origin::wire::{HttpAnswer, Wire};
@@ -56,7 +57,7 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Hdfs> {
         credential_hint: "the user, or the delegation token",
         denied_hint: None,
     };
-    let wire = Wire::new(&endpoint, pace.concurrency, pace.silence)?;
+    let wire = Wire::new(&endpoint, Redirects::AnyHost, pace.concurrency, pace.silence)?;
     let named = place.clone();
     let service = Service::new(config, None, move |config| make(config, &named))?;
     Ok(Hdfs { remote: Remote { service, wire, place }, directory, pace, unsummed: Arc::default() })

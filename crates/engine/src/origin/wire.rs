@@ -19,6 +19,7 @@ use crate::origin::endpoint::Endpoint;
 use crate::origin::fault::{Cause, Fault};
 use crate::origin::key_encoding::KeyEncoding;
 use crate::origin::proxies::Proxies;
+use crate::origin::redirects::Redirects;
 use crate::origin::spelling::as_signed;
 use crate::sync::Mutex;
 
@@ -71,7 +72,8 @@ pub(super) struct Wire {
 
 impl Wire {
     /// A wire with its own pool of connections. `silence`: longest wait for headers, and for the next bytes of a page.
-    pub fn new(endpoint: &Endpoint, connections: usize, silence: Duration) -> Result<Self> {
+    /// `redirects`: which hosts the server may send us on to.
+    pub fn new(endpoint: &Endpoint, redirects: Redirects, connections: usize, silence: Duration) -> Result<Self> {
         // The cryptography of TLS between workers, too: a second library would double the time of a clean build. Who comes
         // first installs it, for all of this library.
         let _ = ring::default_provider().install_default();
@@ -80,7 +82,7 @@ impl Wire {
             .tcp_nodelay(true)
             .connect_timeout(CONNECT_TIMEOUT.min(silence))
             .pool_max_idle_per_host(connections.max(1))
-            .redirect(reqwest::redirect::Policy::limited(5))
+            .redirect(redirects.policy(endpoint))
             .referer(false)
             .user_agent(concat!("headrace/", env!("CARGO_PKG_VERSION")));
         let mut proxies = Proxies::of_environment();

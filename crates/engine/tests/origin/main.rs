@@ -10,6 +10,7 @@ mod keys;
 mod listing;
 mod local;
 mod nfs;
+mod redirects;
 mod servers;
 mod throughput;
 mod web;

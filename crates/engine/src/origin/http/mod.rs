@@ -18,6 +18,7 @@ use crate::origin::bucket::folder_prefix;
 use crate::origin::endpoint::Endpoint;
 use crate::origin::pace::Pace;
 use crate::origin::place::OriginNames;
+use crate::origin::redirects::Redirects;
 use crate::origin::remote::{Remote, condition, demand_validator, key_text};
 use crate::origin::service::Service;
 use crate::origin::wire::Wire;
@@ -44,7 +45,7 @@ pub(super) fn build(config: &OriginConfig, pace: Pace) -> Result<Web> {
         credential_hint: "user and password, or the token",
         denied_hint: None,
     };
-    let wire = Wire::new(&endpoint, pace.concurrency, pace.silence)?;
+    let wire = Wire::new(&endpoint, Redirects::AnyHost, pace.concurrency, pace.silence)?;
     let named = place.clone();
     let service = Service::new(config, None, move |config| make(config, &named))?;
     Ok(Web { remote: Remote { service, wire, place }, endpoint, folder, pace })
