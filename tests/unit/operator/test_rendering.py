@@ -297,6 +297,20 @@ def test_nothing_that_tenants_write_tells_a_privileged_pod_where_to_mount(roles:
     assert template["metadata"]["annotations"][key] == settings_file(roles["mount-node-1"], NAMES, WORLD)
 
 
+def test_no_config_map_gives_a_worker_a_larger_cache(roles: dict[str, Role], tmp_path: Path) -> None:
+    spec = workload(RoleKind.WORKER, roles, WORLD)["spec"]["template"]["spec"]
+    told = {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
+    edited = settings_file(roles["worker-0"], NAMES, WORLD).replace(":SSD", "0:SSD")
+    file = tmp_path / "worker.yaml"
+    file.write_text(edited)
+    given = {"HEADRACE_WORKER_ID": "worker-0", "HEADRACE_WORKER_NODE": "node-1"}
+    cache = {"HEADRACE_WORKER_CACHE": told["HEADRACE_WORKER_CACHE"]}
+    read, _ = role_settings(WorkerSettings, file, Environment(given | cache))
+    assert list(read.cache) == [folder.word() for folder in roles["worker-0"].cache]
+    lured, _ = role_settings(WorkerSettings, file, Environment(given))
+    assert list(lured.cache) != list(read.cache)
+
+
 def test_kubelet_mounts_the_administrator_s_folder_and_follows_no_link_below_it() -> None:
     spec = of_root(RoleKind.WORKER)["spec"]["template"]["spec"]
     (before,) = spec["initContainers"]

@@ -160,6 +160,7 @@ def _environment(role: Role, names: Names, render_context: RenderContext) -> lis
         _value("HEADRACE_WORKER_NODE", "$(NODE_NAME)"),
         _value("HEADRACE_WORKER_ADVERTISE", "$(POD_IP)"),
         _value("HEADRACE_WORKER_STATE_DIRECTORY", f"{state}/worker-$(POD_INDEX)"),
+        *_cache(role),
     ]
 
 
@@ -167,6 +168,15 @@ def _machine_credentials(role: str, render_context: RenderContext) -> Content:
     """As a variable: those of a role's own are never a person's to say."""
     allowed = "true" if render_context.settings.machine_credentials else "false"
     return _value(f"HEADRACE_{role}_MACHINE_CREDENTIALS", allowed)
+
+
+def _cache(role: Role) -> list[Content]:
+    """The cache as the pod has it, so that no ConfigMap says otherwise: more people may write those than pods."""
+    words = [folder.word() for folder in role.cache]
+    # A variable parts words by white space. Only a folder within the pod has any in its name.
+    if any(character.isspace() for word in words for character in word):
+        return []
+    return [_value("HEADRACE_WORKER_CACHE", " ".join(words).replace("$", "$$"))]
 
 
 def _value(name: str, value: str) -> Content:
