@@ -11,6 +11,7 @@ from memory_cluster import MemoryCluster
 
 from headrace.control.client import ControlClient
 from headrace.operator.masters import Masters
+from headrace.operator.observer import Told
 
 
 class MemoryMasters:
@@ -19,6 +20,7 @@ class MemoryMasters:
     def __init__(self, cluster: MemoryCluster) -> None:
         self.cluster = cluster
         self.hands_over = False
+        self.fault = ""
         self.learns = 0
         """How often a new master is asked before it lists the workers that it hears of."""
         self._asked: dict[str, int] = {}
@@ -31,6 +33,10 @@ class MemoryMasters:
         for pod in self.cluster.of("Pod"):
             if pod["metadata"]["name"].endswith(f"-worker-{number}"):
                 self._handed.setdefault(pod["metadata"]["uid"], 0)
+
+    async def told(self, master: str, _token: object) -> Told:
+        """What a master says, or `fault` of one in whose place another answers."""
+        return Told(None, self.fault) if self.fault else Told(await self.status(master))
 
     async def status(self, master: str) -> Mapping[str, Any] | None:
         """What a master says: who is there, and that all is listed; `None` where none answers."""

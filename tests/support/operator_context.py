@@ -46,7 +46,7 @@ class OperatorWorld:
         self.masters = MemoryMasters(self.cluster)
         self.wanted: set[tuple[str, str]] = set()
         self.restart()
-        monkeypatch.setattr(observer, "_status", self.masters.status)
+        monkeypatch.setattr(observer, "_told", self.masters.told)
         for number in range(1, nodes + 1):
             self.cluster.add_node(f"node-{number}", GPU)
         self.declare(SECRET)

@@ -22,7 +22,7 @@ from headrace.control.metrics import metrics_text
 from headrace.control.page import PAGE_HEADERS, page_bytes
 from headrace.control.rights import Rights
 from headrace.control.server import Endpoint, FileReply, Reply, Server
-from headrace.control.status import cluster_status
+from headrace.control.status import cluster_report, cluster_status
 from headrace.openmetrics import OPEN_METRICS
 
 LONGEST_POLL_S = 30.0
@@ -51,6 +51,7 @@ class Api:
             Endpoint("GET", "/v1/loads", self._loads, needs=Rights.ADMINISTRATOR),
             Endpoint("GET", "/v1/loads/{id}", self._load, needs=Rights.ADMINISTRATOR),
             Endpoint("DELETE", "/v1/loads/{id}", self._cancel_load, needs=Rights.ADMINISTRATOR),
+            Endpoint("GET", "/v1/report", self._report, needs=Rights.READER),
             Endpoint("GET", "/v1/status", self._status, needs=None),
             Endpoint("GET", "/metrics", self._metrics, needs=None),
             Endpoint("GET", "/healthz", self._health, needs=None),
@@ -108,6 +109,10 @@ class Api:
     async def _status(self, _call: Call) -> Reply:
         status = cluster_status(self._cluster, now_s=time.time(), monotonic_s=time.monotonic())
         return Reply(json.dumps(status).encode())
+
+    async def _report(self, _call: Call) -> Reply:
+        report = cluster_report(self._cluster, now_s=time.time(), monotonic_s=time.monotonic())
+        return Reply.of(report)
 
     async def _metrics(self, _call: Call) -> Reply:
         requests = self.server.requests if self.server else {}

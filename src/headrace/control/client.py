@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from yarl import URL
 
 from headrace.control.messages import (
     PIN_BYTES,
+    ClusterReport,
     DrainOrder,
     Fault,
     Heartbeat,
@@ -44,28 +46,48 @@ from headrace.errors import (
     DeadlineError,
     EngineError,
     HeadraceError,
+    MissingFileError,
     OriginUnreachableError,
     RefusedError,
 )
+from headrace.foreign_answers import bounded
 
 _M = TypeVar("_M", bound=BaseModel)
 _LOADS: TypeAdapter[list[LoadReport]] = TypeAdapter(list[LoadReport], config=ConfigDict(defer_build=True))
 Query = dict[str, int | str]
-_LARGEST_ANSWER_BYTES = 128 << 20
+_LARGEST_ANSWER_BYTES = 1 << 20
+_LARGER_ANSWERS_BYTES = {
+    "/v1/heartbeat": 16 << 20,  # a view of all workers, as the two that follow
+    "/v1/mounts": 16 << 20,
+    "/v1/view": 16 << 20,
+    "/v1/pins": 16 << 20,
+    "/v1/loads": 64 << 20,  # all loads, each with the paths that it was given
+    "/v1/status": 32 << 20,
+}
 _PIECE_BYTES = 1 << 20
 _CONNECT_S = 5.0
 _ANSWER_S = 15.0
 _LONG_S = 24 * 3600.0
+_LOAD_ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
 class ControlClient:
     """One connection to a master. Without a token only what needs no signature can be asked.
 
     Of a master at an `https://` address it believes the authorities of this machine, and that of the file `authority`.
+    Who asks masters of others says how much of their answers it takes at `most_bytes`.
     """
 
-    def __init__(self, master: str, token: SecretStr | None, *, authority: Path | None = None) -> None:
+    def __init__(
+        self,
+        master: str,
+        token: SecretStr | None,
+        *,
+        authority: Path | None = None,
+        most_bytes: int | None = None,
+    ) -> None:
         self.master = master
+        self._most_bytes = most_bytes
         self._authority = authority
         self._key = SigningKey.of(token) if token else None
         self._ahead_ms = 0
@@ -75,7 +97,12 @@ class ControlClient:
         connector = None
         if self.master.startswith("https://"):
             connector = aiohttp.TCPConnector(ssl=client_context(self._authority))
-        self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False, trust_env=False)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            auto_decompress=False,
+            trust_env=False,
+            headers={"Accept-Encoding": "identity"},
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -137,11 +164,15 @@ class ControlClient:
 
     async def load(self, load_id: str) -> LoadReport:
         """One load."""
-        return await self._message("GET", f"/v1/loads/{load_id}", LoadReport)
+        return await self._message("GET", _load_path(load_id), LoadReport)
 
     async def cancel_load(self, load_id: str) -> LoadReport:
         """Stops a load; what is in stays in."""
-        return await self._message("DELETE", f"/v1/loads/{load_id}", LoadReport, timeout_s=30.0)
+        return await self._message("DELETE", _load_path(load_id), LoadReport, timeout_s=30.0)
+
+    async def report(self) -> ClusterReport:
+        """What the planner wants to know, in a form that is checked in all its parts."""
+        return await self._message("GET", "/v1/report", ClusterReport)
 
     async def status(self) -> dict[str, Any]:
         """The whole cluster; needs no token."""
@@ -149,7 +180,7 @@ class ControlClient:
             async with self._request("GET", URL(f"{self.master}/v1/status"), {}, b"", _ANSWER_S) as answer:
                 if answer.status != 200:
                     raise self._stranger(answer.status)
-                found = TypeAdapter(dict[str, Any]).validate_json(await _bounded(answer))
+                found = TypeAdapter(dict[str, Any]).validate_json(await self._body(answer, "/v1/status"))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error) from None
         except ValidationError:
@@ -168,7 +199,11 @@ class ControlClient:
         try:
             async with self._request("GET", url, headers, b"", _LONG_S) as answer:
                 digest = await self._check_file(answer, headers[NONCE], offset, size_bytes)
+                left = size_bytes - offset
                 async for piece in answer.content.iter_chunked(_PIECE_BYTES):
+                    if len(piece) > left:
+                        raise EngineError.of(f"the master at {self.master} sends more than its snapshot has")
+                    left -= len(piece)
                     await asyncio.to_thread(write, piece)
                 return digest
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -224,7 +259,7 @@ class ControlClient:
         headers = self._sign(method, url, body)
         try:
             async with self._request(method, url, headers, body, timeout_s) as answer:
-                raw = await _bounded(answer)
+                raw = await self._body(answer, url.path)
                 signature = answer.headers.get(SIGNATURE, "")
                 self._check(answer.status, signature, headers[NONCE], body_digest(raw))
                 return answer.status, answer.headers.get("Headrace-Verdict"), raw
@@ -259,13 +294,21 @@ class ControlClient:
     ) -> str:
         signature = answer.headers.get(SIGNATURE, "")
         if answer.status != 200:
-            raw = await _bounded(answer)
+            raw = await self._body(answer, "/v1/snapshot")
             self._check(answer.status, signature, nonce, body_digest(raw))
             raise _fault(raw)
         digest = answer.headers.get(DIGEST, "")
         tag = answer.headers.get("ETag", "").strip('"')
         self._check(200, signature, nonce, digest, f"{tag} {offset} {size_bytes}")
         return digest
+
+    async def _body(self, answer: aiohttp.ClientResponse, path: str) -> bytes:
+        """All of it, unless it is larger than an answer of this endpoint may be."""
+        most = _LARGER_ANSWERS_BYTES.get(path, _LARGEST_ANSWER_BYTES)
+        if path.startswith("/v1/loads/"):
+            most = _LARGER_ANSWERS_BYTES["/v1/loads"]
+        most = most if self._most_bytes is None else min(most, self._most_bytes)
+        return await bounded(answer.content, most, f"the answer of the master at {self.master}")
 
     def _url(self, path: str, query: Query | None) -> URL:
         return URL(f"{self.master}{path}").with_query(query or {})
@@ -313,13 +356,12 @@ def _tls_reason(error: aiohttp.ClientSSLError) -> str:
     return getattr(cause, "verify_message", "") or getattr(cause, "reason", None) or type(error).__name__
 
 
-async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
-    raw = bytearray()
-    async for piece in answer.content.iter_chunked(_PIECE_BYTES):
-        raw += piece
-        if len(raw) > _LARGEST_ANSWER_BYTES:
-            raise EngineError.of("the master's answer is far too large")
-    return bytes(raw)
+def _load_path(load_id: str) -> str:
+    """The place of a load. Raises `MissingFileError` for what no load is called, which could lead elsewhere."""
+    if not _LOAD_ID.fullmatch(load_id):
+        hint = "`headrace status --cluster URL` shows the last ones"
+        raise MissingFileError.of("there is no load of this name", hint=hint)
+    return f"/v1/loads/{load_id}"
 
 
 def _fault(raw: bytes) -> HeadraceError:

@@ -22,6 +22,9 @@ MOST_LINE = 512
 Line = Annotated[str, StringConstraints(max_length=MOST_LINE, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
+Moment = Annotated[float, Field(ge=0, lt=253_402_300_800, allow_inf_nan=False)]
+"""Seconds since 1970, before the year 10000."""
+
 MOST_LEVELS = 64
 MOST_PATHS = 100_000
 LONGEST_PATH = 3 * 4096
@@ -273,14 +276,64 @@ class LoadReport(Message):
     did_not_fit_bytes: Count = 0
     errors: tuple[LoadFault, ...] = ()
     message: str = ""
-    created_at_s: float = 0.0
-    ended_at_s: float | None = None
+    created_at_s: Moment = 0.0
+    ended_at_s: Moment | None = None
 
     @property
     def complete(self) -> bool:
         """True when all that was ordered is done."""
         ended = self.state is LoadState.DONE and not self.errors and not self.did_not_fit_bytes
         return ended and self.done_bytes >= self.total_bytes and self.done_files >= self.total_files
+
+
+Seconds = Annotated[float, Field(ge=0, lt=2**53, allow_inf_nan=False)]
+Sentence = Annotated[str, StringConstraints(max_length=4096)]
+MOST_REPORTED_WORKERS = 4096
+MOST_SAMPLES = 512
+
+
+class ReportedLevel(Message):
+    """One cache level of a worker, for the planner."""
+
+    medium: Name
+    quota_bytes: Count = 0
+
+
+class ReportedWorker(Message):
+    """A worker, for the planner."""
+
+    id: Name
+    node: Line
+    state: Name
+    is_listed: bool = False
+    started_at_s: Seconds = 0.0
+    cached_bytes: Count = 0
+    origin_silent_s: Seconds = 0.0
+    levels: tuple[ReportedLevel, ...] = Field(default=(), max_length=MOST_LEVELS)
+
+
+class ReportedSnapshot(Message):
+    """The snapshot in use, for the planner."""
+
+    version: Count = 0
+    files: Count = 0
+    data_bytes: Count = 0
+
+
+class ClusterReport(Message):
+    """What a planner goes by: the status without what people alone look at. Whoever made it, it is small and sound."""
+
+    now_s: Seconds
+    cached_bytes: Count = 0
+    capacity_bytes: Count = 0
+    has_listed: bool = True
+    refresh_error: Sentence | None = None
+    refresh_error_kind: Sentence | None = None
+    snapshot: ReportedSnapshot | None = None
+    workers: tuple[ReportedWorker, ...] = Field(default=(), max_length=MOST_REPORTED_WORKERS)
+    throughput: tuple[tuple[Seconds, Seconds, Seconds, Seconds], ...] = Field(
+        default=(), max_length=MOST_SAMPLES
+    )
 
 
 class Refreshed(Message):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.control.cluster import Cluster
-from headrace.control.messages import LoadReport, shown_path
+from headrace.control.messages import MOST_REPORTED_WORKERS, ClusterReport, LoadReport, shown_path
 from headrace.control.roster import Row
 
 _MOST_SHOWN_PATHS = 3
 _MOST_SHOWN_LOADS = 20
+_LONGEST_ERROR = 2000
 
 
 def cluster_status(cluster: Cluster, *, now_s: float, monotonic_s: float) -> dict[str, Any]:
@@ -48,6 +49,15 @@ def cluster_status(cluster: Cluster, *, now_s: float, monotonic_s: float) -> dic
             for each in cluster.throughput.samples(monotonic_s)
         ],
     }
+
+
+def cluster_report(cluster: Cluster, *, now_s: float, monotonic_s: float) -> ClusterReport:
+    """The same for a planner, without what people alone look at."""
+    status = cluster_status(cluster, now_s=now_s, monotonic_s=monotonic_s)
+    error = status["refresh_error"]
+    shown = {**status, "refresh_error": error[:_LONGEST_ERROR] if error else None}
+    shown["workers"] = status["workers"][:MOST_REPORTED_WORKERS]
+    return ClusterReport.model_validate(shown, strict=False)
 
 
 def _worker(row: Row, monotonic_s: float) -> dict[str, Any]:

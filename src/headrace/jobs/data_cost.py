@@ -7,6 +7,7 @@ how often files were opened so, and from their sizes.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
@@ -14,6 +15,8 @@ from headrace.jobs.views import DataCost
 
 READ_SECONDS = "headrace_read_seconds_sum"
 ORIGIN_BYTES = "headrace_origin_bytes_total"
+_OURS = "headrace_"
+_MOST, _MOST_NAMES = 2.0**63, 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +44,22 @@ class Counters:
 
 
 def values_of(text: str) -> dict[str, float]:
-    """The values of OpenMetrics text by name, those of all labels together. What is no sample is passed over."""
+    """The values of our metrics in OpenMetrics text by name, those of all labels together.
+
+    What is no sample is passed over, and so is what nobody can have counted: whoever tells it may be another.
+    """
     found: dict[str, float] = {}
-    for line in text.splitlines():
-        if line.startswith("#"):
+    for line in io.StringIO(text):
+        if not line.startswith(_OURS):
             continue
         name, _, rest = line.partition(" ") if "{" not in line else _labelled(line)
         try:
-            value = float(rest.split()[0])
+            value = float(rest.split(maxsplit=1)[0])
         except (ValueError, IndexError):
             continue
-        found[name] = found.get(name, 0.0) + value
+        is_known = name in found or len(found) < _MOST_NAMES
+        if is_known and 0 <= value < _MOST:
+            found[name] = found.get(name, 0.0) + value
     return found
 
 

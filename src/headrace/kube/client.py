@@ -25,6 +25,7 @@ _ANSWER_S = 30.0
 _WATCH_S = 300
 _PAGE = 500
 _SHORT_S = 1.0
+_LARGEST_FAULT_BYTES = 1 << 20
 
 Content = dict[str, Any]
 Labels = Mapping[str, str | None]
@@ -248,12 +249,31 @@ class KubeClient:
         except (ClientError, TimeoutError, OSError) as error:
             # The text of such an error names the server and never a header.
             raise OriginUnreachableError.of(f"{what}: the API server does not answer: {error}") from error
+        if answer.history:
+            # The API server leads nowhere else; a pod behind its proxy may.
+            answer.close()
+            raise _stranger(what)
         if answer.status >= 400:
-            raise fault_of(answer.status, await answer.read(), what)
+            raise fault_of(answer.status, await _fault_text(answer), what)
         return answer
 
 
 _VERBS = {"GET": "read", "POST": "create", "PUT": "replace", "PATCH": "change", "DELETE": "delete"}
+
+
+async def _fault_text(answer: ClientResponse) -> bytes:
+    """The beginning of a refusal: behind the proxy of pods anybody may say what it likes, for as long as it likes."""
+    said = bytearray()
+    try:
+        async for piece in answer.content.iter_any():
+            said += piece
+            if len(said) >= _LARGEST_FAULT_BYTES:
+                break
+    except (ClientError, TimeoutError):
+        return b""
+    finally:
+        answer.close()
+    return bytes(said[:_LARGEST_FAULT_BYTES])
 
 
 async def _content(answer: ClientResponse, what: str) -> Content:

@@ -10,6 +10,7 @@ from headrace.kube.client import KubeClient
 from headrace.kube.resources import RESOURCES
 
 _ALL_AT_ONCE_S = 300.0
+_LONGEST_LINE_BYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,10 @@ class LogQuery:
 
 
 async def log_lines(client: KubeClient, namespace: str, pod: str, query: LogQuery) -> AsyncIterator[bytes]:
-    """Lines with their ends; the last one may lack it. With `follow`, until the container has ended.
+    """Lines with their ends; the last one may lack it, and so do the parts of one that is very long.
 
-    Raises `MissingFileError` for a pod that is not there, `ConfigError` for a container that has not begun.
+    With `follow`, until the container has ended. Raises `MissingFileError` for a pod that is not there, `ConfigError`
+    for a container that has not begun.
     """
     path = RESOURCES["Pod"].path(namespace, pod, "log")
     what = f"read the log of Pod {namespace}/{pod}"
@@ -49,5 +51,9 @@ async def log_lines(client: KubeClient, namespace: str, pod: str, query: LogQuer
         *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
             yield line + b"\n"
+        if len(rest) >= _LONGEST_LINE_BYTES:
+            # A program that prints no end of a line must not be kept in memory for ever.
+            yield rest
+            rest = b""
     if rest:
         yield rest

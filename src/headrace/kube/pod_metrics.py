@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from aiohttp import ClientError, ClientSession, ClientTimeout
+from aiohttp import ClientError
 
-from headrace.errors import HeadraceError
+from headrace.errors import EngineError, HeadraceError
+from headrace.foreign_answers import ask_plainly
 from headrace.kube.client import KubeClient
 from headrace.kube.resources import RESOURCES
 
 _ANSWER_S = 5.0
+_MOST_BYTES = 1 << 20
 
 
 class Scraper(Protocol):
@@ -29,14 +31,12 @@ class DirectScraper:
         if not address:
             return None
         host = f"[{address}]" if ":" in address else address
+        url = f"http://{host}:{port}/metrics"
         try:
-            async with (
-                ClientSession(timeout=ClientTimeout(total=_ANSWER_S)) as session,
-                session.get(f"http://{host}:{port}/metrics") as answer,
-            ):
-                return await answer.text(errors="replace") if answer.status == 200 else None
-        except (ClientError, TimeoutError, OSError):
+            text = await ask_plainly(url, most_bytes=_MOST_BYTES, timeout_s=_ANSWER_S)
+        except (ClientError, TimeoutError, OSError, EngineError):
             return None
+        return None if text is None else text.decode(errors="replace")
 
 
 class ProxiedScraper:
@@ -49,10 +49,12 @@ class ProxiedScraper:
         """OpenMetrics text; `None` when the pod does not answer, or its proxy may not be used."""
         metadata = pod["metadata"]
         path = RESOURCES["Pod"].path(metadata["namespace"], f"{metadata['name']}:{port}", "proxy/metrics")
-        content = b""
+        content = bytearray()
         try:
             async for piece in self._client.stream(path, "read metrics", {}, timeout_s=_ANSWER_S):
                 content += piece
+                if len(content) > _MOST_BYTES:
+                    return None
         except HeadraceError:
             return None
         return content.decode(errors="replace")

@@ -16,6 +16,7 @@ from headrace.jobs.views import DataCost
 from headrace.kubeflow.names import DATA_COST_ANNOTATION, Content, annotations_of
 
 _VERSION = 1
+_MOST_COUNTED = 2.0**70
 MOST_SOURCES = 500
 """Annotations of an object have 256 KiB together. Mounts beyond that are not counted."""
 
@@ -110,12 +111,20 @@ def _metering(said: Mapping[str, Any]) -> Metering:
     return Metering(
         settled=DataCost(**cost) if len(cost) == len(fields(DataCost)) else None,
         meters={
-            source: Meter(life, Counters(*map(float, last)), Counters(*map(float, grown)))
+            source: Meter(life, _counters(last), _counters(grown))
             for source, (life, last, grown) in said["meters"].items()
         },
         is_shared=bool(said.get("is_shared")),
         is_final=bool(said.get("is_final")),
     )
+
+
+def _counters(numbers: Iterable[Any]) -> Counters:
+    """Counters of a note. Whoever may change the job may have written them."""
+    values = [float(each) for each in numbers]
+    if not all(0 <= each < _MOST_COUNTED for each in values):
+        raise ValueError("that is no count")
+    return Counters(*values)
 
 
 def _numbers(counters: Counters) -> list[float]:

@@ -15,6 +15,8 @@ from headrace.operations.run_notes import Note
 from headrace.plan.job_specs import LoadJob
 from headrace.plan.operation_inputs import JobFacts, JobState
 
+_LONGEST_MESSAGE = 4096
+
 
 class Masters(Protocol):
     """Where the masters of datasets answer."""
@@ -86,7 +88,7 @@ def _facts(note: Note, reports: Sequence[LoadReport]) -> JobFacts:
         total_files=sum(each.total_files for each in reports),
         did_not_fit_bytes=sum(each.did_not_fit_bytes for each in reports),
         faults=sum(len(each.errors) for each in reports),
-        message=messages[0] if messages else "",
+        message=messages[0][:_LONGEST_MESSAGE] if messages else "",
     )
 
 

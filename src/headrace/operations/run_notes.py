@@ -36,6 +36,14 @@ class Note:
         """When it was ordered."""
         return parse_time(self.started)
 
+    @property
+    def is_sound(self) -> bool:
+        """True for one that we may have written. Raises `ValueError` for a time that is none."""
+        words = (self.kind, self.run, self.started, self.ended, self.fault)
+        if not all(isinstance(each, str) for each in words) or not isinstance(self.details, dict):
+            return False
+        return all(parse_time(each) for each in (self.started, self.ended or self.started))
+
     def failed(self, message: str) -> Note:
         """The same work after a fault that ended it."""
         return replace(self, fault=message, ended=moment())

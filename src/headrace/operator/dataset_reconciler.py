@@ -95,7 +95,9 @@ class DatasetReconciler:
         return desired
 
     async def _reconcile(self, desired: DesiredState, now: datetime) -> ReconcileResult:
-        observation = await observe(desired, self.settings, self.role_states.of(desired.title), now)
+        observation = await observe(
+            desired, self.settings, self.role_states.of(desired.title), now, self.masters.known_token
+        )
         executor = Executor(self.client, self.masters, desired, observation)
         faults: list[HeadraceError] = []
         requeues: list[float | None] = []

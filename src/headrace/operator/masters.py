@@ -10,10 +10,12 @@ from pydantic import SecretStr
 from headrace.control.client import ControlClient
 from headrace.errors import MissingFileError
 from headrace.kube.client import KubeClient
+from headrace.operator.desired_state import DesiredState
 from headrace.operator.mirror import Mirror
-from headrace.operator.observer import master_url
+from headrace.operator.observer import MOST_ANSWER_BYTES, master_url
 from headrace.operator.rendering.naming import Names, names_of
 from headrace.operator.rendering.role_tokens import WHOLE_KEY
+from headrace.operator.token_digests import digest_of, own_token, token_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,15 @@ class Masters:
         token = await self.token(names)
         if not master or token is None:
             raise MissingFileError.of(f"dataset {title} has no master")
-        return ControlClient(master, token)
+        # Who may write pods and Secrets of that namespace may answer in its place.
+        return ControlClient(master, token, most_bytes=MOST_ANSWER_BYTES)
+
+    async def known_token(self, desired: DesiredState) -> SecretStr | None:
+        """The same token; without a request where it follows from the dataset, as it mostly does."""
+        own = own_token(desired)
+        if token_digest(self.mirror, desired.names) == digest_of(own):
+            return SecretStr(own)
+        return await self.token(desired.names)
 
     async def token(self, names: Names) -> SecretStr | None:
         """The token of a dataset's cluster. It is asked for anew each time, and kept nowhere."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic import SecretStr
 
 from headrace.api.dataset import DatasetPhase
 from headrace.api.mounts import scheme_of
@@ -14,7 +16,7 @@ from headrace.api.operations import OperationPhase, OperationStatus
 from headrace.api.quantities import amount_of
 from headrace.api.scheduling import NodeSelector
 from headrace.control.client import ControlClient
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import ConfigError, DeadlineError, HeadraceError, OriginUnreachableError
 from headrace.operator.desired_state import DesiredState, noted_in
 from headrace.operator.mirror import Content, Mirror, is_driver
 from headrace.operator.node_capacity import rooms_of
@@ -45,6 +47,10 @@ from headrace.plan.roles import RoleKind
 from headrace.plan.runtimes import wanted_of
 from headrace.plan.selectors import fits_selector
 
+TokenSource = Callable[[DesiredState], Awaitable[SecretStr | None]]
+
+MOST_ANSWER_BYTES = 1 << 20
+"""Of a master of a tenant: some four thousand workers."""
 _ANSWER_S = 3.0
 _SERVED = {DatasetPhase.BOUND, DatasetPhase.TERMINATING}
 _CLAIM_KIND = "PersistentVolumeClaim"
@@ -63,12 +69,26 @@ class Observation:
     status: Mapping[str, Any] | None
 
 
+class Told(NamedTuple):
+    """What a master says; `None` where none does. `fault` is what is wrong with the answer that came instead."""
+
+    status: Mapping[str, Any] | None
+    fault: str = ""
+
+
 async def observe(
-    desired: DesiredState, settings: OperatorSettings, role_states: RoleStates, now: datetime
+    desired: DesiredState,
+    settings: OperatorSettings,
+    role_states: RoleStates,
+    now: datetime,
+    token_of: TokenSource | None = None,
 ) -> Observation:
     """Everything that is known at this moment, but for other datasets' workers."""
     render_context = render_context_of(desired, settings)
-    status = await _status(render_context.master) if desired.pods(RoleKind.MASTER) else None
+    has_master = bool(render_context.master and desired.pods(RoleKind.MASTER))
+    token = await token_of(desired) if has_master and token_of else None
+    told = await _told(render_context.master, token) if has_master else Told(None)
+    status = told.status
     nodes = _nodes(desired, status, settings.policy)
     observed = Observed(
         nodes=nodes,
@@ -83,6 +103,7 @@ async def observe(
         volume=volume_facts(desired.mirror, desired.key),
         keepers=_keepers(desired.mirror, settings.namespace),
         has_pods=True,
+        master_fault=told.fault,
         open_folders=settings.local_folders,
         policy=settings.policy,
     )
@@ -306,12 +327,17 @@ def _keepers(mirror: Mirror, namespace: str) -> frozenset[str]:
     )
 
 
-async def _status(master: str) -> Mapping[str, Any] | None:
-    """The master's status; `None` while no master answers."""
-    if not master:
-        return None
+async def _told(master: str, token: SecretStr | None) -> Told:
+    """What the master reports, if one answers that has the token, shortly and with sense."""
+    if token is None:
+        return Told(None)
     try:
-        async with asyncio.timeout(_ANSWER_S), ControlClient(master, None) as client:
-            return await client.status()
-    except (HeadraceError, TimeoutError):
-        return None
+        async with (
+            asyncio.timeout(_ANSWER_S),
+            ControlClient(master, token, most_bytes=MOST_ANSWER_BYTES) as client,
+        ):
+            return Told((await client.report()).model_dump())
+    except (OriginUnreachableError, DeadlineError, TimeoutError):
+        return Told(None)
+    except HeadraceError as error:
+        return Told(None, error.message)

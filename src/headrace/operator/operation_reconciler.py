@@ -173,7 +173,8 @@ class OperationReconciler:
         text = operation.metadata.annotations.get(NOTE_ANNOTATION)
         try:
             note = Note(**json.loads(text)) if text else None
-            return note if note is not None and note.kind in self.drivers else None
+            is_ours = note is not None and note.is_sound and _stays_at_home(note, operation)
+            return note if is_ours and note is not None and note.kind in self.drivers else None
         except (ValueError, TypeError):
             # Somebody wrote into it: the work is ordered again, which does nothing twice.
             return None
@@ -212,3 +213,14 @@ def _predecessor(operation: Operation, mirror: Mirror) -> tuple[Operation | None
         return cast("Operation", object_of(content, after.kind, lenient=True)) if content else None, ""
     except InvalidObjectsError as error:
         return None, refusal_text(error)
+
+
+def _stays_at_home(note: Note, operation: Operation) -> bool:
+    """True when the note leads to no cluster of another namespace: whoever may change the operation may write it, and
+    would have us ask the masters of others, with their tokens.
+    """
+    cluster, loads = note.details.get("cluster", ""), note.details.get("loads", [])
+    if not isinstance(cluster, str) or not isinstance(loads, list):
+        return False
+    own = operation.namespace or "default"
+    return cluster.partition("/")[0] in ("", own) and all(isinstance(each, str) for each in loads)

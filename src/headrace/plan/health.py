@@ -46,6 +46,7 @@ _PASSING = {
 
 _LASTING = {
     Reason.MASTER_FAILED,
+    Reason.MASTER_NOT_UNDERSTOOD,
     Reason.WORKERS_FAILED,
     Reason.OPTION_REFUSED,
     Reason.ACCESS_DENIED,
@@ -174,6 +175,11 @@ def _master_gone(situation: Situation) -> Wait | None:
     if away is not None:
         return wait(Reason.NODES_NOT_READY, f"the master is on {away.node}, which is not ready")
     failed = next(filter(_has_failed, masters), None)
+    if failed is None and situation.observed.master_fault:
+        fault = _sentence(situation.observed.master_fault)
+        return wait(
+            Reason.MASTER_NOT_UNDERSTOOD, f"nothing is taken from what answers as the master: {fault}"
+        )
     if failed is None:
         return wait(Reason.MASTER_STARTING, "the master is not ready yet")
     reason = _MASTER_FAULTS.get(failed.reason, Reason.MASTER_FAILED)

@@ -163,9 +163,10 @@ class Observed:
     `operations` are those that run now: kind → names. `hosts` are nodes where the dataset that this one refers to is at
     home, for a backend that mounts a reference there before anybody uses it. `volume` is `None` where there
     is none. `keepers` are nodes where a mount outlives the process that serves it, so that another version
-    can take it over under its readers. `has_pods` tells whether roles are pods, or processes. `open_folders` are those
-    of the nodes that datasets may read, as whoever runs the nodes says, and `policy` what else may be asked for; `None`
-    where the user's own rights decide.
+    can take it over under its readers. `has_pods` tells whether roles are pods, or processes. `master_fault` is what is
+    wrong with the answer that came in the place of the master's. `open_folders` are those of the nodes that datasets
+    may read, as whoever runs the nodes says, and `policy` what else may be asked for; `None` where the user's own
+    rights decide.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -181,5 +182,6 @@ class Observed:
     volume: VolumeFacts | None = None
     keepers: frozenset[str] = frozenset()
     has_pods: bool = False
+    master_fault: str = ""
     open_folders: tuple[str, ...] | None = None
     policy: Policy | None = None

@@ -43,6 +43,7 @@ class Reason(StrEnum):
     WORKERS_DISABLED = "WorkersDisabled"
     MASTER_STARTING = "MasterStarting"
     MASTER_FAILED = "MasterFailed"
+    MASTER_NOT_UNDERSTOOD = "MasterNotUnderstood"
     FILES_LISTING = "FilesListing"
     BUCKET_UNREACHABLE = "BucketUnreachable"
     ACCESS_DENIED = "AccessDenied"
@@ -207,6 +208,11 @@ MEANINGS: Mapping[Reason, Meaning] = {
     ),
     Reason.MASTER_STARTING: Meaning("The master is starting", "wait", _SOON),
     Reason.MASTER_FAILED: Meaning("The master does not run", "look at its log", _SOON),
+    Reason.MASTER_NOT_UNDERSTOOD: Meaning(
+        "What answers in the place of the master lacks its token, or its answer is too large or makes no sense",
+        "see that nothing but the master's pod has the labels that its Service selects, and delete that pod",
+        _SETUP,
+    ),
     Reason.FILES_LISTING: Meaning("The list of files is being taken", "wait", _LISTING),
     Reason.BUCKET_UNREACHABLE: Meaning(
         "An origin does not answer", "check endpoint, name resolution and network", _SETUP

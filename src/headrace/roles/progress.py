@@ -6,7 +6,7 @@ import time
 from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, ValidationError
 
@@ -24,6 +24,11 @@ _TOLD_ERRORS = 3
 _TOLD_LETTERS = 400
 
 
+# The pod that tells it may be another's.
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+_Amount = Annotated[float, Field(ge=0, lt=2**63, allow_inf_nan=False)]
+
+
 class CopyProgress(Model):
     """The content of the file: docs/format/copy-progress.md."""
 
@@ -31,14 +36,14 @@ class CopyProgress(Model):
     state: str = Field(default="running", pattern="^(running|done|failed|cancelled)$")
     started_at: datetime
     ended_at: datetime | None = None
-    done_bytes: int = 0
-    total_bytes: int = 0
-    done_files: int = 0
-    total_files: int = 0
-    written_bytes: int = 0
-    bytes_per_second: float = 0.0
-    left_s: float | None = None
-    faults: int = 0
+    done_bytes: _Count = 0
+    total_bytes: _Count = 0
+    done_files: _Count = 0
+    total_files: _Count = 0
+    written_bytes: _Count = 0
+    bytes_per_second: _Amount = 0.0
+    left_s: _Amount | None = None
+    faults: _Count = 0
     errors: tuple[str, ...] = ()
     message: str = ""
 

@@ -76,6 +76,12 @@ def test_lines_come_whole_however_they_are_cut() -> None:
     assert lines(api) == [b"one\n", b"two\n", b"\n", "three é".encode()]
 
 
+def test_a_line_without_an_end_comes_in_parts() -> None:
+    found = lines(Api(**{f"{POD}/log": [b"x" * (64 << 10)] * 10}))
+    assert b"".join(found) == b"x" * (640 << 10)
+    assert max(map(len, found)) <= 512 << 10
+
+
 def test_the_server_is_asked_for_what_is_wanted_and_no_more() -> None:
     api = Api(**{f"{POD}/log": [b"x\n"]})
     moment = datetime(2026, 1, 31, 10, 30, tzinfo=timezone(timedelta(hours=1)))

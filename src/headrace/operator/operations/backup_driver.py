@@ -62,6 +62,7 @@ def backup_facts(note: Note, status: JobStatus) -> JobFacts:
 
 def _kept_bytes(said: str) -> int:
     try:
-        return int(json.loads(said)["kept_bytes"])
+        kept = json.loads(said)["kept_bytes"]
     except (ValueError, KeyError, TypeError):
         return 0
+    return kept if isinstance(kept, int) and 0 <= kept < 2**63 else 0

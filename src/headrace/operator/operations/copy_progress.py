@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
+from headrace.errors import EngineError
+from headrace.foreign_answers import ask_plainly
 from headrace.roles.progress import CopyProgress, parse_progress
 
 _ANSWER_S = 3.0
@@ -32,7 +34,7 @@ class ProgressClient:
             self._silent = {each: until_s for each, until_s in self._silent.items() if until_s > now_s}
             self._silent[address] = now_s + _AGAIN_AFTER_S
             return None
-        except (aiohttp.ClientError, OSError):
+        except (aiohttp.ClientError, OSError, EngineError):
             # It has only just begun: that costs no time.
             return None
         return parse_progress(text)
@@ -40,9 +42,6 @@ class ProgressClient:
 
 async def _read(address: str, port: int) -> str:
     host = f"[{address}]" if ":" in address else address
-    limit = aiohttp.ClientTimeout(total=_ANSWER_S)
-    async with aiohttp.ClientSession(timeout=limit) as session:
-        url = f"http://{host}:{port}/v1/progress"
-        async with session.get(url, allow_redirects=False) as answer:
-            raw = await answer.content.read(_LARGEST_BYTES)
-            return raw.decode(errors="replace") if answer.status == 200 else ""
+    url = f"http://{host}:{port}/v1/progress"
+    raw = await ask_plainly(url, most_bytes=_LARGEST_BYTES, timeout_s=_ANSWER_S)
+    return raw.decode(errors="replace") if raw is not None else ""
