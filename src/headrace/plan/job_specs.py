@@ -9,28 +9,24 @@ from headrace.api.alluxio import AlluxioRuntime
 from headrace.api.databackup import DataBackup
 from headrace.api.dataload import DataLoad
 from headrace.api.datamigrate import DataMigrate, DataPlace
-from headrace.api.dataprocess import DataProcess, JobProcessor, Processor, ScriptProcessor
+from headrace.api.dataprocess import DataProcess, JobProcessor, ScriptProcessor
 from headrace.api.dataset import Dataset, DatasetSpec
 from headrace.api.identities import User
 from headrace.api.kinds import Operation, Runtime
-from headrace.api.metadata import ObjectMeta, PodMetadata
+from headrace.api.metadata import ObjectMeta
 from headrace.api.mounts import Mount, scheme_of
-from headrace.api.writing import part_content
 from headrace.plan import mount_addresses
 from headrace.plan.backup_folders import refused_place
 from headrace.plan.dataset_tree import tree_of
 from headrace.plan.declared import Declared
-from headrace.plan.given_pods import account_fault, key_faults, pod_faults
 from headrace.plan.observed import ClaimFacts, Observed
-from headrace.plan.pod_policy import fault_of_amount
-from headrace.plan.policy import Policy
+from headrace.plan.operation_policy import faults_of_copy, faults_of_process, not_allowed
 from headrace.plan.reasons import Reason, Wait, wait
-from headrace.plan.roles import RoleKind, SecretFile
+from headrace.plan.roles import SecretFile
 from headrace.plan.runtimes import wanted_of
 from headrace.settings.roles import OriginSettings
 
 _WRITABLE = {"oss", "s3", "local"}
-_MOST_FAULTS = 10
 # What is written must be whole or absent, and read back as it was written.
 _NOT_WRITTEN = {
     "nfs": "the NFS client only reads; mount the export on the nodes and copy to local:///FOLDER",
@@ -160,53 +156,14 @@ def _process(operation: DataProcess, context: OperationContext) -> ProcessJob | 
     program = spec.processor.script or spec.processor.job
     if program is None:
         raise ValueError("a DataProcess has a script or a job")
-    if faults := _faults_of_process(spec.processor, context.observed.policy):
-        return _not_allowed(operation, faults)
+    if faults := faults_of_process(spec.processor, context.observed.policy):
+        return not_allowed(operation.name, faults)
     return ProcessJob(
         key,
         spec.dataset.mount_path,
         spec.dataset.sub_path or "",
         program,
         spec.processor.service_account_name,
-    )
-
-
-def _faults_of_process(processor: Processor, policy: Policy | None) -> list[str]:
-    """What the pod of a program asks for beyond the policy."""
-    if policy is None:
-        return []
-    script = processor.script
-    pod = part_content(script) if script else processor.job.pod_spec if processor.job else {}
-    metadata = processor.pod_metadata or PodMetadata()
-    account = account_fault(processor.service_account_name, {} if script else pod, policy)
-    keys = key_faults(metadata.labels, metadata.annotations, policy)
-    return [*pod_faults(pod, policy), *filter(None, [account]), *keys]
-
-
-def _faults_of_copy(operation: DataMigrate, policy: Policy | None) -> list[str]:
-    """The same of the pod of a copy, which may be as large as a worker's."""
-    if policy is None:
-        return []
-    spec = operation.spec
-    metadata = spec.pod_metadata or PodMetadata()
-    resources = part_content(spec.resources) if spec.resources else {}
-    asked = [
-        (part, name, amount)
-        for part in ("requests", "limits")
-        for name, amount in (resources.get(part) or {}).items()
-    ]
-    amounts = [
-        f"resources.{part}.{name} {amount}"
-        for part, name, amount in asked
-        if fault_of_amount(name, amount, RoleKind.WORKER, policy)
-    ]
-    claims = ["resources.claims"] if resources.get("claims") else []
-    return [*amounts, *claims, *key_faults(metadata.labels, metadata.annotations, policy)]
-
-
-def _not_allowed(operation: Operation, faults: list[str]) -> Wait:
-    return wait(
-        Reason.POD_NOT_ALLOWED, f"the pod of {operation.name} asks for {'; '.join(faults[:_MOST_FAULTS])}"
     )
 
 
@@ -233,8 +190,8 @@ def _backup(operation: DataBackup, context: OperationContext) -> BackupJob | Wai
 
 def _copy(operation: DataMigrate, context: OperationContext) -> CopyJob | Wait:
     namespace = operation.namespace or "default"
-    if faults := _faults_of_copy(operation, context.observed.policy):
-        return _not_allowed(operation, faults)
+    if faults := faults_of_copy(operation.spec, context.observed.policy):
+        return not_allowed(operation.name, faults)
     source = _source(operation.spec.source, namespace, context)
     target = _target(operation.spec.to, namespace, context)
     if isinstance(source, Wait):
