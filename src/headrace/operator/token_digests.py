@@ -11,8 +11,13 @@ from dataclasses import dataclass
 
 from headrace.operator.desired_state import DesiredState
 from headrace.operator.mirror import Content, Mirror, digest_of_value
-from headrace.operator.rendering.naming import TOKEN_ANNOTATION, Names, names_of
-from headrace.operator.rendering.role_tokens import NOTES_KEY, WHOLE_KEY
+from headrace.operator.rendering.naming import (
+    TOKEN_ANNOTATION,
+    TOKEN_VERSION_ANNOTATION,
+    Names,
+    names_of,
+)
+from headrace.operator.rendering.role_tokens import NOTES_KEY, VERSION_KEY, WHOLE_KEY
 from headrace.plan.referring import referred
 
 
@@ -32,8 +37,26 @@ class Notes:
 
 
 def own_token(desired: DesiredState) -> str:
-    """The token that a dataset's own cluster has unless another one is in its Secret: it follows from its identity."""
-    return desired.mirror.derived(desired.title, _uid(desired))
+    """The token that a dataset's own cluster has unless another one is in its Secret: it follows from its identity, and
+    from the word by which another one was asked for.
+    """
+    version = wanted_version(desired)
+    return desired.mirror.derived(desired.title, _uid(desired), *([VERSION_KEY, version] if version else []))
+
+
+def wanted_version(desired: DesiredState) -> str:
+    """The word by which the owner asks for another token; empty where nobody does."""
+    metadata = desired.dataset.metadata if desired.dataset else None
+    return metadata.annotations.get(TOKEN_VERSION_ANNOTATION, "") if metadata else ""
+
+
+def is_given_up(desired: DesiredState) -> bool:
+    """True when the token in the dataset's Secret is there, and the owner asks for another one. Who asks no more keeps
+    what is there: the first one may be known to whom it was taken from.
+    """
+    digests = token_digests(desired.mirror, desired.names)
+    version = wanted_version(desired)
+    return bool(version) and WHOLE_KEY in digests and digests.get(VERSION_KEY) != digest_of(version)
 
 
 def own_notes_key(desired: DesiredState) -> str:
@@ -57,8 +80,9 @@ def token_note(desired: DesiredState) -> str:
         return notes.note(digest)
     own = notes.note(digest_of(own_token(desired)))
     noted = set(map(noted_token, desired.pods()))
-    # One that is there is the truth, whoever made it; but not if somebody put it in the place of what runs.
-    is_true = digest and not (notes.note(digest) not in noted and own in noted)
+    # One that is there is the truth, whoever made it; but not if somebody put it in the place of what runs, nor if the
+    # owner wants another.
+    is_true = digest and not is_given_up(desired) and not (notes.note(digest) not in noted and own in noted)
     return notes.note(digest) if is_true else own
 
 

@@ -20,12 +20,14 @@ from headrace.operator.rendering.render_context import RenderContext
 from headrace.operator.rendering.role_tokens import (
     NOTES_KEY,
     READER_KEY,
+    VERSION_KEY,
     WHOLE_KEY,
     WORKER_KEY,
     token_data,
 )
 from headrace.operator.token_digests import (
     digest_of,
+    is_given_up,
     is_locked_out,
     is_unknown,
     noted_token,
@@ -35,12 +37,14 @@ from headrace.operator.token_digests import (
     token_digest,
     token_digests,
     token_note,
+    wanted_version,
 )
 from headrace.plan.dataset_events import Event, EventType
 from headrace.plan.referring import referred
 
 _RESTORED = "TokenRestored"
 _LOST = "TokenLost"
+_CHANGED = "TokenChanged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +72,12 @@ class TokenKeeper:
     async def _own(self) -> Kept:
         names = self.desired.names
         note, present = token_note(self.desired), token_digest(self.desired.mirror, names)
+        if is_given_up(self.desired):
+            await self._write_own(own_token(self.desired))
+            return Kept(note, self._event(note, _CHANGED))
         if not present or note != notes_of(self.desired).note(present):
             await self._write_own(own_token(self.desired))
-            return Kept(note, self._event(note))
+            return Kept(note, self._event(note, _LOST))
         if not self._has_all(present):
             await self._write_own(await self._known(names))
         return Kept(note)
@@ -90,9 +97,11 @@ class TokenKeeper:
             # Of an operator before this one.
             there = await self.masters.secret_value(names, NOTES_KEY)
             key = there.get_secret_value() if there is not None else key
-        await self._write({**token_data(token), NOTES_KEY: key})
+        version = wanted_version(self.desired)
+        said = {VERSION_KEY: version} if version else {}
+        await self._write({**token_data(token), NOTES_KEY: key, **said})
 
-    def _event(self, note: str) -> Event | None:
+    def _event(self, note: str, reason: str) -> Event | None:
         noted = [each for each in map(noted_token, self.desired.pods()) if each]
         if not noted:
             return None
@@ -102,11 +111,9 @@ class TokenKeeper:
                 f"{secret} was deleted or changed: it is as it was again, and nothing that runs is disturbed"
             )
             return Event("Dataset", EventType.WARNING, _RESTORED, what)
-        what = (
-            f"{secret} was deleted, and its token cannot be had again: master, workers and mounts start anew, "
-            "and who reads waits for them"
-        )
-        return Event("Dataset", EventType.WARNING, _LOST, what)
+        why = "was deleted, and its token cannot be had again" if reason == _LOST else "has another token now"
+        what = f"{secret} {why}: master, workers and mounts start anew, and who reads waits for them"
+        return Event("Dataset", EventType.WARNING if reason == _LOST else EventType.NORMAL, reason, what)
 
     async def _borrow(self, home: Names) -> Kept:
         mirror, names = self.desired.mirror, self.desired.names

@@ -21,7 +21,7 @@ from headrace.control.messages import (
     WorkerState,
     encode_paths,
 )
-from headrace.errors import BusyError, ConfigError
+from headrace.errors import BusyError, ConfigError, RefusedError
 
 pytestmark = pytest.mark.usefixtures("module")
 
@@ -123,6 +123,20 @@ def test_a_silent_worker_leaves_the_view(tmp_path: Path) -> None:
         await until(all_told)
 
     with_master(tmp_path, test, dead_after_s=2.0)
+
+
+def test_a_planner_gets_the_status_in_short_and_proven(tmp_path: Path) -> None:
+    async def test(master: Running, client: ControlClient) -> None:
+        await client.heartbeat(heartbeat("w1"))
+        report, status = await client.report(), await client.status()
+        assert [each.id for each in report.workers] == [each["id"] for each in status["workers"]] == ["w1"]
+        assert report.capacity_bytes == status["capacity_bytes"]
+        assert set(report.model_dump()) <= set(status)
+        async with ControlClient(master.url, None) as nobody:
+            with pytest.raises(RefusedError, match="needs the token"):
+                await nobody.report()
+
+    with_master(tmp_path, test)
 
 
 def test_a_worker_of_other_origins_is_refused(tmp_path: Path) -> None:

@@ -93,6 +93,69 @@ def test_a_stranger_with_consent_reads_by_mounts_of_its_own(world: OperatorWorld
     assert held["status"]["datasetRef"] == ["team/mirror"]
 
 
+def token_of(world: OperatorWorld, namespace: str, name: str, key: str) -> str | None:
+    """What is in a Secret."""
+    content = world.cluster.objects.get(("Secret", namespace, f"{name}-headrace-token")) or {}
+    data: dict[str, str] = content.get("data") or {}
+    return data.get(key)
+
+
+def ask_for_token(world: OperatorWorld, word: str) -> None:
+    """The owner writes the annotation."""
+    key = ("Dataset", "default", "imagenet")
+    content = world.cluster.objects[key]
+    noted = {"headrace.io/token-version": word} if word else {}
+    world.cluster._store(key, {**content, "metadata": {**content["metadata"], "annotations": noted}})
+
+
+def test_the_owner_has_another_token_made_that_a_former_reader_does_not_know(world: OperatorWorld) -> None:
+    settled(world, SHARED, MIRROR)
+    use(world)
+    world.settle()
+    copied = token_of(world, "team", "mirror", "reader")
+    assert copied == token_of(world, "default", "imagenet", "reader")
+    settled(world, SEED)
+    begun = {
+        pod["metadata"]["uid"] for pod in world.cluster.of("Pod") if "imagenet-" in pod["metadata"]["name"]
+    }
+    ask_for_token(world, "2")
+    world.settle()
+    fresh = {
+        pod["metadata"]["uid"] for pod in world.cluster.of("Pod") if "imagenet-" in pod["metadata"]["name"]
+    }
+    assert not fresh & begun, "nothing that runs takes the token that was copied"
+    assert token_of(world, "default", "imagenet", "reader") not in (copied, None)
+    assert [each["reason"] for each in world.cluster.of("Event") if each["reason"].startswith("Token")] == [
+        "TokenChanged"
+    ]
+    ready = world.cluster.objects["Dataset", "default", "imagenet"]["status"]
+    assert ready["phase"] == "Bound"
+    made = token_of(world, "default", "imagenet", "token")
+    world.restart(b"another key")
+    world.settle()
+    assert token_of(world, "default", "imagenet", "token") == made, (
+        "an operator installed anew changes nothing"
+    )
+    ask_for_token(world, "")
+    world.settle()
+    assert token_of(world, "default", "imagenet", "token") == made, (
+        "the one that was copied does not come back"
+    )
+    ask_for_token(world, "3")
+    world.settle()
+    assert token_of(world, "default", "imagenet", "token") not in (made, None)
+
+
+def test_those_who_may_read_get_the_other_token_too(world: OperatorWorld) -> None:
+    settled(world, SHARED, MIRROR)
+    use(world)
+    world.settle()
+    ask_for_token(world, "2")
+    world.settle()
+    assert token_of(world, "team", "mirror", "reader") == token_of(world, "default", "imagenet", "reader")
+    assert ready(world)["status"] == "True"
+
+
 def test_who_is_taken_off_the_list_is_cut_off_and_holds_nothing(world: OperatorWorld) -> None:
     settled(world, SHARED, MIRROR)
     use(world)

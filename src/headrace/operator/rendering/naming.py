@@ -20,6 +20,9 @@ DATASET_LABEL = "headrace.io/dataset"
 """Label with the dataset's name, and an annotation of the same name where that is too long for a label."""
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
 VERSION_ANNOTATION = "headrace.io/version"
+TOKEN_VERSION_ANNOTATION = "headrace.io/token-version"  # noqa: S105 - the name of an annotation
+"""Of a Dataset: any word; another word than before asks for another token of its cluster."""
+
 TOKEN_ANNOTATION = "headrace.io/token"  # noqa: S105 - the name of an annotation
 """Of pods: a keyed digest of the token that they were started with."""
 SETTINGS_ANNOTATION = "headrace.io/settings"

@@ -15,6 +15,9 @@ from headrace.plan.roles import RoleKind
 Content = dict[str, Any]
 
 WHOLE_KEY, WORKER_KEY, READER_KEY = "token", "worker", "reader"
+VERSION_KEY = "version"
+"""The word by which the token was asked for (`TOKEN_VERSION_ANNOTATION`); not there while nobody asked for another."""
+
 NOTES_KEY = "notes"
 """What digests of the dataset's secrets are keyed with that pods note. No pod gets it."""
 KEY_OF_KIND: Mapping[RoleKind, str] = {
