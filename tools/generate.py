@@ -1,5 +1,5 @@
-"""Writes docs/reference, the manual pages, the CRDs of deploy and the diagrams of ARCHITECTURE.md from the code;
-`--check` only says whether they are up to date.
+"""Writes what the code says: docs/reference, the manual pages, the CRDs of deploy, the diagrams of ARCHITECTURE.md and
+the README's drawing; `--check` only says whether they are up to date.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import typer.main
 import api_pages
 import generate_csi
 import man_pages
+import overview_picture
 import package_diagram
 import sdk_pages
 from headrace import errors
@@ -422,6 +423,7 @@ def all_files() -> dict[Path, str]:
         **man_pages.pages(ROOT),
         **{folder / name: text for folder in CRDS for name, text in crds.items()},
         package_diagram.PAGE: picture,
+        overview_picture.PICTURE: overview_picture.drawn(),
     }
 
 

@@ -1,4 +1,4 @@
-"""Draws lines of a terminal as an SVG in which each line appears when it came; rich draws the terminal itself."""
+"""Draws lines of a terminal as an SVG in which each lights up when it came; rich draws the terminal itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.text import Text
 
 WIDTH = 100
 # Long waits are shown shorter: nobody looks at a still picture for as long as a link takes.
-LONGEST_PAUSE_S = 2.5
+LONGEST_PAUSE_S = 2.0
 SHORTEST_PAUSE_S = 0.15
 FONT_FACE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 ROW = re.compile(r'(<text class="[^"]*)("[^>]*clip-path="url\(#session-line-(\d+)\)")')
@@ -67,7 +67,7 @@ def _timed(svg: str, lines: Sequence[Line]) -> str:
         f".at{number}{{animation:seen 10ms {at:.1f}s both}}" for number, at in enumerate(_moments(lines))
     )
     still = "@media (prefers-reduced-motion:reduce){text{animation:none!important}}"
-    style = f"@keyframes seen{{from{{opacity:0}}to{{opacity:1}}}}{rules}{still}"
+    style = f"@keyframes seen{{from{{opacity:.25}}to{{opacity:1}}}}{rules}{still}"
     return timed.replace("</style>", f"{style}\n    </style>", 1)
 
 

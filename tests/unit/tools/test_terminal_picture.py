@@ -12,12 +12,12 @@ LINES = [
 ]
 
 
-def test_each_line_is_in_the_picture_and_appears_after_the_one_before() -> None:
+def test_each_line_is_in_the_picture_and_lights_up_after_the_one_before() -> None:
     svg = drawn(LINES, title="A & B")
     root = ElementTree.fromstring(svg)
     shown = "".join(text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text"))
     assert "80d5 & more".replace(" ", "\xa0") in shown
-    assert ".at0{animation:seen 10ms 0.1s both}.at1{animation:seen 10ms 2.6s both}" in svg
+    assert ".at0{animation:seen 10ms 0.1s both}.at1{animation:seen 10ms 2.1s both}" in svg
     assert 'at0"' in svg
     assert 'at2"' in svg
 
