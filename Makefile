@@ -236,7 +236,7 @@ gen: $(STAMPS)/engine $(STAMPS)/python ## Write the generated pages: docs/refere
 
 # Of its own: it serves a bucket and kills a mount, which takes half a minute, and says other times on each machine.
 recording: setup ## Run the session of the README against a real S3 server, and draw docs/images/session.svg if it says something new
-	$(BIN)/python tools/record_session.py
+	$(BIN)/python -m tools.record_session
 
 docs: gen ## Write the generated pages (the rest of docs/ is plain Markdown)
 

@@ -19,11 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import terminal_picture
 from headrace.testing.buckets import adopt_folder
 from headrace.testing.network import storage_link
 from headrace.testing.s3_server import S3Server
-from terminal_picture import Line
+from tools import terminal_picture
+from tools.terminal_picture import Line
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs" / "images" / "session.svg"
