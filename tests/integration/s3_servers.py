@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace.testing.processes import ServerProcess, ServerStartError, free_port
+from headrace.testing.processes import ServerProcess, free_port, started_at_a_free_port
 from headrace.testing.s3_client import Credentials, S3Client
 from headrace.testing.s3_server import versitygw_program
 
@@ -26,7 +26,6 @@ KEYS = Credentials("headrace-test-key", "headrace-test-secret-0123456789")
 KEYS_OF_S3RVER = Credentials("S3RVER", "S3RVER")
 # An account and its user.
 KEYS_OF_SWIFT = Credentials("test:tester", "headrace-test-secret-0123456789")
-START_ATTEMPTS = 3
 ALL_ARE_TESTED = os.environ.get("HEADRACE_TEST_SERVERS") == "all"
 
 
@@ -82,28 +81,18 @@ def running(kind: Kind, folder: Path) -> Iterator[Running]:
     """Starts the server over `folder`, and makes its bucket."""
     data = folder / "data-of-server"
     data.mkdir()
-    process, endpoint = _started(kind, data, folder / f"{kind.name}.log")
-    with process:
+    endpoint = ""
+
+    def started(port: int) -> ServerProcess:
+        nonlocal endpoint
+        endpoint, program = f"http://127.0.0.1:{port}", kind.program(data, port)
+        log = folder / f"{kind.name}.log"
+        return ServerProcess(program.words, log_path=log, environment=program.environment)
+
+    with started_at_a_free_port(started, lambda: _answers(endpoint)):
         client = S3Client(endpoint, kind.keys)
         client.create_bucket("data")
         yield Running(kind, endpoint, client)
-
-
-def _started(kind: Kind, data: Path, log: Path) -> tuple[ServerProcess, str]:
-    for attempt in range(START_ATTEMPTS):
-        port = free_port()
-        program = kind.program(data, port)
-        process = ServerProcess(program.words, log_path=log, environment=program.environment)
-        endpoint = f"http://127.0.0.1:{port}"
-        try:
-            process.wait_until(lambda: _answers(endpoint))  # noqa: B023 - called before the next round
-        except ServerStartError:
-            # Most likely somebody took the port between our look and the server's bind.
-            if attempt == START_ATTEMPTS - 1:
-                raise
-            continue
-        return process, endpoint
-    raise AssertionError("unreachable")
 
 
 def _answers(endpoint: str) -> bool:

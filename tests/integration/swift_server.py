@@ -68,7 +68,7 @@ use = egg:swift#proxy_logging
 
 def main(folder: Path, port: int, name: str, secret: str) -> None:
     """Serves until it is ended."""
-    (folder / "disks" / "disk").mkdir(parents=True)
+    (folder / "disks" / "disk").mkdir(parents=True, exist_ok=True)
     (folder / "swift.conf").write_text("[swift-hash]\nswift_hash_path_suffix = test\n")
     utils.set_swift_dir(str(folder))
     reload_storage_policies()

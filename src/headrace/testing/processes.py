@@ -32,6 +32,7 @@ _CHANCE = random.SystemRandom()
 # Who got one of the ports before these has begun to listen, or has ended.
 _MOST_CLAIMS = 32
 _STANDSTILL_DEADLINE_S = 60
+_START_ATTEMPTS = 5
 _STOPPED, _ENDED, _UNINTERRUPTIBLE = "Tt", "ZX", "D"
 _claims: deque[int] = deque()
 
@@ -140,6 +141,26 @@ class ServerProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def started_at_a_free_port(
+    start: Callable[[int], ServerProcess], is_ready: Callable[[], bool], *, port: int | None = None
+) -> ServerProcess:
+    """A server that is ready. It is started at another port where somebody took the first one before it did.
+
+    `port`: the one that it is to have, each time. Raises `ServerStartError`.
+    """
+    for attempt in range(_START_ATTEMPTS):
+        chosen = port or free_port()
+        process = start(chosen)
+        try:
+            process.wait_until(is_ready)
+        except ServerStartError:
+            if attempt == _START_ATTEMPTS - 1:
+                raise
+            continue
+        return process
+    raise AssertionError("unreachable")
 
 
 def signal_tree(root: int, signal_number: int) -> set[int]:

@@ -17,13 +17,12 @@ from types import TracebackType
 from typing import Self
 
 from headrace.testing.network import LoopbackLink, StorageLink
-from headrace.testing.processes import ServerProcess, ServerStartError, free_port
+from headrace.testing.processes import ServerProcess, started_at_a_free_port
 from headrace.testing.s3_client import Credentials, S3Client
 
 HEALTH_PATH = "/health"
 # Not secret: the server holds test data and listens on loopback or in our own namespace only.
 DEFAULT_CREDENTIALS = Credentials("headrace-test-key", "headrace-test-secret-0123456789")
-START_ATTEMPTS = 5
 # The ninth and tenth field of a line, as in S3's own server access log: "s3_GetObject folder/key".
 OPERATION = re.compile(rb"^[^\n]*?\] \S+ \S+ \S+ s3_(\w+) (\S+)", re.MULTILINE)
 
@@ -63,19 +62,12 @@ class S3Server:
         self._start(int(self.endpoint.rpartition(":")[2]))
 
     def _start(self, known_port: int | None = None) -> None:
-        for attempt in range(START_ATTEMPTS):
-            port = known_port or free_port()
+        def spawned(port: int) -> ServerProcess:
             process = self._spawn(port, self._log)
-            endpoint = f"http://{self._link.publish(port)}"
-            try:
-                process.wait_until(lambda: _is_healthy(endpoint))  # noqa: B023 - called before the next round
-            except ServerStartError:
-                # Most likely somebody took the port between our look and the server's bind.
-                if attempt == START_ATTEMPTS - 1:
-                    raise
-                continue
-            self.process, self.endpoint = process, endpoint
-            return
+            self.endpoint = f"http://{self._link.publish(port)}"
+            return process
+
+        self.process = started_at_a_free_port(spawned, lambda: _is_healthy(self.endpoint), port=known_port)
 
     def _spawn(self, port: int, log_path: Path) -> ServerProcess:
         command = [
