@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from headrace.api import printing
 from headrace.errors import CorruptDataError
+from headrace.local.nodes.virtual_nodes import VirtualNodes
+from headrace.local.operations.job_driver import RunNotes
+from headrace.local.processes.consumers import read_consumers
+from headrace.local.processes.role_processes import RoleOrder, RoleRecord, read_roles
+from headrace.local.reconcile.back_off import StartBackOff
 from headrace.local.server.status_lines import trouble_lines
 from headrace.local.store import admission
 from headrace.local.store.database import Database
@@ -95,6 +101,37 @@ def test_a_damaged_object_is_applied_anew_or_deleted_and_not_changed_by_halves(
         transaction.set_finalizers(transaction.need(HURT), ())
         transaction.delete(HURT)
     assert store.get(HURT) is None
+
+
+def test_a_damaged_role_or_use_is_left_out_and_the_others_go_on(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    order = RoleOrder("default.fine.master", "default", "fine", "master", "node-1", ("true",), "/log")
+    content = json.dumps(asdict(RoleRecord(order)))
+    use = {"id": "1", "title": "a program", "node": "node-1", "datasets": [["default", "fine"]]}
+    with database.transaction() as connection:
+        rows = [("fine", content), ("hurt", content[:-9]), ("other", '{"order": {}}')]
+        connection.executemany("INSERT INTO roles VALUES (?, ?)", rows)
+    database.note("use:1", json.dumps(use))
+    database.note("use:2", "{")
+    assert [record.order for record in read_roles(database)] == [order]
+    assert [consumer.id for consumer in read_consumers(database)] == ["1"]
+    database.note("failures:hurt", "[]")
+    assert StartBackOff(database).find("hurt") is None
+    database.note("job:7", '{"kind": "load"')
+    assert RunNotes(database).find("7") is None
+    said = [record.getMessage().partition(": its")[0] for record in caplog.records]
+    assert said == [
+        f"{name}: left out"
+        for name in ("role/hurt", "role/other", "use/use:2", "failure/hurt", "operation/7")
+    ]
+
+
+def test_a_damaged_node_is_named(database: Database, tmp_path: Path) -> None:
+    with database.transaction() as connection:
+        connection.execute("INSERT INTO nodes VALUES ('node-7', '{')")
+    with pytest.raises(CorruptDataError, match="row of node node-7"):
+        VirtualNodes(database, tmp_path).all()
 
 
 def test_a_damaged_change_is_told_to_who_watches(store: Store, database: Database) -> None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from headrace.api.times import format_time
-from headrace.errors import MissingFileError, UnsupportedError
+from headrace.errors import CorruptDataError, MissingFileError, UnsupportedError
 from headrace.local.protocol.messages import NodeChange, NodesWish, TaintLine
 from headrace.local.store.database import Database
 from headrace.netns.commands import CommandError
@@ -117,8 +117,8 @@ class VirtualNodes:
     def all(self) -> list[VirtualNode]:
         """Those that are written down, in the order of their places."""
         with self._database.reading() as connection:
-            rows = connection.execute("SELECT content FROM nodes").fetchall()
-        return sorted((self._node(json.loads(text)) for (text,) in rows), key=lambda node: node.place)
+            rows = connection.execute("SELECT name, content FROM nodes").fetchall()
+        return sorted((self._read(name, text) for name, text in rows), key=lambda node: node.place)
 
     def network(self) -> Network | None:
         """What they are plugged to; `None` before there are any."""
@@ -271,6 +271,16 @@ class VirtualNodes:
         content = {**asdict(node), "folder": str(node.folder)}
         with self._database.transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO nodes VALUES (?, ?)", (node.name, json.dumps(content)))
+
+    def _read(self, name: str, text: str) -> VirtualNode:
+        try:
+            return self._node(json.loads(text))
+        except (ValueError, TypeError, KeyError):
+            # What it has on this machine, and what runs there, stands nowhere else.
+            raise CorruptDataError.of(
+                f"the row of node {name} in {self._database.path} cannot be read",
+                hint="put a copy of that file in its place, or move its folder away and begin anew with headrace up",
+            ) from None
 
     def _node(self, content: dict[str, object]) -> VirtualNode:
         content["folder"] = Path(str(content["folder"]))

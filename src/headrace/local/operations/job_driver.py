@@ -9,6 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from headrace.local.store.rows import readable
 from headrace.operations.run_notes import Note, moment
 from headrace.plan.job_specs import Job
 from headrace.plan.operation_inputs import JobFacts
@@ -61,7 +62,9 @@ class RunNotes:
     def find(self, uid: str) -> Note | None:
         """What is written down of one; `None` without."""
         text = self._database.fact(f"{_PREFIX}{uid}")
-        return Note(**json.loads(text)) if text else None
+        # Of one that cannot be read the work is ordered again, which does nothing twice.
+        found = readable([(uid, text)], "operation", lambda content: Note(**content)) if text else []
+        return found[0] if found else None
 
     def write(self, uid: str, note: Note) -> None:
         """Writes it down."""

@@ -19,6 +19,7 @@ from headrace.local.nodes.managed_folders import ManagedFolders
 from headrace.local.processes.process_tags import tagged_processes
 from headrace.local.reconciler import Dataset
 from headrace.local.store.database import Database
+from headrace.local.store.rows import readable
 from headrace.process_stat import started_ticks
 
 _log = logging.getLogger("headrace.local")
@@ -149,9 +150,9 @@ def read_consumers(database: Database) -> list[Consumer]:
     """The uses that are written down."""
     with database.reading() as connection:
         rows = connection.execute(
-            "SELECT value FROM facts WHERE name GLOB ? ORDER BY name", (f"{_PREFIX}*",)
+            "SELECT name, value FROM facts WHERE name GLOB ? ORDER BY name", (f"{_PREFIX}*",)
         ).fetchall()
-    return [_use(json.loads(text)) for (text,) in rows]
+    return readable(rows, "use", _use)
 
 
 def _use(content: dict[str, Any]) -> Consumer:

@@ -24,6 +24,7 @@ from headrace.local.processes.child_environment import child_environment
 from headrace.local.processes.mount_successors import successor_of
 from headrace.local.processes.process_tags import TaggedProcess, end, tag_of, tagged_processes
 from headrace.local.store.database import Database
+from headrace.local.store.rows import readable
 from headrace.process_stat import started_ticks
 from headrace.settings.environment import BACKEND_LOCK, ROLE_MARK, Environment
 from headrace.trusted_folders import make_folder, open_file
@@ -242,10 +243,10 @@ class RoleProcesses:
 
 
 def read_roles(database: Database) -> list[RoleRecord]:
-    """The roles that are written down."""
+    """The roles that are written down. One that cannot be read is one that nobody wrote down."""
     with database.reading() as connection:
-        rows = connection.execute("SELECT content FROM roles ORDER BY id").fetchall()
-    return [_record(json.loads(text)) for (text,) in rows]
+        rows = connection.execute("SELECT id, content FROM roles ORDER BY id").fetchall()
+    return readable(rows, "role", _record)
 
 
 def _record(content: dict[str, object]) -> RoleRecord:

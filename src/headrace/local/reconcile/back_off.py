@@ -10,6 +10,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from headrace.api.times import format_time, parse_time
 from headrace.errors import HeadraceError
@@ -17,6 +18,7 @@ from headrace.exits import known_kinds
 from headrace.local.processes.role_processes import RoleRecord
 from headrace.local.reconcile.role_states import RoleFailure
 from headrace.local.store.database import Database
+from headrace.local.store.rows import readable
 from headrace.plan.last_words import last_complaint, last_line
 from headrace.work_queue import back_off_s
 
@@ -39,7 +41,11 @@ class StartBackOff:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._failures = {name: _read(text) for name, text in database.notes(_PREFIX).items()}
+        self._failures = {
+            name: failures
+            for name, text in database.notes(_PREFIX).items()
+            for failures in readable([(name, text)], "failure", _failures)
+        }
 
     def note_start(
         self, order_id: str, error: HeadraceError, version: str, node: str | None, now: datetime
@@ -97,8 +103,7 @@ def _text(failures: _Failures) -> str:
     return json.dumps({"trouble": failure, "count": failures.count, "end": failures.end})
 
 
-def _read(text: str) -> _Failures:
-    content = json.loads(text)
+def _failures(content: dict[str, Any]) -> _Failures:
     failure = {**content["trouble"], "since": parse_time(content["trouble"]["since"])}
     return _Failures(RoleFailure(**failure), content["count"], content["end"])
 

@@ -5,12 +5,15 @@ says what is wrong, so that it hides no other and a person can declare it again 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from headrace.api.times import parse_time
 from headrace.local.store.records import Record, Reference
+
+_log = logging.getLogger("headrace.local")
 
 _Value = TypeVar("_Value")
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,13 +50,28 @@ def last_document(text: str, reference: Reference) -> dict[str, Any]:
     return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
 
 
+def readable(
+    rows: Iterable[tuple[str, str]], what: str, read: Callable[[dict[str, Any]], _Value]
+) -> list[_Value]:
+    """What named rows of JSON hold. One that cannot be read is left out, and told of in the log."""
+    found = []
+    for name, text in rows:
+        damage: list[str] = []
+        value = _read("row", text, lambda text: read(_values(text)), damage)
+        if value is None:
+            _log.error("%s/%s: left out: %s", what, name, damage[0])
+        else:
+            found.append(value)
+    return found
+
+
 def _read(column: str, text: str, reads: Callable[[str], _Value], damage: list[str]) -> _Value | None:
     """A column's value; `None`, and a word about it in `damage`, where it is none."""
     try:
         # What was no UTF-8 cannot be encoded, and so is damage, too.
         text.encode()
         return reads(text)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         damage.append(f"its {column} in objects.db cannot be read: {_told(error)}")
         return None
 
