@@ -156,7 +156,7 @@ def test_a_job_waits_for_warm_data_and_its_dataset_can_be_deleted_right_after_it
     # Four files of one size: the last of these waits for all, which never come.
     for name, percent in (("brief", 100), ("warmed", 75), ("late", 100)):
         machine.submit(machine.spec(name, line, data=data, wait_warm_percent=percent))
-        eventually(lambda name=name: "waits for" in machine.view(name).reason)
+        eventually(lambda name=name: "of its data is cached" in machine.view(name).reason)
         assert machine.view(name).phase is JobPhase.SUSPENDED
     assert len(machine.jobs.release(machine.view("brief"))) == 1
     machine.wait("brief", JobPhase.SUCCEEDED)
@@ -168,7 +168,7 @@ def test_a_job_waits_for_warm_data_and_its_dataset_can_be_deleted_right_after_it
     assert machine.log("warmed").split() == [str(4 * FILE_BYTES)]
     late = machine.view("late")
     assert (late.phase, late.started) == (JobPhase.SUSPENDED, None)
-    assert "cached to 75 %, and the job waits for 100 %" in late.reason
+    assert "it starts once 100 % of its data is cached; so far: " in late.reason and " 75 %." in late.reason
     machine.delete("late")
     machine.shell.must("delete", "dataset", "brief", "--timeout", "80s", deadline_s=90)
     assert machine.view("brief").phase is JobPhase.SUCCEEDED

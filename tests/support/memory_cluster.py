@@ -13,7 +13,7 @@ from memory_controllers import PROTECTED, MemoryControllers, copied, merged, now
 
 from headrace.errors import BusyError, MissingFileError, RefusedError
 from headrace.kube.faults import ConflictError
-from headrace.operator.merge_patch import merge_patch
+from headrace.merge_patch import difference
 
 Content = dict[str, Any]
 
@@ -58,7 +58,7 @@ class MemoryCluster(MemoryControllers):
             made = self.add(content)
             self.applied[key] = copied(content)
             return made
-        said = merge_patch(self.applied.get(key, {}), content)
+        said = difference(self.applied.get(key, {}), content)
         self.applied[key] = copied(content)
         return self._store(key, merged(self.objects[key], said))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+
+from headrace.merge_patch import patched
 
 Content = dict[str, Any]
 
@@ -31,16 +32,8 @@ def copied(content: Any) -> Any:
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """A merge patch applied (RFC 7386)."""
-    if not isinstance(patch, Mapping):
-        return copied(patch)
-    result = dict(target) if isinstance(target, Mapping) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
-    return result
+    """A merge patch applied."""
+    return patched(target or {}, copied(patch))
 
 
 class MemoryControllers:

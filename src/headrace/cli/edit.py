@@ -16,7 +16,7 @@ from headrace.cli import backend, printer
 from headrace.errors import ConfigError, MissingFileError
 from headrace.exits import ExitCode
 from headrace.local.protocol.messages import Named, Patch
-from headrace.local.store.three_way_merge import difference
+from headrace.merge_patch import difference
 from headrace.settings.environment import Environment
 from headrace.settings.yaml_streams import read_stream, write_stream
 

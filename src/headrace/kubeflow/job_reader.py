@@ -14,6 +14,7 @@ from headrace.jobs.old_kinds import OLD
 from headrace.jobs.spec import JobKind
 from headrace.jobs.tensorboard import PORT
 from headrace.jobs.views import JobEvent, JobPhase, JobView
+from headrace.jobs.warmth import cold_words, warmths_of
 from headrace.kube.discovery import Reader, at_version, served_versions, spec_fields
 from headrace.kube.resources import Resource
 from headrace.kubeflow.cluster_api import Cluster
@@ -21,7 +22,6 @@ from headrace.kubeflow.job_views import Known, pods_of, view_of
 from headrace.kubeflow.names import WORDS, Content, time_of
 from headrace.kubeflow.phases import is_suspended
 from headrace.kubeflow.sources import claims_of_job
-from headrace.kubeflow.warmth import cold_words, warmth_of
 
 JOB_NAME_LABELS = ("training.kubeflow.org/job-name", "mpi_job_name", "pytorch-job-name", "tf-job-name")
 
@@ -126,7 +126,10 @@ class Jobs:
         found = [
             await _unless_refused(self.cluster, "Dataset", namespace, claim) for claim in claims_of_job(job)
         ]
-        return cold_words(wish, [warmth_of(each) for each in found if each is not None])
+        return cold_words(
+            wish,
+            warmths_of(found),
+        )
 
     async def _events(self, job: JobView) -> tuple[JobEvent, ...]:
         names = {job.name, f"{job.name}-launcher", *(each.name for each in job.instances)}

@@ -13,6 +13,7 @@ from headrace.api.times import format_time
 from headrace.errors import HeadraceError, MissingFileError
 from headrace.jobs.objects import start_patch, warm_percent
 from headrace.jobs.spec import CleanPolicy
+from headrace.jobs.warmth import Warmth, warmths_of
 from headrace.kube.faults import ConflictError
 from headrace.kube.pod_metrics import Scraper
 from headrace.kubeflow.cluster_api import Cluster
@@ -36,7 +37,6 @@ from headrace.kubeflow.notes import Note, note_of, text_of
 from headrace.kubeflow.phases import is_suspended
 from headrace.kubeflow.run_policies import clean_policy_patch
 from headrace.kubeflow.sources import claims_of_job
-from headrace.kubeflow.warmth import Warmth, warmth_of
 
 _log = logging.getLogger("headrace.jobs")
 _LOGS_AT_ONCE = 8
@@ -89,7 +89,7 @@ class JobReconciler:
             return []
         namespace = job["metadata"]["namespace"]
         found = [await self._cluster.get("Dataset", namespace, claim) for claim in claims_of_job(job)]
-        return [warmth_of(each) for each in found if each is not None]
+        return warmths_of(found)
 
     async def _keep_logs(self, job: Content, pods: Sequence[Content], plan: Plan) -> Note:
         wanted = [step.pod for step in plan.steps if isinstance(step, KeepLog)]

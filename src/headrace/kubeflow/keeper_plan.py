@@ -15,6 +15,7 @@ from headrace.jobs.naming import STARTING_TIMEOUT, TTL
 from headrace.jobs.objects import warm_percent
 from headrace.jobs.spec import CleanPolicy
 from headrace.jobs.views import InstanceView, JobPhase
+from headrace.jobs.warmth import Warmth, is_warm
 from headrace.kubeflow.disruptions import disruption_of
 from headrace.kubeflow.job_views import all_started, instances_of
 from headrace.kubeflow.names import (
@@ -36,7 +37,6 @@ from headrace.kubeflow.pod_states import (
     is_leaving,
 )
 from headrace.kubeflow.run_policies import clean_policy_of
-from headrace.kubeflow.warmth import Warmth, is_warm
 
 LOG_PATIENCE = timedelta(minutes=2)
 """A log of an ended job that cannot be read for so long is given up: volumes are worth more."""

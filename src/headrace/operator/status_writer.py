@@ -16,8 +16,8 @@ from headrace.api.runtime_parts import RuntimeStatus
 from headrace.api.writing import part_content
 from headrace.errors import HeadraceError, MissingFileError
 from headrace.kube.client import Content, KubeClient
+from headrace.merge_patch import difference
 from headrace.operator.event_correlator import EventCorrelator, EventSeries
-from headrace.operator.merge_patch import merge_patch
 from headrace.operator.mirror import Mirror
 from headrace.plan.dataset_events import Event
 from headrace.plan.refusals import refusal_of
@@ -49,7 +49,7 @@ class StatusWriter:
             return
         try:
             await self._set_finalizers(kind, known, finalizers)
-            if status is not None and (patch := merge_patch(known.get("status") or {}, part_content(status))):
+            if status is not None and (patch := difference(known.get("status") or {}, part_content(status))):
                 await self.client.patch(kind, namespace, name, {"status": patch}, "status")
         except MissingFileError:
             return
@@ -62,7 +62,7 @@ class StatusWriter:
         refusal = refusal_of(kind, known.get("status"), error, now)
         namespace, name = known["metadata"].get("namespace") or "default", known["metadata"]["name"]
         try:
-            if patch := merge_patch(known.get("status") or {}, refusal.status):
+            if patch := difference(known.get("status") or {}, refusal.status):
                 await self.client.patch(kind, namespace, name, {"status": patch}, "status")
         except MissingFileError:
             return

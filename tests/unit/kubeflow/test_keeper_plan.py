@@ -23,6 +23,7 @@ from job_objects import (
 )
 
 from headrace.jobs.naming import STARTING_TIMEOUT, TTL, WAIT_WARM
+from headrace.jobs.warmth import Warmth
 from headrace.kubeflow.job_views import view_of
 from headrace.kubeflow.keeper_plan import (
     DeleteJob,
@@ -38,7 +39,6 @@ from headrace.kubeflow.keeper_plan import (
 from headrace.kubeflow.names import CLEANING_ANNOTATION, KEPT_ANNOTATION
 from headrace.kubeflow.notes import MOST_INSTANCES, KeptInstance, Note, note_of, text_of
 from headrace.kubeflow.pod_states import instance_of
-from headrace.kubeflow.warmth import Warmth
 
 END_S = 60
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.local.store.three_way_merge import difference, patched, three_way_merge
+from headrace.local.store.three_way_merge import three_way_merge
+from headrace.merge_patch import difference, patched
 
 values = st.recursive(
     st.integers(0, 3) | st.lists(st.integers(0, 2), max_size=2),

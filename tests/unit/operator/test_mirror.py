@@ -7,29 +7,9 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_controllers import merged
 
-from headrace.operator.merge_patch import merge_patch
 from headrace.operator.mirror import Mirror, digest_of_value
 from headrace.operator.token_digests import Notes
-
-_LEAVES = st.booleans() | st.integers(-3, 3) | st.text(max_size=3)
-_VALUES = st.recursive(
-    _LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=4),
-    max_leaves=12,
-)
-_OBJECTS = st.dictionaries(st.sampled_from("abcd"), _VALUES, max_size=4)
-
-
-@given(before=_OBJECTS, after=_OBJECTS)
-def test_a_patch_turns_what_is_into_what_shall_be(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert merged(before, merge_patch(before, after)) == after
-
-
-@given(content=_OBJECTS)
-def test_what_is_as_it_shall_be_needs_no_patch(content: dict[str, Any]) -> None:
-    assert merge_patch(content, content) == {}
 
 
 def secret(value: bytes, name: str = "mysecret") -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from headrace.api.scheduling import Toleration
 from headrace.jobs.spec import JobSpec
+from headrace.jobs.warmth import cold_words, warmth_of
 from headrace.local.context import BackendContext
 from headrace.local.datasets.candidates import Candidates, NodeWish
 from headrace.local.datasets.mount_probe import is_mounted
@@ -16,7 +16,6 @@ from headrace.local.jobs.job_volumes import Volume, datasets_of, volumes_of
 from headrace.local.jobs.scheduler import CandidateNode
 from headrace.local.nodes.node_capacity import is_ready, node_facts
 from headrace.local.nodes.virtual_nodes import VirtualNode
-from headrace.local.reconciler import Dataset as Key
 from headrace.local.store.object_store import Store
 from headrace.local.store.records import Reference
 
@@ -44,7 +43,7 @@ class JobData:
         if not spec.wait_warm_percent:
             return ""
         volumes = await self.volumes(spec)
-        return await asyncio.to_thread(_coldest, self.context.store, volumes, spec.wait_warm_percent)
+        return await asyncio.to_thread(_cold, self.context.store, volumes, spec.wait_warm_percent)
 
     async def sites(self, spec: JobSpec) -> list[CandidateNode]:
         """The nodes as the job sees them."""
@@ -79,20 +78,8 @@ class JobData:
         return ""
 
 
-def cached_percent(store: Store, key: Key) -> float:
-    """How much of a dataset is cached, as its status says it."""
-    record = store.get(Reference("Dataset", *key))
-    states: Any = ((record.status if record is not None else None) or {}).get("cacheStates") or {}
-    text = str(states.get("cachedPercentage") or "0").removesuffix("%")
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
-
-
-def _coldest(store: Store, volumes: tuple[Volume, ...], percent: int) -> str:
-    for key in datasets_of(volumes):
-        cached = cached_percent(store, key)
-        if cached < percent:
-            return f"dataset {'/'.join(key)} is cached to {cached:g} %, and the job waits for {percent} %"
-    return ""
+def _cold(store: Store, volumes: tuple[Volume, ...], percent: int) -> str:
+    found = ((key, store.get(Reference("Dataset", *key))) for key in datasets_of(volumes))
+    return cold_words(
+        percent, [warmth_of(key[1], record.status if record else None) for key, record in found]
+    )

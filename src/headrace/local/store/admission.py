@@ -18,8 +18,9 @@ from headrace.api.manifests import InvalidObjectsError, object_of
 from headrace.api.writing import content_of
 from headrace.errors import BusyError, ConfigError
 from headrace.local.store.records import KEPT_METADATA, Content, Record, Reference, refuse_damaged
-from headrace.local.store.three_way_merge import patched, three_way_merge
+from headrace.local.store.three_way_merge import three_way_merge
 from headrace.local.store.transaction import Transaction
+from headrace.merge_patch import patched
 
 DEFAULT_NAMESPACE = "default"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

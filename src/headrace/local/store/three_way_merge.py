@@ -20,32 +20,6 @@ def three_way_merge(live: Values, last: Values, wanted: Values) -> dict[str, Any
     return merged
 
 
-def patched(live: Values, patch: Values) -> dict[str, Any]:
-    """What a JSON merge patch (RFC 7386) makes of `live`: `null` takes a value away."""
-    result = dict(live)
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, Mapping):
-            result[key] = patched(_values(live.get(key)), value)
-        else:
-            result[key] = value
-    return result
-
-
-def difference(before: Values, after: Values) -> dict[str, Any]:
-    """The JSON merge patch that makes `after` of `before`. Neither may hold a `null`."""
-    patch: dict[str, Any] = {key: None for key in before if key not in after}
-    for key, value in after.items():
-        old = before.get(key)
-        if isinstance(value, Mapping) and isinstance(old, Mapping):
-            if inner := difference(old, value):
-                patch[key] = inner
-        elif key not in before or old != value:
-            patch[key] = value
-    return patch
-
-
 def _merged(live: Any, last: Any, wanted: Any) -> Any:
     if not isinstance(wanted, Mapping):
         return wanted

@@ -1,9 +1,9 @@
-"""Whether a job's data is warm enough for it to start. Pure."""
+"""The gate of a job that waits for its data: how much of each dataset must be cached, and is. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,16 @@ class Warmth:
     """None: nobody knows yet."""
 
 
-def warmth_of(dataset: Mapping[str, Any]) -> Warmth:
+def warmth_of(name: str, status: Mapping[str, Any] | None) -> Warmth:
     """What a Dataset's status says."""
-    states = (dataset.get("status") or {}).get("cacheStates") or {}
+    states = (status or {}).get("cacheStates") or {}
     found = re.match(r"\d+(\.\d+)?", str(states.get("cachedPercentage") or ""))
-    return Warmth(dataset["metadata"]["name"], float(found.group()) if found else None)
+    return Warmth(name, float(found.group()) if found else None)
+
+
+def warmths_of(datasets: Iterable[Mapping[str, Any] | None]) -> list[Warmth]:
+    """The same of Dataset objects, as far as there are any."""
+    return [warmth_of(each["metadata"]["name"], each.get("status")) for each in datasets if each is not None]
 
 
 def is_warm(wish: int, datasets: Sequence[Warmth]) -> bool:
