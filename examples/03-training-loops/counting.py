@@ -13,7 +13,7 @@ def show(dataset: headrace.Dataset) -> None:
     report = dataset.status()
     reads = report.reads
     print(f"cached         {report.cached_share or 0:.1%} of {report.snapshot.bytes:,} bytes")
-    print(f"hit ratio      {'nothing read' if reads.hit_ratio is None else f'{reads.hit_ratio:.1%}'}")
+    print(f"hit ratio      {'-' if reads.hit_ratio is None else f'{reads.hit_ratio:.1%}'}")
     print(f"from storage   {reads.origin_bytes:,} bytes in {reads.origin_requests:,} requests")
     print(f"by the kernel  some {reads.passthrough_estimated_bytes:,} bytes")
     for budget in report.budgets:

@@ -29,6 +29,25 @@ def _metric(text: str) -> int:
     return int(value)
 
 
+@pytest.mark.parametrize("mode", ["passthrough", "elide"])
+def test_what_is_read_cold_is_no_hit_and_what_is_read_warm_is_one(tmp_path: Path, mode: str) -> None:
+    source, shell = tmp_path / "source", shell_without_server(tmp_path / "home")
+    source.mkdir()
+    (source / "a").write_bytes(random.Random(0).randbytes(40 * SIZE))
+    (source / "b").write_bytes(random.Random(1).randbytes(SIZE))
+    ratios = []
+    for _ in ("cold", "warm"):
+        mounted = shell.mounted(str(source), tmp_path / "mnt", "--mode", mode, cache=tmp_path / "cache")
+        with mounted as mountpoint:
+            for name in ("a", "b"):
+                (mountpoint / name).read_bytes()
+            (told,) = json.loads(shell.must("status", "--json", mountpoint).stdout)
+            ratios.append(told["engine"]["hit_ratio"])
+            if ratios[-1] == 0.0:
+                assert told["engine"]["reads"]["origin_bytes"] == 41 * SIZE
+    assert ratios == [0.0, 1.0]
+
+
 def test_a_warm_file_that_the_kernel_reads_moves_bytes_and_hit_ratio(tmp_path: Path) -> None:
     source, shell = tmp_path / "source", shell_without_server(tmp_path / "home")
     source.mkdir()

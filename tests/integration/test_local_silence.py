@@ -15,7 +15,7 @@ import pytest
 
 from headrace.errors import HeadraceError
 from headrace.local.datasets.mount_probe import answers
-from headrace.local.jobs.mount_counters import counters_of_mount
+from headrace.local.jobs.mount_counters import reading_of_mount
 from headrace.testing.processes import freeze
 
 from .harness import Shell, eventually
@@ -80,7 +80,7 @@ def test_counters_are_asked_of_a_silent_mount_once_and_hold_up_nobody(
 
     async def told(mountpoint: Path) -> bool:
         try:
-            return await counters_of_mount(registry, str(mountpoint), begun) is not None
+            return await reading_of_mount(registry, str(mountpoint), "a", begun) is not None
         except (HeadraceError, TimeoutError):
             return False
 

@@ -23,6 +23,7 @@ class MemoryMasters:
         self.fault = ""
         self.learns = 0
         """How often a new master is asked before it lists the workers that it hears of."""
+        self.cached_bytes = 0
         self._asked: dict[str, int] = {}
         self._handed: dict[str, int] = {}
         """Times that a worker's pod was seen to hand over, by its uid."""
@@ -50,10 +51,8 @@ class MemoryMasters:
         return {
             "workers": [row for row in rows if row],
             "snapshot": {"version": 1, "files": 3, "data_bytes": 1000},
-            "cached_bytes": 0,
+            "cached_bytes": self.cached_bytes,
             "capacity_bytes": 1000,
-            "now_s": time.time(),
-            "throughput": [],
             "has_listed": True,
         }
 

@@ -43,6 +43,7 @@ pub struct Metrics {
     pub passthrough_estimated_bytes: Counter,
     pub origin_requests: Counter,
     pub origin_bytes: Counter,
+    pub origin_loaded_bytes: Counter,
     pub origin_retries: Counter,
     pub origin_errors: Family<ReasonLabel, Counter>,
     pub origin_checksum_mismatches: Counter,
@@ -122,7 +123,7 @@ impl Metrics {
                 r,
                 "read_hit",
                 Unit::Bytes,
-                "Bytes that readers got from the local cache (without passthrough: see headrace_passthrough_estimated_bytes_total)",
+                "Bytes that were here when a reader asked for them, read ahead or cached (without passthrough: see headrace_passthrough_estimated_bytes_total)",
                 Counter::default()
             ),
             read_miss_bytes: register!(
@@ -160,6 +161,13 @@ impl Metrics {
                 "origin",
                 Unit::Bytes,
                 "Bytes of file content received from origins",
+                Counter::default()
+            ),
+            origin_loaded_bytes: register!(
+                r,
+                "origin_loaded",
+                Unit::Bytes,
+                "Those of headrace_origin_bytes that a load or a warm-up asked for, and no reader",
                 Counter::default()
             ),
             origin_retries: register!(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from headrace.api.formats import format_percentage
 from headrace.cli import printer
 from headrace.cli.master_client import ask_master
+from headrace.hit_ratio import hit_bytes
 from headrace.settings.sizes import format_size
 
 _TEXTS = ("LOAD", "PATHS", "WORKER", "NODE", "STATE", "TIERS", "MOUNTPOINT")
@@ -47,6 +49,15 @@ def summary(status: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if status["throughput"]:
         _, local, peer, origin = status["throughput"][-1]
         yield "reads", f"local {_rate(local)}, peer {_rate(peer)}, origin {_rate(origin)}"
+    if reads := status.get("last_minute"):
+        yield "hits", _hits(reads["read_bytes"], reads["fetched_bytes"])
+
+
+def _hits(read_bytes: int, fetched_bytes: int) -> str:
+    """Those of the last minute."""
+    share = format_percentage(hit_bytes(read_bytes, fetched_bytes), read_bytes) if read_bytes else "-"
+    origin = f"{format_size(fetched_bytes)} from the origin for it"
+    return f"{share} of {format_size(read_bytes)} read in the last minute; {origin}"
 
 
 def _epoch(status: dict[str, Any]) -> str:

@@ -127,7 +127,8 @@ class Cluster:
         outcome = self.roster.beat(beat, time.monotonic())
         await self._take(outcome)
         # What a worker hands out is counted where it is read; only what it fetches is seen by nobody else.
-        fetched = Traffic(origin_bytes=beat.traffic.origin_bytes)
+        traffic = beat.traffic
+        fetched = Traffic(origin_bytes=traffic.origin_bytes, loaded_bytes=traffic.loaded_bytes)
         self.throughput.note(f"worker/{beat.id}", str(beat.incarnation), fetched, time.monotonic())
         reply = outcome.reply
         return HeartbeatAnswer(

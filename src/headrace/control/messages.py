@@ -51,6 +51,9 @@ class Traffic(Message):
     local_bytes: Count = 0
     peer_bytes: Count = 0
     origin_bytes: Count = 0
+    loaded_bytes: Count = Field(
+        default=0, description="Those from the origin that a load asked for, and no reader"
+    )
 
 
 class WorkerState(StrEnum):

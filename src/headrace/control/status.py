@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from headrace.control.cluster import Cluster
@@ -39,6 +40,7 @@ def cluster_status(cluster: Cluster, *, now_s: float, monotonic_s: float) -> dic
         "workers": workers,
         "mounts": cluster.mounts.rows(monotonic_s),
         "loads": [load_row(report) for report in cluster.loads.reports()[:_MOST_SHOWN_LOADS]],
+        "last_minute": asdict(cluster.throughput.last_minute(monotonic_s)),
         "throughput": [
             [
                 round(now_s - monotonic_s + each.at_s, 1),
@@ -74,6 +76,7 @@ def _worker(row: Row, monotonic_s: float) -> dict[str, Any]:
         "cached_bytes": worker.facts.cached_bytes,
         "heartbeat_age_s": round(max(monotonic_s - row.heard_s, 0.0), 3) if row.heard_s is not None else None,
         "origin_bytes": beat.traffic.origin_bytes if beat else 0,
+        "loaded_bytes": beat.traffic.loaded_bytes if beat else 0,
         "origin_silent_s": round(beat.origin_silent_s, 3) if beat else 0.0,
         "levels": [level.model_dump() for level in beat.levels] if beat else [],
         "drained_bytes": beat.drained_bytes if beat else 0,

@@ -17,8 +17,12 @@ SAMPLE_EVERY_S = 5.0
 SETTLED_AFTER_S = 12.0
 """A little more than the longest time between two reports of a mount."""
 _KEPT_SLOTS = int(KEPT_S / SAMPLE_EVERY_S)
+_MINUTE_SLOTS = int(60 / SAMPLE_EVERY_S)
+_LATE_SLOTS = int(10 / SAMPLE_EVERY_S)
+"""What workers fetched is heard of sooner than what was read of it, by as much as a mount takes between two reports."""
 
-Moved = tuple[float, float, float]
+Moved = tuple[float, float, float, float]
+_NOTHING: Moved = (0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,17 @@ class Sample:
     local: float
     peer: float
     origin: float
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What a hit ratio follows from (`headrace.hit_ratio`), of the last minute that is known."""
+
+    read_bytes: int
+    remote_bytes: int
+    """Those of them that came from workers of other nodes."""
+    fetched_bytes: int
+    """Bytes that the origin sent, without those of loads."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +58,7 @@ class Throughput:
     """Sums what the members moved, by slots of five seconds."""
 
     _last: dict[str, _Heard] = field(default_factory=dict)
-    _moved: defaultdict[int, Moved] = field(default_factory=lambda: defaultdict(lambda: (0.0, 0.0, 0.0)))
+    _moved: defaultdict[int, Moved] = field(default_factory=lambda: defaultdict(lambda: _NOTHING))
     _first: int | None = None
 
     def note(self, member: str, instance: str, traffic: Traffic, now_s: float) -> None:
@@ -55,11 +70,11 @@ class Throughput:
         if known is None:
             return
         before = known.traffic if known.instance == instance else Traffic()
-        local, peer, origin = (
+        local, peer, origin, loaded = (
             float(max(new - old, 0)) for new, old in zip(_counters(traffic), _counters(before), strict=True)
         )
         if local or peer or origin:
-            self._add((local, peer, origin), known.at_s, now_s)
+            self._add((local, peer, origin, loaded), known.at_s, now_s)
 
     def forget(self, member: str) -> None:
         """Drops a member that is gone."""
@@ -70,19 +85,28 @@ class Throughput:
         if self._first is None:
             return []
         end = _slot(now_s - SETTLED_AFTER_S)
-        none = (0.0, 0.0, 0.0)
         return [
             Sample(
                 (slot + 1) * SAMPLE_EVERY_S,
-                *(count / SAMPLE_EVERY_S for count in self._moved.get(slot, none)),
+                *(count / SAMPLE_EVERY_S for count in self._moved.get(slot, _NOTHING)[:3]),
             )
             for slot in range(max(self._first, end - _KEPT_SLOTS), end)
         ]
 
+    def last_minute(self, now_s: float) -> Reads:
+        """What was read then, and what the origin sent for it."""
+        end = _slot(now_s - SETTLED_AFTER_S)
+        slots = [self._moved.get(slot, _NOTHING) for slot in range(end - _MINUTE_SLOTS - _LATE_SLOTS, end)]
+        local, peer = (sum(moved[column] for moved in slots[_LATE_SLOTS:]) for column in (0, 1))
+        fetched = sum(moved[2] - moved[3] for moved in slots)
+        return Reads(round(local + peer), round(peer), max(round(fetched), 0))
+
     def _add(self, moved: Moved, since_s: float, until_s: float) -> None:
         for slot, share in _shares(max(since_s, until_s - KEPT_S), until_s):
-            local, peer, origin = self._moved[slot]
-            self._moved[slot] = (local + share * moved[0], peer + share * moved[1], origin + share * moved[2])
+            local, peer, origin, loaded = (
+                before + share * more for before, more in zip(self._moved[slot], moved, strict=True)
+            )
+            self._moved[slot] = (local, peer, origin, loaded)
         if len(self._moved) > 2 * _KEPT_SLOTS:
             for slot in sorted(self._moved)[:-_KEPT_SLOTS]:
                 del self._moved[slot]
@@ -103,5 +127,5 @@ def _slot(at_s: float) -> int:
     return int(at_s // SAMPLE_EVERY_S)
 
 
-def _counters(traffic: Traffic) -> tuple[int, int, int]:
-    return traffic.local_bytes, traffic.peer_bytes, traffic.origin_bytes
+def _counters(traffic: Traffic) -> tuple[int, int, int, int]:
+    return traffic.local_bytes, traffic.peer_bytes, traffic.origin_bytes, traffic.loaded_bytes

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pydantic import ConfigDict, Field
 
 from headrace.deferred_model import DeferredModel
+from headrace.hit_ratio import hit_ratio
 from headrace.settings.engine import Medium
 
 
@@ -69,7 +70,7 @@ class LevelReport(Report):
 class ReadReport(Report):
     """Bytes since the engine started. What the kernel reads from cache files itself is estimated."""
 
-    hit_bytes: int = Field(default=0, description="Bytes that readers got from the cache")
+    hit_bytes: int = Field(default=0, description="Bytes that were here when a reader asked for them")
     miss_bytes: int = Field(default=0, description="Bytes that readers had to wait for the origin for")
     errors: int = Field(default=0, description="Reads that failed")
     passthrough_opens: int = Field(default=0, description="Opens whose reads the kernel serves by itself")
@@ -78,15 +79,21 @@ class ReadReport(Report):
         description="What the kernel read itself: each such open counts as one read of the whole file",
     )
     origin_bytes: int = Field(default=0, description="Bytes of file content received from the origin")
+    loaded_bytes: int = Field(default=0, description="Those of them that a warm-up asked for, and no reader")
     origin_requests: int = Field(default=0, description="Read requests sent to the origin")
     origin_retries: int = Field(default=0, description="Requests to the origin that were tried again")
     cluster_bytes: int = Field(default=0, description="Bytes received from workers of other machines")
+    through_workers: bool = Field(
+        default=False,
+        description="Workers of a cluster read for it: they alone know what came from the origin",
+    )
 
     @property
     def hit_ratio(self) -> float | None:
-        """Share of the bytes read that the cache had; `None` before the first read."""
-        total = self.read_bytes
-        return (total - self.miss_bytes) / total if total else None
+        """Share of the bytes read that the origin did not send for it; `None` before a read and in a cluster."""
+        if self.through_workers:
+            return None
+        return hit_ratio(self.read_bytes, self.origin_bytes - self.loaded_bytes)
 
     @property
     def read_bytes(self) -> int:
@@ -170,6 +177,7 @@ class WorkerReport(Report):
     hit_bytes: int = 0
     peer_bytes: int = 0
     origin_bytes: int = 0
+    loaded_bytes: int = Field(default=0, description="Those of them that a load asked for, and no reader")
     corrupt_blocks: int = 0
     evicted_blocks: int = 0
     hanging_folders: tuple[str, ...] = Field(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from headrace.hit_ratio import hit_ratio
 from headrace.jobs.spec import JobKind, JobSpec, RoleName
 
 
@@ -47,7 +48,7 @@ class DataCost:
     @property
     def hit_ratio(self) -> float | None:
         """The part that did not come from the origin, 0 to 1; None when nothing was read."""
-        return 1 - self.origin_bytes / self.total_bytes if self.total_bytes else None
+        return hit_ratio(self.total_bytes, self.origin_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
-from headrace.jobs.data_cost import mount_counters, values_of, worker_counters
+from headrace.jobs.data_cost import Counters, Metering, Reading, mount_counters, values_of, worker_counters
 from headrace.jobs.views import JobPhase
 from headrace.kube.pod_metrics import Scraper
 from headrace.kubeflow.cluster_api import Cluster
-from headrace.kubeflow.meters import Metering, Reading, metering_of, text_of
+from headrace.kubeflow.meters import metering_of, text_of
 from headrace.kubeflow.names import DATA_COST_ANNOTATION, Content
 from headrace.kubeflow.phases import phase_of
 from headrace.kubeflow.sources import METRICS_PORT, Source, claims_of_job, is_shared, sources_of
@@ -60,13 +59,12 @@ class Metered:
     async def _read(self, job: Content, pods: Sequence[Content], metering: Metering) -> Metering:
         namespace = job["metadata"]["namespace"]
         others = await self._pods_of(namespace)
-        datasets = await self._datasets(namespace, claims_of_job(job))
-        names = {each["metadata"]["name"] for each in datasets}
-        sources = [each for each in sources_of(job, pods, others) if each.name.partition("/")[0] in names]
         gate = asyncio.Semaphore(_AT_ONCE)
-        readings = await asyncio.gather(*(self._reading(each, gate) for each in sources))
+        readings = await asyncio.gather(
+            *(self._reading(each, gate) for each in sources_of(job, pods, others))
+        )
         known = [each for each in readings if each is not None]
-        return metering.read(known, is_shared=is_shared(job, others, datasets))
+        return metering.read(known, is_shared=is_shared(job, others))
 
     async def _reading(self, source: Source, gate: asyncio.Semaphore) -> Reading | None:
         async with gate:
@@ -74,7 +72,7 @@ class Metered:
         if text is None:
             return None
         values = values_of(text)
-        counters = mount_counters(values) if source.is_mount else worker_counters(values)
+        counters = mount_counters(values) if source.is_mount else _of_worker(values)
         return Reading(source.name, source.life, counters, source.began_before)
 
     async def _pods_of(self, namespace: str) -> list[Content]:
@@ -86,16 +84,17 @@ class Metered:
             self._pods[namespace] = known
         return known[1]
 
-    async def _datasets(self, namespace: str, claims: Sequence[str]) -> list[dict[str, Any]]:
-        found = [await self.cluster.get("Dataset", namespace, claim) for claim in claims]
-        return [each for each in found if each is not None]
-
     async def _write(self, job: Content, metering: Metering) -> None:
         metadata = job["metadata"]
         body = {
             "metadata": {"uid": metadata["uid"], "annotations": {DATA_COST_ANNOTATION: text_of(metering)}}
         }
         await self.cluster.patch(job["kind"], metadata["namespace"], metadata["name"], body)
+
+
+def _of_worker(values: Mapping[str, float]) -> Counters:
+    loaded = values.get("headrace_origin_loaded_bytes_total", 0.0)
+    return worker_counters(values.get("headrace_origin_bytes_total", 0.0), loaded)
 
 
 _METERED = (JobPhase.PENDING, JobPhase.RUNNING, JobPhase.SUCCEEDED, JobPhase.FAILED)

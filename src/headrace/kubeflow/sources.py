@@ -43,10 +43,8 @@ def sources_of(job: Content, pods: Sequence[Content], others: Iterable[Content])
     return [each for each in found if each is not None]
 
 
-def is_shared(job: Content, others: Iterable[Content], datasets: Iterable[Mapping[str, Any]]) -> bool:
-    """True when somebody else uses the job's data now: another program, or an operation that brings it in."""
-    if any((each.get("status") or {}).get("operationRef") for each in datasets):
-        return True
+def is_shared(job: Content, others: Iterable[Content]) -> bool:
+    """True when another program reads the job's data now."""
     claims = set(claims_of_job(job))
     return any(
         not _is_of(job, pod) and claims & set(claims_of(pod.get("spec") or {}))

@@ -7,8 +7,6 @@ from typing import Any
 
 from headrace.plan.observed import DataFacts
 
-_WINDOW_S = 60.0
-_SAMPLE_S = 5.0
 # A request that is tried again now and then is nothing to tell of.
 _SILENT_S = 10.0
 
@@ -16,16 +14,16 @@ _SILENT_S = 10.0
 def data_facts(status: Mapping[str, Any]) -> DataFacts:
     """The status of a cluster as the planner wants it."""
     snapshot = status.get("snapshot") or {}
-    local, peer, origin = _window(status)
+    reads = status.get("last_minute") or {}
     fault = status.get("refresh_error")
     return DataFacts(
         files=snapshot.get("files", 0),
         size_bytes=snapshot.get("data_bytes", 0),
         cached_bytes=status["cached_bytes"],
         capacity_bytes=status["capacity_bytes"],
-        local_bytes=local,
-        peer_bytes=peer,
-        origin_bytes=origin,
+        read_bytes=reads.get("read_bytes", 0),
+        remote_bytes=reads.get("remote_bytes", 0),
+        fetched_bytes=reads.get("fetched_bytes", 0),
         snapshot_version=snapshot.get("version", 0),
         is_listing=not status.get("has_listed", True),
         fault_kind=(status.get("refresh_error_kind") or "Unexpected") if fault else "",
@@ -36,16 +34,6 @@ def data_facts(status: Mapping[str, Any]) -> DataFacts:
 
 def _asks_in_vain(row: Mapping[str, Any]) -> bool:
     return bool(row.get("is_listed")) and row.get("origin_silent_s", 0.0) > _SILENT_S
-
-
-def _window(status: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Bytes of the last minute by their source."""
-    since = status["now_s"] - _WINDOW_S
-    samples = [sample[1:] for sample in status["throughput"] if sample[0] > since]
-    local, peer, origin = (
-        (int(sum(column) * _SAMPLE_S) for column in zip(*samples, strict=True)) if samples else (0, 0, 0)
-    )
-    return local, peer, origin
 
 
 def cached_by_node(status: Mapping[str, Any] | None) -> dict[str, int]:

@@ -112,7 +112,7 @@ class RoleFacts:
 
 @dataclass(frozen=True, slots=True)
 class DataFacts:
-    """What the master says of the data. Bytes by source are those of the last minute, of all mounts.
+    """What the master says of the data. Bytes read and fetched are those of the last minute, of all mounts and workers.
 
     `fault_kind` is the kind of error of the last listing that failed; empty when the last one went well. `is_listing`
     until the first listing of this master's life has ended, well or not. `unanswered` are workers that ask the storage
@@ -123,9 +123,9 @@ class DataFacts:
     size_bytes: int = 0
     cached_bytes: int = 0
     capacity_bytes: int = 0
-    local_bytes: int = 0
-    peer_bytes: int = 0
-    origin_bytes: int = 0
+    read_bytes: int = 0
+    remote_bytes: int = 0
+    fetched_bytes: int = 0
     snapshot_version: int = 0
     fault_kind: str = ""
     fault_message: str = ""

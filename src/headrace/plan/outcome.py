@@ -180,4 +180,4 @@ def _requeue_after_s(decision: Decision, now: datetime) -> float:
 
 
 def _is_read(data: DataFacts | None) -> bool:
-    return data is not None and data.local_bytes + data.peer_bytes + data.origin_bytes > 0
+    return data is not None and data.read_bytes + data.fetched_bytes > 0

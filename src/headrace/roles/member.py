@@ -102,11 +102,12 @@ def mount_id(node: str, mountpoint: Path) -> str:
 
 def traffic_of(reads: ReadReport) -> Traffic:
     """Where the bytes came from that a mount gave to programs."""
-    # What is read ahead comes from a worker first, and is a hit later.
-    handed_out = max(reads.hit_bytes + reads.miss_bytes - reads.cluster_bytes, 0)
+    # What is read ahead, or warmed, comes from a worker first, and is read later.
+    handed_out = reads.hit_bytes + reads.miss_bytes
+    peer_bytes = min(reads.cluster_bytes, handed_out)
     # A file that the kernel reads itself is on this machine.
-    local_bytes = handed_out + reads.passthrough_estimated_bytes
-    return Traffic(local_bytes=local_bytes, peer_bytes=reads.cluster_bytes)
+    local_bytes = handed_out - peer_bytes + reads.passthrough_estimated_bytes
+    return Traffic(local_bytes=local_bytes, peer_bytes=peer_bytes)
 
 
 class Follower:

@@ -206,7 +206,10 @@ class WorkerProcess:
             lease_socket=self._worker.lease_socket(),
             levels=tuple(_level(level) for level in report.levels),
             traffic=Traffic(
-                local_bytes=report.hit_bytes, peer_bytes=report.peer_bytes, origin_bytes=report.origin_bytes
+                local_bytes=report.hit_bytes,
+                peer_bytes=report.peer_bytes,
+                origin_bytes=report.origin_bytes,
+                loaded_bytes=report.loaded_bytes,
             ),
             drained_bytes=drain.done_bytes if drain else 0,
             to_drain_bytes=drain.total_bytes if drain else 0,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.control.messages import Traffic
-from headrace.control.traffic import KEPT_S, SAMPLE_EVERY_S, SETTLED_AFTER_S, Throughput
+from headrace.control.traffic import KEPT_S, SAMPLE_EVERY_S, SETTLED_AFTER_S, Reads, Throughput
 
 
 def origin(count: int) -> Traffic:
@@ -50,6 +50,20 @@ def test_fifteen_minutes_are_kept() -> None:
     samples = throughput.samples(3000.0)
     assert samples[0].at_s >= 3000 - KEPT_S - SETTLED_AFTER_S - SAMPLE_EVERY_S
     assert len(samples) == KEPT_S / SAMPLE_EVERY_S
+
+
+def test_what_was_read_in_the_last_minute_is_set_against_what_was_fetched_for_it() -> None:
+    throughput = Throughput()
+    for member in ("w", "m"):
+        throughput.note(member, "1", Traffic(), 1000.0)
+    throughput.note("w", "1", Traffic(origin_bytes=1000, loaded_bytes=400), 1002.0)
+    throughput.note("m", "1", Traffic(local_bytes=700, peer_bytes=100), 1010.0)
+    assert throughput.last_minute(1001.0 + SETTLED_AFTER_S) == Reads(0, 0, 0)
+    assert throughput.last_minute(1012.0 + SETTLED_AFTER_S) == Reads(800, 100, 600)
+    # What is forgotten first is what was read: a cold read never ends as a warm one.
+    later = [throughput.last_minute(1000.0 + second + SETTLED_AFTER_S) for second in range(10, 90)]
+    assert all(each.fetched_bytes == 600 for each in later if each.read_bytes)
+    assert later[-1] == Reads(0, 0, 0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 40)), min_size=1, max_size=20))

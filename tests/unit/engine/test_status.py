@@ -24,8 +24,29 @@ def test_complete_means_that_every_byte_is_in(changed: dict, complete: bool) -> 
 
 
 def test_what_the_kernel_read_itself_are_hits() -> None:
-    reads = ReadReport(hit_bytes=30, miss_bytes=20, passthrough_opens=2, passthrough_estimated_bytes=150)
+    kernel = {"passthrough_opens": 2, "passthrough_estimated_bytes": 150}
+    reads = ReadReport(hit_bytes=30, miss_bytes=20, origin_bytes=20, **kernel)
     assert (reads.read_bytes, reads.hit_ratio) == (200, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("reads", "ratio"),
+    [
+        # Read ahead of a reader, or for a known order: whoever reads, it came from the origin.
+        (ReadReport(hit_bytes=90, miss_bytes=10, origin_bytes=100), 0.0),
+        # Blocks come whole.
+        (ReadReport(hit_bytes=60, miss_bytes=40, origin_bytes=400), 0.0),
+        # A warm-up is nobody's read.
+        (ReadReport(hit_bytes=100, origin_bytes=100, loaded_bytes=100), 1.0),
+        (ReadReport(hit_bytes=75, miss_bytes=25, origin_bytes=125, loaded_bytes=100), 0.75),
+        # Workers know it.
+        (ReadReport(hit_bytes=100, through_workers=True), None),
+    ],
+)
+def test_the_hit_ratio_is_what_the_origin_did_not_send_for_readers(
+    reads: ReadReport, ratio: float | None
+) -> None:
+    assert reads.hit_ratio == ratio
 
 
 def test_shares_of_nothing_are_unknown() -> None:

@@ -285,7 +285,7 @@ def test_numbers_of_the_cache_are_those_of_all_copies_and_of_all_reads() -> None
     )
     world = bound(text)
     world.data = dataclasses.replace(
-        world.data, size_bytes=1000, cached_bytes=1000, local_bytes=500, peer_bytes=300, origin_bytes=200
+        world.data, size_bytes=1000, cached_bytes=1000, read_bytes=1000, remote_bytes=375, fetched_bytes=200
     )
     status = world.reconcile().dataset_status
     assert status is not None
@@ -305,7 +305,7 @@ def test_numbers_of_the_cache_are_those_of_all_copies_and_of_all_reads() -> None
 def test_a_dataset_that_is_read_is_looked_at_more_often() -> None:
     world = bound()
     quiet = world.plan().requeue_after_s
-    world.data = dataclasses.replace(world.data, peer_bytes=1)
+    world.data = dataclasses.replace(world.data, read_bytes=1)
     assert world.plan().requeue_after_s < quiet / 4
 
 

@@ -15,4 +15,4 @@ def test_bytes_of_workers_on_other_nodes_are_told_apart() -> None:
 
 def test_what_the_kernel_reads_itself_is_local() -> None:
     reads = ReadReport(miss_bytes=50, cluster_bytes=80, passthrough_opens=2, passthrough_estimated_bytes=600)
-    assert traffic_of(reads) == Traffic(local_bytes=600, peer_bytes=80)
+    assert traffic_of(reads) == Traffic(local_bytes=600, peer_bytes=50)

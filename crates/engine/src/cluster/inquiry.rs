@@ -16,9 +16,9 @@ use super::verdict::{Verdict, is_damage, is_of_worker, verdict};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, ByteRange, FileKey};
 use crate::metrics::UnsignedGauge;
-use crate::origin::{ByteStream, ObjectVersion};
+use crate::origin::{Asker, ByteStream, ObjectVersion};
 use crate::ring::{MemberId, Ring, StripeId, stripe_of};
-use crate::wire::GetRequest;
+use crate::wire::{GetRequest, PURPOSE_READ, PURPOSE_WARM};
 
 /// Pauses between two rounds over the members, when none can serve.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -31,13 +31,15 @@ const WITNESSES: usize = 2;
 pub(super) struct Wanted {
     pub key: Arc<FileKey>,
     pub block_size: BlockSize,
+    asker: Asker,
 }
 
 impl Wanted {
-    /// An object of the origin that goes by `name`.
+    /// An object of the origin that goes by `name`, for whom this task asks.
     pub(super) fn of(name: &Arc<str>, object: &ObjectVersion, block_size: BlockSize) -> Self {
         let ObjectVersion { key: path, size, version } = object.clone();
-        Wanted { key: Arc::new(FileKey { dataset: name.clone(), path, size, version }), block_size }
+        let key = FileKey { dataset: name.clone(), path, size, version };
+        Wanted { key: Arc::new(key), block_size, asker: Asker::current() }
     }
 
     /// The stripe that byte `offset` lies in.
@@ -52,7 +54,7 @@ impl Wanted {
             block_size: self.block_size.bytes(),
             cached_only: false,
             direct: false,
-            purpose: 0,
+            purpose: if self.asker == Asker::Load { PURPOSE_WARM } else { PURPOSE_READ },
             fill: None,
         }
     }

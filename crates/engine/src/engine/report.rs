@@ -52,7 +52,7 @@ impl Facts<'_> {
             proofs: self.proofs(&cached),
             corrupt_blocks: self.metrics.store_corrupt_blocks.get(),
             evicted_blocks: self.metrics.store_evicted_blocks.get(),
-            reads: ReadStatus::of(self.metrics, read_errors(self.metrics)),
+            reads: ReadStatus::of(self.metrics, read_errors(self.metrics), self.config.cluster.is_some()),
             budgets: self.budgets(),
             mounts: self.mounts.iter().map(|mount| mount_status(mount)).collect(),
             snapshot: self.snapshot(),

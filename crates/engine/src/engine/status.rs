@@ -89,17 +89,19 @@ pub struct LevelStatus {
 pub struct ReadStatus {
     pub hit_bytes: u64,
     pub miss_bytes: u64,
-    /// Share of hits and `passthrough_estimated_bytes` in all bytes read; `None` before the first read.
-    pub hit_ratio: Option<f64>,
     pub passthrough_opens: u64,
     /// What the kernel reads from cache files itself it does not tell: each such open counts as one read of all.
     pub passthrough_estimated_bytes: u64,
     pub errors: u64,
     pub origin_bytes: u64,
+    /// Those of them that a warm-up asked for.
+    pub loaded_bytes: u64,
     pub origin_requests: u64,
     pub origin_retries: u64,
     /// Received from workers of a cluster.
     pub cluster_bytes: u64,
+    /// Workers read for this engine: they alone know what came from the origin.
+    pub through_workers: bool,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -118,21 +120,19 @@ pub struct MountStatus {
 
 impl ReadStatus {
     /// `errors` counts the reads that failed.
-    pub fn of(metrics: &Metrics, errors: u64) -> Self {
-        let (hit, miss) = (metrics.read_hit_bytes.get(), metrics.read_miss_bytes.get());
-        let passed = metrics.passthrough_estimated_bytes.get();
-        let (found, all) = (hit + passed, hit + passed + miss);
+    pub fn of(metrics: &Metrics, errors: u64, through_workers: bool) -> Self {
         ReadStatus {
-            hit_bytes: hit,
-            miss_bytes: miss,
-            hit_ratio: (all > 0).then(|| found as f64 / all as f64),
+            hit_bytes: metrics.read_hit_bytes.get(),
+            miss_bytes: metrics.read_miss_bytes.get(),
             errors,
             passthrough_opens: metrics.passthrough_opens.get(),
-            passthrough_estimated_bytes: passed,
+            passthrough_estimated_bytes: metrics.passthrough_estimated_bytes.get(),
             origin_bytes: metrics.origin_bytes.get(),
+            loaded_bytes: metrics.origin_loaded_bytes.get(),
             origin_requests: metrics.origin_requests.get(),
             origin_retries: metrics.origin_retries.get(),
             cluster_bytes: metrics.cluster_read_bytes.get().saturating_sub(metrics.cluster_own_node_bytes.get()),
+            through_workers,
         }
     }
 }

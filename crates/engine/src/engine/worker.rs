@@ -126,6 +126,7 @@ impl Worker {
             "pinned_bytes": self.store.pinned_bytes(),
             "epoch": self.cluster.ring().view().epoch,
             "origin_bytes": metrics.origin_bytes.get(),
+            "loaded_bytes": metrics.origin_loaded_bytes.get(),
             "peer_bytes": metrics.cluster_read_bytes.get(),
             "hit_bytes": metrics.read_hit_bytes.get(),
             "miss_bytes": metrics.read_miss_bytes.get(),

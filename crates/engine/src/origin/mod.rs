@@ -2,6 +2,7 @@
 //!
 //! An origin knows nothing of snapshots, blocks or caches. It lists objects and streams bytes of one version of one object.
 
+mod asker;
 mod bucket;
 mod checksum_mode;
 mod endpoint;
@@ -38,6 +39,7 @@ use crate::checksum::Checksum;
 use crate::error::{Error, Result};
 use crate::ids::{ByteRange, Stamp, Version};
 
+pub use asker::Asker;
 pub use open::open;
 use open::{both_keys, build_error, deadline, deliver, promptly};
 pub use target::{Begun, Layout, Mark, Notes, Survey, Target, TargetEntry, Writing, open_target};

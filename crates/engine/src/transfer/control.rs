@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
+use crate::origin::Asker;
 
 /// Why a span is fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,7 @@ pub(crate) enum FlightAnswer {
 #[derive(Debug)]
 pub(crate) struct SpanControl {
     pub(crate) purpose: Purpose,
+    pub(crate) asker: Asker,
     pub(crate) stop: CancellationToken,
     total_bytes: u64,
     arrived_bytes: AtomicU64,
@@ -64,6 +66,7 @@ impl SpanControl {
     pub(crate) fn new(purpose: Purpose, total_bytes: u64) -> Arc<Self> {
         Arc::new(SpanControl {
             purpose,
+            asker: if purpose == Purpose::Warm { Asker::Load } else { Asker::current() },
             stop: CancellationToken::new(),
             total_bytes,
             arrived_bytes: AtomicU64::new(0),

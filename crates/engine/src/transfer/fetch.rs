@@ -48,8 +48,8 @@ impl Drop for Unfinished<'_> {
 impl Transfer {
     /// Starts fetching `span` in a task of its own.
     pub(crate) fn start(self: &Arc<Self>, span: Span) {
-        let transfer = self.clone();
-        self.tasks.spawn_on(async move { transfer.run(span).await }, &self.runtime);
+        let (transfer, asker) = (self.clone(), span.control.asker);
+        self.tasks.spawn_on(asker.ask(async move { transfer.run(span).await }), &self.runtime);
     }
 
     async fn run(self: Arc<Self>, span: Span) {

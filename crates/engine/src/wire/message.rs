@@ -19,7 +19,7 @@ pub struct GetRequest {
     pub cached_only: bool,
     /// Do not forward: have it, or fetch it from the origin.
     pub direct: bool,
-    /// 0: somebody waits; 1: fetched ahead; 2: warm-up.
+    /// `PURPOSE_READ`, 1 (fetched ahead), or `PURPOSE_WARM`.
     pub purpose: u8,
     /// Set by a worker that fills its own cache with the answer. Told to peers of version 2 or later.
     pub fill: Option<Fill>,
@@ -72,11 +72,16 @@ pub enum PeerCommand {
     },
 }
 
+/// Somebody waits.
+pub const PURPOSE_READ: u8 = 0;
+/// A load or a warm-up, which no reader asked for.
+pub const PURPOSE_WARM: u8 = 2;
+
 const CACHED_ONLY: u8 = 1;
 const DIRECT: u8 = 2;
 const FILL: u8 = 4;
 const HAS_BEGUN: u8 = 8;
-const LAST_PURPOSE: u8 = 2;
+const LAST_PURPOSE: u8 = PURPOSE_WARM;
 /// The first version of the protocol whose requests tell of fills.
 const TELLS_FILLS: u16 = 2;
 

@@ -46,7 +46,7 @@ pub use client::{ByteStream, PeerClient};
 pub use client_options::ClientOptions;
 pub use failure::REPORTED;
 pub use limits::ServerLimits;
-pub use message::{Fill, GetRequest, MOST_EVICTED, PeerCommand};
+pub use message::{Fill, GetRequest, MOST_EVICTED, PURPOSE_READ, PURPOSE_WARM, PeerCommand};
 pub use security::{ClientSecurity, ServerSecurity};
 pub use server::PeerServer;
 pub use service::PeerService;

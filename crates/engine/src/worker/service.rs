@@ -12,10 +12,10 @@ use crate::cluster::{Cluster, HandoverOrigin, Wait};
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::{BlockSize, FileKey};
 use crate::metrics::Metrics;
-use crate::origin::{ObjectVersion, Origin};
+use crate::origin::{Asker, ObjectVersion, Origin};
 use crate::store::Store;
 use crate::transfer::{Source, Transfer};
-use crate::wire::{Chunk, ChunkSink, GetRequest, PeerCommand, PeerService};
+use crate::wire::{Chunk, ChunkSink, GetRequest, PURPOSE_WARM, PeerCommand, PeerService};
 
 /// One origin of the dataset, in the two ways that a worker reads from it.
 #[derive(Clone)]
@@ -152,7 +152,8 @@ impl PeerService for BlockService {
             return Ok(());
         }
         let _waiting = self.let_wait(&request, &source)?;
-        self.serve(&source, &request, &sink).await
+        let asker = if request.purpose == PURPOSE_WARM { Asker::Load } else { Asker::Reader };
+        asker.ask(self.serve(&source, &request, &sink)).await
     }
 
     async fn command(&self, command: PeerCommand) -> Result<Value> {

@@ -44,6 +44,26 @@ async fn an_order_is_fetched_in_its_order_and_each_byte_once() {
 }
 
 #[tokio::test]
+async fn what_a_warm_up_fetches_is_asked_for_no_reader_and_all_else_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = setup_with(Some(store(folder.path(), 64 * MIB, BLOCK)), 4 * MIB, config(BLOCK));
+    let (warmed, others) = (files(&setup.origin, 3, BLOCK), setup.origin.put("large", 8 * BLOCK, 9));
+    let job = setup.transfer.warm(Arc::new(warmed.clone())).unwrap();
+    job.ended().await;
+    assert_eq!(setup.origin.asked_for(), (0, 3));
+    for source in &warmed {
+        read(&setup.transfer, source, ByteRange::new(0, BLOCK), &ReaderState::new()).await;
+    }
+    assert_eq!(setup.origin.asked_for(), (0, 3), "they are here");
+    scan(&setup.transfer, &others, 9, 64 * KIB, &ReaderState::new()).await;
+    let ordered = setup.origin.put("ordered", BLOCK, 10);
+    setup.transfer.prefetch(1, Arc::new(vec![ordered])).ended().await;
+    until("the order is here", || setup.metrics.prefetch_bytes.get() == 4 * BLOCK).await;
+    let (for_readers, for_loads) = setup.origin.asked_for();
+    assert!(for_readers > 1 && for_loads == 3, "{for_readers}, {for_loads}");
+}
+
+#[tokio::test]
 async fn the_window_follows_the_client_through_a_long_order() {
     let setup = setup_with(None, 4 * MIB, config(BLOCK));
     let sources = files(&setup.origin, 100, BLOCK);

@@ -19,7 +19,7 @@ use headrace_engine::error::{Error, ErrorKind, Result};
 use headrace_engine::ids::{BlockSize, ByteRange, FileKey, Version};
 use headrace_engine::metrics::Metrics;
 use headrace_engine::origin::{
-    ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, Part, WholeObject,
+    Asker, ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, Part, WholeObject,
 };
 use headrace_engine::store::{Blocks, Store, StoreConfig};
 use headrace_engine::transfer::{ReaderState, Source, Transfer};
@@ -33,6 +33,8 @@ pub struct MemoryOrigin {
     /// Every request in order: key and range.
     pub requests: Mutex<Vec<(Vec<u8>, ByteRange)>>,
     pub bytes_sent: AtomicU64,
+    /// Requests that a load or a warm-up made.
+    pub asked_by_loads: AtomicUsize,
     pub piece_bytes: AtomicUsize,
     /// With a gate, each piece costs one of its permits.
     gate: Mutex<Option<Arc<Semaphore>>>,
@@ -62,6 +64,7 @@ impl MemoryOrigin {
             objects: Mutex::default(),
             requests: Mutex::default(),
             bytes_sent: AtomicU64::new(0),
+            asked_by_loads: AtomicUsize::new(0),
             piece_bytes: AtomicUsize::new(48 * 1024 + 7),
             gate: Mutex::new(None),
             end_gate: Mutex::new(None),
@@ -104,6 +107,12 @@ impl MemoryOrigin {
     /// Tells the parts of `key` from now on.
     pub fn tell_parts(&self, key: &str, lengths: &[u64]) {
         self.parts.lock().insert(key.as_bytes().to_vec(), lengths.to_vec());
+    }
+
+    /// Requests for readers, and for loads and warm-ups.
+    pub fn asked_for(&self) -> (usize, usize) {
+        let loads = self.asked_by_loads.load(Ordering::SeqCst);
+        (self.requests.lock().len() - loads, loads)
     }
 
     pub fn part_questions(&self) -> usize {
@@ -232,6 +241,7 @@ impl Origin for MemoryOrigin {
 
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
         self.requests.lock().push((object.key.to_vec(), range));
+        self.asked_by_loads.fetch_add(usize::from(Asker::current() == Asker::Load), Ordering::SeqCst);
         if Self::take(&self.failures) {
             return Err(Error::new(ErrorKind::Unreachable, "told to fail"));
         }

@@ -46,7 +46,7 @@ class JobReconciler:
         self._context = context
         self._clock = clock
         self._observer = JobObserver(context, self.data)
-        self._metering = MeterReader(context, masters)
+        self._meters = MeterReader(context, masters)
         self._queue = WorkQueue(self, _log)
         self._locks: dict[str, asyncio.Lock] = {}
         self._faults: dict[str, str] = {}
@@ -135,7 +135,7 @@ class JobReconciler:
 
     def _next_s(self, decision: Decision) -> float | None:
         record = decision.record
-        waits = record.stage is Stage.ENDED and not record.is_metered and not record.is_leaving
+        waits = record.stage is Stage.ENDED and not record.metering.is_final and not record.is_leaving
         if waits and record.spec.data:
             return min(
                 decision.requeue_after_s if decision.requeue_after_s is not None else _SETTLED_S, _SETTLED_S
@@ -144,7 +144,7 @@ class JobReconciler:
 
     async def _metered(self, before: JobRecord, after: JobRecord, now: datetime) -> JobRecord:
         """The record with what its data has cost so far, when it is time for another reading."""
-        if after.is_metered or not after.spec.data or after.is_leaving:
+        if after.metering.is_final or not after.spec.data or after.is_leaving:
             return after
         is_settled = (
             after.ended is not None
@@ -152,7 +152,7 @@ class JobReconciler:
             and ((now - after.ended).total_seconds() >= _SETTLED_S)
         )
         has_just_ended = after.stage is Stage.RELEASING and before.stage is not Stage.RELEASING
-        has_just_begun = after.stage is Stage.STARTING and not after.meter.last
+        has_just_begun = after.stage is Stage.STARTING and not after.metering.meters
         is_due = after.stage in _COUNTED and self._is_due(after.uid, now)
         if not (is_settled or has_just_ended or has_just_begun or is_due):
             return after
@@ -160,8 +160,8 @@ class JobReconciler:
         keys = datasets_of(await self.data.volumes(after.spec))
         nodes = [each for each in self._context.nodes.all() if each.name in after.nodes]
         own = self.executor.consumers_of(after.uid)
-        meter = await self._metering.read(after.meter, keys, nodes, after.created, own)
-        return after.changed(meter=meter, is_metered=is_settled)
+        metering = await self._meters.read(after.metering, keys, nodes, after.created, own)
+        return after.changed(metering=metering.closed() if is_settled else metering)
 
     def _is_due(self, uid: str, now: datetime) -> bool:
         last = self._read_at.get(uid)

@@ -11,8 +11,8 @@ from enum import StrEnum
 from pydantic import ConfigDict, Field
 
 from headrace.deferred_model import DeferredModel
+from headrace.jobs.data_cost import Metering
 from headrace.jobs.spec import JobSpec, RoleName
-from headrace.local.jobs.cost_accounting import Meter
 from headrace.local.processes.role_processes import TRAINING_PREFIX
 
 MOST_EVENTS = 100
@@ -120,9 +120,8 @@ class JobRecord(_Kept):
     reason: str = ""
     started: datetime | None = None
     ended: datetime | None = None
-    meter: Meter = Field(default_factory=Meter)
-    is_metered: bool = False
-    """What its data cost is counted to the end."""
+    metering: Metering = Field(default_factory=Metering)
+    """What its data cost."""
     happenings: tuple[Happening, ...] = ()
     is_leaving: bool = False
     """Its deletion was asked for."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from headrace.jobs.spec import JobSpec
 from headrace.jobs.views import InstanceView, JobEvent, JobPhase, JobView
-from headrace.local.jobs.cost_accounting import cost_of
 from headrace.local.jobs.job_records import Happening, Instance, JobRecord, Stage
 
 _RUNS = (Stage.RUNNING, Stage.CLOSING, Stage.RELEASING)
@@ -25,7 +24,7 @@ def view_of(record: JobRecord, *, events: bool = False) -> JobView:
         reason=record.reason,
         priority=spec.priority_class,
         instances=tuple(_instance(each) for each in record.instances),
-        data_cost=cost_of(record.meter) if spec.data else None,
+        data_cost=record.metering.cost if spec.data else None,
         exit_code=_exit_code(record, chief),
         spec=spec,
         events=tuple(_event(each, spec) for each in record.happenings) if events else (),

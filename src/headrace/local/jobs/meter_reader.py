@@ -11,11 +11,11 @@ from typing import Any
 
 from headrace.engine.registry import Registry
 from headrace.errors import HeadraceError
+from headrace.jobs.data_cost import Metering, Reading, worker_counters
 from headrace.local.context import BackendContext
 from headrace.local.datasets.dataset_layout import layout_of
 from headrace.local.datasets.masters import Masters
-from headrace.local.jobs.cost_accounting import Counters, Meter, advanced
-from headrace.local.jobs.mount_counters import counters_of_mount
+from headrace.local.jobs.mount_counters import reading_of_mount
 from headrace.local.nodes.virtual_nodes import VirtualNode
 from headrace.local.reconciler import Dataset as Key
 
@@ -33,26 +33,20 @@ class MeterReader:
 
     async def read(
         self,
-        meter: Meter,
+        metering: Metering,
         keys: Sequence[Key],
         nodes: Sequence[VirtualNode],
         since: datetime,
         own: Sequence[str],
-    ) -> Meter:
-        """The meter after another reading; `own` are the ids of the job's uses. Who does not answer is left out."""
-        found: dict[str, Counters] = {}
-        is_estimated = False
+    ) -> Metering:
+        """After another reading; `own` are the ids of the job's uses. Who does not answer is left out."""
+        found: list[Reading] = []
         for key in keys:
-            found |= _of_cluster("/".join(key), await self._status(key), since)
-            for node in nodes:
-                name = f"mount/{'/'.join(key)}/{node.name}"
-                reading = await self._mount(key, node, since)
-                if reading is not None:
-                    counters, has_passed = reading
-                    found[name] = counters
-                    is_estimated = is_estimated or has_passed
+            found += _of_workers("/".join(key), await self._status(key), since)
+            mounts = [await self._mount(key, node, since) for node in nodes]
+            found += [each for each in mounts if each is not None]
         is_shared = any(consumer.id not in own for key in keys for consumer in self.context.consumers.of(key))
-        return advanced(meter, found, is_shared=is_shared, is_estimated=is_estimated)
+        return metering.read(found, is_shared=is_shared)
 
     async def _status(self, key: Key) -> Mapping[str, Any]:
         try:
@@ -61,41 +55,24 @@ class MeterReader:
         except (HeadraceError, TimeoutError, OSError):
             return {}
 
-    async def _mount(self, key: Key, node: VirtualNode, since: datetime) -> tuple[Counters, bool] | None:
+    async def _mount(self, key: Key, node: VirtualNode, since: datetime) -> Reading | None:
         mountpoint = str(layout_of(self.context.layout, "/".join(key)).mountpoint(node))
         registry = Registry(self.context.environment.runtime_directory)
+        source = f"{'/'.join(key)}/mount/{node.name}"
         try:
-            return await counters_of_mount(registry, mountpoint, since)
+            return await reading_of_mount(registry, mountpoint, source, since)
         except (HeadraceError, TimeoutError, OSError) as error:
             _log.debug("mount/%s: its counters cannot be read: %s", mountpoint, error)
             return None
 
 
-def _of_cluster(title: str, status: Mapping[str, Any], since: datetime) -> dict[str, Counters]:
-    """The counters of a dataset's workers and loads, as its master has them."""
-    return {**dict(_of_workers(title, status, since)), **dict(_of_loads(title, status, since))}
-
-
-def _of_workers(title: str, status: Mapping[str, Any], since: datetime) -> Iterator[tuple[str, Counters]]:
+def _of_workers(title: str, status: Mapping[str, Any], since: datetime) -> Iterator[Reading]:
+    """The counters of a dataset's workers, as its master has them."""
     for row in status.get("workers", ()):
         started_at_s = float(row.get("started_at_s", 0.0))
-        yield (
-            f"worker/{title}/{row['id']}",
-            Counters(
-                instance=str(started_at_s),
-                is_new=started_at_s >= since.timestamp(),
-                origin_bytes=int(row.get("origin_bytes", 0)),
-            ),
-        )
-
-
-def _of_loads(title: str, status: Mapping[str, Any], since: datetime) -> Iterator[tuple[str, Counters]]:
-    for row in status.get("loads", ()):
-        yield (
-            f"load/{title}/{row['id']}",
-            Counters(
-                instance="load",
-                is_new=float(row.get("created_at_s", 0.0)) >= since.timestamp(),
-                loaded_bytes=int(row.get("origin_bytes", 0)),
-            ),
+        yield Reading(
+            source=f"{title}/worker/{row['id']}",
+            life=str(started_at_s),
+            counters=worker_counters(row.get("origin_bytes", 0), row.get("loaded_bytes", 0)),
+            began_before=started_at_s < since.timestamp(),
         )

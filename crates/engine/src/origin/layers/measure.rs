@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::ids::ByteRange;
 use crate::metrics::Metrics;
 use crate::origin::layers::Layer;
-use crate::origin::{ByteStream, ObjectVersion, Origin, WholeObject};
+use crate::origin::{Asker, ByteStream, ObjectVersion, Origin, WholeObject};
 
 pub(super) struct Measured {
     inner: Arc<dyn Origin>,
@@ -47,10 +47,14 @@ impl Layer for Measured {
 impl Measured {
     fn counted(&self, body: ByteStream, started: Instant) -> ByteStream {
         let (bytes, first_byte) = (self.metrics.origin_bytes.clone(), self.metrics.origin_first_byte_seconds.clone());
+        let loaded = (Asker::current() == Asker::Load).then(|| self.metrics.origin_loaded_bytes.clone());
         let mut waiting = true;
         let counted = body.inspect(move |piece| {
             let Ok(piece) = piece else { return };
             bytes.inc_by(piece.len() as u64);
+            if let Some(loaded) = &loaded {
+                loaded.inc_by(piece.len() as u64);
+            }
             if std::mem::take(&mut waiting) {
                 first_byte.observe(started.elapsed().as_secs_f64());
             }
