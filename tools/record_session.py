@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -19,11 +20,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tools import terminal_picture
+from tools.terminal_picture import Line
+
 from headrace.testing.buckets import adopt_folder
 from headrace.testing.network import storage_link
 from headrace.testing.s3_server import S3Server
-from tools import terminal_picture
-from tools.terminal_picture import Line
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs" / "images" / "session.svg"
@@ -34,6 +36,7 @@ FILES, FILE_BYTES = 8, 16 << 20
 COMMAND_TIMEOUT_S = 120
 # What bash writes when a command has ended; no program of the session does.
 END = b"\x1d"
+LINE = re.compile(rb"(?P<text>[^\n\x1d]*)(?P<end>[\n\x1d])")
 
 SESSION = (
     "mkdir photos; headrace mount s3://bucket/photos photos --cache cache:1Gi",
@@ -84,40 +87,56 @@ def recorded(session: Sequence[str], folder: Path, variables: Mapping[str, str])
     """Runs the commands one after the other in one bash, whose output is a terminal."""
     master, slave = pty.openpty()
     # A terminal without colours and moving lines, which the picture could not show.
-    terminal = {"TERM": "dumb", "COLUMNS": str(terminal_picture.WIDTH), "TIMEFORMAT": "%1R seconds"}
+    kind = {"TERM": "dumb", "COLUMNS": str(terminal_picture.WIDTH), "TIMEFORMAT": "%1R seconds"}
     shell = subprocess.Popen(
         ["bash", "--norc", "--noprofile"], stdin=subprocess.PIPE, stdout=slave, stderr=slave, cwd=folder,
-        env={**os.environ, **variables, **terminal},
+        env={**os.environ, **variables, **kind},
     )  # fmt: skip
     os.close(slave)
-    begin, lines = time.monotonic(), list[Line]()
+    terminal, begin, lines = Terminal(master), time.monotonic(), list[Line]()
+    assert shell.stdin is not None
     try:
         for command in session:
             lines.append(Line(time.monotonic() - begin, command, is_command=True))
-            assert shell.stdin is not None
             shell.stdin.write(f"{command}\nprintf '\\035'\n".encode())
             shell.stdin.flush()
-            lines += [Line(at - begin, text.replace(str(folder), "~")) for at, text in _output(master)]
+            lines += [Line(at - begin, text.replace(str(folder), "~")) for at, text in terminal.lines()]
     finally:
         shell.kill()
         shell.wait()
+        shell.stdin.close()
         os.close(master)
     return lines
 
 
-def _output(terminal: int) -> Iterator[tuple[float, str]]:
-    """The lines that come until the command has ended, each with its time."""
-    rest, deadline = b"", time.monotonic() + COMMAND_TIMEOUT_S
-    while END not in rest:
-        ready, _, _ = select.select([terminal], [], [], deadline - time.monotonic())
+class Terminal:
+    """What comes out of the programs; what comes behind the end of a command belongs to the next one."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._rest = b""
+
+    def lines(self) -> Iterator[tuple[float, str]]:
+        """The lines that come until the command has ended, each with its time."""
+        deadline = time.monotonic() + COMMAND_TIMEOUT_S
+        while True:
+            found = LINE.match(self._rest)
+            if found is None:
+                self._read(deadline)
+                continue
+            self._rest = self._rest[found.end() :]
+            if found["text"] or found["end"] != END:
+                yield time.monotonic(), found["text"].decode().rstrip()
+            if found["end"] == END:
+                return
+
+    def _read(self, deadline: float) -> None:
+        ready, _, _ = select.select([self._descriptor], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
-            raise TimeoutError(f"a command of the session has not ended in {COMMAND_TIMEOUT_S} s: {rest!r}")
-        rest += os.read(terminal, 65_536)
-        *whole, rest = rest.split(b"\n")
-        for line in whole:
-            yield time.monotonic(), line.decode().rstrip()
-    if text := rest.partition(END)[0]:
-        yield time.monotonic(), text.decode().rstrip()
+            raise TimeoutError(
+                f"a command has not ended in {COMMAND_TIMEOUT_S} s; it said last: {self._rest!r}"
+            )
+        self._rest += os.read(self._descriptor, 65_536)
 
 
 def check(lines: Sequence[Line], digests: Mapping[str, str]) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
+
 import pytest
-from tools.record_session import check, recorded
+from tools.record_session import Terminal, check, recorded
 from tools.terminal_picture import Line
 
 DIGESTS = {"train": "aa11", "val": "bb22"}
@@ -42,3 +44,12 @@ def test_commands_run_in_one_shell_and_their_output_is_told_with_its_time(tmp_pa
     assert [line.text for line in shown if line.is_command] == list(session)
     assert sorted(line.text for line in shown if not line.is_command) == ["1", "seen value", "~"]
     assert [line.at_s for line in shown] == sorted(line.at_s for line in shown)
+
+
+def test_what_comes_behind_the_end_of_a_command_is_told_with_the_next() -> None:
+    reads, writes = os.pipe()
+    terminal = Terminal(reads)
+    os.write(writes, b"one\r\ntwo\x1dthree\r\n\x1d\x1d")
+    assert [[text for _, text in terminal.lines()] for _ in range(3)] == [["one", "two"], ["three"], []]
+    os.close(reads)
+    os.close(writes)
