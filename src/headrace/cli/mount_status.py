@@ -5,6 +5,7 @@ It runs without a reader of options where it has none, and loads no more than it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -147,13 +148,17 @@ def _backend(entry: Entry) -> Iterator[tuple[str, str]]:
 
 
 def _hits(reads: ReadReport) -> str:
-    """How much of what programs read the cache had."""
+    """How much of what programs read the origin did not send for it."""
     read, passed = format_size(reads.read_bytes), reads.passthrough_estimated_bytes
     about, kernel = (
         ("about ", f", {format_size(passed)} by the kernel itself (estimated)") if passed else ("", "")
     )
+    if reads.through_workers:
+        others = f"{format_size(reads.cluster_bytes)} from other machines"
+        return f"told by the cluster (headrace status --cluster); {about}{read} read{kernel}; {others}"
     origin = format_size(reads.origin_bytes)
-    return f"{_percent(reads.hit_ratio)} of {about}{read} read{kernel}; {origin} from the origin"
+    warmed = f", {format_size(reads.loaded_bytes)} of it to warm up" if reads.loaded_bytes else ""
+    return f"{_percent(reads.hit_ratio)} of {about}{read} read{kernel}; {origin} from the origin{warmed}"
 
 
 def _faults(report: EngineReport) -> Iterator[tuple[str, str]]:
@@ -182,7 +187,8 @@ def _proven(proofs: ProofReport) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"
+    # Rounded down, so that 100.0% means all.
+    return "-" if share is None else f"{math.floor(share * 1000) / 10:.1f}%"
 
 
 def _time(seconds: float) -> str:

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field, fields, replace
 from headrace.hit_ratio import hit_bytes, remote_hit_bytes
 from headrace.jobs.views import DataCost
 
-READ_SECONDS = "headrace_read_seconds_sum"
-ORIGIN_BYTES = "headrace_origin_bytes_total"
 _OURS = "headrace_"
 _MOST, _MOST_NAMES = 2.0**63, 4096
 MOST_SOURCES = 500
