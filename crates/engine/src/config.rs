@@ -302,11 +302,13 @@ pub struct Limits {
     pub memory_bytes: u64,
     pub descriptors: u64,
     pub inodes: u64,
+    /// Most memory of a list of files that is being made.
+    pub listing_bytes: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { memory_bytes: 512 << 20, descriptors: 8192, inodes: 64 << 20 }
+        Limits { memory_bytes: 512 << 20, descriptors: 8192, inodes: 64 << 20, listing_bytes: 64 << 30 }
     }
 }
 

@@ -18,7 +18,7 @@ from headrace.roles.host_addresses import host_name
 from headrace.roles.messages import MasterSpec
 from headrace.settings.addresses import parse_address
 from headrace.settings.cluster import ClusterConfig
-from headrace.settings.engine import EngineConfig, SnapshotPolicy, TransferConfig
+from headrace.settings.engine import EngineConfig, Limits, SnapshotPolicy, TransferConfig, listing_bytes_of
 from headrace.settings.environment import Environment
 from headrace.settings.paths import absolute
 from headrace.settings.roles import HttpsSettings, MasterSettings
@@ -51,6 +51,7 @@ def master_spec(settings: MasterSettings, environment: Environment, ask: Ask | N
         origins=resolved.mounts,
         # Beside our own state, which the engine's lock does not reach.
         state_directory=state / "engine",
+        limits=_limits(settings),
         transfer=TransferConfig(block_size_bytes=block, concurrency=settings.concurrency),
         snapshot=SnapshotPolicy.REFRESH if settings.snapshot_at_start else SnapshotPolicy.KEEP,
         cluster=ClusterConfig(view=nobody, token=token, node=host_name(), tls=tls),
@@ -58,6 +59,12 @@ def master_spec(settings: MasterSettings, environment: Environment, ask: Ask | N
     return MasterSpec(
         settings=_checked(settings), config=config, state_directory=state, token=token, keys=resolved.keys
     )
+
+
+def _limits(settings: MasterSettings) -> Limits:
+    if settings.list_memory is None:
+        return Limits()
+    return Limits(listing_bytes=listing_bytes_of(settings.list_memory))
 
 
 def _checked(settings: MasterSettings) -> MasterSettings:

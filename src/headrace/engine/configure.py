@@ -14,7 +14,14 @@ from headrace.engine.key_sources import sourced
 from headrace.engine.uris import with_scheme
 from headrace.errors import ConfigError
 from headrace.settings.dataset import DatasetSettings
-from headrace.settings.engine import EngineConfig, LevelConfig, Limits, TransferConfig, memory_bytes_of
+from headrace.settings.engine import (
+    EngineConfig,
+    LevelConfig,
+    Limits,
+    TransferConfig,
+    listing_bytes_of,
+    memory_bytes_of,
+)
 from headrace.settings.environment import Environment
 from headrace.settings.key_sources import KeySource
 from headrace.settings.model import Model
@@ -82,6 +89,7 @@ def _limits(settings: DatasetSettings) -> Limits:
         "memory_bytes": None if settings.memory is None else memory_bytes_of(settings.memory),
         "descriptors": settings.descriptors,
         "inodes": settings.inodes,
+        "listing_bytes": None if settings.list_memory is None else listing_bytes_of(settings.list_memory),
     }
     try:
         return Limits(**{name: value for name, value in given.items() if value is not None})

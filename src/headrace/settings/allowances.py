@@ -45,6 +45,17 @@ def memory_bytes_here() -> int:
     return usual_memory_bytes(group_memory_bytes(), machine)
 
 
+def usual_listing_bytes(group_bytes: int | None, machine_bytes: int) -> int:
+    """The default of `list_memory`: three quarters of what the control group allows, or of the machine's memory."""
+    return min(group_bytes or machine_bytes, machine_bytes) * 3 // 4
+
+
+def listing_bytes_here() -> int:
+    """`usual_listing_bytes` of this process."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return usual_listing_bytes(group_memory_bytes(), machine)
+
+
 def descriptors_here() -> int:
     """`usual_descriptors` of this process, which takes its hard limit."""
     return usual_descriptors(resource.getrlimit(resource.RLIMIT_NOFILE)[1])

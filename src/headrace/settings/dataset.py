@@ -72,6 +72,11 @@ class DatasetSettings(Model):
         default=None, description="Most open files of the process; else three quarters of what it may open"
     )
     inodes: int = Field(default=64 << 20, description="Most names that the kernel may remember")
+    list_memory: str | None = Field(
+        default=None,
+        description="Most memory that the list of files may take while it is made, about 75 bytes a file and its name; "
+        "else three quarters of what the control group allows, or of the machine's. A longer list is refused",
+    )
 
 
 class MountSettings(Model):

@@ -14,7 +14,12 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from headrace.errors import ConfigError
-from headrace.settings.allowances import LEAST_MEMORY_BYTES, descriptors_here, memory_bytes_here
+from headrace.settings.allowances import (
+    LEAST_MEMORY_BYTES,
+    descriptors_here,
+    listing_bytes_here,
+    memory_bytes_here,
+)
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.model import Model
 from headrace.settings.origins import OriginMount
@@ -68,6 +73,7 @@ class Limits(Model):
     memory_bytes: int = Field(default_factory=memory_bytes_here, ge=LEAST_MEMORY_BYTES)
     descriptors: int = Field(default_factory=descriptors_here, ge=64)
     inodes: int = Field(default=64 << 20, ge=1024)
+    listing_bytes: int = Field(default_factory=listing_bytes_here, ge=1 << 20)
 
     def __str__(self) -> str:
         """For the log of a process that starts."""
@@ -82,6 +88,14 @@ def memory_bytes_of(text: str) -> int:
             f"setting 'memory': '{text}' is too little", hint=f"{exact_size(LEAST_MEMORY_BYTES)} is the least"
         )
     return memory_bytes
+
+
+def listing_bytes_of(text: str) -> int:
+    """Bytes of the setting `list_memory`. Raises `ConfigError`."""
+    listing_bytes = parse_size(text, setting="list_memory")
+    if listing_bytes < 1 << 20:
+        raise ConfigError.of(f"setting 'list_memory': '{text}' is too little", hint="1Mi is the least")
+    return listing_bytes
 
 
 def _is_block_size(size: int) -> int:

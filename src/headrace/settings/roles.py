@@ -92,6 +92,11 @@ class MasterSettings(RoleSettings):
         default=True,
         description="List the origins at the start; `false` starts with the last list if there is one",
     )
+    list_memory: str | None = Field(
+        default=None,
+        description="Most memory that the list of files may take while it is made, about 75 bytes a file and its name; "
+        "else three quarters of what the control group allows, or of the machine's. A longer list is refused",
+    )
     replicas: int = Field(default=1, ge=1, le=16, description="How many workers own each block")
     block_size: str = Field(default="4Mi", description="Size of a block, for the whole cluster")
     heartbeat_interval_s: float = Field(default=2.0, gt=0, le=60, description="How often workers report")

@@ -65,7 +65,6 @@ def test_nothing_is_said_against_a_machine_that_has_all() -> None:
         (replace(FINE, is_debug_engine=True), "versions", Level.NOTE, "debug"),
         (replace(FINE, proxies={"https_proxy": "http://proxy:3128"}), "proxies", Level.NOTE, "proxy:3128"),
     ],
-    ids=str,
 )
 def test_what_a_machine_lacks_is_named_with_its_remedy(
     facts: MachineFacts, check: str, level: Level, words: str
@@ -99,7 +98,6 @@ CACHE = CacheFacts(Path("/c"), Path("/c"), "ext4", 100 << 30, 50 << 30, 1e9)
         (replace(CACHE, write_bytes_per_s=5e6), Level.NOTE, "faster than this disk"),
         (replace(CACHE, write_bytes_per_s=None, fault="Read-only file system"), Level.FAULT, "Read-only"),
     ],
-    ids=str,
 )
 def test_a_disk_is_judged_by_kind_room_and_speed(facts: CacheFacts, level: Level, words: str) -> None:
     worst = max(cache_checks.check(facts), key=lambda found: list(Level).index(found.level))

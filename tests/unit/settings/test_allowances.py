@@ -12,6 +12,7 @@ from headrace.settings.allowances import (
     group_memory_bytes,
     memory_bytes_here,
     usual_descriptors,
+    usual_listing_bytes,
     usual_memory_bytes,
 )
 
@@ -75,3 +76,13 @@ def test_where_nothing_can_be_read_there_is_no_limit(tmp_path: Path) -> None:
 def test_this_process_has_allowances() -> None:
     assert 64 * MIB <= memory_bytes_here() <= GIB
     assert 64 <= descriptors_here() <= 65_536
+
+
+@pytest.mark.parametrize(
+    ("group", "machine", "expected"),
+    [(None, 64 * GIB, 48 * GIB), (GIB, 64 * GIB, 768 * MIB), (16 * GIB, 4 * GIB, 3 * GIB)],
+)
+def test_a_list_of_files_may_take_most_of_what_its_process_may(
+    group: int | None, machine: int, expected: int
+) -> None:
+    assert usual_listing_bytes(group, machine) == expected

@@ -150,7 +150,7 @@ fn source_snapshot(
     }
     let path = state.snapshot_path(state.next_version());
     listing::check_all(runtime.handle(), origins)?;
-    let (snapshot, _) = listing::take_snapshot(runtime.handle(), origins, &config.origins, &path, None)?;
+    let (snapshot, _) = listing::take_snapshot(runtime.handle(), origins, config, &path, None)?;
     state.prune(snapshot.version(), &[]);
     Ok(snapshot)
 }

@@ -77,8 +77,7 @@ impl Lister {
         let before = self.current.lock().clone();
         let handle = self.runtime.handle();
         listing::check_all(handle, &self.origins)?;
-        let (snapshot, difference) =
-            listing::take_snapshot(handle, &self.origins, &self.config.origins, &path, Some(&before))?;
+        let (snapshot, difference) = listing::take_snapshot(handle, &self.origins, &self.config, &path, Some(&before))?;
         let difference = serde_json::to_value(difference).unwrap_or(Value::Null);
         self.state.prune(snapshot.version(), &[]);
         *self.current.lock() = snapshot.clone();

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::heap::give_back_free_memory;
 use super::state::StateDirectory;
-use crate::config::{EngineConfig, OriginConfig, OriginMount, TransferConfig};
+use crate::config::{EngineConfig, OriginConfig, TransferConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
 use crate::origin::{self, ListedObject, Origin, is_to_be_listed_anew};
@@ -26,12 +26,12 @@ const LONG_LIST: u64 = 100_000;
 pub fn take_snapshot(
     runtime: &Handle,
     origins: &[Arc<dyn Origin>],
-    mounts: &[OriginMount],
+    config: &EngineConfig,
     path: &Path,
     previous: Option<&Snapshot>,
 ) -> Result<(Snapshot, Difference)> {
     loop {
-        match try_snapshot(runtime, origins, mounts, path, previous) {
+        match try_snapshot(runtime, origins, config, path, previous) {
             Err(error) if is_to_be_listed_anew(&error) => {}
             outcome => return outcome,
         }
@@ -41,13 +41,14 @@ pub fn take_snapshot(
 fn try_snapshot(
     runtime: &Handle,
     origins: &[Arc<dyn Origin>],
-    mounts: &[OriginMount],
+    config: &EngineConfig,
     path: &Path,
     previous: Option<&Snapshot>,
 ) -> Result<(Snapshot, Difference)> {
-    let paths: Vec<String> = mounts.iter().map(|mount| mount.path.clone()).collect();
+    let paths: Vec<String> = config.origins.iter().map(|mount| mount.path.clone()).collect();
     let mut builder = SnapshotBuilder::new(&paths)?;
-    if mounts.iter().any(|mount| mount.strict) {
+    builder.limit_memory(config.limits.listing_bytes);
+    if config.origins.iter().any(|mount| mount.strict) {
         builder.refuse_rejections();
     }
     for (number, origin) in origins.iter().enumerate() {
@@ -67,6 +68,11 @@ fn try_snapshot(
         batch.into_iter().for_each(|object: ListedObject| builder.add(number, object));
         if objects / REPORT_EVERY > before {
             tracing::info!(objects, "listing");
+        }
+        if builder.is_given_up() {
+            // An origin may go on for ever.
+            listings.iter().for_each(tokio::task::JoinHandle::abort);
+            return builder.finish(path, previous);
         }
     }
     for listing in listings {
@@ -144,8 +150,8 @@ pub fn first_snapshot(
         return Ok((last.clone(), None));
     }
     let path = state.snapshot_path(state.next_version());
-    let listed = check_all(runtime, origins)
-        .and_then(|()| take_snapshot(runtime, origins, &config.origins, &path, last.as_ref()));
+    let listed =
+        check_all(runtime, origins).and_then(|()| take_snapshot(runtime, origins, config, &path, last.as_ref()));
     match (listed, last) {
         (Ok((snapshot, _)), _) => {
             state.prune(snapshot.version(), &[]);
@@ -162,4 +168,85 @@ pub fn first_snapshot(
 /// True for faults of the moment, for which the last snapshot is better than none.
 fn may_pass(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Throttled)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::config::{Limits, OriginConfig, OriginMount};
+    use crate::ids::ByteRange;
+    use crate::origin::{ByteStream, Capability, Checksums, ObjectKind, ObjectVersion};
+
+    /// An origin that always knows one more name.
+    struct Endless;
+
+    #[async_trait]
+    impl Origin for Endless {
+        fn name(&self) -> &str {
+            "endless"
+        }
+
+        fn capability(&self) -> Capability {
+            Capability {
+                conditional_read: true,
+                list_from_key: false,
+                etags: true,
+                symlinks: false,
+                checksums: Checksums::Never,
+            }
+        }
+
+        async fn check(&self) -> Result<()> {
+            Ok(())
+        }
+
+        async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+            for number in 0u64.. {
+                let object = ListedObject {
+                    key: format!("{number:020}").into_bytes().into(),
+                    kind: ObjectKind::File,
+                    size: 1,
+                    mtime_ns: 1,
+                    etag: None,
+                    stamp: None,
+                    permissions: None,
+                };
+                if sink.send(vec![object]).await.is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        }
+
+        async fn read(&self, _: &ObjectVersion, _: ByteRange) -> Result<ByteStream> {
+            Err(Error::new(ErrorKind::NotFound, "nothing is read here"))
+        }
+    }
+
+    #[test]
+    fn a_list_without_an_end_ends_at_its_limit_and_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().to_owned();
+        let origin = OriginConfig::Local { directory: directory.clone(), ignore_change_times: false };
+        let mut config: EngineConfig = serde_json::from_value(serde_json::json!({
+            "name": "endless",
+            "origins": [],
+            "cache": [],
+            "state_directory": directory,
+        }))
+        .unwrap();
+        config.origins = vec![OriginMount { path: String::new(), origin, strict: false }];
+        config.limits = Limits { listing_bytes: 1 << 20, ..Limits::default() };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let origins: Vec<Arc<dyn Origin>> = vec![Arc::new(Endless)];
+        let path = folder.path().join("snapshot");
+        let error = take_snapshot(runtime.handle(), &origins, &config, &path, None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+        assert!(error.message().contains("more than 1 MiB"), "{error:?}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("list_memory")), "{error:?}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 }

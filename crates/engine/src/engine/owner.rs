@@ -249,7 +249,7 @@ impl Owner {
         let path = self.state.snapshot_path(self.state.next_version());
         let current = self.tree.snapshot();
         listing::check_all(&self.handle, &self.origins)?;
-        listing::take_snapshot(&self.handle, &self.origins, &self.config.origins, &path, Some(&current))
+        listing::take_snapshot(&self.handle, &self.origins, &self.config, &path, Some(&current))
     }
 
     fn note_snapshot(&self) {

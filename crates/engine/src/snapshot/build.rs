@@ -33,6 +33,7 @@ pub struct SnapshotBuilder {
     /// Where the object before went: most listings name the files of a folder one after the other.
     recent: (u16, Vec<u8>, u32),
     entries_max: u64,
+    bytes_max: u64,
     strict: bool,
     fault: Option<Error>,
 }
@@ -48,6 +49,7 @@ impl SnapshotBuilder {
             collected: Collected::new(),
             recent: (u16::MAX, Vec::new(), ROOT),
             entries_max: ENTRIES_MAX,
+            bytes_max: u64::MAX,
             strict: false,
             fault: None,
         };
@@ -89,6 +91,16 @@ impl SnapshotBuilder {
         self.entries_max = entries_max.min(ENTRIES_MAX);
     }
 
+    /// Refuses to finish once what is collected takes more memory than this.
+    pub fn limit_memory(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+    }
+
+    /// Nothing that is added from here on makes a difference: `finish` tells what is wrong.
+    pub fn is_given_up(&self) -> bool {
+        self.fault.is_some()
+    }
+
     /// Refuses to finish when anything was left out.
     pub fn refuse_rejections(&mut self) {
         self.strict = true;
@@ -123,6 +135,16 @@ impl SnapshotBuilder {
             let message = format!("the dataset has more than {} files and folders", self.entries_max);
             self.fault =
                 Some(Error::new(ErrorKind::Unsupported, message).with_hint("split it: give each part its own dataset"));
+        }
+        let bytes = self.collected.memory_bytes();
+        if bytes > self.bytes_max {
+            let message = format!(
+                "the list of the dataset's files takes more than {} MiB, with {entries} names so far",
+                self.bytes_max >> 20
+            );
+            self.fault = Some(Error::new(ErrorKind::Unsupported, message).with_hint(
+                "split it: give each part its own dataset, or give the list more memory (setting list_memory)",
+            ));
         }
         self.fault.is_some()
     }

@@ -1,6 +1,6 @@
 //! What a listing left behind before it is arranged into a tree: directories, leaves, their names and texts.
 
-use super::directories::{Directories, NameArena, NameRange};
+use super::directories::{Directories, Directory, NameArena, NameRange};
 use super::permissions::PermissionTable;
 use super::record::Record;
 use super::rules::Rejected;
@@ -34,5 +34,12 @@ impl Collected {
             rejected: Rejected::default(),
             permissions: PermissionTable::default(),
         }
+    }
+
+    /// What all of it takes, as far as it grows with what is listed.
+    pub fn memory_bytes(&self) -> u64 {
+        let leaves = self.leaves.len() * size_of::<Leaf>();
+        let directories = self.directories.all().len() * (size_of::<Directory>() + size_of::<u64>());
+        (leaves + directories + self.names.len() + self.text.len()) as u64
     }
 }

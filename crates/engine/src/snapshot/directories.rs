@@ -20,6 +20,10 @@ pub(super) struct NameRange(u64);
 pub(super) struct NameArena(Vec<u8>);
 
 impl NameArena {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Keeps `name`, which is at most `NAME_MAX` bytes.
     pub(super) fn push(&mut self, name: &[u8]) -> NameRange {
         debug_assert!(name.len() <= NAME_MAX);
