@@ -270,6 +270,8 @@ def test_a_dataset_is_bound_read_loaded_and_deleted(
 
     apply(backend, LOAD, tmp_path)
     backend.must("wait", "--for=jsonpath={.status.phase}=Complete", "dataload/warm", "--timeout", "100s")
+    cached = json.loads(backend.must("get", "dataset", "imagenet", "-o", "json").stdout)["status"]
+    assert cached["cacheStates"]["cachedPercentage"] == "100.0%", "what a load says is told at once"
     tell(backend.must("get", "dataload").stdout)
     tell(backend.must("get", "pv,pvc").stdout)
     tell(backend.must("events").stdout)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -96,7 +96,7 @@ class Cluster:
         self._engine = engine
         self._path = rules.state_directory / "state.json"
         self._saver = Saver(self._path, self._dump)
-        self.loads = Loads(engine, self._saver.save)
+        self.loads = Loads(engine, self._saver.save, self._note_cached)
         self._dataset = rules.dataset
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -136,6 +136,9 @@ class Cluster:
             next_interval_s=reply.interval_s if reply else self.rules.policy.heartbeat_s,
             order=HeartbeatOrder(reply.order.value) if reply else HeartbeatOrder.STOP,
         )
+
+    def _note_cached(self, by_worker: Mapping[str, int]) -> None:
+        self.roster.note_cached(by_worker, time.monotonic())
 
     def mount_heartbeat(self, beat: MountHeartbeat) -> HeartbeatAnswer:
         """Takes a mount's report."""

@@ -31,7 +31,7 @@ class RunningLoad(Protocol):
     """A load under way in the engine."""
 
     def progress(self) -> Mapping[str, Any]:
-        """`state` and the counters of `LoadReport`."""
+        """`state`, the counters of `LoadReport`, and `cached_by_worker`: all that workers have, by their ids."""
         ...
 
     def cancel(self) -> None:
@@ -48,11 +48,20 @@ class Runner(Protocol):
 
 
 class Loads:
-    """All loads by id. `changed` is awaited when something that must survive has changed."""
+    """All loads by id. `changed` is awaited when something that must survive has changed.
 
-    def __init__(self, runner: Runner, changed: Callable[[], Awaitable[None]]) -> None:
+    `cached` hears what workers have cached in all before a load says that it is done.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        changed: Callable[[], Awaitable[None]],
+        cached: Callable[[Mapping[str, int]], None] = lambda _: None,
+    ) -> None:
         self._runner = runner
         self._changed = changed
+        self._cached = cached
         self._reports: dict[str, LoadReport] = {}
         self._running: dict[str, RunningLoad] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -193,6 +202,7 @@ class Loads:
         }
         fields = {name: value for name, value in progress.items() if name in known}
         fields["errors"] = [_fault(each) for each in fields.get("errors", ())[:_MOST_ERRORS]]
+        self._cached(progress.get("cached_by_worker") or {})
         report = LoadReport.model_validate({**self.get(load_id).model_dump(), **fields})
         if report.state.ended:
             report = report.model_copy(update={"ended_at_s": time.time()})

@@ -43,8 +43,9 @@ def metrics_text(
 def _samples(
     cluster: Cluster, requests: Mapping[tuple[str, int], int], refused: Mapping[Verdict, int]
 ) -> dict[str, Samples]:
-    workers = [row.worker for row in cluster.roster.rows()]
-    listed = [worker.facts for worker in workers if worker.is_listed]
+    rows = list(cluster.roster.rows())
+    workers = [row.worker for row in rows]
+    listed = [row for row in rows if row.worker.is_listed]
     newest = cluster.shelf.newest
     note = newest.note if newest else None
     reports = cluster.loads.reports()
@@ -56,8 +57,8 @@ def _samples(
         ],
         "headrace_master_mounts": cluster.mounts.count,
         "headrace_master_heartbeats": cluster.heartbeats,
-        "headrace_master_capacity_bytes": sum(facts.capacity_bytes for facts in listed),
-        "headrace_master_cached_bytes": sum(facts.cached_bytes for facts in listed),
+        "headrace_master_capacity_bytes": sum(row.worker.facts.capacity_bytes for row in listed),
+        "headrace_master_cached_bytes": sum(row.cached_bytes for row in listed),
         "headrace_master_snapshot_version": note.version if note else 0,
         "headrace_master_snapshot_files": note.files if note else 0,
         "headrace_master_snapshot_data_bytes": note.data_bytes if note else 0,

@@ -5,7 +5,7 @@ Pure: time comes in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +17,21 @@ from headrace.errors import ConfigError
 from headrace.membership import MOST_EPOCH, Event, MemberFacts, Order, Outcome, Policy, View, Worker
 from headrace.settings.faults import fault_text, first_fault
 
+_UNDER_WAY_S = 1.0
+"""A heartbeat may have been on its way that long, and know less than it would now."""
+
 
 @dataclass(frozen=True)
 class Row:
-    """One worker: what was decided about it, what it said last, and when; nothing since the master began is `None`."""
+    """One worker: what was decided about it, what it said last, and when; nothing since the master began is `None`.
+
+    `cached_bytes` may be newer than the last heartbeat.
+    """
 
     worker: Worker
     beat: Heartbeat | None
     heard_s: float | None
+    cached_bytes: int
 
 
 def policy_of(*, replicas: int, heartbeat_s: float, dead_after_s: float) -> Policy:
@@ -52,6 +59,7 @@ class Roster:
         self._policy, self._first_epoch = policy, first_epoch
         self._state = membership.fresh(policy, now_s, first_epoch)
         self._beats: dict[str, tuple[Heartbeat, float]] = {}
+        self._cached: dict[str, tuple[int, float]] = {}
 
     @property
     def empty_view(self) -> View:
@@ -77,6 +85,12 @@ class Roster:
             self._beats[beat.id] = (beat, now_s)
         return outcome
 
+    def note_cached(self, by_worker: Mapping[str, int], now_s: float) -> None:
+        """What workers have cached by what a load heard of them, which is newer than their heartbeats."""
+        for name, cached_bytes in by_worker.items():
+            if name in self._state.workers and self._cached.get(name, (None, 0.0))[0] != cached_bytes:
+                self._cached[name] = (cached_bytes, now_s)
+
     def follow(self, epoch: int, now_s: float) -> Outcome:
         """Takes note of somebody else who goes by a view of that epoch."""
         return self._step(membership.Followed(min(epoch, MOST_EPOCH)), now_s)
@@ -100,15 +114,22 @@ class Roster:
     def tick(self, now_s: float) -> Outcome:
         """Time has passed."""
         outcome = self._step(membership.Ticked(), now_s)
-        for worker in [worker for worker in self._beats if worker not in self._state.workers]:
-            del self._beats[worker]
+        for worker in (self._beats.keys() | self._cached.keys()) - self._state.workers.keys():
+            self._beats.pop(worker, None)
+            self._cached.pop(worker, None)
         return outcome
 
     def rows(self) -> Iterator[Row]:
         """All workers, those that are gone for a while, too; by id."""
         for name in sorted(self._state.workers):
             beat, heard_s = self._beats.get(name, (None, None))
-            yield Row(self._state.workers[name], beat, heard_s)
+            worker = self._state.workers[name]
+            yield Row(worker, beat, heard_s, self._cached_bytes(name, worker, heard_s))
+
+    def _cached_bytes(self, name: str, worker: Worker, heard_s: float | None) -> int:
+        told, told_s = self._cached.get(name, (0, 0.0))
+        is_newer = name in self._cached and (heard_s is None or heard_s < told_s + _UNDER_WAY_S)
+        return told if is_newer else worker.facts.cached_bytes
 
     def _step(self, event: Event, now_s: float) -> Outcome:
         return self._kept(membership.step(self._state, event, now_s))

@@ -18,7 +18,7 @@ def cluster_status(cluster: Cluster, *, now_s: float, monotonic_s: float) -> dic
     """Everything that is known at this moment."""
     rows = list(cluster.roster.rows())
     workers = [_worker(row, monotonic_s) for row in rows]
-    listed = [row.worker.facts for row in rows if row.worker.is_listed]
+    listed = [row for row in rows if row.worker.is_listed]
     newest = cluster.shelf.newest
     return {
         "cluster": cluster.rules.name,
@@ -34,8 +34,8 @@ def cluster_status(cluster: Cluster, *, now_s: float, monotonic_s: float) -> dic
         "refresh_error_kind": cluster.shelf.refresh_error_kind,
         "notices": list(cluster.shelf.notices),
         "has_listed": cluster.shelf.has_tried,
-        "capacity_bytes": sum(facts.capacity_bytes for facts in listed),
-        "cached_bytes": sum(facts.cached_bytes for facts in listed),
+        "capacity_bytes": sum(row.worker.facts.capacity_bytes for row in listed),
+        "cached_bytes": sum(row.cached_bytes for row in listed),
         "pinned_files": cluster.pin_board.pins.count,
         "workers": workers,
         "mounts": cluster.mounts.rows(monotonic_s),
@@ -73,7 +73,7 @@ def _worker(row: Row, monotonic_s: float) -> dict[str, Any]:
         "joined_epoch": worker.joined_epoch,
         "started_at_s": round(worker.incarnation / 1e9, 3),
         "capacity_bytes": worker.facts.capacity_bytes,
-        "cached_bytes": worker.facts.cached_bytes,
+        "cached_bytes": row.cached_bytes,
         "heartbeat_age_s": round(max(monotonic_s - row.heard_s, 0.0), 3) if row.heard_s is not None else None,
         "origin_bytes": beat.traffic.origin_bytes if beat else 0,
         "loaded_bytes": beat.traffic.loaded_bytes if beat else 0,

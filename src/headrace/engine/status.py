@@ -204,6 +204,11 @@ class JobReport(Report):
     did_not_fit_bytes: int = Field(default=0, description="Bytes that found no room in the cache")
     errors: tuple[JobError | str, ...] = Field(default=(), description="What went wrong with which file")
     message: str = Field(default="", description="One sentence for a person, once the job has ended")
+    cached_by_worker: dict[str, int] = Field(
+        default_factory=dict,
+        exclude=True,
+        description="Of a load: all that each worker has cached, by its id",
+    )
 
     @property
     def complete(self) -> bool:

@@ -95,6 +95,8 @@ class DatasetReconciler:
         return desired
 
     async def _reconcile(self, desired: DesiredState, now: datetime) -> ReconcileResult:
+        # Before the master is asked: what a load says to be cached is in the status that is written first.
+        loads = await self.operation_reconciler.loads(desired)
         observation = await observe(
             desired, self.settings, self.role_states.of(desired.title), now, self.masters.known_token
         )
@@ -111,7 +113,9 @@ class DatasetReconciler:
                 )
         with _noting(faults):
             requeues.append(
-                await self.operation_reconciler.reconcile(desired, observation, self.status_writer, now)
+                await self.operation_reconciler.reconcile(
+                    desired, observation, loads, self.status_writer, now
+                )
             )
         for pod, event in user_events(users_of(self.mirror, desired.key), desired.title):
             await self.status_writer.record_event(pod, "Pod", event)

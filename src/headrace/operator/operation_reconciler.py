@@ -42,6 +42,7 @@ _BEGUN_S = 1.0
 _AFTER_FAULT_S = 5.0
 
 JobDrivers = Mapping[str, JobDriver[Any]]
+Loads = Mapping[str, JobFacts | None]
 
 
 def drivers_of(client: KubeClient, mirror: Mirror, masters: Masters) -> JobDrivers:
@@ -66,14 +67,30 @@ class OperationReconciler:
     _hindrances: dict[str, str] = field(default_factory=dict)
     """Why work could not begin when that was tried last, by the operation's uid."""
 
+    async def loads(self, desired: DesiredState) -> Loads:
+        """How the loads of the dataset's operations stand, by the uids of these."""
+        noted = [(each, self._note(each)) for each in desired.operations]
+        return {
+            each.metadata.uid or "": await self._facts(each, note)
+            for each, note in noted
+            if note is not None and note.kind == "load"
+        }
+
     async def reconcile(
-        self, desired: DesiredState, observation: Observation, status_writer: StatusWriter, now: datetime
+        self,
+        desired: DesiredState,
+        observation: Observation,
+        loads: Loads,
+        status_writer: StatusWriter,
+        now: datetime,
     ) -> float | None:
         """Brings the dataset's operations a step further; seconds until the next pass."""
         requeues = []
         for each in desired.operations:
             try:
-                requeues.append(await self._reconcile_one(each, desired, observation, status_writer, now))
+                requeues.append(
+                    await self._reconcile_one(each, desired, observation, status_writer, now, loads=loads)
+                )
             except ConflictError:
                 requeues.append(_BEGUN_S)
             except HeadraceError as error:
@@ -96,13 +113,16 @@ class OperationReconciler:
         observation: Observation,
         status_writer: StatusWriter,
         now: datetime,
+        *,
+        loads: Loads,
     ) -> float:
         is_leaving = operation.metadata.deletion_timestamp is not None
         # What goes needs nothing any more, and the datasets that it names may make no sense.
         declared = ({}, {}) if is_leaving else _declared(operation, desired)
         render_context = OperationContext(*declared, observation.observed)
         note = self._note(operation)
-        job = await self._facts(operation, note)
+        uid = operation.metadata.uid or ""
+        job = loads[uid] if uid in loads else await self._facts(operation, note)
         predecessor, fault = _predecessor(operation, self.mirror)
         planned = plan_operation(
             OperationInputs(
@@ -110,7 +130,7 @@ class OperationReconciler:
                 render_context,
                 predecessor,
                 job,
-                hindrance=self._hindrances.get(operation.metadata.uid or "", ""),
+                hindrance=self._hindrances.get(uid, ""),
                 predecessor_fault=fault,
             ),
             now,

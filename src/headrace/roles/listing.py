@@ -112,7 +112,8 @@ class LoadJob:
 
     def progress(self) -> Mapping[str, Any]:
         """How far it is."""
-        return self._job.progress().model_dump()
+        report = self._job.progress()
+        return {**report.model_dump(), "cached_by_worker": report.cached_by_worker}
 
     def cancel(self) -> None:
         """Stops it; what is in stays in."""

@@ -14,9 +14,10 @@ from headrace.errors import DeadlineError
 class Job:
     def __init__(self) -> None:
         self.state = "running"
+        self.cached: dict[str, int] = {}
 
     def progress(self) -> Mapping[str, Any]:
-        return {"state": self.state}
+        return {"state": self.state, "cached_by_worker": self.cached}
 
     def cancel(self) -> None:
         self.state = "cancelled"
@@ -64,6 +65,27 @@ def test_a_load_ordered_while_those_of_an_earlier_master_resume_runs_once() -> N
         assert loads.get(report.id).state is LoadState.DONE
         await loads.close()
         assert len(runner.jobs) == 1
+
+    asyncio.run(test())
+
+
+def test_what_workers_have_is_known_before_a_load_says_that_it_is_done() -> None:
+    async def test() -> None:
+        runner, heard = Runner(), list[tuple[Mapping[str, int], list[LoadState]]]()
+        loads = Loads(runner, _nothing, lambda cached: heard.append((cached, states())))
+
+        def states() -> list[LoadState]:
+            return [report.state for report in loads.reports()]
+
+        await loads.start(LoadOrder())
+        async with asyncio.timeout(120):
+            while not runner.jobs:
+                await asyncio.sleep(0.01)
+        job = runner.jobs[0][1]
+        job.state, job.cached = "done", {"worker-0": 5}
+        await until_ended(loads)
+        await loads.close()
+        assert heard[-1] == ({"worker-0": 5}, [LoadState.RUNNING])
 
     asyncio.run(test())
 

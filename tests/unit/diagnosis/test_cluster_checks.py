@@ -76,7 +76,6 @@ def test_nothing_is_said_against_a_cluster_that_is_whole() -> None:
         (replace(FINE, refused_rights=("create datasets",)), "rights", Level.NOTE, "create datasets"),
         (replace(FINE, unknown={"nodes": "forbidden"}), "nodes", Level.NOTE, "forbidden"),
     ],
-    ids=str,
 )
 def test_what_a_cluster_lacks_is_named_with_its_remedy(
     facts: ClusterFacts, check: str, level: Level, words: str

@@ -64,7 +64,6 @@ HERE = NetworkFacts(
         ),
         (LocalOrigin(directory="/x"), {}, None),
     ],
-    ids=str,
 )
 def test_the_place_of_an_origin(origin: Origin, proxies: dict[str, str], wanted: Place | None) -> None:
     assert place_of(origin, proxies) == wanted
@@ -94,7 +93,6 @@ def changed(**others: object) -> NetworkFacts:
         (changed(clock_ahead_s=-1200.0), "clock beside x", Level.FAULT, "1200 s behind"),
         (changed(clock_ahead_s=300.0), "clock beside x", Level.NOTE, "300 s ahead"),
     ],
-    ids=str,
 )
 def test_what_stands_in_the_way_is_named(facts: NetworkFacts, check: str, level: Level, words: str) -> None:
     (found,) = [each for each in storage_checks.check_network("x", facts, NOW) if each.check == check]
@@ -122,7 +120,6 @@ def test_a_list_that_is_refused_has_a_remedy(kind: str) -> None:
         (CredentialFacts("x", "temporary keys", "p", NOW + 120, is_renewed=True), Level.GOOD, "are renewed"),
         (CredentialFacts("x", "none", ""), Level.GOOD, "none"),
     ],
-    ids=str,
 )
 def test_credentials_are_told_by_kind_and_end(facts: CredentialFacts, level: Level, words: str) -> None:
     found: Finding = credential_checks.check(facts, NOW)
@@ -139,7 +136,6 @@ def test_credentials_are_told_by_kind_and_end(facts: CredentialFacts, level: Lev
         (HttpOrigin(endpoint="http://w", directory="/", token=SecretStr("t")), "token"),
         (HttpOrigin(endpoint="http://w", directory="/", username="u", password=SecretStr("p")), "password"),
     ],
-    ids=str,
 )
 def test_the_kind_of_credentials(origin: Origin, kind: str) -> None:
     assert credential_checks.kind_of(origin) == kind

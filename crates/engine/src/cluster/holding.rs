@@ -4,6 +4,7 @@
 //! When all were carried out, all are asked once more: "complete" means that every byte was seen in the end. Doing the
 //! same again skips what is there, so an interrupted load goes on where it was.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use super::Cluster;
 use super::orders::HoldOrder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::BlockSize;
-use crate::ring::{MemberState, Ring, StripeId};
+use crate::ring::{Member, MemberState, Ring, StripeId};
 use crate::sync::{Condvar, Mutex};
 use crate::wire::PeerCommand;
 
@@ -50,6 +51,8 @@ pub struct HoldProgress {
     /// Blocks that did not match their checksums, and were dropped.
     pub corrupt_blocks: u64,
     pub errors: Vec<String>,
+    /// What each owner had cached in all when it was asked last, by its id.
+    pub cached_by_worker: BTreeMap<String, u64>,
 }
 
 /// All that is to be held, in order; may be gone through twice.
@@ -85,6 +88,7 @@ pub struct HoldJob {
     fetched_bytes: AtomicU64,
     declined_bytes: AtomicU64,
     errors: Mutex<Vec<String>>,
+    cached_by_worker: Mutex<BTreeMap<String, u64>>,
     state: Mutex<HoldState>,
     changed: Condvar,
     cancelled: CancellationToken,
@@ -117,6 +121,7 @@ impl HoldJob {
             fetched_bytes: AtomicU64::new(0),
             declined_bytes: AtomicU64::new(0),
             errors: Mutex::default(),
+            cached_by_worker: Mutex::default(),
             state: Mutex::new(HoldState::Holding),
             changed: Condvar::new(),
             cancelled: CancellationToken::new(),
@@ -145,6 +150,7 @@ impl HoldJob {
             declined_bytes: read(&self.declined_bytes),
             corrupt_blocks: read(&self.corrupt_blocks),
             errors: self.errors.lock().clone(),
+            cached_by_worker: self.cached_by_worker.lock().clone(),
         }
     }
 
@@ -267,7 +273,7 @@ impl HoldJob {
         }
         let mut least: Option<Said> = None;
         for owner in owners {
-            let said = self.ask(cluster, &ring.member(owner).address, order).await?;
+            let said = self.ask(cluster, ring.member(owner), order).await?;
             let so_far = least.get_or_insert(said);
             if said.held_bytes < so_far.held_bytes {
                 *so_far = Said { fetched_bytes: so_far.fetched_bytes, ..said };
@@ -276,9 +282,13 @@ impl HoldJob {
         least.ok_or_else(|| Error::new(ErrorKind::Unexpected, "nobody was asked"))
     }
 
-    async fn ask(&self, cluster: &Arc<Cluster>, address: &str, order: &HoldOrder) -> Result<Said> {
-        let report = cluster.peers.command(address, &self.command(order, false)).await?;
-        let number = |name: &str| report.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
+    async fn ask(&self, cluster: &Arc<Cluster>, owner: &Member, order: &HoldOrder) -> Result<Said> {
+        let report = cluster.peers.command(&owner.address, &self.command(order, false)).await?;
+        let told = |name: &str| report.get(name).and_then(serde_json::Value::as_u64);
+        let number = |name: &str| told(name).unwrap_or(0);
+        if let Some(bytes) = told("cached_bytes") {
+            self.cached_by_worker.lock().insert(owner.id.0.to_string(), bytes);
+        }
         if let Some(error) = report.get("error").and_then(serde_json::Value::as_str) {
             return Err(Error::new(ErrorKind::Unexpected, error));
         }

@@ -1,5 +1,6 @@
 //! A process beside the owner: names from the mapped snapshot, bytes through the local socket or leased files.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -304,6 +305,7 @@ fn nothing() -> Progress {
         did_not_fit_bytes: 0,
         errors: Vec::new(),
         message: String::new(),
+        cached_by_worker: BTreeMap::new(),
     }
 }
 

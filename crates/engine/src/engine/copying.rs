@@ -1,5 +1,6 @@
 //! Copies from a dataset or from storage to a target, with the parts of an engine: its origins, its snapshot, its members.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -319,6 +320,7 @@ impl Job for RunningCopy {
             did_not_fit_bytes: 0,
             errors: self.counts.told(),
             message,
+            cached_by_worker: BTreeMap::new(),
         }
     }
 

@@ -57,6 +57,7 @@ impl Job for HoldJob {
             origin_bytes: told.fetched_bytes,
             did_not_fit_bytes: told.declined_bytes,
             errors: told.errors,
+            cached_by_worker: told.cached_by_worker,
             message: match told.state {
                 HoldState::Holding | HoldState::Verifying => String::new(),
                 HoldState::Complete if told.corrupt_blocks > 0 => format!(

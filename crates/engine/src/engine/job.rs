@@ -1,6 +1,6 @@
 //! Long work that a caller starts, watches and may cancel.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -40,6 +40,9 @@ pub struct Progress {
     pub errors: Vec<String>,
     /// One sentence for a person, once the job has ended.
     pub message: String,
+    /// Of a load: what each worker had cached in all when it was asked last, by its id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cached_by_worker: BTreeMap<String, u64>,
 }
 
 /// A running or ended piece of work.

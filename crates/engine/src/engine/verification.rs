@@ -1,5 +1,6 @@
 //! Reading cached blocks back and comparing their checksums, and whole files with what their origins say, as a job.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -191,6 +192,7 @@ impl Job for Verification {
             did_not_fit_bytes: 0,
             errors,
             message: sentence,
+            cached_by_worker: BTreeMap::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! A transfer's warm-up as a `Job`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::job::{Job, JobState, Progress};
@@ -23,6 +24,7 @@ impl Job for WarmJob {
             did_not_fit_bytes: told.did_not_fit_bytes,
             errors: told.errors,
             message: told.message,
+            cached_by_worker: BTreeMap::new(),
         }
     }
 

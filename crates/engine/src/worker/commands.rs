@@ -33,6 +33,7 @@ impl BlockService {
         let source = self.source(key, block_size)?;
         let held = self.transfer.hold(&source, first..first.saturating_add(count)).await;
         let mut report = report(&held);
+        report["cached_bytes"] = Value::from(self.store.usage().iter().map(|level| level.content_bytes).sum::<u64>());
         if let Some(error) = self.hanging().filter(|_| held.declined_reason == DISK_HANGS) {
             report["obstacle"] = Value::from(error.sentence());
         }

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -41,6 +41,7 @@ from headrace.local.store.records import Reference
 from headrace.local.store.secret_values import digest_key
 from headrace.local.store.transaction import Transaction
 from headrace.plan.observed import Observed, RoleFacts, RoleState
+from headrace.plan.operation_inputs import JobFacts
 from headrace.plan.outcome import Plan
 from headrace.plan.plan import plan, plan_spare
 from headrace.plan.roles import RoleKind
@@ -86,6 +87,8 @@ class DatasetReconciler:
         now = datetime.now(UTC).replace(microsecond=0)
         self._note_ends(key, now)
         consumers = tuple(self._context.consumers.of(key))
+        # Before the master is asked: what a load says to be cached is in the status that is written first.
+        jobs = await operation_reconciler.job_facts(desired, self._jobs)
         observer = Observer(
             layout,
             self._addresses,
@@ -105,7 +108,7 @@ class DatasetReconciler:
         executor = self._executor(desired, layout, nodes)
         # Where something makes no sense, what runs goes on as it is, unless all is to go anyway.
         serves = None if desired.is_held else await self._serve(desired, observed, executor, now)
-        requeues = [serves, await self._operate(desired, observed, now)]
+        requeues = [serves, await self._operate(desired, observed, jobs, now)]
         if desired.refused:
             await self._tell_refused(desired, observed, now)
         if any(facts.state is RoleState.STARTING for facts in observed.roles):
@@ -150,8 +153,10 @@ class DatasetReconciler:
         others = self._reservations.others(desired.title, self._context.roles.all(), desired.exclusive)
         return plan(cast("Declared", desired.declared), replace(observed, others=others), now)
 
-    async def _operate(self, desired: DesiredState, observed: Observed, now: datetime) -> float | None:
-        planned = await plan_operations(desired, observed, self._jobs, now)
+    async def _operate(
+        self, desired: DesiredState, observed: Observed, jobs: Mapping[str, JobFacts | None], now: datetime
+    ) -> float | None:
+        planned = plan_operations(desired, observed, jobs, now)
         if not planned:
             return None
         for each in planned:

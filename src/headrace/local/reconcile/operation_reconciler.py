@@ -20,7 +20,7 @@ from headrace.local.store.records import Record
 from headrace.local.store.transaction import Transaction
 from headrace.plan.job_specs import OperationContext
 from headrace.plan.observed import Observed
-from headrace.plan.operation_inputs import OperationInputs
+from headrace.plan.operation_inputs import JobFacts, OperationInputs
 from headrace.plan.operations import OperationPlan, plan_operation
 from headrace.plan.refusals import refusal_text
 
@@ -40,8 +40,13 @@ class PlannedOperation:
             transaction.delete(present.reference)
 
 
-async def plan_operations(
-    desired: DesiredState, observed: Observed, jobs: JobDrivers, now: datetime
+async def job_facts(desired: DesiredState, jobs: JobDrivers) -> dict[str, JobFacts | None]:
+    """How the work of a dataset's operations stands, by their uids."""
+    return {record.uid: await jobs.facts(record.uid) for record in desired.operations}
+
+
+def plan_operations(
+    desired: DesiredState, observed: Observed, jobs: Mapping[str, JobFacts | None], now: datetime
 ) -> list[PlannedOperation]:
     """The plans of a dataset's operations."""
     if not desired.operations:
@@ -50,14 +55,13 @@ async def plan_operations(
     planned = []
     for record in desired.operations:
         operation = cast("Operation", record.thing())
-        job = await jobs.facts(record.uid)
         first = _predecessor(operation, desired)
         fault = first.fault() if first else None
         inputs = OperationInputs(
             operation,
             context,
             cast("Operation | None", first.understood()) if first else None,
-            job,
+            jobs[record.uid],
             _ignored(operation),
             predecessor_fault=refusal_text(fault) if fault else "",
         )
