@@ -48,10 +48,12 @@ def test_a_circle_of_imports_cannot_be_drawn() -> None:
 
 
 def test_the_page_gets_its_diagrams_and_keeps_its_words() -> None:
-    marked = "".join(f"<!-- {word}: x -->\nold\n<!-- end of {word} -->\n" for word in diagrams.DIAGRAMS)
+    marked = "".join(
+        f"<!-- {word}: x -->\nwhat stood here\n<!-- end of {word} -->\n" for word in diagrams.DIAGRAMS
+    )
     text = diagrams.drawn(f"before\n{marked}after\n")
     assert text.startswith("before\n<!-- packages: x -->\n```mermaid\n")
-    assert "old" not in text
+    assert "what stood here" not in text
     assert "    reconcile --> operations\n" in text
     assert text.endswith("<!-- end of rooms -->\nafter\n")
     assert diagrams.drawn(text) == text
