@@ -1,8 +1,11 @@
 """The chart on a real cluster: taken by its API server, running with its own rights, and upgraded."""
 
+import base64
 import functools
 import json
+import tarfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,6 +14,7 @@ from datasets_on_kubernetes import metrics_of, parts_of
 from prometheus_kinds import kind_file
 
 from headrace.cli.doctor import of_cluster
+from headrace.cli.main import main
 from headrace.diagnosis.findings import Finding, Level
 from headrace.plan.volume import DRIVER
 from headrace.testing.kubernetes.kubectl import Kubectl, KubectlError
@@ -158,6 +162,34 @@ def test_the_doctor_finds_nothing_wrong_with_a_whole_installation(
         return [each for each in found if each.level is Level.FAULT]
 
     kubernetes.wait(lambda: not faults(), "an installation without faults")
+
+
+def test_the_bundle_of_an_installation_holds_its_logs_and_no_secret(
+    kubernetes: Kubectl, release: Release, tmp_path: Path
+) -> None:
+    planted = "zqPlantedCredential0123"
+    words = ("-n", "default", "secret", "generic", "planted", f"--from-literal=key={planted}")
+    kubernetes("create", *words[2:], *words[:2])
+    try:
+        target = tmp_path / "b.tar.gz"
+        command = (
+            "support-bundle",
+            "--kubeconfig",
+            str(kubernetes.kubeconfig),
+            "-n",
+            "default",
+            "-f",
+            str(target),
+        )
+        assert main(list(command)) == 0
+    finally:
+        kubernetes("delete", "-n", "default", "secret", "planted")
+    with tarfile.open(target) as archive:
+        texts = {each.name: archive.extractfile(each).read().decode() for each in archive}
+    assert any("/headrace-operator-" in name and name.endswith(".txt") for name in texts)
+    assert "b/kubernetes/DaemonSet.json" in texts and f"b/kubernetes/{NAMESPACE}/Event.json" in texts
+    encoded = base64.b64encode(planted.encode()).decode()
+    assert not any(planted in text or encoded in text for text in texts.values())
 
 
 def test_one_operator_leads(kubernetes: Kubectl, release: Release) -> None:
