@@ -17,7 +17,7 @@ use crate::origin::listing::ranges::{PageSource, list_all};
 use crate::origin::listing::sequence::list_in_sequence;
 use crate::origin::listing::{Start, is_disorder};
 use crate::origin::pace::Pace;
-use crate::origin::remote::{Remote, condition, is_tagged, key_text, stale};
+use crate::origin::remote::{Remote, condition, demand_validator, is_tagged, key_text, stale};
 use crate::origin::wire::HttpAnswer;
 use crate::origin::{
     ByteStream, Capability, Checksums, LeftOut, ListedObject, ObjectKind, ObjectVersion, Origin, Part, WholeObject,
@@ -172,6 +172,7 @@ impl Origin for Bucket {
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {
         let path = self.path(object)?;
         let body = self.remote.open(&path, range, condition(&object.version)).await?;
+        demand_validator(&body.answer, &path, &object.version)?;
         body.exactly(object, range)
     }
 
@@ -179,6 +180,7 @@ impl Origin for Bucket {
         let path = self.path(object)?;
         let mode = self.told.as_ref().and_then(|told| told.mode.clone());
         let body = self.remote.open_whole(&path, condition(&object.version), mode).await?;
+        demand_validator(&body.answer, &path, &object.version)?;
         let told = self.told.as_ref().and_then(|told| (told.by)(&body.answer.headers));
         Ok((body.exactly(object, ByteRange::new(0, object.size))?, told))
     }

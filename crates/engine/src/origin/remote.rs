@@ -243,7 +243,7 @@ pub(super) fn is_tagged(answer: &HttpAnswer, version: &Version) -> bool {
     }
 }
 
-/// What a web server answers about a file's version: its tag, else the time of its last change.
+/// What a server answers about a file's version: its tag, else the time of its last change.
 pub(super) fn validator(answer: &HttpAnswer) -> Option<Version> {
     let tag = answer.headers.get("etag").map(|tag| bare_tag(tag.as_bytes())).filter(|tag| !tag.is_empty());
     let seconds = answer.header("last-modified").and_then(http_seconds).filter(|seconds| *seconds != 0);
@@ -254,7 +254,8 @@ pub(super) fn validator(answer: &HttpAnswer) -> Option<Version> {
     }
 }
 
-/// An error unless the answer itself tells the version, by the same header as the listing. `check_version` compares.
+/// An error unless the answer itself tells the version, by the same header as the listing: one that lacks it may have
+/// overlooked the request's condition as well. `check_version` compares.
 pub(super) fn demand_validator(answer: &HttpAnswer, path: &str, version: &Version) -> Result<()> {
     let (name, told) = match version {
         Version::Etag(_) => ("ETag", answer.headers.contains_key("etag")),

@@ -10,7 +10,7 @@ use crate::servers::{s3, web};
 use futures::StreamExt;
 use headrace_engine::config::TransferConfig;
 use headrace_engine::error::{Error, ErrorKind, Retry};
-use headrace_engine::ids::ByteRange;
+use headrace_engine::ids::{ByteRange, Version};
 use headrace_engine::origin::ObjectKind;
 use headrace_engine::origin::ObjectVersion;
 
@@ -152,6 +152,41 @@ async fn an_origin_that_ignores_the_condition_is_found_out_by_its_answer() {
         });
         assert_eq!(fixture.read_all(&object).await.unwrap_err().kind(), ErrorKind::Stale);
     }
+}
+
+/// The condition may have been overlooked as well: nothing says that these are the listed version's bytes.
+#[tokio::test]
+async fn an_answer_without_the_tag_that_the_listing_had_is_not_taken() {
+    for protocol in [Protocol::S3, Protocol::Oss] {
+        let (fixture, object) = one_object_of(protocol).await;
+        tamper_reads(&fixture, u32::MAX, |mut reply| {
+            reply.headers.retain(|(name, _)| name != "etag");
+            reply
+        });
+        let part = fixture.read(&object, ByteRange::new(1000, 50)).await.unwrap_err();
+        let whole = fixture.origin.read_whole(&object).await.err().unwrap();
+        for error in [part, whole] {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+            assert!(error.message().contains("does not tell the ETag"), "{error}");
+            assert!(!error.is_temporary() && error.hint().is_some(), "{error:?}");
+        }
+    }
+}
+
+/// Such a bucket is pinned by times alone, and by each answer's.
+#[tokio::test]
+async fn a_listing_without_tags_is_compared_by_times_and_an_answer_without_is_not_taken() {
+    let (fixture, object) = one_object().await;
+    let object = ObjectVersion {
+        version: Version::ModifiedNs(fixture.world.get("data/object").unwrap().mtime_s * 1_000_000_000),
+        ..object
+    };
+    assert!(fixture.read_all(&object).await.unwrap() == pattern(SIZE));
+    tamper_reads(&fixture, u32::MAX, |mut reply| {
+        reply.headers.retain(|(name, _)| name != "last-modified");
+        reply
+    });
+    assert_eq!(fixture.read_all(&object).await.unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
 #[tokio::test]
