@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, cast
@@ -68,13 +69,15 @@ class OperationReconciler:
     """Why work could not begin when that was tried last, by the operation's uid."""
 
     async def loads(self, desired: DesiredState) -> Loads:
-        """How the loads of the dataset's operations stand, by the uids of these."""
-        noted = [(each, self._note(each)) for each in desired.operations]
-        return {
-            each.metadata.uid or "": await self._facts(each, note)
-            for each, note in noted
-            if note is not None and note.kind == "load"
-        }
+        """How the loads of the dataset's operations stand, by the uids of these, as far as that can be told now."""
+        loads: dict[str, JobFacts | None] = {}
+        for each in desired.operations:
+            note = self._note(each)
+            if note is not None and note.kind == "load":
+                # Asked again, and said then, where that operation has its turn.
+                with suppress(HeadraceError):
+                    loads[each.metadata.uid or ""] = await self._facts(each, note)
+        return loads
 
     async def reconcile(
         self,
