@@ -270,6 +270,34 @@ def test_special_files_are_left_out_and_counted_unless_strict(shell: Shell, tmp_
         assert shell.status(mountpoint)["snapshot"]["rejected_by_rule"] == [["special-file", 1]]
 
 
+def test_what_is_excluded_is_not_there_and_other_patterns_list_anew(shell: Shell, tmp_path: Path) -> None:
+    source, cache = tmp_path / "source", tmp_path / "cache"
+    for name in ("keep", "@eaDir/x", "sub/.git/y", "sub/z.tmp", "other/.git/q"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(name)
+    words = ("--exclude", "@eaDir/", "--exclude", "/sub/.git/", "--exclude", "*.tmp", "--strict")
+    (tmp_path / "mnt").mkdir()
+    refused = shell.run("mount", source, tmp_path / "mnt", "--exclude", "[a", "--cache", "none")
+    assert refused.code == 3
+    assert "--exclude '[a': the pattern opens a bracket that is not closed" in refused.stderr
+    with shell.mounted(source, tmp_path / "mnt", *words, cache=cache) as mountpoint:
+        assert sorted(tree_of(mountpoint)) == ["keep", "other/.git/q"]
+        told = shell.status(mountpoint)["snapshot"]
+        assert (told["rejected_by_rule"], told["rejected_keys"]) == ([["excluded", 3]], 0)
+        shown = shell.must("status", mountpoint).stdout
+        assert "3 names, by @eaDir/, /sub/.git/, *.tmp" in shown
+        assert "rejected" not in shown
+        (source / "new.tmp").write_text("n")
+        assert "0 added" in shell.must("refresh", mountpoint).talk
+        listing = ("ls", source, "--cache", f"{cache}:1Gi")
+        assert "@eaDir" not in shell.must(*listing).stdout, "as whoever mounted it wants it"
+        refused = shell.run(*listing, "--exclude", "*.o")
+        assert "in use by a process that excludes @eaDir/, /sub/.git/, *.tmp" in refused.stderr
+    words = ("--exclude", ".git/", "--snapshot", "keep")
+    with shell.mounted(source, tmp_path / "mnt", *words, cache=cache) as mountpoint:
+        assert sorted(tree_of(mountpoint)) == ["@eaDir/x", "keep", "new.tmp", "sub/z.tmp"]
+
+
 def test_a_folder_with_odd_names_is_mounted_as_it_is(shell: Shell, tmp_path: Path) -> None:
     source = os.fsencode(tmp_path / "source")
     names = [

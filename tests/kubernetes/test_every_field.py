@@ -28,14 +28,16 @@ def test_a_dataset_with_every_field_serves_and_its_pods_are_as_was_asked(
     release: Release, kubernetes: Kubectl, namespace: str, bucket: Bucket, kind: str
 ) -> None:
     runtime = {"alluxio": alluxio, "jindo": jindo}[kind]("imagenet")
-    server = bucket.server
+    server, digest = bucket.server, bucket.digest()
+    # Of those that are left out.
+    (bucket.folder / "half.tmp").write_bytes(b"not wanted")
     declared = dataset("imagenet", "node-1", bucket.name, server.endpoint, server.region)
     kubernetes.apply(bucket.secret(), _keys_by_name(bucket), declared, runtime, namespace=namespace)
     bound = ("wait", "dataset/imagenet", "--for=jsonpath={.status.phase}=Bound", "--timeout=300s")
     try:
         kubernetes("-n", namespace, *bound, timeout_s=330)
         kubernetes.apply(reader("reader", "node-2"), namespace=namespace)
-        reading = Reading(kubernetes, namespace, ("reader",), bucket.digest())
+        reading = Reading(kubernetes, namespace, ("reader",), digest)
         reading.begin()
         for component in ("master", "worker", "mount"):
             pods = parts_of(kubernetes, namespace, component)

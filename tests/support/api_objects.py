@@ -40,6 +40,7 @@ BY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "mountPoint": ADDRESS, "uri": ADDRESS, "path": PATH, "mountPath": PATH, "subPath": NAME, "schedule": CRON,
     "quota": SIZE, "high": st.just("0.95"), "low": st.just("0.5"), "backupPath": st.just("pvc://claim/x"),
     "name": NAME, "namespace": st.just("ns"), "key": NAME,
+    "exclude": st.sampled_from(["*.tmp", "_temporary/", "!a b"]),
     "weight": st.integers(1, 100), "source": st.text(min_size=1), "dataset": NAME,
 }  # fmt: skip
 

@@ -49,6 +49,7 @@ def dataset(name: str, node: str, bucket: str, endpoint: str, region: str, **mor
     mount = {
         **{"mountPoint": f"s3://{bucket}/", "name": name, "path": "/", "readOnly": True},
         **{"options": {"endpoint": endpoint}, "encryptOptions": secret[:1]},
+        "exclude": ["*.tmp"],
     }
     linux = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
     named = {"key": "metadata.name", "operator": "In", "values": [node]}

@@ -18,7 +18,9 @@ use headrace_engine::config::{EvictionPolicy, FolderConfig, LevelConfig, Medium,
 use headrace_engine::error::Result;
 use headrace_engine::ids::{BlockSize, ByteRange};
 use headrace_engine::metrics::Metrics;
-use headrace_engine::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin};
+use headrace_engine::origin::{
+    ByteStream, Capability, Checksums, Exclusion, ListedObject, ObjectKind, ObjectVersion, Origin,
+};
 use headrace_engine::snapshot::SnapshotBuilder;
 use headrace_engine::store::{Blocks, Store, StoreConfig};
 use headrace_engine::transfer::Transfer;
@@ -57,7 +59,7 @@ impl Origin for Zeros {
         Ok(())
     }
 
-    async fn list(&self, _sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+    async fn list(&self, _excluded: &Exclusion, _sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
         Ok(())
     }
 

@@ -133,6 +133,19 @@ pub struct OriginMount {
     /// A list of the dataset that leaves something out is refused.
     #[serde(default)]
     pub strict: bool,
+    #[serde(default)]
+    pub exclude: Exclude,
+}
+
+/// What of an origin somebody does not want.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exclude {
+    /// Patterns of `.gitignore` files.
+    pub patterns: Vec<String>,
+    /// Where the origin lies below the folder that the patterns are of; empty for that folder itself.
+    #[serde(default)]
+    pub below: String,
 }
 
 /// Where data lives, by protocol.

@@ -287,7 +287,7 @@ impl Metrics {
             snapshot_rejected_keys: register!(
                 r,
                 "snapshot_rejected_keys",
-                "Keys of the origin that no file system can hold",
+                "Keys of the origin that no file system can hold, without what was excluded",
                 UnsignedGauge::default()
             ),
             snapshot_version: register!(

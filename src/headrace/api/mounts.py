@@ -13,6 +13,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from headrace.api.base import ApiModel, CrossFault, Flag, Words
+from headrace.settings.exclusions import Patterns
 
 SCHEMES = (
     "oss", "s3", "s3a", "s3n", "hdfs", "webhdfs", "swebhdfs", "http", "https", "local", "file", "nfs", "pvc",
@@ -138,6 +139,10 @@ class Mount(ApiModel):
     encrypt_options: Annotated[tuple[EncryptOption, ...], Field(max_length=64)] = Field(
         default=(),
         description="Options whose values are in Secrets; they weigh more than plain ones of the same name",
+    )
+    exclude: Patterns = Field(
+        default=(),
+        description="Patterns of files and folders to leave out, as in a .gitignore: *.tmp, _temporary/, /top",
     )
     read_only: Flag | None = Field(default=None, description="Nothing may be written to this origin")
     shared: Flag | None = Field(default=None, description="Other users of the engine may see this mount")

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli import options, printer, resolved_settings, role_options
+from headrace.cli.dataset_words import patterns
 from headrace.cli.worker_spec import limits_of
 from headrace.errors import ConfigError, HeadraceError
 from headrace.roles.datasets import resolve_origins
@@ -42,6 +43,7 @@ def run(
             "--from", metavar="ORIGIN", help="Storage to copy from, instead of a cluster's dataset."
         ),
     ] = None,
+    exclude: options.Exclude = None,
     path: Annotated[
         str | None, typer.Option(metavar="PATH", help="A file or folder of the source; all of it by default.")
     ] = None,
@@ -62,7 +64,7 @@ def run(
         config,
         environment,
         master=cluster,
-        source=OriginSettings(origin=source) if source else None,
+        source=_source(source, exclude),
         source_path=path,
         target=OriginSettings(origin=target) if target else None,
         files=files,
@@ -78,6 +80,17 @@ def run(
         ProgressFile(settings.progress_file, settings.last_word_file).fail(error.message)
         raise
     return serve_role("copy", spec.state_directory.name, spec, environment, sys.argv)
+
+
+def _source(origin: str | None, exclude: list[str] | None) -> OriginSettings | None:
+    left_out = patterns(exclude) if exclude else None
+    if origin is not None:
+        return OriginSettings(origin=origin, exclude=left_out)
+    if left_out:
+        raise ConfigError.of(
+            "--exclude is for --from ORIGIN", hint="what a cluster's dataset leaves out, its master says"
+        )
+    return None
 
 
 def copy_spec(settings: CopySettings, environment: Environment) -> CopySpec:

@@ -20,6 +20,7 @@ def run(
     everything: Annotated[bool, typer.Option("--all", help="Drop the whole dataset from the cache.")] = False,
     cache: options.Cache = None,
     option: options.Option = None,
+    exclude: options.Exclude = None,
     secret_file: options.SecretFile = None,
     block_size: options.BlockSize = None,
     json: options.Json = False,
@@ -27,7 +28,12 @@ def run(
     """Drop files or folders from the cache; the data stays where it lives."""
     environment = Environment.current()
     settings = settings_of(
-        environment, option=option, cache=cache, secret_file=secret_file, block_size=block_size
+        environment,
+        option=option,
+        exclude=exclude,
+        cache=cache,
+        secret_file=secret_file,
+        block_size=block_size,
     )
     reached = reach(target, settings, environment)
     with reached.engine as engine:

@@ -28,12 +28,13 @@ def run(
     long: Annotated[bool, typer.Option("--long", "-l", help="With size and time.")] = False,
     cache: options.Cache = None,
     option: options.Option = None,
+    exclude: options.Exclude = None,
     secret_file: options.SecretFile = None,
     json: options.Json = False,
 ) -> None:
     """List files and folders of a dataset."""
     environment = Environment.current()
-    settings = settings_of(environment, option=option, cache=cache, secret_file=secret_file)
+    settings = settings_of(environment, option=option, exclude=exclude, cache=cache, secret_file=secret_file)
     reached = reach(target, settings, environment)
     with reached.engine as engine:
         entries = (entry for wanted in reached.paths(path) for entry in _entries(engine, wanted))

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli import options, resolved_settings, role_options
+from headrace.cli.dataset_words import patterns
 from headrace.cli.master_spec import master_spec
 from headrace.errors import ConfigError
 from headrace.roles.launch import serve_role
@@ -39,6 +40,8 @@ def run(
         typer.Option(metavar="SECONDS", help="Take a new snapshot this often; 0: only when asked."),
     ] = None,
     web: Annotated[bool | None, typer.Option("--web/--no-web", help="Serve the web page at /.")] = None,
+    exclude: options.Exclude = None,
+    strict: options.Strict = None,
     secret_file: options.SecretFile = None,
     token_file: role_options.TokenFile = None,
     log_format: role_options.LogFormatOption = None,
@@ -57,23 +60,38 @@ def run(
         web=web,
         token_file=token_file,
         log_format=log_format,
-        origins=origins_of(origin, secret_file),
+        origins=origins_of(origin, secret_file, exclude, strict=strict),
     )
     spec = master_spec(settings, environment, options.ask if sys.stdin.isatty() else None)
     return serve_role("master", settings.cluster, spec, environment, sys.argv)
 
 
-def origins_of(origins: list[str] | None, secret_file: Path | None) -> list[dict[str, object]] | None:
+def origins_of(
+    origins: list[str] | None,
+    secret_file: Path | None,
+    exclude: list[str] | None = None,
+    *,
+    strict: bool | None = None,
+) -> list[dict[str, object]] | None:
     """`NAME=URI` words as entries of `origins`; `None` when there are none."""
+    given: dict[str, object] = {
+        "secret_file": secret_file,
+        "exclude": patterns(exclude) if exclude else None,
+    }
+    if strict:
+        given["options"] = {"strict": "true"}
+    given = {name: value for name, value in given.items() if value is not None}
     if not origins:
-        if secret_file is not None:
+        words = {"secret_file": "--secret-file", "exclude": "--exclude", "options": "--strict"}
+        for name in given:
             raise ConfigError.of(
-                "--secret-file is for an ORIGIN of the command line", hint="name it in the file"
+                f"{words[name]} is for an ORIGIN of the command line",
+                hint="say it in the file, as of its origin",
             )
         return None
     found: list[dict[str, object]] = []
     for word in origins:
         match = _NAMED.fullmatch(word)
         path, address = (match["name"], match["address"]) if match else ("", word)
-        found.append({"path": path, "origin": address, "secret_file": secret_file})
+        found.append({"path": path, "origin": address, **given})
     return found

@@ -61,6 +61,8 @@ def run(
     ] = None,
     cache: options.Cache = None,
     option: options.Option = None,
+    exclude: options.Exclude = None,
+    strict: options.Strict = None,
     secret_file: options.SecretFile = None,
     foreground: Annotated[
         bool, typer.Option("--foreground", "-f", help="Stay in the foreground, with the log on the terminal.")
@@ -129,6 +131,8 @@ def run(
         _refuse_for_member(
             origin=origin,
             option=option,
+            exclude=exclude,
+            strict=strict,
             secret_file=secret_file,
             name=name,
             block_size=block_size,
@@ -171,6 +175,8 @@ def run(
     dataset = settings_of(
         environment,
         option=option,
+        exclude=exclude,
+        strict=strict,
         cache=cache,
         secret_file=secret_file,
         name=name,

@@ -23,7 +23,7 @@ from headrace.settings.environment import Environment
 from headrace.settings.sizes import format_size
 
 if TYPE_CHECKING:
-    from headrace.engine.status import EngineReport, ProofReport, ReadReport
+    from headrace.engine.status import EXCLUDED, EngineReport, ProofReport, ReadReport, SnapshotReport
 
 _ALONE = (
     "nobody looks after it: workers and masters that die stay dead, and reads may wait for them; "
@@ -129,15 +129,23 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
             yield "", f"takes nothing new at present ({level.trouble}); it is tried again"
     yield "hits", _hits(report.reads)
     yield from _faults(report)
-    if snapshot.rejected_keys:
-        rules = ", ".join(f"{rule} {count:,}" for rule, count in snapshot.rejected_by_rule)
-        yield "rejected", f"{snapshot.rejected_keys:,} keys{f': {rules}' if rules else ''}"
-        for key in snapshot.rejected:
-            yield "", f"{printer.visible(key.key.encode('utf-8', 'surrogateescape'))}  ({key.reason})"
+    yield from _left_out(snapshot)
     if entry.metrics_address:
         yield "metrics", f"http://{entry.metrics_address}/metrics"
     if entry.log_file:
         yield "log", entry.log_file
+
+
+def _left_out(snapshot: SnapshotReport) -> Iterator[tuple[str, str]]:
+    """What the origin has and the dataset has not: since nobody wants it, and since it cannot be shown."""
+    if any(each.patterns for each in snapshot.exclude):
+        yield "excluded", _excluded(snapshot)
+    if snapshot.rejected_keys:
+        by_rule = [(rule, count) for rule, count in snapshot.rejected_by_rule if rule != EXCLUDED]
+        rules = ", ".join(f"{rule} {count:,}" for rule, count in by_rule)
+        yield "rejected", f"{snapshot.rejected_keys:,} keys{f': {rules}' if rules else ''}"
+        for key in (each for each in snapshot.rejected if each.reason != EXCLUDED):
+            yield "", f"{printer.visible(key.key.encode('utf-8', 'surrogateescape'))}  ({key.reason})"
 
 
 def _backend(entry: Entry) -> Iterator[tuple[str, str]]:
@@ -145,6 +153,14 @@ def _backend(entry: Entry) -> Iterator[tuple[str, str]]:
     layout = BackendLayout.of(Environment.current())
     if layout.nodes in Path(entry.mountpoint).parents and not is_owned(layout):
         yield "backend", _ALONE
+
+
+def _excluded(snapshot: SnapshotReport) -> str:
+    """How many names were not wanted, and by which patterns."""
+    count = dict(snapshot.rejected_by_rule).get(EXCLUDED, 0)
+    patterns = dict.fromkeys(pattern for each in snapshot.exclude for pattern in each.patterns)
+    shown = ", ".join(printer.visible(pattern.encode()) for pattern in patterns)
+    return f"{count:,} names, by {shown}"
 
 
 def _hits(reads: ReadReport) -> str:

@@ -39,6 +39,21 @@ Option = Annotated[
         "NAME:KEY=VALUE is for one of several origins.",
     ),
 ]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="Leave out files and folders, as in a .gitignore: '*.tmp', '_temporary/', '/top/**/x'; again for more.",
+    ),
+]
+Strict = Annotated[
+    bool | None,
+    typer.Option(
+        "--strict",
+        help="Refuse a list of files that leaves anything out but what is excluded, such as a folder that may not be "
+        "read or a name that no file can have; without it, that is counted in headrace status.",
+    ),
+]
 SecretFile = Annotated[
     Path | None,
     typer.Option(

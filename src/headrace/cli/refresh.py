@@ -32,6 +32,7 @@ def run(
     cluster: role_options.Cluster = None,
     cache: options.Cache = None,
     option: options.Option = None,
+    exclude: options.Exclude = None,
     secret_file: options.SecretFile = None,
     token_file: role_options.TokenFile = None,
     json: options.Json = False,
@@ -43,7 +44,7 @@ def run(
         return
     if cluster is not None:
         raise ConfigError.of("a TARGET and a --cluster are different things to refresh", hint="name one")
-    dataset = settings_of(environment, option=option, cache=cache, secret_file=secret_file)
+    dataset = settings_of(environment, option=option, exclude=exclude, cache=cache, secret_file=secret_file)
     reached = reach(target, dataset, environment)
     with reached.engine as engine:
         try:

@@ -24,6 +24,7 @@ def run(
     path: options.Paths = None,
     cache: options.Cache = None,
     option: options.Option = None,
+    exclude: options.Exclude = None,
     secret_file: options.SecretFile = None,
     block_size: options.BlockSize = None,
     json: options.Json = False,
@@ -31,7 +32,12 @@ def run(
     """Bring data into the cache before it is asked for; complete means that every byte is in."""
     environment = Environment.current()
     settings = settings_of(
-        environment, option=option, cache=cache, secret_file=secret_file, block_size=block_size
+        environment,
+        option=option,
+        exclude=exclude,
+        cache=cache,
+        secret_file=secret_file,
+        block_size=block_size,
     )
     reached = reach(target, settings, environment)
     with reached.engine as engine:
@@ -43,6 +49,7 @@ def verify(
     path: options.Paths = None,
     cache: options.Cache = None,
     option: options.Option = None,
+    exclude: options.Exclude = None,
     secret_file: options.SecretFile = None,
     block_size: options.BlockSize = None,
     json: options.Json = False,
@@ -50,7 +57,12 @@ def verify(
     """Compare what the cache holds with its checksums; what does not match is dropped."""
     environment = Environment.current()
     settings = settings_of(
-        environment, option=option, cache=cache, secret_file=secret_file, block_size=block_size
+        environment,
+        option=option,
+        exclude=exclude,
+        cache=cache,
+        secret_file=secret_file,
+        block_size=block_size,
     )
     reached = reach(target, settings, environment)
     with reached.engine as engine:

@@ -27,13 +27,15 @@ def open_dataset(
     cache: str | Sequence[str] | None = None,
     options: Mapping[str, str] | None = None,
     secret_file: str | os.PathLike[str] | None = None,
+    exclude: Sequence[str] | None = None,
     **settings: Any,
 ) -> Dataset:
     """The dataset at an origin (`s3://bucket/prefix`, `/path`, several `NAME=URI`), a mountpoint, or a mount's name.
 
     `cache` is `PATH:QUOTA[:MEM|SSD|HDD]`, once or several times, fastest first; without it, half of the free space
     below the user's cache folder. `options` are those of the origin, such as `endpoint`; `secret_file` is a file or
-    folder with credentials. Further `settings` are those of the configuration file's `[dataset]` table: `memory`,
+    folder with credentials; `exclude` are patterns of files and folders to leave out, as in a `.gitignore`. Further
+    `settings` are those of the configuration file's `[dataset]` table: `memory`,
     `block_size`, `read_ahead`, `eviction`, and so on. A mount has its settings already, and takes none here.
 
     Returns once the origin is listed. Raises `ConfigError` for a wrong address, option or quota, `FileNotFoundError`
@@ -47,6 +49,7 @@ def open_dataset(
     arguments = {
         "cache": cache,
         "options": dict(options) if options else None,
+        "exclude": tuple(exclude) if exclude is not None else None,
         "secret_file": Path(secret_file) if secret_file is not None else None,
         **settings,
     }

@@ -49,7 +49,9 @@ def configure(
     ask: secrets.Ask | None = None,
 ) -> Configured:
     """The checked configuration of one dataset. Raises `ConfigError` or `RefusedError`."""
-    found = sourced(origins, settings.options, settings.secret_file, environment, ask)
+    found = sourced(
+        origins, settings.options, settings.secret_file, environment, ask, exclude=settings.exclude
+    )
     mounts = found.origins.mounts
     name = settings.name or found.origins.name
     levels = _levels(name, settings, environment)

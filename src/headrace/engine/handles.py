@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 from headrace.engine import native
 from headrace.engine.key_renewal import KeyRenewal, renewed_while_opening
 from headrace.engine.status import EngineReport, JobReport, RefreshReport
+from headrace.errors import BusyError
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig
 from headrace.settings.key_sources import KeySource
@@ -81,6 +82,7 @@ class Engine:
             opened = native.engine_class().open(text)
         if opened.role != "owner":
             renewal.close()
+            _check_exclude(config, opened)
         return cls(opened, lambda: native.engine_class().open(text), state, renewal)
 
     @classmethod
@@ -240,6 +242,22 @@ class Engine:
             _inherited.append(self._native)
             self._native = None
             self._must_reopen = True
+
+
+def _check_exclude(config: EngineConfig, opened: _native.Engine) -> None:
+    """Refuses an attachment to whoever owns the cache and leaves out something else. Who wants nothing left out takes
+    what is there. Raises `BusyError`.
+    """
+    wanted = tuple(mount.exclude for mount in config.origins)
+    if not any(each.patterns for each in wanted):
+        return
+    there = EngineReport.model_validate_json(opened.status()).snapshot.exclude
+    if there != wanted:
+        patterns = ", ".join(dict.fromkeys(pattern for each in there for pattern in each.patterns))
+        raise BusyError.of(
+            f"the cache of {config.name} is in use by a process that excludes {patterns or 'nothing'}",
+            hint="exclude the same, or nothing, to read what it shows; or choose another cache folder",
+        )
 
 
 def _mount_options(settings: MountSettings) -> str:

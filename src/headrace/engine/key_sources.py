@@ -44,6 +44,7 @@ def sourced(
     environment: Environment,
     ask: secrets.Ask | None = None,
     *,
+    exclude: Sequence[str] = (),
     machine_credentials: bool = True,
 ) -> Sourced:
     """The origins that words, options and files describe. Raises `ConfigError`.
@@ -57,6 +58,7 @@ def sourced(
         words,
         resolved.options,
         environment,
+        exclude=exclude,
         profiles=profiles,
         machine_credentials=machine_credentials,
     )

@@ -20,8 +20,9 @@ from headrace.engine.uris import Address, is_numeric_or_local, normal_endpoint, 
 from headrace.errors import ConfigError
 from headrace.settings import origin_options as options
 from headrace.settings.environment import Environment
+from headrace.settings.exclusions import pattern_fault, patterns_of
 from headrace.settings.faults import fault_text, first_fault
-from headrace.settings.origins import OriginMount
+from headrace.settings.origins import Exclude, OriginMount
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)=(?P<address>.+)", re.DOTALL)
 _SCOPED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*):(?P<option>[A-Za-z].*)", re.DOTALL)
@@ -47,15 +48,17 @@ def parse_origins(
     given: Mapping[str, str],
     environment: Environment,
     *,
+    exclude: Sequence[str] = (),
     working_directory: Path | None = None,
     profiles: Profiles | None = None,
     machine_credentials: bool = True,
 ) -> Origins:
     """The origins that `words` (`URI` or `NAME=URI`) and the options `given` describe. Raises `ConfigError`.
 
-    An option goes to every origin whose kind knows it; `NAME:option` goes to that origin alone. `profiles` keeps what
-    programs and roles gave until it is old. Without `machine_credentials` a bucket that is given no keys is asked
-    anonymously, whatever keys the machine has.
+    An option goes to every origin whose kind knows it; `NAME:option` goes to that origin alone. `exclude` are patterns
+    of names to leave out of each origin, beside those of its options. `profiles` keeps what programs and roles gave
+    until it is old. Without `machine_credentials` a bucket that is given no keys is asked anonymously, whatever keys
+    the machine has.
     """
     if not words:
         raise ConfigError.of("no origin given", hint="name one, such as s3://bucket/prefix or /path")
@@ -71,7 +74,12 @@ def parse_origins(
     profiles = profiles or Profiles()
     mounts = tuple(
         _mount(
-            address, shared, scoped.get(name, {}), environment, profiles if machine_credentials else None
+            address,
+            shared,
+            scoped.get(name, {}),
+            environment,
+            profiles if machine_credentials else None,
+            exclude=exclude,
         ).model_copy(update={"path": name})
         for name, address in addresses
     )
@@ -118,6 +126,8 @@ def _mount(
     own: Mapping[str, str],
     environment: Environment,
     profiles: Profiles | None,
+    *,
+    exclude: Sequence[str],
 ) -> OriginMount:
     """The origin of an address. Without `profiles` nothing that the machine has is used."""
     for spelling in own:
@@ -125,15 +135,27 @@ def _mount(
             raise options.unknown(spelling, [address.kind])
     fields: dict[str, Any] = dict(_from_environment(address.kind, environment)) if profiles else {}
     fields |= address.fields
-    fields |= _from_options(address.kind, shared)
-    fields |= _from_options(address.kind, own)
+    of_all, of_this = _from_options(address.kind, shared), _from_options(address.kind, own)
+    # The last pattern that matches decides: those that are of this origin alone.
+    patterns = (*_patterns(of_all), *exclude, *_patterns(of_this))
+    fields |= of_all
+    fields |= of_this
     if profiles is None:
         fields = _by_given_keys_alone(address.kind, fields)
     elif address.kind == "s3":
         fields = _with_profile(fields, environment, profiles)
     strict = fields.pop("strict", False)
     mount = _checked(address.kind, _with_defaults(address.kind, fields))
-    return mount.model_copy(update={"strict": strict})
+    return mount.model_copy(update={"strict": strict, "exclude": Exclude(patterns=patterns)})
+
+
+def _patterns(fields: dict[str, Any]) -> tuple[str, ...]:
+    """Takes the patterns out of the options."""
+    found = patterns_of(fields.pop("exclude", ""))
+    for pattern in found:
+        if fault := pattern_fault(pattern):
+            raise ConfigError.of(f"option 'exclude': the pattern '{pattern}' {fault}")
+    return found
 
 
 def _from_options(kind: str, given: Mapping[str, str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 from headrace.deferred_model import DeferredModel
 from headrace.hit_ratio import hit_ratio
 from headrace.settings.engine import Medium
+from headrace.settings.origins import Exclude
 
 
 class Report(DeferredModel):
@@ -29,6 +30,10 @@ class OriginReport(Report):
     )
 
 
+EXCLUDED = "excluded"
+"""The rule of what nobody wanted."""
+
+
 class RejectedKey(Report):
     """A key of the origin that no file system can hold, and the rule that turned it away."""
 
@@ -45,7 +50,12 @@ class SnapshotReport(Report):
     bytes: int = Field(default=0, description="Bytes of all files")
     taken_at_s: float = Field(default=0.0, description="When the snapshot was taken, in seconds since 1970")
     refresh_error: str | None = Field(default=None, description="Why the last try for a newer one failed")
-    rejected_keys: int = Field(default=0, description="Keys of the origin that no file system can hold")
+    exclude: tuple[Exclude, ...] = Field(
+        default=(), description="What was excluded of each origin; empty where nothing was"
+    )
+    rejected_keys: int = Field(
+        default=0, description="Keys of the origin that no file system can hold, without what was excluded"
+    )
     rejected_by_rule: tuple[tuple[str, int], ...] = Field(
         default=(), description="How many keys met each rule"
     )

@@ -10,7 +10,13 @@ from headrace.api.ignored import IgnoredField
 from headrace.api.mounts import Mount, scheme_of
 from headrace.plan import mount_addresses
 from headrace.plan.declared import Declared
-from headrace.plan.mount_options import OriginOptions, options_of, shown_mount, unknown_options
+from headrace.plan.mount_options import (
+    OriginOptions,
+    options_of,
+    patterns_of_references,
+    shown_mount,
+    unknown_options,
+)
 from headrace.plan.observed import ClaimFacts, ClaimState, Observed
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import SecretFile, SecretKey
@@ -71,6 +77,12 @@ class _Leaf:
     address: str
     options: OriginOptions
     nodes: tuple[str, ...]
+
+    @property
+    def below(self) -> str | None:
+        """Where the address lies below the mount whose patterns say what is left out, where that matters."""
+        says = self.branch.mount.exclude or self.options.has("exclude")
+        return self.branch.folder or None if says else None
 
 
 def tree_of(declared: Declared, wanted: Wanted | None, observed: Observed) -> Tree | Wait:
@@ -208,7 +220,13 @@ def _tree(dataset: Dataset, leaves: list[_Leaf]) -> Tree:
     if len(leaves) > 1 and ("" in paths or len(set(paths)) < len(paths)):
         raise _blocked(Reason.MOUNTS_OVERLAP, "one mount is where another is, or at the top beside others")
     origins = [
-        OriginSettings(path=path, origin=leaf.address, options=dict(sorted(leaf.options.plain.items())))
+        OriginSettings(
+            path=path,
+            origin=leaf.address,
+            options=dict(sorted(leaf.options.plain.items())),
+            exclude=leaf.branch.mount.exclude or None,
+            exclude_below=leaf.below,
+        )
         for path, leaf in zip(paths, leaves, strict=True)
     ]
     secrets = [
@@ -221,7 +239,7 @@ def _tree(dataset: Dataset, leaves: list[_Leaf]) -> Tree:
         origins=tuple(origins),
         secrets=tuple(secrets),
         mounted=mounted_of(dataset),
-        ignored=tuple(unknown_options(dataset, kinds)),
+        ignored=(*unknown_options(dataset, kinds), *patterns_of_references(dataset)),
         nodes=_common_nodes(leaves),
         generations=_generations(leaves),
     )

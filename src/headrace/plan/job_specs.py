@@ -263,5 +263,6 @@ def _origin(dataset: Dataset, path: str, context: OperationContext) -> CopyPlace
             below = path.removeprefix(origin.path).strip("/")
             address = mount_addresses.below(origin.origin, below)
             secrets = tuple(file for file in tree.secrets if file.origin_path == origin.path)
-            return CopyPlace(origin=origin.model_copy(update={"origin": address}), secrets=secrets)
+            place = origin.for_reading().model_copy(update={"origin": address})
+            return CopyPlace(origin=place, secrets=secrets)
     return wait(Reason.TARGET_NOT_SUPPORTED, f"/{path} of dataset {key} is no folder of a mount")

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 from headrace.api.dataset import Dataset
 from headrace.api.ignored import IgnoredField
-from headrace.api.mounts import EncryptOption, Mount
+from headrace.api.mounts import EncryptOption, Mount, scheme_of
+from headrace.plan.mount_addresses import DATASET
 from headrace.plan.roles import PlainOption, SecretKey
 from headrace.settings.origin_options import OPTIONS, Option, find, is_secret
 
 _UNKNOWN = "no origin of this kind knows the option"
+_NOT_OF_REFERENCE = "what is left out of another dataset, that dataset's own mounts say"
 _PAIRS = {"s3": "secret_access_key", "oss": "access_key_secret"}
 
 
@@ -78,6 +80,13 @@ def unknown_options(dataset: Dataset, kinds: Mapping[int, str]) -> Iterable[Igno
     for option in dataset.spec.shared_encrypt_options:
         if every and not any(_field_of(kind, option.name) for kind in every):
             yield IgnoredField(f"spec.sharedEncryptOptions.{option.name}", _UNKNOWN)
+
+
+def patterns_of_references(dataset: Dataset) -> Iterable[IgnoredField]:
+    """Patterns of mounts that are parts of other datasets."""
+    for number, mount in enumerate(dataset.spec.mounts or ()):
+        if mount.exclude and scheme_of(mount.mount_point) == DATASET:
+            yield IgnoredField(f"spec.mounts[{number}].exclude", _NOT_OF_REFERENCE)
 
 
 def _unknown_of_mount(mount: Mount, number: int, kind: str) -> Iterable[IgnoredField]:

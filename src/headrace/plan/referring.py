@@ -15,6 +15,7 @@ from headrace.plan.condition_times import condition_of
 from headrace.plan.dataset_status import Findings, dataset_status, was_bound
 from headrace.plan.dataset_tree import mounted_of
 from headrace.plan.declared import Declared, is_leaving
+from headrace.plan.mount_options import patterns_of_references
 from headrace.plan.mounting import place_users_mounts, volume_in_the_way
 from headrace.plan.observed import Observed
 from headrace.plan.outcome import Decision, Plan, outcome
@@ -57,7 +58,7 @@ def plan_reference(
         waiting=waiting,
         terminating=terminating,
         mounted=mounted_of(dataset),
-        ignored=(*ignored_fields(dataset), *ignored_capacity(dataset)),
+        ignored=(*ignored_fields(dataset), *ignored_capacity(dataset), *patterns_of_references(dataset)),
         degraded=volume_in_the_way(volume, observed) if terminating is None else None,
     )
     decision = Decision(declared, findings, None, roles=roles, steps=steps, volume=volume)

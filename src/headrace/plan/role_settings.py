@@ -61,7 +61,8 @@ class Blueprint:
         settings = WorkerSettings(
             id=worker_id(index),
             node=node,
-            origins=self.tree.origins,
+            # What is listed concerns the master alone: a change of it leaves workers as they are.
+            origins=tuple(origin.for_reading() for origin in self.tree.origins),
             high=self.cache[0].high,
             low=self.cache[0].low,
             retries=_ORIGIN_RETRIES,
@@ -85,8 +86,18 @@ class Blueprint:
         )
 
     def _tree_version(self) -> str:
-        """Changes with what is read, not with the credentials for it."""
-        return digest_of([origin.model_dump(mode="json") for origin in self.tree.origins])
+        """Changes with what is read, not with the credentials for it, nor with what of it is listed."""
+        told = {"exclude", "exclude_below"}
+        read = [origin.for_reading() for origin in self.tree.origins]
+        return digest_of([origin.model_dump(mode="json", exclude=told) for origin in read])
+
+    def _listed_version(self) -> list[object]:
+        """Changes with what of the origins is listed; empty where that is all."""
+        return [
+            origin.model_dump(mode="json")
+            for origin in self.tree.origins
+            if origin.exclude or origin.options != origin.for_reading().options
+        ]
 
     def _own_version(
         self, node: str | None, settings: MasterSettings | WorkerSettings, cache: tuple[CacheFolder, ...]
@@ -97,6 +108,7 @@ class Blueprint:
             [
                 node if isinstance(settings, MasterSettings) else None,
                 settings.model_dump(mode="json", exclude={"origins", "id", "node"}),
+                *(self._listed_version() if isinstance(settings, MasterSettings) else ()),
                 [dataclasses.asdict(folder) for folder in cache],
                 run_as,
                 self._secret_digests(),

@@ -180,7 +180,7 @@ def _is_updating(service: Service, tree: Tree, roles: tuple[Role, ...]) -> bool:
         return False
     data = service.observed.data
     listed = data is not None and data.snapshot_version > 0 and not data.fault_kind
-    return not listed or _has_strangers(service, roles) or not _is_master_ready(service)
+    return not listed or _has_strangers(service, roles) or not _is_master_ready(service, roles)
 
 
 def _has_strangers(service: Service, roles: tuple[Role, ...]) -> bool:
@@ -193,8 +193,11 @@ def _has_strangers(service: Service, roles: tuple[Role, ...]) -> bool:
     )
 
 
-def _is_master_ready(service: Service) -> bool:
-    return any(each.id == MASTER_ID and each.state is RoleState.READY for each in service.observed.roles)
+def _is_master_ready(service: Service, roles: tuple[Role, ...]) -> bool:
+    """True for a master of today: one of before may list what is not wanted any more."""
+    wanted = {role.version for role in roles if role.id == MASTER_ID}
+    ready = (each for each in service.observed.roles if each.state is RoleState.READY)
+    return any(each.id == MASTER_ID and each.version in wanted for each in ready)
 
 
 def _findings(service: Service, health: Health, tree: Tree, *, updating: bool) -> Findings:

@@ -48,11 +48,13 @@ def resolve_origins(
             environment,
             ask,
             machine_credentials=machine_credentials,
+            exclude=each.exclude or (),
         )
         warnings += found.warnings
         keys += found.keys
         (mount,) = found.origins.mounts
-        mounts.append(mount.model_copy(update={"path": each.path.strip("/")}))
+        exclude = mount.exclude.model_copy(update={"below": each.exclude_below or ""})
+        mounts.append(mount.model_copy(update={"path": each.path.strip("/"), "exclude": exclude}))
     _check_paths([mount.path for mount in mounts])
     return ResolvedOrigins(tuple(mounts), tuple(keys), warnings)
 

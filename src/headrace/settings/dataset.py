@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import Field
 
 from headrace.settings.engine import EvictionPolicy, SnapshotPolicy
+from headrace.settings.exclusions import Patterns
 from headrace.settings.log_format import LogFormat
 from headrace.settings.model import Model
 
@@ -39,6 +40,10 @@ class DatasetSettings(Model):
     )
     options: Mapping[str, str] = Field(
         default_factory=dict, repr=False, description="Options of the origins, see the page on options"
+    )
+    exclude: Patterns = Field(
+        default=(),
+        description="Patterns of files and folders to leave out, as in a `.gitignore`: `*.tmp`, `_temporary/`, `/top`",
     )
     secret_file: Path | None = Field(
         default=None,

@@ -23,6 +23,8 @@ class Option:
     variables: tuple[str, ...] = ()
     secret: bool = False
     flag: bool = False
+    of_lists: bool = False
+    """It says what is listed: whoever only reads has no use for it."""
 
 
 _ANONYMOUS = Option(
@@ -46,9 +48,19 @@ _IGNORE_CHANGE_TIMES = Option(
 
 _STRICT = Option(
     "strict",
-    "Refuse a list of the dataset that leaves anything out (`headrace status` shows what and why without this)",
+    "Refuse a list of the dataset that leaves anything out but what is excluded (`headrace status` shows what and why "
+    "without this)",
     ("strict",),
     flag=True,
+    of_lists=True,
+)
+
+_EXCLUDE = Option(
+    "exclude",
+    "Patterns of files and folders to leave out, one a line, as in a `.gitignore`; `@FILE` takes them from a file. See "
+    "[Names that you do not want](../semantics.md#names-that-you-do-not-want)",
+    ("exclude",),
+    of_lists=True,
 )
 
 S3_OPTIONS = (
@@ -216,12 +228,12 @@ NFS_OPTIONS = (
 LOCAL_OPTIONS = (_IGNORE_CHANGE_TIMES,)
 
 OPTIONS: Mapping[str, tuple[Option, ...]] = {
-    "s3": (*S3_OPTIONS, _STRICT),
-    "oss": (*OSS_OPTIONS, _STRICT),
-    "webhdfs": (*HDFS_OPTIONS, _STRICT),
-    "http": (*HTTP_OPTIONS, _STRICT),
-    "nfs": (*NFS_OPTIONS, _STRICT),
-    "local": (*LOCAL_OPTIONS, _STRICT),
+    "s3": (*S3_OPTIONS, _STRICT, _EXCLUDE),
+    "oss": (*OSS_OPTIONS, _STRICT, _EXCLUDE),
+    "webhdfs": (*HDFS_OPTIONS, _STRICT, _EXCLUDE),
+    "http": (*HTTP_OPTIONS, _STRICT, _EXCLUDE),
+    "nfs": (*NFS_OPTIONS, _STRICT, _EXCLUDE),
+    "local": (*LOCAL_OPTIONS, _STRICT, _EXCLUDE),
 }
 """By kind of origin."""
 
@@ -243,6 +255,13 @@ def is_secret(spelling: str) -> bool:
     lowered = spelling.lower()
     return any(
         word in lowered for word in ("secret", "token", "password", "accesskey", "access-key", "credential")
+    )
+
+
+def is_of_lists(spelling: str) -> bool:
+    """True when the option says what is listed, and means nothing to whoever only reads."""
+    return any(
+        option.of_lists for options in OPTIONS.values() for option in options if spelling in option.spellings
     )
 
 

@@ -141,12 +141,20 @@ Origin = LocalOrigin | S3Origin | OssOrigin | WebhdfsOrigin | HttpOrigin | NfsOr
 OriginConfig = Annotated[Origin, Field(discriminator="kind")]
 
 
+class Exclude(Model):
+    """What of an origin nobody wants: patterns, and where the origin lies below the folder that they are of."""
+
+    patterns: tuple[str, ...] = ()
+    below: str = ""
+
+
 class OriginMount(Model):
     """One origin, and the slash-separated place in the dataset's tree where it appears; empty for the root."""
 
     path: str = ""
     origin: OriginConfig
     strict: bool = False
+    exclude: Exclude = Exclude()
 
     @property
     def label(self) -> str:

@@ -13,8 +13,10 @@ from pydantic import Field, model_validator
 
 from headrace.settings.dataset import MountMode
 from headrace.settings.engine import EvictionPolicy
+from headrace.settings.exclusions import Patterns
 from headrace.settings.log_format import LogFormat
 from headrace.settings.model import Model
+from headrace.settings.origin_options import is_of_lists
 
 DEFAULT_MASTER_PORT = 8700
 DEFAULT_WORKER_PORT = 8701
@@ -31,7 +33,19 @@ class OriginSettings(Model):
     options: Mapping[str, str] = Field(
         default_factory=dict, repr=False, description="Options of this origin, see the page on options"
     )
+    exclude: Patterns | None = Field(
+        default=None, description="Of a master and a copy: patterns of files and folders to leave out"
+    )
+    exclude_below: str | None = Field(
+        default=None,
+        description="Where the origin lies below the folder that the patterns are of; that folder itself by default",
+    )
     secret_file: Path | None = Field(default=None, description="File or folder that holds its credentials")
+
+    def for_reading(self) -> OriginSettings:
+        """The origin without what says only which of its names are listed."""
+        options = {name: value for name, value in self.options.items() if not is_of_lists(name)}
+        return self.model_copy(update={"options": options, "exclude": None, "exclude_below": None})
 
 
 class TlsSettings(Model):

@@ -165,7 +165,10 @@ USED = {
     "AlluxioRuntime": _RUNTIME,
     "JindoRuntime": _RUNTIME,
     "Dataset": {
-        *(f"spec.mounts.{field}" for field in ("mountPoint", "name", "path", "options", "encryptOptions")),
+        *(
+            f"spec.mounts.{field}"
+            for field in ("mountPoint", "name", "path", "options", "encryptOptions", "exclude")
+        ),
         # Mounts are for reading, always.
         "spec.mounts.readOnly",
         "spec.sharedOptions",

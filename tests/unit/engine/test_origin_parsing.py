@@ -77,7 +77,7 @@ def test_every_spelling_sets_its_field(kind: str) -> None:
         "local": "/d",
     }[kind]
     for option in OPTIONS[kind]:
-        for spelling in option.spellings:
+        for spelling in option.spellings if option.field != "exclude" else ():
             value = "true" if option.flag else "https://value" if option.field == "endpoint" else "value"
             if kind == "nfs" and not option.flag:
                 value = "1234"
@@ -250,3 +250,23 @@ def test_whoever_pays_must_be_known() -> None:
     assert fields("s3://b", {"requester-pays": ""})["requester_pays"] is True
     with pytest.raises(ConfigError, match="requester-pays"):
         fields("s3://b", {"requester-pays": "", "anonymous": ""})
+
+
+def patterns(options: dict[str, str], *, exclude: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
+    """The patterns of the origins `one` and `other`."""
+    found = parse_origins(["one=/a", "other=s3://b"], options, EMPTY, exclude=exclude).mounts
+    return {mount.path: mount.exclude.patterns for mount in found}
+
+
+def test_patterns_of_all_come_before_those_of_one_origin() -> None:
+    options = {"exclude": "# comment\n*.tmp\n\n/x/", "other:exclude": "!keep.tmp"}
+    assert patterns(options, exclude=("@eaDir", "*.o")) == {
+        "one": ("*.tmp", "/x/", "@eaDir", "*.o"),
+        "other": ("*.tmp", "/x/", "@eaDir", "*.o", "!keep.tmp"),
+    }
+    assert patterns({}) == {"one": (), "other": ()}
+
+
+def test_a_pattern_without_a_meaning_is_refused_in_words() -> None:
+    with pytest.raises(ConfigError, match=r"option 'exclude': the pattern '\[a' opens a bracket"):
+        patterns({"one:exclude": "*.tmp\n[a"})

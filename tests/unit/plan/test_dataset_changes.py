@@ -326,3 +326,26 @@ def test_a_storage_that_does_not_answer_workers_is_told_while_the_rest_is_read()
     degraded = condition_of(status.conditions, "Degraded")
     assert degraded is not None
     assert degraded.status == "False"
+
+
+def test_other_patterns_replace_the_master_alone_which_lists_anew() -> None:
+    world = bound()
+    before = {facts.id: facts.version for facts in world.seen.roles}
+    mount = world.dataset.spec.mounts[0]
+    options = {**mount.options, "strict": "true"}
+    told = mount.model_copy(update={"exclude": ("_temporary/", "*.tmp"), "options": options})
+    world.dataset = changed(world.dataset, mounts=[told])
+    made = world.reconcile()
+    assert made.steps.replace == ("master",)
+    assert made.dataset_status is not None
+    assert [each.exclude for each in made.dataset_status.mounts] == [()], "until there is such a list"
+    made = world.settle()
+    assert made.dataset_status is not None
+    assert [each.exclude for each in made.dataset_status.mounts] == [("_temporary/", "*.tmp")]
+    (origin,) = next(role.settings.origins for role in made.roles if role.id == "master")
+    assert (origin.exclude, origin.exclude_below) == (("_temporary/", "*.tmp"), None)
+    assert {version for role, version in before.items() if role != "master"} == {
+        facts.version for facts in world.seen.roles if facts.id != "master"
+    }
+    (origin,) = next(role.settings.origins for role in made.roles if role.id == "worker-0")
+    assert (origin.exclude, "strict" in origin.options) == (None, False)

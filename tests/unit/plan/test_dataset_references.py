@@ -108,3 +108,35 @@ def test_mount_of_a_reference_that_somebody_uses_is_not_ended_when_its_node_is_u
     world.see(nodes=tuple(node for node in world.seen.nodes if node.name != "node-2"))
     for _ in range(5):
         assert "mount-node-2" not in world.reconcile().steps.stop
+
+
+def test_a_part_of_another_dataset_leaves_out_what_that_one_does() -> None:
+    text = SEED.replace("metadata: {name: imagenet,", "metadata: {name: copy,").replace(
+        "    - mountPoint: oss://bucket/imagenet\n      name: imagenet",
+        "    - mountPoint: dataset://default/source/imagenet/train\n      name: copy\n      exclude: ['*.o']",
+    )
+    world = World.of(text)
+    source = SEED.replace("{name: imagenet,", "{name: source,").replace(
+        "      name: imagenet\n", "      name: imagenet\n      exclude: [/train/tmp]\n"
+    )
+    world.references["default/source"] = objects(source)[0]
+    made = world.settle()
+    (origin,) = next(role.settings.origins for role in made.roles if role.id == "master")
+    assert (origin.origin, origin.exclude, origin.exclude_below) == (
+        "oss://bucket/imagenet/train", ("/train/tmp",), "train",
+    )  # fmt: skip
+    assert made.dataset_status is not None
+    ignored = condition_of(made.dataset_status.conditions, "FieldsIgnored")
+    assert ignored is not None
+    assert "spec.mounts[0].exclude" in ignored.message
+
+
+def test_patterns_at_a_reference_are_told_to_have_no_effect() -> None:
+    world = World.of(REFERENCE.replace("name: mirror}]", "name: mirror, exclude: ['*.o']}]"))
+    world.references["default/imagenet"] = bound().dataset
+    world.see(secrets={})
+    made = world.settle()
+    assert made.dataset_status is not None
+    ignored = condition_of(made.dataset_status.conditions, "FieldsIgnored")
+    assert ignored is not None
+    assert "that dataset's own mounts say" in ignored.message

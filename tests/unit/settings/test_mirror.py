@@ -21,6 +21,7 @@ STRUCTS: list[type[Model]] = [
     engine.FolderConfig,
     engine.Limits,
     engine.TransferConfig,
+    origins.Exclude,
     origins.OriginMount,
     cluster.ClusterConfig,
     cluster.TlsConfig,

@@ -19,7 +19,7 @@ use super::segments::segments;
 use crate::checksum::Checksum;
 use crate::error::Result;
 use crate::ids::{BlockSize, ByteRange};
-use crate::origin::{self, ByteStream, Capability, ListedObject, ObjectVersion, Origin, WholeObject};
+use crate::origin::{self, ByteStream, Capability, Exclusion, ListedObject, ObjectVersion, Origin, WholeObject};
 use crate::ring::{Ring, STRIPE_BYTES, StripeId};
 use crate::wire::Fill;
 
@@ -68,8 +68,8 @@ impl Origin for HandoverOrigin {
         self.inner.check().await
     }
 
-    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
-        self.inner.list(sink).await
+    async fn list(&self, excluded: &Exclusion, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+        self.inner.list(excluded, sink).await
     }
 
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {

@@ -12,7 +12,7 @@ use super::reading::Reading;
 use super::segments::segments;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, ByteRange};
-use crate::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectVersion, Origin};
+use crate::origin::{ByteStream, Capability, Checksums, Exclusion, ListedObject, ObjectVersion, Origin};
 
 /// Segments of one read whose first bytes are on the way while an earlier one is consumed.
 const SEGMENTS_AT_A_TIME: usize = 2;
@@ -55,7 +55,7 @@ impl Origin for MemberOrigin {
         Ok(())
     }
 
-    async fn list(&self, _sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+    async fn list(&self, _excluded: &Exclusion, _sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
         Err(Error::new(ErrorKind::Unsupported, "a member of a cluster gets its list of files from the master"))
     }
 

@@ -17,7 +17,7 @@ use super::*;
 use crate::checksum::{Checksum, Kind};
 use crate::error::{Error, ErrorKind, Retry};
 use crate::ids::{BlockSize, ByteRange, Version};
-use crate::origin::{Capability, Checksums, ListedObject, ObjectVersion, Origin, WholeObject};
+use crate::origin::{Capability, Checksums, Exclusion, ListedObject, ObjectVersion, Origin, WholeObject};
 use crate::ring::{Member, MemberId, MemberState, STRIPE_BYTES};
 use crate::sync::Mutex;
 use crate::wire::{GetRequest, PeerCommand, REPORTED};
@@ -401,7 +401,7 @@ impl Origin for Source {
         Ok(())
     }
 
-    async fn list(&self, _sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+    async fn list(&self, _excluded: &Exclusion, _sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
         Ok(())
     }
 

@@ -254,7 +254,7 @@ impl Owner {
 
     fn note_snapshot(&self) {
         let snapshot = self.tree.snapshot();
-        let rejected = snapshot.rejections().counts.iter().map(|(_, count)| count).sum();
+        let rejected = snapshot.rejections().unwished();
         self.metrics.snapshot_files.set(snapshot.files());
         self.metrics.snapshot_bytes.set(snapshot.total_bytes());
         self.metrics.snapshot_rejected_keys.set(rejected);

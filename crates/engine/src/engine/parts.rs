@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ids::BlockSize;
 use crate::lease::{IsLocal, LeaseOptions, LeasedBlocks};
 use crate::metrics::Metrics;
-use crate::origin::{self, Origin};
+use crate::origin::{self, Exclusion, Origin};
 use crate::ring::{MemberId, View};
 use crate::store::{Blocks, Store, StoreConfig};
 use crate::vfs::Ownership;
@@ -63,6 +63,8 @@ pub fn open_origins(
     if config.origins.is_empty() {
         return Err(Error::config("a dataset needs at least one origin"));
     }
+    // A wrong pattern is told now, and not when the first list is half done.
+    config.origins.iter().try_for_each(|mount| Exclusion::new(&mount.exclude).map(|_| ()))?;
     let block_size = block_size(config)?;
     let open = |origin: &OriginConfig| match (origin, cluster) {
         (OriginConfig::Cluster { name }, Some(cluster)) => {

@@ -82,6 +82,7 @@ impl Facts<'_> {
         let file = std::fs::metadata(self.snapshot_path).ok();
         let taken = file.as_ref().and_then(|file| file.modified().ok()?.duration_since(UNIX_EPOCH).ok());
         let rejections = snapshot.rejections();
+        let rejected_keys = rejections.unwished();
         let rejected = rejections.samples.into_iter().map(|(reason, key)| RejectedKey { key, reason });
         SnapshotStatus {
             version: snapshot.version(),
@@ -91,7 +92,8 @@ impl Facts<'_> {
             taken_at_s: taken.map_or(0.0, |time| time.as_secs_f64()),
             file_bytes: file.map_or(0, |file| file.len()),
             refresh_error: self.refresh_error,
-            rejected_keys: rejections.counts.iter().map(|(_, count)| count).sum(),
+            exclude: snapshot.exclude().to_vec(),
+            rejected_keys,
             rejected_by_rule: rejections.counts,
             rejected: rejected.collect(),
         }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::budget::Budget;
+use crate::config::Exclude;
 use crate::metrics::Metrics;
 use crate::store::LevelUsage;
 use crate::transfer::Mismatch;
@@ -65,6 +66,9 @@ pub struct SnapshotStatus {
     pub file_bytes: u64,
     /// Why the last attempt at a newer snapshot failed, if it did.
     pub refresh_error: Option<String>,
+    /// What was not wanted of each origin when it was listed; empty where all of each was.
+    pub exclude: Vec<Exclude>,
+    /// What no file can be, without what was excluded.
     pub rejected_keys: u64,
     /// How many by rule.
     pub rejected_by_rule: Vec<(String, u64)>,

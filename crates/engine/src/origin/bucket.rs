@@ -20,8 +20,8 @@ use crate::origin::pace::Pace;
 use crate::origin::remote::{Remote, condition, demand_validator, is_tagged, key_text, stale};
 use crate::origin::wire::HttpAnswer;
 use crate::origin::{
-    ByteStream, Capability, Checksums, LeftOut, ListedObject, ObjectKind, ObjectVersion, Origin, Part, WholeObject,
-    promptly,
+    ByteStream, Capability, Checksums, Exclusion, LeftOut, ListedObject, ObjectKind, ObjectVersion, Origin, Part,
+    WholeObject, promptly,
 };
 
 /// Without a key: whoever may see the state of a cluster may not see its names.
@@ -165,7 +165,7 @@ impl Origin for Bucket {
         Ok(())
     }
 
-    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+    async fn list(&self, _excluded: &Exclusion, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
         self.list_either_way(&sink).await.map_err(|error| error.with_context("origin", self.name()))
     }
 

@@ -6,6 +6,7 @@ mod asker;
 mod bucket;
 mod checksum_mode;
 mod endpoint;
+mod exclusion;
 mod fault;
 mod http;
 mod key_encoding;
@@ -40,6 +41,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ByteRange, Stamp, Version};
 
 pub use asker::Asker;
+pub use exclusion::{Exclusion, Sieve};
 pub use open::open;
 use open::{both_keys, build_error, deadline, deliver, promptly};
 pub use target::{Begun, Layout, Mark, Notes, Survey, Target, TargetEntry, Writing, open_target};
@@ -93,6 +95,8 @@ pub enum LeftOut {
     Unreadable,
     /// A link of an index page that may be the name of a file, but leads to none.
     UnclearLink,
+    /// Somebody said that it is not wanted, nor what is below.
+    Excluded,
 }
 
 /// Whether a listing ended only since it came in another order than expected: what it sent is to be forgotten, and the same
@@ -193,7 +197,10 @@ pub trait Origin: Send + Sync + 'static {
     /// `is_to_be_listed_anew`, it is to be called once more. An origin that knows users tells its top
     /// folder as well, by an empty key. Ends with an error when the listing
     /// is known or suspected to be incomplete (a page that repeats, a truncation without a continuation).
-    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()>;
+    ///
+    /// What is `excluded` need not be looked at: one that walks from folder to folder tells such a folder as
+    /// `LeftOut::Excluded`, and does not walk into it. Others may list it all the same: whoever asked sifts what comes.
+    async fn list(&self, excluded: &Exclusion, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()>;
 
     /// Streams exactly the bytes of `range` of that version of the object, or ends with an error: `Stale` when the
     /// object is another version now, a temporary error when the body was short. Never yields a byte beyond the range.

@@ -31,8 +31,8 @@ use crate::origin::remote::{Remote, key_text, stale};
 use crate::origin::service::Service;
 use crate::origin::wire::{HttpAnswer, Wire};
 use crate::origin::{
-    ByteStream, Capability, Checksums, LeftOut, ListedObject, ObjectKind, ObjectVersion, Origin, build_error, deliver,
-    promptly,
+    ByteStream, Capability, Checksums, Exclusion, LeftOut, ListedObject, ObjectKind, ObjectVersion, Origin,
+    build_error, deliver, promptly,
 };
 use crate::secret::Secret;
 
@@ -248,7 +248,7 @@ impl Hdfs {
     }
 
     /// The names in one directory, and the directories among them, which tell of themselves once they were listed.
-    async fn walk(&self, directory: Directory) -> Result<(Vec<ListedObject>, Vec<Directory>)> {
+    async fn walk(&self, directory: Directory, excluded: &Exclusion) -> Result<(Vec<ListedObject>, Vec<Directory>)> {
         let Directory { below, object } = directory;
         let path = format!("{}{below}", self.directory);
         let statuses = match self.pace.patiently(|| self.statuses(&path)).await {
@@ -263,11 +263,16 @@ impl Hdfs {
             }
             Err(error) => return Err(error),
         };
-        let (listed, directories) = self.sorted(&below, statuses)?;
+        let (listed, directories) = self.sorted(&below, statuses, excluded)?;
         Ok((object.into_iter().chain(listed).collect(), directories))
     }
 
-    fn sorted(&self, below: &str, statuses: Vec<Status>) -> Result<(Vec<ListedObject>, Vec<Directory>)> {
+    fn sorted(
+        &self,
+        below: &str,
+        statuses: Vec<Status>,
+        excluded: &Exclusion,
+    ) -> Result<(Vec<ListedObject>, Vec<Directory>)> {
         let (mut objects, mut directories) = (Vec::with_capacity(statuses.len()), Vec::new());
         for status in statuses {
             if status.path_suffix.is_empty() {
@@ -277,6 +282,10 @@ impl Hdfs {
             if status.kind == Kind::Directory {
                 if matches!(status.path_suffix.as_str(), "." | "..") || status.path_suffix.contains('/') {
                     return Err(self.not_a_directory(below));
+                }
+                if excluded.has(key.as_bytes(), true) {
+                    objects.push(Exclusion::left_out(key.as_bytes()));
+                    continue;
                 }
                 directories.push(Directory { below: format!("{key}/"), object: Some(listed(key, status)) });
                 continue;
@@ -318,7 +327,7 @@ impl Origin for Hdfs {
     async fn check(&self) -> Result<()> {
         let place = &self.remote.place;
         let walked = promptly(place, &self.pace, || self.statuses(&self.directory)).await;
-        match walked.and_then(|statuses| self.sorted("", statuses)) {
+        match walked.and_then(|statuses| self.sorted("", statuses, &Exclusion::default())) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 Err(Error::new(ErrorKind::NotFound, format!("the directory of {} does not exist", place.name))
                     .with_hint("check the path"))
@@ -327,13 +336,13 @@ impl Origin for Hdfs {
         }
     }
 
-    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+    async fn list(&self, excluded: &Exclusion, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
         let mut waiting = vec![Directory::default()];
         let mut under_way = FuturesUnordered::new();
         loop {
             while under_way.len() < self.pace.concurrency {
                 let Some(directory) = waiting.pop() else { break };
-                under_way.push(self.walk(directory));
+                under_way.push(self.walk(directory, excluded));
             }
             let Some(walked) = under_way.next().await else { return Ok(()) };
             let (objects, directories) = walked?;

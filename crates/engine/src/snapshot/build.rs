@@ -6,11 +6,12 @@ use super::collected::{Collected, Leaf};
 use super::difference::{self, Difference};
 use super::directories::ROOT;
 use super::layout::ENTRIES_MAX;
-use super::mapped::Snapshot;
+use super::mapped::{Meta, Snapshot};
 use super::permissions::PermissionId;
 use super::record::{ORIGINS_MAX, Record, Told};
 use super::rules::{self, PATH_MAX, Rule, Verdict};
 use super::{draft, tree};
+use crate::config::Exclude;
 use crate::error::{Error, ErrorKind, Result};
 use crate::origin::{ListedObject, ObjectKind};
 
@@ -35,6 +36,7 @@ pub struct SnapshotBuilder {
     entries_max: u64,
     bytes_max: u64,
     strict: bool,
+    exclude: Vec<Exclude>,
     fault: Option<Error>,
 }
 
@@ -51,6 +53,7 @@ impl SnapshotBuilder {
             entries_max: ENTRIES_MAX,
             bytes_max: u64::MAX,
             strict: false,
+            exclude: Vec::new(),
             fault: None,
         };
         for (number, path) in mounts.iter().enumerate() {
@@ -91,6 +94,11 @@ impl SnapshotBuilder {
         self.entries_max = entries_max.min(ENTRIES_MAX);
     }
 
+    /// Notes what was not wanted of each origin.
+    pub fn note_exclude(&mut self, exclude: Vec<Exclude>) {
+        self.exclude = exclude;
+    }
+
     /// Refuses to finish once what is collected takes more memory than this.
     pub fn limit_memory(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
@@ -101,7 +109,7 @@ impl SnapshotBuilder {
         self.fault.is_some()
     }
 
-    /// Refuses to finish when anything was left out.
+    /// Refuses to finish when anything was left out but what nobody wants.
     pub fn refuse_rejections(&mut self) {
         self.strict = true;
     }
@@ -217,12 +225,13 @@ impl SnapshotBuilder {
             return Err(fault);
         }
         let mounts = self.mounts.drain(..).map(|mount| mount.path).collect();
+        let meta = Meta { mounts, exclude: self.exclude, ..Meta::default() };
         let tree = tree::arrange(&mut self.collected);
         if self.strict {
             self.collected.rejected.refuse()?;
         }
         let mut draft = draft::Draft::create(path)?;
-        draft.write_tree(self.collected, &tree, mounts, previous.map_or(1, |previous| previous.version() + 1))?;
+        draft.write_tree(self.collected, &tree, meta, previous.map_or(1, |previous| previous.version() + 1))?;
         drop(tree);
         let snapshot = draft.map()?;
         let difference = match previous {

@@ -55,7 +55,7 @@ impl Draft {
         &mut self,
         collected: Collected,
         tree: &Tree,
-        mounts: Vec<String>,
+        meta: Meta,
         snapshot_version: u64,
     ) -> Result<()> {
         if u64::from(tree.nodes) > ENTRIES_MAX {
@@ -64,14 +64,14 @@ impl Draft {
         self.header.nodes = tree.nodes;
         self.header.snapshot_version = snapshot_version;
         self.header.next_inode = u64::from(tree.nodes) + 1;
-        self.try_write_tree(collected, tree, mounts).map_err(|error| self.failed("write", error))
+        self.try_write_tree(collected, tree, meta).map_err(|error| self.failed("write", error))
     }
 
-    fn try_write_tree(&mut self, mut collected: Collected, tree: &Tree, mounts: Vec<String>) -> std::io::Result<()> {
+    fn try_write_tree(&mut self, mut collected: Collected, tree: &Tree, mut meta: Meta) -> std::io::Result<()> {
         let mut out = SectionWriter::new(&self.file, &mut self.header, HEADER_BYTES as u64)?;
         let mut names = NameWriter::default();
         write_nodes(&mut out, &collected, tree, &mut names)?;
-        let meta = Meta { mounts, rejections: std::mem::take(&mut collected.rejected).into_rejections() };
+        meta.rejections = std::mem::take(&mut collected.rejected).into_rejections();
         out.write_section(SectionId::NameGroups, &names.groups)?;
         out.write_section(SectionId::Names, &names.names)?;
         out.write_section(SectionId::Text, &collected.text)?;

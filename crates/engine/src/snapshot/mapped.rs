@@ -18,6 +18,7 @@ use super::permissions::{PERMISSION_BYTES, PERMISSION_OF_NODE_BYTES, permissions
 use super::record::{DirectoryContent, RECORD_BYTES, Record};
 use super::rules::{PATH_MAX, Rejections};
 use super::{Node, NodeIndex, NodeKind};
+use crate::config::Exclude;
 use crate::error::{Error, Result};
 use crate::ids::Version;
 use crate::origin::Permissions;
@@ -26,6 +27,9 @@ use crate::origin::Permissions;
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Meta {
     pub mounts: Vec<String>,
+    /// What was not wanted of each origin; empty where all of each was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<Exclude>,
     pub rejections: Rejections,
 }
 
@@ -142,6 +146,11 @@ impl Snapshot {
     /// Where each origin's tree appears.
     pub fn mounts(&self) -> &[String] {
         &self.0.meta.mounts
+    }
+
+    /// What was not wanted of each origin; empty where all of each was.
+    pub fn exclude(&self) -> &[Exclude] {
+        &self.0.meta.exclude
     }
 
     /// Names that were left out, and why.

@@ -47,10 +47,12 @@ pub enum Rule {
     Unreadable,
     /// A link of an index page that may be the name of a file, but leads to none.
     UnclearLink,
+    /// Somebody said that it is not wanted.
+    Excluded,
 }
 
 impl Rule {
-    pub const ALL: [Rule; 17] = [
+    pub const ALL: [Rule; 18] = [
         Rule::RelativeSegment,
         Rule::EmptySegment,
         Rule::NameTooLong,
@@ -68,6 +70,7 @@ impl Rule {
         Rule::SpecialFile,
         Rule::Unreadable,
         Rule::UnclearLink,
+        Rule::Excluded,
     ];
 
     pub fn name(self) -> &'static str {
@@ -89,6 +92,7 @@ impl Rule {
             Rule::SpecialFile => "special-file",
             Rule::Unreadable => "unreadable",
             Rule::UnclearLink => "unclear-link",
+            Rule::Excluded => "excluded",
         }
     }
 }
@@ -100,6 +104,13 @@ pub struct Rejections {
     pub counts: Vec<(String, u64)>,
     /// (rule's name, the key with invalid bytes escaped): at most 100 of each rule.
     pub samples: Vec<(String, String)>,
+}
+
+impl Rejections {
+    /// How much was left out that somebody may miss: all but what was excluded on purpose.
+    pub fn unwished(&self) -> u64 {
+        self.counts.iter().filter(|(rule, _)| rule != Rule::Excluded.name()).map(|(_, count)| count).sum()
+    }
 }
 
 /// Counts every rejection and keeps a bounded sample of each rule's keys.
@@ -119,14 +130,15 @@ impl Rejected {
         *count += 1;
     }
 
-    /// An error that names one of the keys, if there are any.
+    /// An error that names one of the keys, if there are any but those that nobody wants.
     pub(super) fn refuse(&self) -> Result<()> {
-        let Some((rule, key)) = self.samples.first() else { return Ok(()) };
-        let count: u64 = self.counts.iter().sum();
+        let Some((rule, key)) = self.samples.iter().find(|(rule, _)| *rule != Rule::Excluded) else { return Ok(()) };
+        let count: u64 = self.counts.iter().sum::<u64>() - self.counts[Rule::Excluded as usize];
         let message =
             format!("the list would leave out {count} of the origin's names, such as '{key}' ({})", rule.name());
         Err(Error::new(ErrorKind::Unsupported, message).with_hint(
-            "change what the origin has there, or mount it without `strict`: `headrace status` then shows them",
+            "change what the origin has there, exclude it by a pattern (`--exclude`), or do without `strict`: \
+             `headrace status` then shows them",
         ))
     }
 
@@ -209,6 +221,7 @@ fn rule_of(reason: LeftOut) -> Rule {
         LeftOut::Special => Rule::SpecialFile,
         LeftOut::Unreadable => Rule::Unreadable,
         LeftOut::UnclearLink => Rule::UnclearLink,
+        LeftOut::Excluded => Rule::Excluded,
     }
 }
 

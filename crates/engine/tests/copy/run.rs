@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::servers::fixture::{Protocol, config, settings};
 use crate::servers::wire::{Reply, Server, serve};
 use crate::servers::{World, s3};
-use headrace_engine::config::{EngineConfig, OriginConfig, OriginMount};
+use headrace_engine::config::{EngineConfig, Exclude, OriginConfig, OriginMount};
 use headrace_engine::engine::{Copier, CopyConfig, JobState, Progress};
 use headrace_engine::error::{ErrorKind, Result};
 use tempfile::TempDir;
@@ -65,7 +65,7 @@ impl Scene {
         CopyConfig {
             source: EngineConfig {
                 name: "copy".to_owned(),
-                origins: vec![OriginMount { path: String::new(), origin, strict: false }],
+                origins: vec![OriginMount { path: String::new(), origin, strict: false, exclude: Exclude::default() }],
                 cache: Vec::new(),
                 state_directory: state.to_owned(),
                 limits: Default::default(),

@@ -1,10 +1,11 @@
 //! What every origin must do, whatever its protocol: one suite, run on each of them.
 #![allow(clippy::unwrap_used)]
 
-use crate::servers::fixture::{Fixture, Protocol, fixture, pattern};
+use crate::servers::fixture::{Fixture, Protocol, excluding, fixture, pattern};
+use crate::servers::wire::Reply;
 use headrace_engine::error::ErrorKind;
 use headrace_engine::ids::ByteRange;
-use headrace_engine::origin::ObjectKind;
+use headrace_engine::origin::{Exclusion, LeftOut, ListedObject, ObjectKind, Sieve};
 
 /// Names that a careless client would trim, decode, collapse or cut.
 const ODD_NAMES: &[&str] = &[
@@ -145,11 +146,41 @@ async fn a_deep_tree_is_listed_whole(fixture: Fixture) {
     }
 }
 
+async fn what_nobody_wants_is_not_walked_into(fixture: Fixture) {
+    for name in ["Trash/x", "Trash/deep/y", "sub/Trash/z", "sub/a", "sub/b.tmp", "c.tmp"] {
+        fixture.put(name, name.as_bytes());
+    }
+    let walks = !fixture.origin.capability().list_from_key;
+    if walks {
+        fixture.world.tamper(|request, reply| match request.path() {
+            path if path.contains("Trash") || path.contains(".tmp") => Reply::status(500),
+            _ => reply,
+        });
+    }
+    let mut listed = fixture.list_but(&["Trash/", "*.tmp"]).await.unwrap();
+    listed.retain(|object| !object.key.is_empty());
+    assert!(!walks || !listed.iter().any(|object| object.key.windows(6).any(|part| part == b"Trash/")), "{listed:?}");
+    Sieve::new(excluding(&["Trash/", "*.tmp"])).sift(&mut listed);
+    let names = |left_out: bool| {
+        let is_left_out = |object: &&ListedObject| object.kind == ObjectKind::LeftOut(LeftOut::Excluded);
+        let some = listed.iter().filter(|object| is_left_out(object) == left_out);
+        let mut keys: Vec<_> = some.map(|object| String::from_utf8_lossy(&object.key).into_owned()).collect();
+        keys.sort();
+        keys
+    };
+    let (left, there): (&[&str], &[&str]) = match walks {
+        true => (&["Trash", "c.tmp", "sub/Trash", "sub/b.tmp"], &["sub", "sub/a"]),
+        false => (&["Trash/deep/y", "Trash/x", "c.tmp", "sub/Trash/z", "sub/b.tmp"], &["sub/a"]),
+    };
+    assert_eq!(names(true), left);
+    assert_eq!(names(false), there);
+}
+
 async fn a_listing_that_nobody_takes_ends(fixture: Fixture) {
     (0..30).for_each(|index| fixture.put(&format!("{index}"), b"x"));
     let (sink, batches) = tokio::sync::mpsc::channel(1);
     drop(batches);
-    let error = fixture.origin.list(sink).await.unwrap_err();
+    let error = fixture.origin.list(&Exclusion::default(), sink).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled, "{error:?}");
 }
 
@@ -203,6 +234,7 @@ contract!(
     a_deleted_object_is_stale_and_the_message_says_so,
     many_objects_are_read_at_the_same_time_within_the_limit,
     a_deep_tree_is_listed_whole,
+    what_nobody_wants_is_not_walked_into,
     a_listing_that_nobody_takes_ends,
     the_name_tells_the_place_and_no_secret,
 );

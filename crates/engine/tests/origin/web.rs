@@ -66,6 +66,67 @@ async fn names_with_a_colon_are_files_where_the_server_has_them_and_counted_wher
     assert_eq!(fixture.read_all(&object).await.unwrap(), b"one");
 }
 
+/// As whoever writes pages by hand does it, or by a program that escapes nothing.
+#[tokio::test]
+async fn names_that_no_link_should_hold_unescaped_are_files_where_the_server_has_them_and_counted_where_not() {
+    let fixture = fixture(Protocol::Http).await;
+    for name in ["what?.csv", "a#1.csv", "plain", "dir/x?y"] {
+        fixture.put(name, name.as_bytes());
+    }
+    fixture.world.tamper(|request, reply| match request.path() {
+        "/data/" => reply.body(
+            br##"<a href="what?.csv">w</a><a href="gone?.csv">g</a><a href="a#1.csv">a</a><a href="a#2.csv">a</a>
+            <a href="plain">p</a><a href="plain?download">p</a><a href="no%2Fname">n</a><a href="dir/">d</a>
+            <a href="?C=N">sort</a><a href="dir/?C=N">sort</a><a href="#top">top</a>"##,
+        ),
+        "/data/dir/" => reply.body(br#"<a href="x?y">x</a>"#),
+        _ => reply,
+    });
+    let file = |key: &str| (key.to_owned(), ObjectKind::File);
+    let unclear = |key: &str| (key.to_owned(), ObjectKind::LeftOut(LeftOut::UnclearLink));
+    let folder = ("dir".to_owned(), ObjectKind::Directory);
+    let expected = [
+        file("a#1.csv"),
+        folder,
+        file("dir/x?y"),
+        unclear("gone?.csv"),
+        unclear("no%2Fname"),
+        file("plain"),
+        file("what?.csv"),
+    ];
+    assert_eq!(kinds(&fixture).await, expected);
+    let object = fixture.version("what?.csv").await;
+    assert_eq!(fixture.read_all(&object).await.unwrap(), b"what?.csv");
+}
+
+/// One page for a whole tree, beside or in the place of a page for each folder.
+#[tokio::test]
+async fn links_that_lead_deeper_are_followed_and_each_file_is_listed_once() {
+    let fixture = fixture(Protocol::Http).await;
+    for name in ["a/one", "a/hidden", "b/c/two", "closed/three", "d/e/four"] {
+        fixture.put(name, name.as_bytes());
+    }
+    fixture.world.tamper(|request, reply| match request.path() {
+        "/data/" => reply.body(
+            br#"<a href="a/">a</a><a href="a/one">1</a><a href="/data/a/hidden">h</a><a href="b/c/two">2</a>
+            <a href="b/c/gone">g</a><a href="closed/three">3</a><a href="closed/">c</a><a href="d/e/">e</a>"#,
+        ),
+        "/data/a/" => reply.body(br#"<a href="one">1</a>"#),
+        "/data/closed/" => Reply::status(403),
+        _ => reply,
+    });
+    let listed = kinds(&fixture).await;
+    let files: Vec<_> = listed.iter().filter(|(_, kind)| *kind == ObjectKind::File).map(|(key, _)| key).collect();
+    assert_eq!(files, ["a/hidden", "a/one", "b/c/two", "closed/three", "d/e/four"]);
+    let others: Vec<_> = listed.iter().filter(|(_, kind)| *kind != ObjectKind::File).cloned().collect();
+    let directory = |key: &str| (key.to_owned(), ObjectKind::Directory);
+    let closed = ("closed".to_owned(), ObjectKind::LeftOut(LeftOut::Unreadable));
+    assert_eq!(others, [directory("a"), closed, directory("d/e")]);
+    let mut wanted = fixture.list_but(&["closed", "c/"]).await.unwrap();
+    wanted.retain(|object| object.kind == ObjectKind::File);
+    assert_eq!(wanted.len(), 3, "{wanted:?}");
+}
+
 /// But not when it is the credentials that do not hold any more.
 #[tokio::test]
 async fn a_folder_that_the_server_does_not_show_is_left_out() {

@@ -19,7 +19,8 @@ use headrace_engine::error::{Error, ErrorKind, Result};
 use headrace_engine::ids::{BlockSize, ByteRange, FileKey, Version};
 use headrace_engine::metrics::Metrics;
 use headrace_engine::origin::{
-    Asker, ByteStream, Capability, Checksums, ListedObject, ObjectKind, ObjectVersion, Origin, Part, WholeObject,
+    Asker, ByteStream, Capability, Checksums, Exclusion, ListedObject, ObjectKind, ObjectVersion, Origin, Part,
+    WholeObject,
 };
 use headrace_engine::store::{Blocks, Store, StoreConfig};
 use headrace_engine::transfer::{ReaderState, Source, Transfer};
@@ -217,7 +218,7 @@ impl Origin for MemoryOrigin {
         Ok(())
     }
 
-    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+    async fn list(&self, _excluded: &Exclusion, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
         let _ = sink.send(self.listing()).await;
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! A web server whose folders answer with an index page: names from the pages, sizes and versions from HEAD requests.
 
 mod index;
+mod to_do;
 mod walk;
 
 use std::sync::Arc;
@@ -22,7 +23,9 @@ use crate::origin::redirects::Redirects;
 use crate::origin::remote::{Remote, condition, demand_validator, key_text};
 use crate::origin::service::Service;
 use crate::origin::wire::Wire;
-use crate::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectVersion, Origin, build_error, promptly};
+use crate::origin::{
+    ByteStream, Capability, Checksums, Exclusion, ListedObject, ObjectVersion, Origin, build_error, promptly,
+};
 
 #[derive(Clone)]
 pub(super) struct Web {
@@ -102,8 +105,8 @@ impl Origin for Web {
         }
     }
 
-    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
-        self.walk(sink).await
+    async fn list(&self, excluded: &Exclusion, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+        self.walk(excluded, sink).await
     }
 
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {

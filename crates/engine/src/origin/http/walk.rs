@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::future::Either;
 use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use url::Url;
@@ -12,11 +11,12 @@ use url::Url;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::ids::Version;
 use crate::origin::http::Web;
-use crate::origin::http::index::{Name, names};
+use crate::origin::http::index::{Name, Sense, names};
+use crate::origin::http::to_do::{Link, Question, ToDo, last, object, parent};
 use crate::origin::remote::validator;
 use crate::origin::version::http_seconds;
 use crate::origin::wire::HttpAnswer;
-use crate::origin::{LeftOut, ListedObject, ObjectKind, deliver};
+use crate::origin::{Exclusion, LeftOut, ListedObject, ObjectKind, deliver};
 
 /// Objects are handed on in batches of this size, so that a large flat folder streams.
 const BATCH: usize = 256;
@@ -42,6 +42,8 @@ enum Step {
         reason: LeftOut,
     },
     File(Option<ListedObject>),
+    /// What no page of their own folder names.
+    Unnamed(Vec<Link>),
 }
 
 impl Web {
@@ -67,45 +69,36 @@ impl Web {
         Url::parse(&format!("{}/{}", self.endpoint.as_str(), opendal::raw::percent_encode_path(path))).ok()
     }
 
-    pub(super) async fn walk(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
-        let (mut folders, mut files, mut batch) = (vec![Link::default()], Vec::new(), Vec::new());
-        let mut seen = HashSet::from([String::new()]);
+    pub(super) async fn walk(&self, excluded: &Exclusion, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+        let mut to_do = ToDo::new(excluded);
         let mut under_way = FuturesUnordered::new();
         let mut census = Census::default();
         loop {
             while under_way.len() < self.pace.concurrency {
-                // Files first: it keeps the lists of what is still to do short.
-                let step = match files.pop() {
-                    Some(file) => Either::Left(self.file(file)),
-                    None => match folders.pop() {
-                        Some(folder) => Either::Right(self.folder(folder)),
-                        None => break,
-                    },
-                };
-                under_way.push(step);
+                let Some(question) = to_do.next(under_way.is_empty()) else { break };
+                under_way.push(self.step(question));
             }
             let Some(step) = under_way.next().await else { break };
             match step? {
                 Step::File(object) => {
                     census.count(object.as_ref());
-                    batch.extend(object);
+                    to_do.batch.extend(object);
                 }
                 Step::LeftOut { key, reason } => {
                     census.count_left_out(reason);
-                    batch.push(ListedObject::left_out(key.as_bytes(), reason));
+                    to_do.batch.push(ListedObject::left_out(key.as_bytes(), reason));
                 }
-                Step::IsFolder { below, name } => {
-                    self.sort(&below, vec![name], &mut seen, &mut folders, &mut files, &mut batch)?
-                }
+                Step::Unnamed(links) => to_do.files.extend(links),
+                Step::IsFolder { below, name } => self.sort(&below, vec![name], &mut to_do)?,
                 Step::Folder { below, names } => {
                     if !below.is_empty() {
-                        batch.push(object(below.trim_end_matches('/').into(), ObjectKind::Directory));
+                        to_do.batch.push(object(below.trim_end_matches('/').into(), ObjectKind::Directory));
                     }
-                    self.sort(&below, names, &mut seen, &mut folders, &mut files, &mut batch)?
+                    self.sort(&below, names, &mut to_do)?
                 }
             }
-            if batch.len() >= BATCH {
-                deliver(&sink, std::mem::take(&mut batch)).await?;
+            if to_do.batch.len() >= BATCH {
+                deliver(&sink, std::mem::take(&mut to_do.batch)).await?;
             }
         }
         census.check(&self.remote.place.name)?;
@@ -113,48 +106,45 @@ impl Web {
             // Whether it is the folder's fault, or that of credentials that do not hold any more.
             self.pace.patiently(|| self.index("")).await?;
         }
-        deliver(&sink, batch).await
+        deliver(&sink, to_do.batch).await
     }
 
     /// Puts the names of one page where they belong.
-    fn sort(
-        &self,
-        below: &str,
-        names: Vec<Name>,
-        seen: &mut HashSet<String>,
-        folders: &mut Vec<Link>,
-        files: &mut Vec<Link>,
-        batch: &mut Vec<ListedObject>,
-    ) -> Result<()> {
+    fn sort(&self, below: &str, names: Vec<Name>, to_do: &mut ToDo<'_>) -> Result<()> {
         if below.matches('/').count() >= MAX_DEPTH {
             return Err(Error::new(
                 ErrorKind::Corrupt,
                 format!("{} has folders within folders without end", self.remote.place.name),
             ));
         }
-        for name in names {
-            let mut key = below.as_bytes().to_vec();
-            key.extend_from_slice(&name.bytes);
-            match String::from_utf8(key) {
-                Ok(key) if name.folder => {
-                    let folder = format!("{key}/");
-                    if seen.insert(folder.clone()) {
-                        folders.push(Link { key: folder, unclear: name.unclear });
-                    }
-                }
-                Ok(key) => files.push(Link { key, unclear: name.unclear }),
-                // It can be named, so that the snapshot tells of it, but not asked for.
-                Err(error) => batch.push(object(error.into_bytes(), ObjectKind::File)),
-            }
-        }
+        names.into_iter().for_each(|name| to_do.add(below, name));
         Ok(())
+    }
+
+    async fn step(&self, question: Question) -> Result<Step> {
+        match question {
+            Question::File(link) => self.file(link).await,
+            Question::Folder(link) => self.folder(link).await,
+            Question::Deep { folder, links } => self.unnamed(&folder, links).await,
+        }
+    }
+
+    /// Those of `links`, which lead into `folder` from elsewhere, that its own page does not name.
+    async fn unnamed(&self, folder: &str, mut links: Vec<Link>) -> Result<Step> {
+        let named = match self.pace.patiently(|| self.index(folder)).await {
+            Ok(names) => names.into_iter().filter(|name| !name.folder).map(|name| name.bytes).collect(),
+            Err(error) if left_out_by(&error).is_some() || error.kind() == ErrorKind::NotFound => HashSet::new(),
+            Err(error) => return Err(error),
+        };
+        links.retain(|link| !named.contains(last(&link.key).as_bytes()));
+        Ok(Step::Unnamed(links))
     }
 
     async fn folder(&self, link: Link) -> Result<Step> {
         match self.pace.patiently(|| self.index(&link.key)).await {
             Ok(names) => Ok(Step::Folder { below: link.key, names }),
             Err(error) if link.key.is_empty() => Err(error),
-            Err(error) => link.failed(error),
+            Err(error) => failed(link, error),
         }
     }
 
@@ -166,10 +156,10 @@ impl Web {
             // Some index pages link to folders without the slash, and the server redirects.
             Ok(answer) if answer.is_folder => Ok(Step::IsFolder {
                 below: parent(&key).to_owned(),
-                name: Name { bytes: last(&key).into(), folder: true, unclear: link.unclear },
+                name: Name { bytes: last(&key).into(), folder: true, sense: link.sense },
             }),
             Ok(answer) => self.listed(key, &answer).map(|object| Step::File(Some(object))),
-            Err(error) => link.failed(error),
+            Err(error) => failed(link, error),
         }
     }
 
@@ -207,28 +197,23 @@ impl Web {
     }
 }
 
-/// A link that leads somewhere, as far as a page says.
-#[derive(Default)]
-struct Link {
-    /// Of a folder with a slash at its end; empty for the root.
-    key: String,
-    unclear: bool,
+/// What to make of a link that cannot be followed.
+fn failed(link: Link, error: Error) -> Result<Step> {
+    let reason = match left_out_by(&error) {
+        Some(reason) => reason,
+        None if error.kind() == ErrorKind::NotFound && link.sense == Sense::Unclear => LeftOut::UnclearLink,
+        // A dead link, as after a deletion: it is not there, so it is not listed.
+        None if error.kind() == ErrorKind::NotFound => return Ok(Step::File(None)),
+        None => return Err(error),
+    };
+    Ok(Step::LeftOut { key: link.key.trim_end_matches('/').to_owned(), reason })
 }
 
-impl Link {
-    /// What to make of a link that cannot be followed.
-    fn failed(self, error: Error) -> Result<Step> {
-        let reason = match error.kind() {
-            ErrorKind::PermissionDenied => LeftOut::Unreadable,
-            // A folder that is told apart by its slash, and shows no page.
-            ErrorKind::NotDirectory => LeftOut::Unreadable,
-            ErrorKind::NotFound if self.unclear => LeftOut::UnclearLink,
-            // A dead link, as after a deletion: it is not there, so it is not listed.
-            ErrorKind::NotFound => return Ok(Step::File(None)),
-            _ => return Err(error),
-        };
-        Ok(Step::LeftOut { key: self.key.trim_end_matches('/').to_owned(), reason })
-    }
+/// Why what answers so is left out, if it is there.
+fn left_out_by(error: &Error) -> Option<LeftOut> {
+    // `NotDirectory`: a folder that is told apart by its slash, and shows no page.
+    let closed = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::NotDirectory);
+    closed.then_some(LeftOut::Unreadable)
 }
 
 /// Whether the server tells versions at all, and lets us in everywhere.
@@ -267,17 +252,4 @@ impl Census {
         )
         .with_retry(Retry::Permanent))
     }
-}
-
-fn object(key: Vec<u8>, kind: ObjectKind) -> ListedObject {
-    ListedObject { key: key.into(), kind, size: 0, mtime_ns: 0, etag: None, stamp: None, permissions: None }
-}
-
-/// The folder that holds `key`, empty or with a trailing slash.
-fn parent(key: &str) -> &str {
-    key.rfind('/').map_or("", |slash| &key[..=slash])
-}
-
-fn last(key: &str) -> &str {
-    key.rsplit('/').next().unwrap_or(key)
 }

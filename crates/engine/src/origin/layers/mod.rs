@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 
 use super::pace::Pace;
-use super::{ByteStream, Capability, ListedObject, ObjectVersion, Origin, Part, WholeObject};
+use super::{ByteStream, Capability, Exclusion, ListedObject, ObjectVersion, Origin, Part, WholeObject};
 use crate::checksum::Checksum;
 use crate::error::Result;
 use crate::ids::ByteRange;
@@ -57,8 +57,8 @@ impl<L: Layer> Origin for L {
         self.inner().check().await
     }
 
-    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
-        self.inner().list(sink).await
+    async fn list(&self, excluded: &Exclusion, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+        self.inner().list(excluded, sink).await
     }
 
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {

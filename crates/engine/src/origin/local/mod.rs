@@ -19,7 +19,7 @@ use crate::config::OriginConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::ByteRange;
 use crate::origin::pace::Pace;
-use crate::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectVersion, Origin};
+use crate::origin::{ByteStream, Capability, Checksums, Exclusion, ListedObject, ObjectVersion, Origin};
 
 pub(super) struct Local {
     directory: Arc<PathBuf>,
@@ -85,10 +85,10 @@ impl Origin for Local {
         .await
     }
 
-    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+    async fn list(&self, excluded: &Exclusion, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
         let threads = self.pace.concurrency.clamp(1, walk::MAX_THREADS);
-        let stamps = self.stamps;
-        self.blocking(move |directory| walk::walk(directory, stamps, threads, sink)).await
+        let (stamps, excluded) = (self.stamps, excluded.clone());
+        self.blocking(move |directory| walk::walk(directory, stamps, &excluded, threads, sink)).await
     }
 
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::origin::local::beneath::{open_folder, open_root};
 use crate::origin::local::stamp::{keeps_numbers, nanoseconds, stamp_of};
-use crate::origin::{LeftOut, ListedObject, ObjectKind, Permissions};
+use crate::origin::{Exclusion, LeftOut, ListedObject, ObjectKind, Permissions};
 use crate::sync::{Condvar, Mutex};
 
 /// More threads than this wait for each other in the kernel's directory cache.
@@ -33,17 +33,18 @@ struct State {
     failure: Option<Error>,
 }
 
-/// Sends everything below `directory` to `sink`; versions with or without `stamps`.
+/// Sends everything below `directory` to `sink`, of what is `excluded` the names; versions with or without `stamps`.
 pub(super) fn walk(
     directory: &Path,
     stamps: bool,
+    excluded: &Exclusion,
     threads: usize,
     sink: mpsc::Sender<Vec<ListedObject>>,
 ) -> Result<()> {
     let root = open_root(directory).map_err(|error| Error::from_io("open the folder", directory, error))?;
     let queue =
         Queue { state: Mutex::new(State { folders: vec![Vec::new()], ..State::default() }), changed: Condvar::new() };
-    let tree = Tree { directory, root, stamps };
+    let tree = Tree { directory, root, stamps, excluded };
     std::thread::scope(|scope| {
         for _ in 1..threads {
             let sink = sink.clone();
@@ -100,6 +101,7 @@ struct Tree<'a> {
     directory: &'a Path,
     root: File,
     stamps: bool,
+    excluded: &'a Exclusion,
 }
 
 /// One folder being listed.
@@ -147,6 +149,9 @@ impl Folder<'_> {
     }
 
     fn object(&self, entry: &DirEntry, numbered: bool) -> Result<Option<ListedObject>> {
+        if self.is_excluded(entry) {
+            return Ok(Some(Exclusion::left_out(&self.key_of(entry))));
+        }
         match self.describe(entry, numbered) {
             Ok(object) => Ok(object),
             Err(error) if is_gone(&error) => Ok(None),
@@ -156,6 +161,15 @@ impl Folder<'_> {
             }
             Err(error) => Err(Error::from_io("list", &self.path().join(entry.file_name()), error)),
         }
+    }
+
+    /// Most file systems say with a name whether it is a folder: what is not wanted is not looked at.
+    fn is_excluded(&self, entry: &DirEntry) -> bool {
+        !self.tree.excluded.is_empty()
+            && match entry.file_type() {
+                Ok(kind) => self.tree.excluded.has(&self.key_of(entry), kind.is_dir()),
+                Err(_) => self.tree.excluded.has_in_any_case(&self.key_of(entry)),
+            }
     }
 
     fn describe(&self, entry: &DirEntry, numbered: bool) -> io::Result<Option<ListedObject>> {

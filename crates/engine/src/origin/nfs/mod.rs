@@ -30,7 +30,7 @@ use crate::origin::nfs::read::Opened;
 use crate::origin::nfs::rpc::Dial;
 use crate::origin::pace::Pace;
 use crate::origin::place::OriginNames;
-use crate::origin::{ByteStream, Capability, Checksums, ListedObject, ObjectVersion, Origin, deadline};
+use crate::origin::{ByteStream, Capability, Checksums, Exclusion, ListedObject, ObjectVersion, Origin, deadline};
 
 const USUAL_PORT: u16 = 2049;
 
@@ -184,8 +184,8 @@ impl Origin for Nfs {
         deadline(&self.place, self.glance()).await
     }
 
-    async fn list(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
-        self.walk(sink).await
+    async fn list(&self, excluded: &Exclusion, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+        self.walk(excluded, sink).await
     }
 
     async fn read(&self, object: &ObjectVersion, range: ByteRange) -> Result<ByteStream> {

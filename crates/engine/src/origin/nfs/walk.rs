@@ -17,7 +17,7 @@ use crate::origin::nfs::Nfs;
 use crate::origin::nfs::export::Export;
 use crate::origin::nfs::failure::Failure;
 use crate::origin::nfs::procedures::{self as nfs, Attributes, Entry, Found, Handle, Kind, Page, Position};
-use crate::origin::{LeftOut, ListedObject, ObjectKind, deliver};
+use crate::origin::{Exclusion, LeftOut, ListedObject, ObjectKind, deliver};
 
 /// Names that are looked up at the same time within one folder.
 const LOOKUPS: usize = 16;
@@ -49,7 +49,7 @@ enum Seen<T> {
 }
 
 impl Nfs {
-    pub(super) async fn walk(&self, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
+    pub(super) async fn walk(&self, excluded: &Exclusion, sink: mpsc::Sender<Vec<ListedObject>>) -> Result<()> {
         let export = self.mounted().await?;
         let root = Folder { key: Vec::new(), handle: export.root.clone(), object: None };
         let object = self.root_object(&export, &root).await?;
@@ -58,7 +58,7 @@ impl Nfs {
         loop {
             while under_way.len() < self.pace.concurrency {
                 let Some(folder) = waiting.pop() else { break };
-                under_way.push(self.folder(export.clone(), folder, sink.clone()));
+                under_way.push(self.folder(export.clone(), folder, excluded, sink.clone()));
             }
             let Some(folders) = under_way.next().await else { return Ok(()) };
             waiting.extend(folders?);
@@ -85,6 +85,7 @@ impl Nfs {
         &self,
         export: Arc<Export>,
         mut folder: Folder,
+        excluded: &Exclusion,
         sink: mpsc::Sender<Vec<ListedObject>>,
     ) -> Result<Vec<Folder>> {
         let (mut at, mut seen, mut folders) = (Position::default(), HashSet::new(), Vec::new());
@@ -105,7 +106,7 @@ impl Nfs {
                 (page.entries.last().map(|entry| entry.cookie), page.verifier, page.is_last);
             let mut batch = Vec::with_capacity(page.entries.len() + 1);
             batch.extend(folder.object.take());
-            for listed in self.listed(&export, &folder, page).await? {
+            for listed in self.listed(&export, &folder, page, excluded).await? {
                 batch.extend(listed.object);
                 folders.extend(listed.folder);
             }
@@ -144,12 +145,12 @@ impl Nfs {
     }
 
     /// What the names of a page are.
-    async fn listed(&self, export: &Export, folder: &Folder, page: Page) -> Result<Vec<Listed>> {
+    async fn listed(&self, export: &Export, folder: &Folder, page: Page, excluded: &Exclusion) -> Result<Vec<Listed>> {
         let entries: Vec<Entry> =
             page.entries.into_iter().filter(|entry| !matches!(&entry.name[..], b"." | b"..")).collect();
         let mut all = Vec::with_capacity(entries.len());
         for some in entries.chunks(LOOKUPS) {
-            for listed in join_all(some.iter().map(|entry| self.object(export, folder, entry))).await {
+            for listed in join_all(some.iter().map(|entry| self.object(export, folder, entry, excluded))).await {
                 all.push(listed?);
             }
         }
@@ -157,17 +158,24 @@ impl Nfs {
     }
 
     /// Nothing for what is not there any more.
-    async fn object(&self, export: &Export, folder: &Folder, entry: &Entry) -> Result<Listed> {
+    async fn object(&self, export: &Export, folder: &Folder, entry: &Entry, excluded: &Exclusion) -> Result<Listed> {
         if entry.name.contains(&b'/') {
             return Err(self.corrupt(folder, "a name with a slash"));
         }
         let key = key_of(&folder.key, &entry.name);
         let left_out = |reason| Listed { object: Some(ListedObject::left_out(&key, reason)), folder: None };
+        // Nobody is asked for what it is.
+        if excluded.has_in_any_case(&key) {
+            return Ok(left_out(LeftOut::Excluded));
+        }
         let (handle, attributes) = match self.known(export, folder, entry).await? {
             Seen::There(known) => known,
             Seen::Gone => return Ok(Listed::default()),
             Seen::Forbidden => return Ok(left_out(LeftOut::Unreadable)),
         };
+        if excluded.has(&key, attributes.kind == Kind::Directory) {
+            return Ok(left_out(LeftOut::Excluded));
+        }
         let (kind, size) = match attributes.kind {
             Kind::File => (ObjectKind::File, attributes.size),
             Kind::Directory => (ObjectKind::Directory, 0),

@@ -17,7 +17,7 @@ use crate::origin::bucket::{Bucket, folder_prefix};
 use crate::origin::pace::Pace;
 use crate::origin::remote::{Remote, key_text};
 use crate::origin::version::bare_tag;
-use crate::origin::{ByteStream, ListedObject, ObjectVersion, Origin, is_to_be_listed_anew, layers};
+use crate::origin::{ByteStream, Exclusion, ListedObject, ObjectVersion, Origin, is_to_be_listed_anew, layers};
 
 /// S3 and OSS keep no longer key.
 const KEY_MAX_BYTES: usize = 1024;
@@ -201,7 +201,8 @@ impl BucketTarget {
             }
             survey
         };
-        let (listed, survey) = tokio::join!(self.origin.list(sink), collect);
+        let nothing = Exclusion::default();
+        let (listed, survey) = tokio::join!(self.origin.list(&nothing, sink), collect);
         listed.map(|()| survey)
     }
 

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use headrace_engine::config::{OriginConfig, TransferConfig};
+use headrace_engine::config::{Exclude, OriginConfig, TransferConfig};
 use headrace_engine::error::Result;
 use headrace_engine::ids::{ByteRange, Version};
 use headrace_engine::metrics::Metrics;
-use headrace_engine::origin::{ListedObject, ObjectKind, ObjectVersion, Origin, is_to_be_listed_anew, open};
+use headrace_engine::origin::{Exclusion, ListedObject, ObjectKind, ObjectVersion, Origin, is_to_be_listed_anew, open};
 use headrace_engine::secret::Secret;
 
 use super::wire::{Handler, Server, serve};
@@ -166,6 +166,12 @@ pub fn config(protocol: Protocol, address: &str, prefix: &str) -> OriginConfig {
     }
 }
 
+/// The exclusion of what `patterns` match.
+pub fn excluding(patterns: &[&str]) -> Exclusion {
+    let patterns = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+    Exclusion::new(&Exclude { patterns, below: String::new() }).unwrap()
+}
+
 impl Fixture {
     /// Stores an object below the origin's prefix; each time as a new version.
     pub fn put(&self, key: &str, body: &[u8]) {
@@ -211,9 +217,15 @@ impl Fixture {
     }
 
     pub async fn list_once(&self) -> Result<Vec<ListedObject>> {
+        self.list_but(&[]).await
+    }
+
+    /// What the origin lists when these patterns are not wanted.
+    pub async fn list_but(&self, patterns: &[&str]) -> Result<Vec<ListedObject>> {
+        let excluded = excluding(patterns);
         let (sink, mut batches) = tokio::sync::mpsc::channel(4);
         let origin = self.origin.clone();
-        let listing = tokio::spawn(async move { origin.list(sink).await });
+        let listing = tokio::spawn(async move { origin.list(&excluded, sink).await });
         let mut objects = Vec::new();
         while let Some(batch) = batches.recv().await {
             objects.extend(batch);
