@@ -44,15 +44,27 @@ def server(made: Backend) -> Iterator[S3Server]:
 def test_a_reference_is_read_through_the_other_datasets_cluster(made: Backend, server: S3Server) -> None:
     source = server.bucket_folder("data") / "a"
     made.apply(REFERENCE.format(name="view", namespace="other", to="default/base"))
-    made.eventually(lambda: why(made) == "DatasetReferenceMissing", "view", "other")
-    text = declared(server, made.folder / "cache", mounts=f"[{A}]", name="base")
-    made.apply(text)
+    made.eventually(lambda: why(made) == "DatasetNotShared", "view", "other")
+    unshared = declared(server, made.folder / "cache", mounts=f"[{A}]", name="base")
+    made.apply(unshared)
     made.eventually(lambda: made.is_bound("base", 2), "base")
+    assert why(made) == "DatasetNotShared"
+    text = unshared.replace("  placement: Shared\n", "  placement: Shared\n  sharedWith: [other]\n")
+    assert text != unshared
+    made.apply(text)
     made.eventually(lambda: made.status("Dataset", "view", "other").get("phase") == "Bound", "view", "other")
     views = [made.mountpoint("view", node, "other") for node in (1, 2)]
     for view in views:
         made.eventually(lambda view=view: same(view / "a", source), "view", "other")
     assert set(made.roles("view", "other")) == {"mount-node-1", "mount-node-2"}
+
+    # Without its consent the mounts end, and with it they are back.
+    made.apply(unshared)
+    made.eventually(lambda: why(made) == "DatasetNotShared", "view", "other")
+    made.eventually(lambda: not made.roles("view", "other"), "view", "other")
+    made.apply(text)
+    for view in views:
+        made.eventually(lambda view=view: same(view / "a", source), "view", "other")
 
     # The other one may not go while it is referred to, and says by whom.
     made.shell.must("delete", "dataset", "base", "--no-wait")
