@@ -40,6 +40,8 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Install and run": (
         "docs/configuration.md",
         "docs/operations.md",
+        "docs/policy.md",
+        "SECURITY.md",
         "docs/cluster.md",
         "docs/datasets.md",
         "docs/local.md",

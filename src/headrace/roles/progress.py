@@ -61,7 +61,8 @@ class Pace:
         while len(self._seen) > 2 and now_s - self._seen[0][0] > _WINDOW_S:
             self._seen.popleft()
         since_s, before = self._seen[0]
-        rate = (done_bytes - before) / (now_s - since_s) if now_s > since_s else 0.0
+        # Less may be done than before: of a file that is copied once more, nothing is.
+        rate = max((done_bytes - before) / (now_s - since_s), 0.0) if now_s > since_s else 0.0
         return rate, ((total_bytes - done_bytes) / rate if rate > 0 else None)
 
 

@@ -86,7 +86,8 @@ def test_a_runtime_puts_no_code_no_node_and_no_device_into_a_pod(served: Operato
 def test_a_privileged_pod_gets_neither_variables_nor_volumes_of_a_tenant(served: OperatorWorld) -> None:
     (container,) = template(served, "fuse")["spec"]["containers"]
     assert container["securityContext"] == {"privileged": True}
-    assert {each["name"] for each in container["env"]} == {"NODE_NAME", "HEADRACE_MOUNT_NODE"}
+    ours = {"NODE_NAME", "HEADRACE_MOUNT_NODE", "HEADRACE_TRUSTED_FOLDERS"}
+    assert {each["name"] for each in container["env"]} == ours
     assert not {each["mountPath"] for each in PLACES} & {
         each["mountPath"] for each in container["volumeMounts"]
     }
