@@ -212,10 +212,10 @@ cluster-down: $(STAMPS)/engine $(STAMPS)/python ## Take that Kubernetes away, wi
 
 # --- show ----------------------------------------------------------------------------------------------------------
 
-# Two at a time: one core would wait for the other's downloads and its linker.
+# Side by side: a core would wait for downloads and linkers, and the engine, which takes longest, for all others.
 demo: ## Train ResNet-50 on 4x8 accelerators straight from storage, cold and warm, and compare
 	@tools/announce.sh demo
-	@$(MAKE) --no-print-directory --jobs=2 setup-demo
+	@$(MAKE) --no-print-directory --jobs=3 setup-demo
 	$(BIN)/python examples/02-resnet50-horovod/run.py
 
 demo-bucket: setup ## Train on real images straight from a bucket on one machine, cold and warm, and compare

@@ -32,7 +32,7 @@ build_in() {
 logged() {
     local takes_s=$1 what=$2 log=$building/log
     shift 2
-    CGO_ENABLED=0 nice "$run_step" --say "$what" --log "$log" --count '^[a-z][^ ]*$' \
+    CGO_ENABLED=0 nice "$run_step" --say "$what" --log "$log" --count '^[a-z][^ \n]*$' \
         --takes "$takes_s" -- "$@" && return
     mv "$log" "$building.log"
     echo "$(basename "$0" .sh): the whole log is now $building.log" >&2
