@@ -24,10 +24,10 @@ if ((lacking)); then
     missing+=("$lacking Debian packages (system-wide, with apt-get, as root)")
 fi
 needs .cache/stamps/python-demo 250 25 "Python packages, at the versions of requirements-demo.lock (.venv)"
-needs .cache/stamps/engine 900 130 "the engine, from its Rust sources (target, and crates in cargo's home)"
-needs .cache/bin/versitygw 45 60 "versitygw, an S3 server, from its Go sources (.cache/bin)"
+needs .cache/stamps/engine 900 170 "the engine, from its Rust sources (target, and crates in cargo's home)"
+needs .cache/bin/versitygw 45 90 "versitygw, an S3 server, from its Go sources (.cache/bin)"
 if tools/setup_horovod.sh --check >/dev/null 2>&1 || [[ $for_what == demo ]]; then
-    needs .cache/stamps/horovod 1300 70 "TensorFlow 2.13 and Horovod (.cache/horovod; its wheel in $kept)"
+    needs .cache/stamps/horovod 1300 90 "TensorFlow 2.13 and Horovod (.cache/horovod; its wheel in $kept)"
 fi
 if [[ $for_what == test ]]; then
     needs .cache/stamps/python 1900 50 "Python packages of tests and tools (.venv)"

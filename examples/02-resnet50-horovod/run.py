@@ -1,7 +1,7 @@
 """The experiment of the seeds on one machine: ResNet-50 on 4x8 accelerators (and on 1x8), straight, cold and warm.
 
-`make demo` runs it on 4x8: it shows the first comparison after about three minutes, ends after about five and leaves
-nothing behind but demo-report/. On 1x8, where the link feeds all ways (`--shape 1x8`), it takes seven more.
+`make demo` runs it on 4x8: it shows the first comparison after less than three minutes, ends after about four and
+leaves nothing behind but demo-report/. On 1x8, where the link feeds all ways (`--shape 1x8`), it takes seven more.
 """
 
 from __future__ import annotations
