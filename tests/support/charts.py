@@ -109,7 +109,7 @@ TEST_VALUES: Content = {
     # What `every_field` puts into pods, and folders of the tests.
     "policy": {
         "cacheFolders": [
-            *("/dev/shm", "/var/lib/cache", "/var/lib/cache2"),
+            *("/run/headrace/memory", "/dev/shm", "/var/lib/cache", "/var/lib/cache2"),
             *("/var/lib/docker/alluxio", "/var/lib/docker/jindo"),
         ],
         "backupFolders": ["/var/lib/kubernetes-test-backups"],

@@ -100,7 +100,8 @@ class Policy(ApiModel):
 
     cache_folders: tuple[Folder, ...] = Field(
         default=(
-            *("/dev/shm", "/var/lib/headrace/ssd", "/var/lib/headrace/hdd"),  # noqa: S108 - every node has it
+            *("/run/headrace/memory", "/dev/shm"),  # noqa: S108 - every node has it
+            *("/var/lib/headrace/ssd", "/var/lib/headrace/hdd"),
             *("/var/lib/docker/alluxio", "/var/lib/docker/jindo"),
         ),
         description="Folders of the nodes in which datasets have their caches, as NAMESPACE/NAME",

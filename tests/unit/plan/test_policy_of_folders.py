@@ -158,3 +158,11 @@ def test_a_dataset_begins_from_no_other_namespace_s_backup() -> None:
     world.dataset = changed(world.dataset, dataRestoreLocation=location)
     (master,) = [role for role in world.plan().roles if role.kind is RoleKind.MASTER]
     assert master.restore_from is None
+
+
+@pytest.mark.parametrize("medium", ["MEM", "SSD", "HDD"])
+def test_a_level_without_a_path_lies_where_the_default_policy_allows_it(medium: str) -> None:
+    level = SEED.replace(f"mediumtype: SSD, path: {PATH}, quota: 180G", f"mediumtype: {medium}, quota: 1Gi")
+    world = World.of(level)
+    world.see(policy=Policy())
+    assert any(role.cache for role in world.settle().roles)
