@@ -3,16 +3,18 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use headrace_engine::fuse::Mode;
 use headrace_engine::metrics::ReasonLabel;
 use headrace_engine::vfs::{Inode, ROOT};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::mounts::{Content, Mount, Tree, memory};
 
 /// A file on a disk whose reads wait until they are let go.
 pub struct HangingFile {
+    place: PathBuf,
     disk: Mount,
     inode: Inode,
     content: Vec<u8>,
@@ -25,9 +27,9 @@ impl HangingFile {
         let tree = Tree::default();
         let inode = tree.put(ROOT, "data", Content::Stuck { size: content.len() as u64 });
         let disk = Mount::new(tree, Mode::Classic);
-        std::fs::remove_file(path).unwrap();
-        std::os::unix::fs::symlink(disk.path("data"), path).unwrap();
-        HangingFile { disk, inode, content }
+        // A link would not be followed.
+        mount(Some(&disk.path("data")), path, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
+        HangingFile { place: path.to_owned(), disk, inode, content }
     }
 
     pub fn reads(&self) -> u64 {
@@ -49,6 +51,7 @@ impl Drop for HangingFile {
     /// Whoever waits still would hold up the end of the test.
     fn drop(&mut self) {
         self.let_go();
+        let _ = umount2(&self.place, MntFlags::MNT_DETACH);
     }
 }
 
