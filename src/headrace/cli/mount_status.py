@@ -23,7 +23,7 @@ from headrace.settings.environment import Environment
 from headrace.settings.sizes import format_size
 
 if TYPE_CHECKING:
-    from headrace.engine.status import EXCLUDED, EngineReport, ProofReport, ReadReport, SnapshotReport
+    from headrace.engine.status import EngineReport, ProofReport, ReadReport, SnapshotReport
 
 _ALONE = (
     "nobody looks after it: workers and masters that die stay dead, and reads may wait for them; "
@@ -138,8 +138,11 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
 
 def _left_out(snapshot: SnapshotReport) -> Iterator[tuple[str, str]]:
     """What the origin has and the dataset has not: since nobody wants it, and since it cannot be shown."""
+    # Loaded already, by the report; a machine without mounts does without it.
+    from headrace.engine.status import EXCLUDED  # noqa: PLC0415
+
     if any(each.patterns for each in snapshot.exclude):
-        yield "excluded", _excluded(snapshot)
+        yield "excluded", _excluded(snapshot, EXCLUDED)
     if snapshot.rejected_keys:
         by_rule = [(rule, count) for rule, count in snapshot.rejected_by_rule if rule != EXCLUDED]
         rules = ", ".join(f"{rule} {count:,}" for rule, count in by_rule)
@@ -155,9 +158,9 @@ def _backend(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "backend", _ALONE
 
 
-def _excluded(snapshot: SnapshotReport) -> str:
+def _excluded(snapshot: SnapshotReport, rule: str) -> str:
     """How many names were not wanted, and by which patterns."""
-    count = dict(snapshot.rejected_by_rule).get(EXCLUDED, 0)
+    count = dict(snapshot.rejected_by_rule).get(rule, 0)
     patterns = dict.fromkeys(pattern for each in snapshot.exclude for pattern in each.patterns)
     shown = ", ".join(printer.visible(pattern.encode()) for pattern in patterns)
     return f"{count:,} names, by {shown}"
