@@ -122,7 +122,7 @@ def test_a_full_disk_costs_caching_never_the_read(shell: Shell, bucket, tmp_path
     bucket.fill(content)
     cache = tmp_path / "small"
     cache.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", cache], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m,mode=700", "tmpfs", cache], check=True)
     try:
         with shell.mounted(
             bucket.uri, tmp_path / "mnt", cache=cache, quota="10Mi", options=bucket.options

@@ -56,5 +56,5 @@ def unmount(mountpoint: Path) -> None:
 def mount_small_disk(folder: Path, size_bytes: int) -> None:
     """Makes a folder a disk of its own that can be full: a tmpfs. Needs root; goes with the bed."""
     folder.mkdir(parents=True, exist_ok=True)
-    words = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(folder)]
+    words = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes},mode=700", "tmpfs", str(folder)]
     subprocess.run(words, check=True, capture_output=True)
