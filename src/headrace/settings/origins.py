@@ -154,7 +154,7 @@ class OriginMount(Model):
     path: str = ""
     origin: OriginConfig
     strict: bool = False
-    exclude: Exclude = Exclude()
+    exclude: Exclude = Field(default_factory=Exclude)
 
     @property
     def label(self) -> str:

@@ -133,7 +133,7 @@ def test_a_part_of_another_dataset_leaves_out_what_that_one_does() -> None:
 
 def test_patterns_at_a_reference_are_told_to_have_no_effect() -> None:
     world = World.of(REFERENCE.replace("name: mirror}]", "name: mirror, exclude: ['*.o']}]"))
-    world.references["default/imagenet"] = bound().dataset
+    world.references["default/imagenet"] = changed(bound().dataset, sharedWith=["team"])
     world.see(secrets={})
     made = world.settle()
     assert made.dataset_status is not None
