@@ -20,7 +20,7 @@ from datasets_on_kubernetes import (
 )
 from installing import ROLLED_OUT, wait_until_ready
 
-from headrace.operator.operation_reconciler import NOTE_ANNOTATION
+from headrace.operator.operations.job_driver import NOTE_ANNOTATION
 from headrace.testing.kubernetes.cluster import Cluster
 from headrace.testing.kubernetes.kubectl import Kubectl
 

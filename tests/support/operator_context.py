@@ -19,7 +19,7 @@ from headrace.kube.client import KubeClient
 from headrace.operator import observer
 from headrace.operator.dataset_reconciler import DatasetReconciler
 from headrace.operator.mirror import Mirror
-from headrace.operator.operation_reconciler import OperationReconciler, drivers_of
+from headrace.operator.operation_reconciler import OperationReconciler, work_of
 from headrace.operator.reference_index import affected_datasets
 from headrace.operator.reservations import Reservations
 from headrace.operator.role_states import AllRoleStates
@@ -72,7 +72,7 @@ class OperatorWorld:
             reservations=self.reservations,
             status_writer=StatusWriter(client, self.mirror, "operator-1"),
             operation_reconciler=OperationReconciler(
-                client, self.mirror, drivers_of(client, self.mirror, masters)
+                client, self.mirror, work_of(client, self.mirror, masters)
             ),
             clock=lambda: self.now or datetime.now(UTC),
         )
@@ -141,7 +141,7 @@ class OperatorWorld:
     async def _reconcile_one(self, key: tuple[str, str]) -> None:
         await self.reconciler.reconcile(*key)
         # What the look began is over before the cluster goes on.
-        await asyncio.gather(*self.reconciler.operation_reconciler._starting.values())
+        await asyncio.gather(*self.reconciler.operation_reconciler.work._starting.values())
 
     def settle(self, most: int = 60, reconcile: Callable[[], None] | None = None) -> None:
         """Looks until one of them writes nothing, and nothing in the cluster moves."""

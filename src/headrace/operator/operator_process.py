@@ -19,7 +19,7 @@ from headrace.operator.informers import Informers
 from headrace.operator.masters import Masters
 from headrace.operator.metrics import metrics_text
 from headrace.operator.mirror import Mirror
-from headrace.operator.operation_reconciler import OperationReconciler, drivers_of
+from headrace.operator.operation_reconciler import OperationReconciler, work_of
 from headrace.operator.reference_index import affected_datasets
 from headrace.operator.reservations import Reservations
 from headrace.operator.role_states import AllRoleStates
@@ -85,7 +85,7 @@ class Operator:
             reservations=Reservations(self.mirror, self._settings.namespace),
             status_writer=StatusWriter(self._client, self.mirror, self._settings.identity),
             operation_reconciler=OperationReconciler(
-                self._client, self.mirror, drivers_of(self._client, self.mirror, masters)
+                self._client, self.mirror, work_of(self._client, self.mirror, masters)
             ),
         )
 

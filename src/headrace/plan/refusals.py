@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
 from headrace.api.conditions import DatasetConditionType, OperationConditionType
 from headrace.api.dataset import Dataset, DatasetPhase, DatasetSpec, DatasetStatus
-from headrace.api.kinds import OPERATIONS
+from headrace.api.kinds import KINDS, OPERATIONS, Operation
 from headrace.api.manifests import InvalidObjectsError
 from headrace.api.metadata import ObjectMeta
 from headrace.api.operations import OperationPhase
@@ -23,6 +23,9 @@ from headrace.api.times import format_time, parse_time
 from headrace.errors import HeadraceError
 from headrace.plan.dataset_events import Event, EventType
 from headrace.plan.reasons import Reason, wait
+
+if TYPE_CHECKING:
+    from headrace.api.dataload import DataLoad
 
 Content = Mapping[str, Any]
 _BEGUN = {OperationPhase.EXECUTING.value, OperationPhase.COMPLETE.value}
@@ -66,16 +69,26 @@ def refusal_text(error: HeadraceError) -> str:
 
 def dataset_that_leaves(content: Content) -> Dataset:
     """A Dataset by its metadata, and by what was said of it last. Even its name may be one that is not allowed."""
+    return Dataset.model_construct(metadata=_metadata(content), spec=DatasetSpec(), status=_status(content))
+
+
+def operation_that_leaves(content: Content) -> Operation:
+    """An operation by its metadata alone: enough to end its work."""
+    model = cast("type[DataLoad]", KINDS[content["kind"]].model)
+    return model.model_construct(metadata=_metadata(content))
+
+
+def _metadata(content: Content) -> ObjectMeta:
     metadata = content["metadata"]
-    deleted = metadata.get("deletionTimestamp")
-    known = ObjectMeta.model_construct(
+    deleted, noted = metadata.get("deletionTimestamp"), metadata.get("annotations")
+    return ObjectMeta.model_construct(
         name=metadata["name"],
         namespace=metadata.get("namespace"),
         uid=metadata.get("uid"),
         generation=metadata.get("generation"),
+        annotations=dict(noted) if isinstance(noted, Mapping) else {},
         deletion_timestamp=parse_time(deleted) if deleted else None,
     )
-    return Dataset.model_construct(metadata=known, spec=DatasetSpec(), status=_status(content))
 
 
 def _verdict(kind: str, status: Content) -> tuple[str, str, str]:

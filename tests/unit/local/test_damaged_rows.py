@@ -119,7 +119,7 @@ def test_a_damaged_role_or_use_is_left_out_and_the_others_go_on(
     database.note("failures:hurt", "[]")
     assert StartBackOff(database).find("hurt") is None
     database.note("job:7", '{"kind": "load"')
-    assert RunNotes(database).find("7") is None
+    assert RunNotes(database).read("7") is None
     said = [record.getMessage().partition(": its")[0] for record in caplog.records]
     assert said == [
         f"{name}: left out"

@@ -345,7 +345,7 @@ def test_a_dataset_tells_what_was_loaded_before_the_load_says_that_it_is_complet
 ) -> None:
     world.declare()
     world.settle()
-    cast("dict[str, object]", world.reconciler.operation_reconciler.drivers)["load"] = _Loads(world)
+    cast("dict[str, object]", world.reconciler.operation_reconciler.work.drivers)["load"] = _Loads(world)
     load = {
         "apiVersion": "data.fluid.io/v1alpha1",
         "kind": "DataLoad",

@@ -14,8 +14,8 @@ from planned import objects
 from headrace.control.client import ControlClient
 from headrace.errors import MissingFileError
 from headrace.operations.run_notes import Note
-from headrace.operator.operation_reconciler import NOTE_ANNOTATION
 from headrace.operator.operations.backup_driver import _kept_bytes
+from headrace.operator.operations.job_driver import NOTE_ANNOTATION
 
 LOAD = """
 apiVersion: data.fluid.io/v1alpha1
@@ -42,7 +42,7 @@ def test_a_note_leads_to_masters_of_its_namespace_alone(
     note = Note("load", "once", "2026-01-31T09:30:00Z", details=details)
     (operation,) = objects(LOAD)
     operation.metadata.annotations[NOTE_ANNOTATION] = json.dumps(asdict(note))
-    found = world.reconciler.operation_reconciler._note(operation)
+    found = world.reconciler.operation_reconciler.work.notes.find(operation)
     assert (found == note) is is_followed
     assert (found is None) is not is_followed
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from headrace.api.kinds import Operation
 from headrace.local.datasets.masters import Masters
-from headrace.local.operations.job_driver import Note, Task, moment
+from headrace.local.operations.job_driver import Task
 from headrace.operations.backups import back_up
+from headrace.operations.run_notes import Note, moment
 from headrace.plan.job_specs import BackupJob
 from headrace.plan.operation_inputs import JobFacts, JobState
 
@@ -24,16 +26,16 @@ class BackupDriver:
         done = note.with_details(kept_bytes=kept.file_bytes, node=self.masters.node(job.cluster))
         return replace(done, ended=moment())
 
-    async def facts(self, uid: str, note: Note) -> JobFacts | None:  # noqa: ARG002
+    async def facts(self, operation: Operation, note: Note) -> JobFacts | None:  # noqa: ARG002
         """What was kept."""
         size = note.details.get("kept_bytes")
         if size is None:
             return None
         return note.facts(JobState.COMPLETE, done_bytes=size, total_bytes=size, node=note.details.get("node"))
 
-    async def cancel(self, uid: str, note: Note) -> bool:  # noqa: ARG002
+    async def cancel(self, operation: Operation, note: Note) -> bool:  # noqa: ARG002
         """Its task was ended already."""
         return True
 
-    async def forget(self, uid: str, note: Note) -> None:
+    async def forget(self, operation: Operation, note: Note) -> None:
         """The backup stays."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.api.dataset import Dataset
+from headrace.api.kinds import Operation
 from headrace.control.cluster_token import read_token
 from headrace.control.rights import Rights, derive
 from headrace.errors import BusyError
@@ -24,11 +25,13 @@ from headrace.local.datasets.rendering import master_url
 from headrace.local.datasets.secret_files import secret_content
 from headrace.local.nodes.managed_folders import remove_tree
 from headrace.local.nodes.virtual_nodes import VirtualNode
-from headrace.local.operations.job_driver import Note, Task
+from headrace.local.operations.job_driver import Task
 from headrace.local.operations.job_processes import role_of, start_job
 from headrace.local.processes.private_files import make_private_folder, write_private
 from headrace.local.processes.role_processes import RoleRecord
 from headrace.netns.loopback import loopback_ports
+from headrace.operations.run_notes import Note
+from headrace.operations.work import uid_of
 from headrace.plan.job_specs import CopyJob, CopyPlace
 from headrace.plan.operation_inputs import JobFacts, JobState
 from headrace.roles.progress import CopyProgress, read_progress
@@ -63,32 +66,32 @@ class CopyDriver:
             self._start(role, task, settings, node)
         return note.with_details(role=role)
 
-    async def facts(self, uid: str, note: Note) -> JobFacts | None:
+    async def facts(self, operation: Operation, note: Note) -> JobFacts | None:
         """What the process says; `None` when it ended without a last word, and goes on when it is started again."""
         role = note.details.get("role")
         record = self.context.roles.get(role) if role else None
         if record is None or record.order.version != note.run:
             return None
-        progress = await asyncio.to_thread(read_progress, self._progress(uid, note.run))
+        progress = await asyncio.to_thread(read_progress, self._progress(uid_of(operation), note.run))
         if record.state == "running" or (progress is not None and progress.state != "running"):
             return facts_of(note, progress)
         return _lost(note, record)
 
-    async def cancel(self, uid: str, note: Note) -> bool:  # noqa: ARG002
+    async def cancel(self, operation: Operation, note: Note) -> bool:  # noqa: ARG002
         """Ends the process, which takes away what it has begun at the target."""
         role = note.details.get("role")
         if role and self.context.roles.get(role) is not None:
             await self.context.roles.stop(role, grace_s=_GRACE_S)
         return True
 
-    async def forget(self, uid: str, note: Note) -> None:
+    async def forget(self, operation: Operation, note: Note) -> None:
         """Takes away settings, secrets, ledger and log."""
         role = note.details.get("role")
         record = self.context.roles.get(role) if role else None
         if record is not None:
             await self.context.roles.stop(record.order.id, grace_s=_GRACE_S)
             await asyncio.to_thread(Path(record.order.log_file).unlink, missing_ok=True)
-        await asyncio.to_thread(remove_tree, self._folder(uid))
+        await asyncio.to_thread(remove_tree, self._folder(uid_of(operation)))
 
     def _folder(self, uid: str) -> Path:
         return self.context.layout.folder / "operations" / uid

@@ -6,6 +6,7 @@ import asyncio
 import os
 from dataclasses import dataclass, replace
 
+from headrace.api.kinds import Operation
 from headrace.api.times import parse_time
 from headrace.errors import DeadlineError, MissingFileError, UnsupportedError
 from headrace.local.context import BackendContext
@@ -14,12 +15,14 @@ from headrace.local.datasets.dataset_layout import layout_of
 from headrace.local.datasets.mount_probe import is_mounted
 from headrace.local.nodes.virtual_nodes import VirtualNode
 from headrace.local.operations.containers import Pod, pod_of
-from headrace.local.operations.job_driver import Note, RunNotes, Task, moment
+from headrace.local.operations.job_driver import RunNotes, Task
 from headrace.local.operations.job_processes import JobProcesses, role_of
 from headrace.local.operations.runner_spec import RunnerState
 from headrace.local.operations.volume_setup import VolumeSetup
 from headrace.local.processes.consumers import Consumer
 from headrace.local.reconciler import Dataset
+from headrace.operations.run_notes import Note, moment
+from headrace.operations.work import uid_of
 from headrace.plan.job_specs import ProcessJob
 from headrace.plan.node_choice import choose_node
 from headrace.plan.operation_inputs import JobFacts, JobState
@@ -68,9 +71,9 @@ class ProcessDriver:
             raise
         return begun
 
-    async def facts(self, uid: str, note: Note) -> JobFacts | None:
+    async def facts(self, operation: Operation, note: Note) -> JobFacts | None:
         """Where the process stands."""
-        node = note.details.get("node")
+        uid, node = uid_of(operation), note.details.get("node")
         if note.ended:
             return note.facts(JobState.COMPLETE, node=node, exit_code=0)
         role = note.details.get("role")
@@ -96,7 +99,7 @@ class ProcessDriver:
             closed = replace(closed, fault=why)
         return self._kept(uid, closed, state.exit_code)
 
-    async def cancel(self, uid: str, note: Note) -> bool:  # noqa: ARG002
+    async def cancel(self, operation: Operation, note: Note) -> bool:  # noqa: ARG002
         """Ends the process with all that it started."""
         role = note.details.get("role")
         if role is not None:
@@ -104,10 +107,10 @@ class ProcessDriver:
             self.context.consumers.end(role)
         return True
 
-    async def forget(self, uid: str, note: Note) -> None:
+    async def forget(self, operation: Operation, note: Note) -> None:
         """Takes away its files and its log."""
         role = note.details.get("role")
-        await self.follower.forget(uid, role)
+        await self.follower.forget(uid_of(operation), role)
         if role is not None:
             self.context.consumers.end(role)
 

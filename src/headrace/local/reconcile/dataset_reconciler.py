@@ -13,14 +13,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
-from headrace.api.kinds import OPERATIONS, Runtime
+from headrace.api.kinds import OPERATIONS, Operation, Runtime
 from headrace.local.datasets.dataset_layout import Addresses, DatasetLayout
 from headrace.local.datasets.desired_state import DesiredState, affected_datasets, desired_state_of
 from headrace.local.datasets.masters import Masters
 from headrace.local.datasets.reference_index import ReferenceIndex
 from headrace.local.datasets.rendering import RenderContext
 from headrace.local.nodes.virtual_nodes import VirtualNode
-from headrace.local.operations.job_drivers import JobDrivers
+from headrace.local.operations.job_drivers import work_of
 from headrace.local.reconcile import operation_reconciler
 from headrace.local.reconcile.back_off import StartBackOff
 from headrace.local.reconcile.executor import STARTING_S, Executor
@@ -44,6 +44,7 @@ from headrace.plan.observed import Observed, RoleFacts, RoleState
 from headrace.plan.operation_inputs import JobFacts
 from headrace.plan.outcome import Plan
 from headrace.plan.plan import plan, plan_spare
+from headrace.plan.refusals import operation_that_leaves
 from headrace.plan.roles import RoleKind
 from headrace.plan.runtimes import wanted_of
 from headrace.plan.steps import teardown_steps
@@ -68,7 +69,7 @@ class DatasetReconciler:
         self._open_files = OpenFileScan(context.layout.nodes)
         self._reservations = Reservations()
         self._digest_key = digest_key(context.database)
-        self._jobs = JobDrivers(context, Masters(context.layout, self._addresses, context.roles))
+        self._jobs = work_of(context, Masters(context.layout, self._addresses, context.roles))
         self._own = threading.local()
 
     def affected_datasets(self, changed: Reference) -> Iterable[Key]:
@@ -156,13 +157,13 @@ class DatasetReconciler:
     async def _operate(
         self, desired: DesiredState, observed: Observed, jobs: Mapping[str, JobFacts | None], now: datetime
     ) -> float | None:
-        planned = plan_operations(desired, observed, jobs, now)
+        planned = plan_operations(desired, observed, jobs, self._jobs, now)
         if not planned:
             return None
         for each in planned:
             if not each.plan.finalizers and not each.plan.cancel and each.plan.start is None:
                 # Once the last finalizer is off, whoever waits for its end expects nothing of it any more.
-                await self._jobs.forget(each.record.uid)
+                await self._jobs.forget(cast("Operation", each.record.thing()))
         await asyncio.to_thread(self._write_operation_statuses, desired, planned)
         for each in planned:
             await operation_reconciler.execute(each, desired, self._jobs)
@@ -172,9 +173,9 @@ class DatasetReconciler:
     async def _tell_refused(self, desired: DesiredState, observed: Observed, now: datetime) -> None:
         """Says which objects make no sense, and lets go of those that are to be deleted."""
         leaving = [each for each in desired.refused if each.deleted and each.reference.kind in OPERATIONS]
-        for record in leaving:
-            await self._jobs.cancel(record.uid)
-            await self._jobs.forget(record.uid)
+        for operation in (operation_that_leaves(record.document()) for record in leaving):
+            await self._jobs.cancel(operation)
+            await self._jobs.forget(operation)
 
         def write() -> None:
             with self._transaction(desired) as transaction:

@@ -14,10 +14,10 @@ from headrace.api.kinds import RUNTIMES, Operation, Runtime
 from headrace.local.datasets.desired_state import DesiredState, title_of
 from headrace.local.operations.containers import ignored_here
 from headrace.local.operations.job_driver import Task
-from headrace.local.operations.job_drivers import JobDrivers
 from headrace.local.reconcile.status_writer import write_status
 from headrace.local.store.records import Record
 from headrace.local.store.transaction import Transaction
+from headrace.operations.work import Work
 from headrace.plan.job_specs import OperationContext
 from headrace.plan.observed import Observed
 from headrace.plan.operation_inputs import JobFacts, OperationInputs
@@ -40,13 +40,17 @@ class PlannedOperation:
             transaction.delete(present.reference)
 
 
-async def job_facts(desired: DesiredState, jobs: JobDrivers) -> dict[str, JobFacts | None]:
+async def job_facts(desired: DesiredState, work: Work[Task]) -> dict[str, JobFacts | None]:
     """How the work of a dataset's operations stands, by their uids."""
-    return {record.uid: await jobs.facts(record.uid) for record in desired.operations}
+    return {record.uid: await work.facts(cast("Operation", record.thing())) for record in desired.operations}
 
 
 def plan_operations(
-    desired: DesiredState, observed: Observed, jobs: Mapping[str, JobFacts | None], now: datetime
+    desired: DesiredState,
+    observed: Observed,
+    jobs: Mapping[str, JobFacts | None],
+    work: Work[Task],
+    now: datetime,
 ) -> list[PlannedOperation]:
     """The plans of a dataset's operations."""
     if not desired.operations:
@@ -63,6 +67,7 @@ def plan_operations(
             cast("Operation | None", first.understood()) if first else None,
             jobs[record.uid],
             _ignored(operation),
+            hindrance=work.hindrance(operation),
             predecessor_fault=refusal_text(fault) if fault else "",
         )
         plan = plan_operation(inputs, now)
@@ -70,15 +75,16 @@ def plan_operations(
     return planned
 
 
-async def execute(planned: PlannedOperation, desired: DesiredState, jobs: JobDrivers) -> None:
+async def execute(planned: PlannedOperation, desired: DesiredState, work: Work[Task]) -> None:
     """Orders or cancels the work."""
-    uid = planned.record.uid
+    operation = cast("Operation", planned.record.thing())
+    run = planned.plan.run
     if planned.plan.cancel:
-        await jobs.cancel(uid)
+        await work.cancel(operation)
     elif planned.plan.start is not None:
-        jobs.start(Task(planned.record, desired, planned.plan.run), planned.plan.start)
+        work.start(operation, Task(planned.record, desired, run), run, planned.plan.start)
     elif not planned.plan.finalizers:
-        await jobs.forget(uid)
+        await work.forget(operation)
 
 
 def _ignored(operation: Operation) -> tuple[IgnoredField, ...]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from headrace.api.databackup import DataBackup
 from headrace.api.kinds import Operation
 from headrace.errors import BusyError
-from headrace.operator.operations.job_driver import Note, Task
+from headrace.operations.run_notes import Note
+from headrace.operator.operations.job_driver import Task
 from headrace.operator.operations.job_status import JobStatus
 from headrace.operator.operations.kubernetes_jobs import KubernetesJobs
 from headrace.operator.rendering.backup_objects import backup_objects
@@ -41,9 +42,13 @@ class BackupDriver:
         status = await self.kubernetes_jobs.status(operation, note.run)
         return None if status is None else backup_facts(note, status)
 
-    async def cancel(self, operation: Operation, note: Note) -> None:
+    async def cancel(self, operation: Operation, note: Note) -> bool:
         """Ends the pod; what was kept before stays."""
         await self.kubernetes_jobs.remove(operation, note.run)
+        return False
+
+    async def forget(self, operation: Operation, note: Note) -> None:
+        """What was made goes with the operation, which owns it."""
 
 
 def backup_facts(note: Note, status: JobStatus) -> JobFacts:

@@ -10,11 +10,12 @@ from headrace.api.datamigrate import DataMigrate
 from headrace.api.kinds import Operation
 from headrace.api.writing import part_content
 from headrace.errors import BusyError
+from headrace.operations.run_notes import Note
 from headrace.operator.desired_state import DesiredState
 from headrace.operator.mirror import Content
 from headrace.operator.observer import render_context_of
 from headrace.operator.operations.copy_progress import ProgressClient
-from headrace.operator.operations.job_driver import Note, Task
+from headrace.operator.operations.job_driver import Task
 from headrace.operator.operations.job_status import JobStatus
 from headrace.operator.operations.kubernetes_jobs import KubernetesJobs
 from headrace.operator.rendering.copy_objects import CopyPlan, copy_objects
@@ -53,9 +54,13 @@ class CopyDriver:
             return None
         return copy_facts(note, status, await self.asking.progress(status.address))
 
-    async def cancel(self, operation: Operation, note: Note) -> None:
+    async def cancel(self, operation: Operation, note: Note) -> bool:
         """Ends the pod, which takes away what it has begun at the target."""
         await self.kubernetes_jobs.remove(operation, note.run)
+        return False
+
+    async def forget(self, operation: Operation, note: Note) -> None:
+        """What was made goes with the operation, which owns it."""
 
 
 def copy_facts(note: Note, status: JobStatus, now: CopyProgress | None = None) -> JobFacts:

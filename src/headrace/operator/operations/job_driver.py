@@ -1,22 +1,20 @@
-"""What every kind of work for operations has in common: what it is given, and what it answers."""
+"""A run of an operation on Kubernetes, and where its note is: in an annotation, so that the next operator goes on."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from dataclasses import asdict, dataclass
 
 from headrace.api.dataset import Dataset
 from headrace.api.kinds import Operation
+from headrace.errors import MissingFileError
+from headrace.kube.client import KubeClient
 from headrace.operations.run_notes import Note
 from headrace.operator.desired_state import DesiredState
 from headrace.operator.observer import Observation
-from headrace.plan.job_specs import Job
-from headrace.plan.operation_inputs import JobFacts
 
-__all__ = ["JobDriver", "Note", "Task"]
-
-_J_contra = TypeVar("_J_contra", bound=Job, contravariant=True)
+NOTE_ANNOTATION = "headrace.io/work"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +28,41 @@ class Task:
     datasets: Mapping[str, Dataset]
 
 
-class JobDriver(Protocol, Generic[_J_contra]):
-    """How one kind of work is done. Used from one event loop; `begin` alone may take its time."""
+@dataclass(frozen=True, slots=True)
+class AnnotatedNotes:
+    """The notes of operations, each in an annotation of its own operation."""
 
-    async def begin(self, task: Task, job: _J_contra, note: Note, /) -> Note:
-        """Orders the work; the note as it is to be kept. Raises `HeadraceError` for a run that has failed.
+    client: KubeClient
 
-        It is called again for the same run after an operator died within it, and when `facts` knew of nothing.
-        """
+    def find(self, operation: Operation) -> Note | None:
+        """What is written down of one, as far as it makes sense and leads nowhere else."""
+        text = operation.metadata.annotations.get(NOTE_ANNOTATION)
+        try:
+            note = Note(**json.loads(text)) if text else None
+            return note if note is not None and note.is_sound and _stays_at_home(note, operation) else None
+        except (ValueError, TypeError):
+            # Somebody wrote into it: the work is ordered again, which does nothing twice.
+            return None
 
-    async def facts(self, operation: Operation, note: Note, /) -> JobFacts | None:
-        """How far the work is; `None` when it is lost and to be ordered again, or nothing is left of it."""
+    async def keep(self, operation: Operation, note: Note) -> None:
+        """Writes it down."""
+        text = json.dumps(asdict(note))
+        body = {"metadata": {"annotations": {NOTE_ANNOTATION: text}, "uid": operation.metadata.uid}}
+        try:
+            await self.client.patch(operation.kind, operation.namespace or "default", operation.name, body)
+        except MissingFileError:
+            return
 
-    async def cancel(self, operation: Operation, note: Note, /) -> object:
-        """Stops the work. The facts tell when nothing of it is left."""
+    async def strike(self, operation: Operation) -> None:
+        """It goes with its operation."""
+
+
+def _stays_at_home(note: Note, operation: Operation) -> bool:
+    """True when the note leads to no cluster of another namespace: whoever may change the operation may write it, and
+    would have us ask the masters of others, with their tokens.
+    """
+    cluster, loads = note.details.get("cluster", ""), note.details.get("loads", [])
+    if not isinstance(cluster, str) or not isinstance(loads, list):
+        return False
+    own = operation.namespace or "default"
+    return cluster.partition("/")[0] in ("", own) and all(isinstance(each, str) for each in loads)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from headrace.api.dataprocess import DataProcess
 from headrace.api.kinds import Operation
-from headrace.operator.operations.job_driver import Note, Task
+from headrace.operations.run_notes import Note
+from headrace.operator.operations.job_driver import Task
 from headrace.operator.operations.kubernetes_jobs import KubernetesJobs
 from headrace.operator.rendering.process_objects import process_objects
 from headrace.plan.job_specs import ProcessJob
@@ -48,6 +49,10 @@ class ProcessDriver:
             exit_code=status.exit_code,
         )
 
-    async def cancel(self, operation: Operation, note: Note) -> None:
+    async def cancel(self, operation: Operation, note: Note) -> bool:
         """Ends the pod."""
         await self.kubernetes_jobs.remove(operation, note.run)
+        return False
+
+    async def forget(self, operation: Operation, note: Note) -> None:
+        """What was made goes with the operation, which owns it."""
