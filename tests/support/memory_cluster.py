@@ -39,6 +39,9 @@ class MemoryCluster(MemoryControllers):
         found = self.objects.get((kind, namespace or "", name))
         return copied(found)
 
+    async def list(self, kind: str, namespace: str) -> list[Content]:
+        return copied([each for each in self.of(kind) if each["metadata"].get("namespace") == namespace])
+
     async def create(self, content: Content) -> Content:
         self._note("create", content["kind"], content["metadata"]["name"])
         if self._key(content) in self.objects:

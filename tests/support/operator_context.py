@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -17,14 +18,15 @@ from planned import GPU, SEED
 
 from headrace.kube.client import KubeClient
 from headrace.operator import observer
-from headrace.operator.dataset_reconciler import DatasetReconciler
+from headrace.operator.dataset_world import ClusterBackend
 from headrace.operator.mirror import Mirror
-from headrace.operator.operation_reconciler import OperationReconciler, work_of
+from headrace.operator.operations.job_drivers import work_of
 from headrace.operator.reference_index import affected_datasets
 from headrace.operator.reservations import Reservations
 from headrace.operator.role_states import AllRoleStates
 from headrace.operator.settings import Image, OperatorSettings
 from headrace.operator.status_writer import StatusWriter
+from headrace.reconcile.dataset_reconciler import DatasetReconciler
 
 SETTINGS = OperatorSettings(
     namespace="headrace-system", identity="operator-1", engine=Image("headrace/engine:1")
@@ -63,7 +65,7 @@ class OperatorWorld:
         masters = WorldMasters(client, self.mirror, self.masters)
         self.role_states = AllRoleStates()
         self.reservations = Reservations(self.mirror, SETTINGS.namespace)
-        self.reconciler = DatasetReconciler(
+        self.backend = ClusterBackend(
             client=client,
             masters=masters,
             mirror=self.mirror,
@@ -71,10 +73,11 @@ class OperatorWorld:
             role_states=self.role_states,
             reservations=self.reservations,
             status_writer=StatusWriter(client, self.mirror, "operator-1"),
-            operation_reconciler=OperationReconciler(
-                client, self.mirror, work_of(client, self.mirror, masters)
-            ),
-            clock=lambda: self.now or datetime.now(UTC),
+        )
+        self.work = work_of(client, self.mirror, masters)
+        log = logging.getLogger("headrace.operator")
+        self.reconciler = DatasetReconciler(
+            self.backend, self.work, log, clock=lambda: self.now or datetime.now(UTC)
         )
 
     def take_over(self, other: MemoryCluster) -> None:
@@ -141,7 +144,7 @@ class OperatorWorld:
     async def _reconcile_one(self, key: tuple[str, str]) -> None:
         await self.reconciler.reconcile(*key)
         # What the look began is over before the cluster goes on.
-        await asyncio.gather(*self.reconciler.operation_reconciler.work._starting.values())
+        await asyncio.gather(*self.work._starting.values())
 
     def settle(self, most: int = 60, reconcile: Callable[[], None] | None = None) -> None:
         """Looks until one of them writes nothing, and nothing in the cluster moves."""

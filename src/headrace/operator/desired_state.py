@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from headrace.api.core import PersistentVolume, PersistentVolumeClaim
 from headrace.api.dataset import Dataset, Placement
-from headrace.api.kinds import RUNTIMES, Operation, Runtime
+from headrace.api.kinds import OPERATIONS, RUNTIMES, Operation, Runtime
 from headrace.api.manifests import object_of
 from headrace.errors import ConfigError
 from headrace.operator.leaving import is_leaving
@@ -26,9 +26,10 @@ from headrace.operator.rendering.naming import (
 from headrace.operator.settings import OperatorSettings
 from headrace.plan.declared import Declared, chosen_runtime, referred_datasets
 from headrace.plan.policy import Policy
-from headrace.plan.refusals import dataset_that_leaves
+from headrace.plan.refusals import dataset_that_leaves, operation_that_leaves
 from headrace.plan.roles import RoleKind
 from headrace.plan.sharing import allowed_referrers, allows, shared_with_of
+from headrace.reconcile.world import Refused
 from headrace.work_queue import Dataset as Key
 
 
@@ -46,20 +47,23 @@ class DesiredState:
 
     @property
     def as_far_as_understood(self) -> DesiredState:
-        """The same, without errors."""
-        return replace(self, lenient=True)
+        """The same; without what makes no sense, if something does not."""
+        return self if self._fault is None else replace(self, lenient=True)
+
+    @property
+    def _fault(self) -> ConfigError | None:
+        """Why the dataset, a runtime of its name, or a dataset that it refers to makes no sense."""
+        try:
+            _ = (replace(self, lenient=False) if self.lenient else self).declared
+        except ConfigError as error:
+            return error
+        return None
 
     @property
     def is_leaving(self) -> bool:
         """True when the deletion of the Dataset, or of a runtime of its name, was asked for."""
         found = (self.mirror.get(kind, *self.key) for kind in ("Dataset", *RUNTIMES))
         return any(is_leaving(each) for each in found if each)
-
-    @property
-    def leaving_runtimes(self) -> list[tuple[str, Content]]:
-        """The runtimes that are to be deleted and count for none, with their kinds."""
-        found = ((kind, self.mirror.get(kind, *self.key)) for kind in RUNTIMES if kind not in self.runtimes)
-        return [(kind, each) for kind, each in found if each and is_leaving(each)]
 
     @property
     def title(self) -> str:
@@ -109,11 +113,24 @@ class DesiredState:
         return tuple(each for each in read if not isinstance(each, ConfigError))
 
     @property
-    def refused(self) -> list[tuple[str, Content, ConfigError]]:
-        """Operations that the API server took and that make no sense, with their kinds."""
-        found = operations_of(self.mirror, self.key)
-        read = ((kind, content, _operation(kind, content)) for kind, content in found)
-        return [(kind, content, error) for kind, content, error in read if isinstance(error, ConfigError)]
+    def refused(self) -> list[Refused]:
+        """What the API server took and makes no sense: the dataset, its runtimes, operations. A dataset that refers to
+        one which makes no sense is refused for that.
+        """
+        found = [
+            _refused(kind, content, error)
+            for kind in ("Dataset", *RUNTIMES)
+            if self.lenient and (content := self.mirror.get(kind, *self.key))
+            if (error := _fault_of(kind, content))
+        ]
+        if self.lenient and not found and (fault := self._fault):
+            content = self.mirror.get("Dataset", *self.key)
+            found = [_refused("Dataset", content, fault)] if content else []
+        read = (
+            (kind, content, _fault_of(kind, content))
+            for kind, content in operations_of(self.mirror, self.key)
+        )
+        return [*found, *(_refused(kind, content, error) for kind, content, error in read if error)]
 
     @property
     def referrers(self) -> tuple[str, ...]:
@@ -239,6 +256,21 @@ def _operation(kind: str, content: Content) -> Operation | ConfigError:
         return cast("Operation", object_of(_with_kind(content, kind), lenient=True))
     except ConfigError as error:
         return error
+
+
+def _fault_of(kind: str, content: Content) -> ConfigError | None:
+    try:
+        object_of(_with_kind(content, kind), lenient=True)
+    except ConfigError as error:
+        return error
+    return None
+
+
+def _refused(kind: str, content: Content, fault: ConfigError) -> Refused:
+    metadata, whole = content["metadata"], {**content, "kind": kind}
+    operation = operation_that_leaves(whole) if kind in OPERATIONS else None
+    space = metadata.get("namespace") or "default"
+    return Refused(kind, space, metadata["name"], metadata["uid"], fault, is_leaving(content), operation)
 
 
 def _with_kind(content: Content, kind: str) -> Content:

@@ -47,7 +47,8 @@ class Executor:
         await self._drain(steps.drain)
         started = frozenset((*steps.start, *steps.replace))
         begins = bool(started) and await self.cleanup.has_peace()
-        if not begins and not ((plan.roles or plan.holds) and self.desired.pods()):
+        goes_on = (plan.roles or plan.holds) and self.desired.declared is not None
+        if not begins and not (goes_on and self.desired.pods()):
             return None
         kept = await TokenKeeper(
             self.client, self.masters, self.desired, self.observation.render_context
@@ -70,10 +71,6 @@ class Executor:
     def cleanup(self) -> Cleanup:
         """What takes away the rest."""
         return Cleanup(self.client, self.desired, self.observation)
-
-    async def end(self, role_ids: Sequence[str]) -> None:
-        """Ends roles of a dataset that nobody declares any more."""
-        await self._stop(role_ids, ())
 
     async def _cut_off(self) -> None:
         """Ends mounts under those who read, and takes the token away that they read with."""

@@ -115,7 +115,7 @@ class Mirror:
         if kind == "Secret":
             return _secret(content)
         if kind == "Pod":
-            return _pod(content)
+            return kept_of_pod(content)
         return _without_history(content)
 
 
@@ -152,7 +152,8 @@ def _decoded(value: str | None) -> bytes:
         return (value or "").encode()
 
 
-def _pod(content: Content) -> Content | None:
+def kept_of_pod(content: Content) -> Content | None:
+    """What is kept of a pod; `None` for one that matters to no dataset."""
     metadata, spec, status = content["metadata"], content.get("spec") or {}, content.get("status") or {}
     claims = claims_of_pod(content)
     labels = metadata.get("labels") or {}

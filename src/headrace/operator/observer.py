@@ -17,8 +17,9 @@ from headrace.api.quantities import amount_of
 from headrace.api.scheduling import NodeSelector
 from headrace.control.client import ControlClient
 from headrace.errors import ConfigError, DeadlineError, HeadraceError, OriginUnreachableError
+from headrace.kube.client import KubeClient
 from headrace.operator.desired_state import DesiredState, noted_in
-from headrace.operator.mirror import Content, Mirror, is_driver
+from headrace.operator.mirror import Content, Mirror, is_driver, kept_of_pod
 from headrace.operator.node_capacity import rooms_of
 from headrace.operator.reference_index import users_of
 from headrace.operator.rendering.naming import MASTER_PORT, NODES_ANNOTATION, Names, names_of
@@ -96,7 +97,7 @@ async def observe(
         claims=Claims(desired),
         roles=role_facts(desired.pods(), _probes(desired, render_context, status, nodes, now), role_states),
         data=data_facts(status) if status is not None else None,
-        users=_users(desired),
+        users=_users(desired, users_of(desired.mirror, desired.key)),
         referrers=desired.referrers,
         operations=_operations(desired),
         hosts=_hosts(desired),
@@ -288,11 +289,18 @@ def _nodes_of(required: Mapping[str, Any] | None, mirror: Mirror) -> tuple[str, 
     return tuple(node.name for node in node_facts(mirror) if fits_selector(node, selector))
 
 
-def _users(desired: DesiredState) -> tuple[ConsumerFacts, ...]:
+async def users_now(desired: DesiredState, client: KubeClient) -> tuple[ConsumerFacts, ...]:
+    """The same pods, as the API server has them at this moment."""
+    namespace, name = desired.key
+    pods = await client.list("Pod", namespace)
+    return _users(desired, [pod for pod in map(kept_of_pod, pods) if pod and name in pod["spec"]["claims"]])
+
+
+def _users(desired: DesiredState, pods: Iterable[Content]) -> tuple[ConsumerFacts, ...]:
     """Pods that use the claim and have a node. One that has ended holds nothing."""
     return tuple(
         ConsumerFacts(f"pod {desired.key[0]}/{pod['metadata']['name']}", pod["spec"]["nodeName"])
-        for pod in users_of(desired.mirror, desired.key)
+        for pod in pods
         if pod["spec"]["nodeName"] and pod["status"].get("phase") not in _ENDED
     )
 

@@ -14,17 +14,19 @@ from headrace.kube.connection import configuration
 from headrace.kube.faults import ConflictError
 from headrace.kube.leadership import Leadership, until_one_ends
 from headrace.kube.probes import serve_probes
-from headrace.operator.dataset_reconciler import DatasetReconciler
+from headrace.operator.dataset_world import ClusterBackend
 from headrace.operator.informers import Informers
 from headrace.operator.masters import Masters
 from headrace.operator.metrics import metrics_text
 from headrace.operator.mirror import Mirror
-from headrace.operator.operation_reconciler import OperationReconciler, work_of
+from headrace.operator.operations.job_driver import Task
+from headrace.operator.operations.job_drivers import work_of
 from headrace.operator.reference_index import affected_datasets
 from headrace.operator.reservations import Reservations
 from headrace.operator.role_states import AllRoleStates
 from headrace.operator.settings import OperatorSettings
 from headrace.operator.status_writer import StatusWriter
+from headrace.reconcile.dataset_reconciler import DatasetReconciler
 from headrace.work_queue import WorkQueue
 
 _log = logging.getLogger("headrace.operator")
@@ -74,9 +76,9 @@ class Operator:
             self._queue = None
             await queue.close()
 
-    def _reconciler(self) -> DatasetReconciler:
+    def _reconciler(self) -> DatasetReconciler[Task]:
         masters = Masters(self._client, self.mirror)
-        return DatasetReconciler(
+        backend = ClusterBackend(
             client=self._client,
             masters=masters,
             mirror=self.mirror,
@@ -84,10 +86,8 @@ class Operator:
             role_states=AllRoleStates(),
             reservations=Reservations(self.mirror, self._settings.namespace),
             status_writer=StatusWriter(self._client, self.mirror, self._settings.identity),
-            operation_reconciler=OperationReconciler(
-                self._client, self.mirror, work_of(self._client, self.mirror, masters)
-            ),
         )
+        return DatasetReconciler(backend, work_of(self._client, self.mirror, masters), _log)
 
     def _on_change(self, kind: str, before: Content | None, now: Content | None) -> None:
         if self._queue is None:

@@ -8,11 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from headrace.api.dataset import Dataset, DatasetStatus
-from headrace.api.kinds import Operation, Runtime
+from headrace.api.dataset import Dataset
 from headrace.api.names import FINALIZERS
-from headrace.api.operations import OperationStatus
-from headrace.api.runtime_parts import RuntimeStatus
 from headrace.api.writing import part_content
 from headrace.errors import HeadraceError, MissingFileError
 from headrace.kube.client import Content, KubeClient
@@ -21,11 +18,9 @@ from headrace.operator.event_correlator import EventCorrelator, EventSeries
 from headrace.operator.mirror import Mirror
 from headrace.plan.dataset_events import Event
 from headrace.plan.refusals import refusal_of
+from headrace.reconcile.world import Status, Thing
 
 _log = logging.getLogger("headrace.operator")
-
-Thing = Dataset | Runtime | Operation
-Status = DatasetStatus | RuntimeStatus | OperationStatus
 
 COMPONENT = "headrace-operator"
 
@@ -115,8 +110,10 @@ class StatusWriter:
             "reportingInstance": self.identity,
         }
 
-    async def set_owner_reference(self, thing: Thing, owner: Dataset) -> None:
+    async def set_owner_reference(self, thing: Thing, owner: Dataset | None) -> None:
         """Has an object go with its dataset, as in Fluid."""
+        if owner is None or thing.kind == "Dataset":
+            return
         kind, namespace, name = thing.kind, thing.metadata.namespace or "default", thing.metadata.name
         known = self.mirror.get(kind, namespace, name)
         leaving = thing.metadata.deletion_timestamp or owner.metadata.deletion_timestamp

@@ -19,13 +19,13 @@ from headrace.plan.runtime_status import Workforce, runtime_status
 from headrace.plan.steps import NO_STEPS, Steps
 from headrace.plan.volume import Volume
 
-_AT_ONCE_S = 1.0
+AT_ONCE_S = 1.0
 _MACHINE_S = 3.0
 _PERSON_S = 30.0
 _DECLARATION_S = 1800.0
 _QUIET_S = 30.0
 _BUSY_S = 5.0
-_IN_USE_S = 10.0
+IN_USE_S = 10.0
 _BY_ITSELF = {
     Reason.MASTER_STARTING,
     Reason.FILES_LISTING,
@@ -161,12 +161,12 @@ def _patience_s(findings: Findings) -> float:
 def _requeue_after_s(decision: Decision, now: datetime) -> float:
     """When to reconcile again if nobody reports a change before."""
     if decision.steps:
-        return _AT_ONCE_S
+        return AT_ONCE_S
     findings = decision.findings
     if findings is None:
         return _PERSON_S
     in_use = findings.terminating or (decision.workforce and decision.workforce.terminating)
-    requeues = [_IN_USE_S] if in_use else []
+    requeues = [IN_USE_S] if in_use else []
     data = findings.observed.data
     if findings.updating or (data is not None and data.is_listing):
         requeues.append(_MACHINE_S)

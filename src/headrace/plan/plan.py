@@ -10,7 +10,7 @@ from headrace.plan.dataset_status import Findings, was_bound
 from headrace.plan.declared import Declared, is_leaving
 from headrace.plan.mounting import users_text
 from headrace.plan.observed import Observed
-from headrace.plan.outcome import Decision, Finalizers, Plan, outcome
+from headrace.plan.outcome import AT_ONCE_S, IN_USE_S, Decision, Finalizers, Plan, outcome
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.referring import plan_reference, refers_only
 from headrace.plan.runtime_status import Workforce
@@ -18,7 +18,7 @@ from headrace.plan.serving import plan_service
 from headrace.plan.steps import NO_STEPS, teardown_steps
 from headrace.plan.volume import volume_of
 
-__all__ = ["Finalizers", "Plan", "plan", "plan_spare"]
+__all__ = ["Finalizers", "Plan", "plan", "plan_abandoned", "plan_spare"]
 
 
 def plan(declared: Declared, observed: Observed, now: datetime) -> Plan:
@@ -43,6 +43,24 @@ def plan(declared: Declared, observed: Observed, now: datetime) -> Plan:
         return _ending(declared, observed, wait(Reason.DELETING, f"{declared.key} is being deleted"), now)
     return plan_service(
         declared, dataset, runtime, observed, now, terminating=terminating if leaving else None
+    )
+
+
+def plan_abandoned(observed: Observed) -> Plan:
+    """The plan for what runs although neither a dataset nor a runtime is declared any more: it ends, once nobody
+    reads it.
+    """
+    used = bool(observed.users)
+    return Plan(
+        roles=(),
+        steps=NO_STEPS if used else teardown_steps(observed),
+        volume=None,
+        dataset_status=None,
+        runtime_status=None,
+        events=(),
+        finalizers=Finalizers(),
+        requeue_after_s=IN_USE_S if used else AT_ONCE_S,
+        holds=used,
     )
 
 

@@ -15,7 +15,7 @@ from headrace.local.datasets.desired_state import DesiredState, affected_dataset
 from headrace.local.datasets.reference_index import ReferenceIndex
 from headrace.local.datasets.secret_files import secret_content, secret_facts
 from headrace.local.nodes.virtual_nodes import VirtualNode
-from headrace.local.reconcile.status_writer import set_owner_reference, write_status, write_volume
+from headrace.local.reconcile.status_writer import set_owner_reference, write_statement, write_volume
 from headrace.local.store import admission
 from headrace.local.store.database import Database
 from headrace.local.store.event_log import EventLog
@@ -27,6 +27,7 @@ from headrace.plan.dataset_events import Event, EventType
 from headrace.plan.observed import ClaimState
 from headrace.plan.roles import SecretFile, SecretKey
 from headrace.plan.volume import volume_of
+from headrace.reconcile.world import Statement
 
 YAML = """
 apiVersion: v1
@@ -157,12 +158,15 @@ def test_status_event_finalizer_and_volume_are_written_together(filled: Store, d
     event = Event("Dataset", EventType.NORMAL, "Ready", "it can be read")
     with filled.changing() as transaction:
         write_volume(transaction, desired, volume_of(dataset))
-        write_status(
+        write_statement(
             transaction,
-            desired.dataset,
-            DatasetStatus(phase=DatasetPhase.BOUND),
-            [event],
-            ["fluid-dataset-controller-finalizer"],
+            Statement(
+                dataset,
+                DatasetStatus(phase=DatasetPhase.BOUND),
+                (event,),
+                ("fluid-dataset-controller-finalizer",),
+            ),
+            None,
         )
     bind(filled)
     again = seen(filled, SHOP)
@@ -191,12 +195,15 @@ def test_the_second_writing_of_the_same_changes_nothing(filled: Store) -> None:
         assert isinstance(dataset, Dataset)
         with filled.changing() as transaction:
             write_volume(transaction, desired, volume_of(dataset))
-            write_status(
+            write_statement(
                 transaction,
-                desired.dataset,
-                DatasetStatus(phase=DatasetPhase.BOUND),
-                [],
-                [FINALIZERS["Dataset"]],
+                Statement(
+                    dataset,
+                    DatasetStatus(phase=DatasetPhase.BOUND),
+                    (),
+                    (FINALIZERS["Dataset"],),
+                ),
+                None,
             )
         bind(filled)
         versions = [record.resource_version for record in desired.records]

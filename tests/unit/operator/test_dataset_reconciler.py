@@ -193,7 +193,7 @@ def test_a_used_mount_gets_another_image_where_the_driver_is_up(world: OperatorW
     world.settle()
     world.cluster.add(driver("node-1"))
     world.cluster.add(driver("node-2", namespace="default"))  # somebody's own
-    world.reconciler.settings = replace(SETTINGS, engine=Image("headrace/engine:2"))
+    world.backend.settings = replace(SETTINGS, engine=Image("headrace/engine:2"))
     world.settle()
     images = {
         pod["spec"]["nodeName"]: pod["spec"]["containers"][0]["image"]
@@ -345,7 +345,7 @@ def test_a_dataset_tells_what_was_loaded_before_the_load_says_that_it_is_complet
 ) -> None:
     world.declare()
     world.settle()
-    cast("dict[str, object]", world.reconciler.operation_reconciler.work.drivers)["load"] = _Loads(world)
+    cast("dict[str, object]", world.work.drivers)["load"] = _Loads(world)
     load = {
         "apiVersion": "data.fluid.io/v1alpha1",
         "kind": "DataLoad",

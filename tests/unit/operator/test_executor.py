@@ -42,7 +42,7 @@ def take(
         assert desired.declared is not None
         planned: Plan = plan(desired.declared, view.observed, now)
         roles = tuple(role for role in planned.roles if wanted is None or role.id in wanted)
-        executor = Executor(world.reconciler.client, world.reconciler.masters, desired, view)
+        executor = Executor(world.backend.client, world.backend.masters, desired, view)
         await executor.execute(dataclasses.replace(planned, steps=steps, roles=roles))
 
     asyncio.run(run())

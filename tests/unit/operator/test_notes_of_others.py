@@ -42,7 +42,7 @@ def test_a_note_leads_to_masters_of_its_namespace_alone(
     note = Note("load", "once", "2026-01-31T09:30:00Z", details=details)
     (operation,) = objects(LOAD)
     operation.metadata.annotations[NOTE_ANNOTATION] = json.dumps(asdict(note))
-    found = world.reconciler.operation_reconciler.work.notes.find(operation)
+    found = world.work.notes.find(operation)
     assert (found == note) is is_followed
     assert (found is None) is not is_followed
 

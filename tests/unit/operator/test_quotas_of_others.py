@@ -24,7 +24,7 @@ def quotas_on(world: OperatorWorld, node: str) -> dict[str, int]:
 @pytest.mark.parametrize("asked", [GREEDY, GREEDY.replace("/var/lib/docker/jindo", "/etc")])
 def test_who_asks_for_too_much_keeps_no_other_from_the_node(world: OperatorWorld, asked: str) -> None:
     """A JindoRuntime keeps a tenth of its quota free."""
-    world.reconciler.settings = LIMITED
+    world.backend.settings = LIMITED
     world.declare(SEED.replace("180G", "100Gi"))
     world.settle()
     assert quotas_on(world, "node-1") == {"default/imagenet": 90}
@@ -32,7 +32,7 @@ def test_who_asks_for_too_much_keeps_no_other_from_the_node(world: OperatorWorld
     world.settle()
     assert quotas_on(world, "node-1") == {"default/imagenet": 90}
     world.restart()
-    world.reconciler.settings = LIMITED
+    world.backend.settings = LIMITED
     assert quotas_on(world, "node-1") == {"default/imagenet": 90}
     world.settle()
     assert quotas_on(world, "node-1") == {"default/imagenet": 90}

@@ -47,11 +47,6 @@ class DesiredState:
         there = [record for record in (self.dataset, self.runtime, *runtimes) if record is not None]
         return not there or any(record.deleted is not None for record in there)
 
-    @property
-    def is_held(self) -> bool:
-        """True when dataset or runtime makes no sense: what runs goes on as it is, unless all is to go anyway."""
-        return not self.is_leaving and any(each.reference.kind not in OPERATIONS for each in self.refused)
-
     def of(self, *kinds: str) -> Iterator[Record]:
         """The objects of these kinds in the namespace, or in none."""
         for record in self.records:

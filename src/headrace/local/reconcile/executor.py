@@ -50,10 +50,6 @@ class Executor:
         left = [wait for wait in waits if wait is not None]
         return min(left) if left else None
 
-    async def end(self, role_ids: Sequence[str]) -> None:
-        """Ends roles of a dataset that nobody declares any more."""
-        await self._stop(role_ids, keep_cache=False)
-
     async def clear(self) -> None:
         """Takes away the files of a dataset that has no roles any more, and what a stop that was cut off left."""
         if not self.render_context.layout.folder.exists():

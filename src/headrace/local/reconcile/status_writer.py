@@ -7,73 +7,89 @@ from datetime import datetime
 from typing import Any
 
 from headrace.api.core import PersistentVolume, PersistentVolumeClaim
-from headrace.api.dataset import DatasetStatus
-from headrace.api.kinds import RUNTIMES
-from headrace.api.manifests import InvalidObjectsError
+from headrace.api.kinds import RUNTIMES, Operation
 from headrace.api.names import FINALIZERS
-from headrace.api.operations import OperationStatus
-from headrace.api.runtime_parts import RuntimeStatus
 from headrace.api.writing import content_of, part_content
+from headrace.errors import HeadraceError
 from headrace.local.datasets.desired_state import DesiredState
 from headrace.local.store.records import Record, Reference
 from headrace.local.store.transaction import Transaction, owners_of
-from headrace.plan.dataset_events import Event
+from headrace.plan.dataset_events import Event, EventType
 from headrace.plan.refusals import refusal_of
 from headrace.plan.volume import DRIVER, Volume, persistent_volume, persistent_volume_claim
+from headrace.reconcile.world import STEP_REFUSED, Refused, Statement, Thing
 
-Status = DatasetStatus | RuntimeStatus | OperationStatus
 
-
-def write_status(
-    transaction: Transaction,
-    record: Record,
-    status: Status | None,
-    events: Iterable[Event],
-    finalizers: Iterable[str],
-) -> None:
-    """Status, events and our finalizers of one object, which may be gone meanwhile."""
-    present = transaction.get(record.reference)
-    if present is None or present.uid != record.uid:
+def write_statement(transaction: Transaction, statement: Statement, dataset: Record | None) -> None:
+    """Status, events and our finalizers of one object, which may be gone meanwhile; it goes with its dataset."""
+    present = _present(transaction, statement.thing)
+    if present is None:
         return
+    if dataset is not None and present.reference != dataset.reference:
+        set_owner_reference(transaction, present, dataset)
+        present = transaction.need(present.reference)
+    _note_events(transaction, present, statement.events)
+    if statement.status is not None:
+        present = transaction.set_status(present, part_content(statement.status))
+    _set_finalizers(transaction, present, statement.finalizers)
+
+
+def delete_operation(transaction: Transaction, operation: Operation) -> None:
+    """Deletes it, unless it is gone or another one by now."""
+    present = _present(transaction, operation)
+    if present is not None:
+        transaction.delete(present.reference)
+
+
+def note_step_fault(transaction: Transaction, desired: DesiredState, error: HeadraceError) -> None:
+    """Tells people of a step that could not be taken: of the dataset and its runtime."""
+    for record in (desired.dataset, desired.runtime):
+        if record is not None and (present := _same(transaction, record.reference, record.uid)):
+            transaction.note_event(present, EventType.WARNING.value, STEP_REFUSED, str(error))
+
+
+def write_refusal(transaction: Transaction, refused: Refused, dataset: Record | None, now: datetime) -> None:
+    """Says of an object that it makes no sense; of a runtime its dataset says it."""
+    about = dataset if refused.kind in RUNTIMES else _same(transaction, _at(refused), refused.uid)
+    present = _same(transaction, about.reference, about.uid) if about else None
+    if present is None or present.deleted:
+        return
+    refusal = refusal_of(present.reference.kind, present.status, refused.fault, now)
+    transaction.set_status(present, refusal.status)
+    _note_events(transaction, present, refusal.events)
+
+
+def let_go(transaction: Transaction, refused: Refused) -> None:
+    """Takes our finalizers off."""
+    present = _same(transaction, _at(refused), refused.uid)
+    if present is not None:
+        _set_finalizers(transaction, present, ())
+
+
+def _at(refused: Refused) -> Reference:
+    return Reference(refused.kind, refused.namespace, refused.name)
+
+
+def _present(transaction: Transaction, thing: Thing) -> Record | None:
+    reference = Reference(thing.kind, thing.metadata.namespace or "default", thing.metadata.name)
+    return _same(transaction, reference, thing.metadata.uid)
+
+
+def _same(transaction: Transaction, reference: Reference, uid: str | None) -> Record | None:
+    """The object as it is by now; `None` where it is gone, or another one has its name."""
+    present = transaction.get(reference)
+    return present if present is not None and present.uid == uid else None
+
+
+def _note_events(transaction: Transaction, present: Record, events: Iterable[Event]) -> None:
     for event in events:
-        if event.kind == record.reference.kind:
+        if event.kind == present.reference.kind:
             transaction.note_event(present, event.type.value, event.reason, event.message)
-    if status is not None:
-        present = transaction.set_status(present, part_content(status))
+
+
+def _set_finalizers(transaction: Transaction, present: Record, finalizers: Iterable[str]) -> None:
     foreign = [each for each in present.finalizers if each not in FINALIZERS.values()]
     transaction.set_finalizers(present, (*foreign, *finalizers))
-
-
-def write_refusals(transaction: Transaction, desired: DesiredState, *, is_over: bool, now: datetime) -> None:
-    """Says of objects that they make no sense; of a runtime its dataset says it. Such as are to go may go.
-
-    With `is_over` nothing runs for the dataset any more. That a Dataset may go was written with its status.
-    """
-    for record in desired.refused:
-        is_runtime = record.reference.kind in RUNTIMES
-        if record.deleted is None:
-            _refuse(transaction, desired.dataset if is_runtime else record, record.fault(), now)
-        elif record.reference.kind != "Dataset" and (is_over or not is_runtime):
-            _let_go(transaction, record)
-
-
-def _refuse(
-    transaction: Transaction, about: Record | None, error: InvalidObjectsError | None, now: datetime
-) -> None:
-    present = transaction.get(about.reference) if about else None
-    if error is None or about is None or present is None or present.uid != about.uid or present.deleted:
-        return
-    refusal = refusal_of(present.reference.kind, present.status, error, now)
-    transaction.set_status(present, refusal.status)
-    for event in refusal.events:
-        transaction.note_event(present, event.type.value, event.reason, event.message)
-
-
-def _let_go(transaction: Transaction, record: Record) -> None:
-    present = transaction.get(record.reference)
-    if present is not None and present.uid == record.uid:
-        foreign = [each for each in present.finalizers if each not in FINALIZERS.values()]
-        transaction.set_finalizers(present, foreign)
 
 
 def set_owner_reference(transaction: Transaction, record: Record, owner: Record) -> None:
