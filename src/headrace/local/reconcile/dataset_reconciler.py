@@ -38,7 +38,7 @@ class DatasetReconciler(dataset_reconciler.DatasetReconciler[Task]):
     """Reconciles the datasets of this machine. Used on one event loop, `affected_datasets` from any thread."""
 
     def __init__(self, context: BackendContext) -> None:
-        self._backend = _LocalBackend(context)
+        self._backend = LocalBackend(context)
         masters = Masters(context.layout, self._backend.addresses, context.roles)
         super().__init__(self._backend, work_of(context, masters), _log)
 
@@ -47,7 +47,7 @@ class DatasetReconciler(dataset_reconciler.DatasetReconciler[Task]):
         return affected_datasets(self._backend.index, changed) - {self._backend.own_key}
 
 
-class _LocalBackend:
+class LocalBackend:
     """Reads what is declared, with what is known from pass to pass."""
 
     def __init__(self, context: BackendContext) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -92,8 +92,10 @@ class DatasetWorld:
         return self.observed
 
     async def users(self) -> tuple[ConsumerFacts, ...]:
-        """The users of the dataset from now on."""
-        return await users_now(self.desired, self.observer, self.nodes, self._roles.all())
+        """The users of the dataset, those among them that have come since the pass began."""
+        consumers = tuple(self.means.context.consumers.of(self.desired.key))
+        observer = replace(self.observer, consumers=consumers)
+        return await users_now(self.desired, observer, self.nodes, self._roles.all())
 
     def others(self) -> Mapping[str, tuple[OtherWorker, ...]]:
         """Workers of other datasets, by node."""
