@@ -115,6 +115,17 @@ def test_what_one_part_cannot_do_stops_no_other_and_is_tried_again_soon(lab: Lab
     until(lab, lambda: kinds(lab) == ALL)
 
 
+def test_a_part_that_failed_is_tried_again_soon_and_slows_no_other(lab: Lab) -> None:
+    lab.declare()
+    lab.spy.faults["finish"] = FAULT
+    steps_s = lab.look().requeue_after_s
+    assert steps_s is not None and steps_s <= 1.0
+    lab.spy.faults.clear()
+    until(lab, lambda: kinds(lab) == ALL and (lab.look().requeue_after_s or 0.0) > 5.0)
+    lab.spy.faults["finish"] = FAULT
+    assert lab.look().requeue_after_s == pytest.approx(5.0)
+
+
 def test_a_fault_of_our_own_stops_no_other_part_and_is_raised_at_the_end(lab: Lab) -> None:
     lab.declare()
     lab.spy.faults["follow_volume"] = KeyError("ours")
@@ -194,6 +205,7 @@ def test_what_is_read_goes_on_without_any_declaration_and_ends_with_its_reader(s
     for _ in range(12):
         result = served.look()
         ends += [kinds(served)] if kinds(served) not in ends else []
+        assert served.has_volume() or not kinds(served)
     assert ends in ([["master", "worker"], ["master"], []], [ALL, ["master", "worker"], ["master"], []])
     assert not served.has_volume()
     assert result.requeue_after_s is None
