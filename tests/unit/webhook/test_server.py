@@ -18,6 +18,7 @@ import aiohttp
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.listening.crowd import Bounds
 from headrace.openmetrics import OPEN_METRICS
 from headrace.webhook.answering import answer
 from headrace.webhook.certificates import Pair, make_pair
@@ -176,6 +177,35 @@ def test_what_is_no_review_is_refused_and_the_next_one_is_answered() -> None:
         assert (await asked(session, url, review("u-2")))["uid"] == "u-2"
 
     tell(story)
+
+
+def test_who_says_nothing_or_half_of_it_keeps_no_api_server_out() -> None:
+    async def told() -> None:
+        first = pair()
+        serving = ServingContext()
+        serving.serve(first)
+        server = AdmissionServer(
+            partial(answer, knowledge=Known(), tally=Tally()), bounds=Bounds(strangers_of_address=4)
+        )
+        port = await server.start("127.0.0.1", 0, serving.context)
+        connector = aiohttp.TCPConnector(ssl=believing(first.authority), family=2, force_close=True)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+            half = b"POST /pods HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{"
+            for _ in range(4):
+                idle.append(
+                    await asyncio.open_connection(
+                        "127.0.0.1", port, ssl=believing(first.authority), server_hostname=HOST
+                    )
+                )
+                idle[-1][1].write(half)
+                assert (await asked(session, f"https://{HOST}:{port}/pods", review("u-2")))["uid"] == "u-2"
+            assert len(server.door.crowd) <= 4
+            for _, writer in idle:
+                writer.transport.abort()
+        await server.close()
+
+    asyncio.run(told())
 
 
 def test_many_questions_at_once_each_get_their_own_answer() -> None:
