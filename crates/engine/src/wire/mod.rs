@@ -8,7 +8,8 @@
 //! - `frame`, `fields`, `message`, `failure`: what the bytes mean;
 //! - `token`, `security`, `handshake`: who is who;
 //! - `socket`, `read`, `write`, `transport`, `heard`: a connection that carries frames;
-//! - `chunk`, `outbox`, `answer_memory`, `sink`, `service`, `answer_task`, `serving`, `limits`, `server`: those who answer;
+//! - `chunk`, `outbox`, `answer_memory`, `sink`, `service`, `answer_task`, `serving`, `limits`, `strangers`, `server`: those who
+//!   answer;
 //! - `pending`, `link`, `answer`, `peer`, `client_options`, `client`: those who ask.
 
 mod answer;
@@ -37,6 +38,7 @@ mod service;
 mod serving;
 mod sink;
 mod socket;
+mod strangers;
 mod token;
 mod transport;
 mod write;
