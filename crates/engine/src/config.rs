@@ -43,6 +43,9 @@ pub struct ClusterConfig {
     pub view: serde_json::Value,
     /// The secret that all members share.
     pub token: Secret,
+    /// Where the token is read again when that changes.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
     /// The machine that this process runs on: its workers are asked first.
     pub node: String,
     #[serde(default = "default_read_deadline_s")]

@@ -126,6 +126,7 @@ def copy_spec(settings: CopySettings, environment: Environment) -> CopySpec:
         part_bytes=part_bytes,
         node=settings.node or host_name(),
         token=token,
+        token_file=resolved_settings.token_file_of(settings),
         keys=keys,
         tls=resolved_settings.tls_of(settings.tls),
     )

@@ -42,6 +42,11 @@ def token_of(settings: RoleSettings, environment: Environment) -> SecretStr | No
     return None
 
 
+def token_file_of(settings: RoleSettings) -> Path | None:
+    """Where the token is read again when that changes."""
+    return absolute(settings.token_file) if settings.token_file is not None else None
+
+
 def needed_token(settings: RoleSettings, environment: Environment) -> SecretStr:
     """The same; raises `ConfigError` when there is none."""
     token = token_of(settings, environment)

@@ -51,7 +51,9 @@ def worker_spec(settings: WorkerSettings, environment: Environment, ask: Ask | N
         limits=limits_of(settings.memory),
         transfer=transfer,
         eviction=settings.eviction,
-        cluster=ClusterConfig(view={}, token=token, node=name, tls=tls),
+        cluster=ClusterConfig(
+            view={}, token=token, token_file=resolved_settings.token_file_of(settings), node=name, tls=tls
+        ),
     )
     # The settings go on with what was found out: the node's name.
     told = settings.model_copy(update={"node": settings.node or host_name()})

@@ -27,6 +27,7 @@ from pydantic import BaseModel, SecretStr
 
 from headrace.control.http_call import Call
 from headrace.control.messages import Fault
+from headrace.control.renewed_files import renewed_token
 from headrace.control.rights import Rights, too_little
 from headrace.control.signing import (
     DIGEST,
@@ -112,11 +113,13 @@ class Server:
         endpoints: list[Endpoint],
         token: SecretStr,
         *,
+        token_file: Path | None = None,
         bounds: Bounds | None = None,
         times: Times | None = None,
     ) -> None:
-        self._keys = Keys(token)
-        self._verifier = Verifier(self._keys, started_ms=_now_ms())
+        self._token = renewed_token(token, token_file, Rights.ADMINISTRATOR)
+        self._keys = {token: Keys(token)}
+        self._verifier = Verifier(self._keys[token], started_ms=_now_ms())
         self.requests: Counter[tuple[str, int]] = Counter()
         self.refused: Counter[Verdict] = Counter()
         self._application = web.Application(client_max_size=LARGEST_BODY_BYTES)
@@ -176,12 +179,14 @@ class Server:
             return self._refuse(Verdict.UNSIGNED)
         body = b"" if DIGEST in headers else await _read(request, endpoint.most_body_bytes)
         digest = headers.get(DIGEST) or body_digest(body)
+        keys = self._keys_of(request, digest)
+        self._verifier.go_by(keys)
         verdict, rights = self._verifier.check(request.method, request.path_qs, digest, headers, _now_ms())
         if rights is None:
             return self._refuse(verdict)
         if (guard := guard_of(request)) is not None:
             guard.prove()
-        signing = _Signing(self._keys.of(rights), headers[NONCE])
+        signing = _Signing(keys.of(rights), headers[NONCE])
         if verdict is not Verdict.GOOD or rights < needs:
             return self._turn_away(verdict, rights, needs, signing)
         if DIGEST in headers:
@@ -204,6 +209,16 @@ class Server:
         # The asker holds a token, so it may learn our time, and correct its own by it.
         told = {"Headrace-Verdict": verdict.name.lower()}
         return signing.response(Reply(str(_now_ms()).encode(), "text/plain", 401, told))
+
+    def _keys_of(self, request: web.Request, digest: str) -> Keys:
+        """Those that the request was signed with; the newest for a request of a stranger."""
+        tokens = self._token.in_force()
+        self._keys = {token: self._keys.get(token) or Keys(token) for token in tokens}
+        newest, *others = (self._keys[token] for token in tokens)
+        words = (request.method, request.path_qs, digest, request.headers)
+        if not others or newest.signer(*words) is not None:
+            return newest
+        return next((keys for keys in others if keys.signer(*words) is not None), newest)
 
     def _refuse(self, verdict: Verdict) -> web.StreamResponse:
         self.refused[verdict] += 1

@@ -135,6 +135,10 @@ class Verifier:
         self._seen: set[str] = set()
         self._order: deque[tuple[int, str]] = deque()
 
+    def go_by(self, keys: Keys) -> None:
+        """The requests from now on are of those who hold these."""
+        self._keys = keys
+
     def check(
         self, method: str, target: str, digest: str, headers: Mapping[str, str], now_ms: int
     ) -> Checked:

@@ -112,7 +112,9 @@ class CopyProcess:
         if spec.settings.master is None or spec.token is None:
             return
         epoch, tag = epoch_of(outlook), outlook.snapshot.tag if outlook.snapshot else ""
-        async with ControlClient(spec.settings.master, spec.token, authority=self._authority) as client:
+        async with ControlClient(
+            spec.settings.master, spec.token, authority=self._authority, token_file=spec.token_file
+        ) as client:
             while True:
                 try:
                     latest = await client.outlook(after_epoch=epoch, after_snapshot=tag, wait_s=POLL_S)
@@ -154,6 +156,7 @@ def _member(spec: CopySpec, outlook: Outlook) -> EngineConfig:
         cluster=ClusterConfig(
             view=json.loads(json.dumps(outlook.view or {})),
             token=spec.token,
+            token_file=spec.token_file,
             node=spec.node,
             tls=spec.tls,
         ),

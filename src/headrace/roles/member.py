@@ -128,6 +128,7 @@ class Follower:
         if config.cluster is None:
             raise ValueError("only a member of a cluster follows one")
         self._engine, self._spec, self._token = engine, spec, config.cluster.token
+        self._token_file = config.cluster.token_file
         self._authority = config.cluster.tls.authority if config.cluster.tls else None
         self._node, self._mountpoint = config.cluster.node, mountpoint
         self._origins = tuple((mount.path, mount.label) for mount in config.origins)
@@ -170,7 +171,9 @@ class Follower:
             self._loop.close()
 
     async def _work(self) -> None:
-        async with ControlClient(self._spec.master, self._token, authority=self._authority) as client:
+        async with ControlClient(
+            self._spec.master, self._token, authority=self._authority, token_file=self._token_file
+        ) as client:
             await asyncio.gather(self._follow(client), self._report(client))
 
     async def _follow(self, client: ControlClient) -> None:

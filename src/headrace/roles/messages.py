@@ -74,6 +74,7 @@ class MasterSpec(ProcessSpec):
     config: EngineConfig
     state_directory: Path
     token: SecretStr
+    token_file: Path | None = None
     keys: tuple[KeySource, ...] = ()
 
 
@@ -100,6 +101,7 @@ class CopySpec(ProcessSpec):
     part_bytes: int
     node: str
     token: SecretStr | None = None
+    token_file: Path | None = None
     keys: tuple[KeySource, ...] = ()
     tls: TlsConfig | None = None
 

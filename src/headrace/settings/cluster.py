@@ -31,6 +31,7 @@ class ClusterConfig(Model):
 
     view: dict[str, Any]
     token: SecretStr
+    token_file: Path | None = None
     node: str
     read_deadline_s: float = Field(default=300.0, gt=0)
     hedge: bool = True

@@ -6,7 +6,7 @@
 //! and who answers is the business of others.
 //!
 //! - `frame`, `fields`, `message`, `failure`: what the bytes mean;
-//! - `token`, `security`, `handshake`: who is who;
+//! - `token`, `renewed`, `security`, `handshake`: who is who;
 //! - `socket`, `read`, `write`, `transport`, `heard`: a connection that carries frames;
 //! - `chunk`, `outbox`, `answer_memory`, `sink`, `service`, `answer_task`, `serving`, `limits`, `strangers`, `server`: those who
 //!   answer;
@@ -32,6 +32,7 @@ mod outbox;
 mod peer;
 mod pending;
 mod read;
+mod renewed;
 mod security;
 mod server;
 mod service;

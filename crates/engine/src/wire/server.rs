@@ -17,10 +17,12 @@ use crate::wire::answer_memory::AnswerMemory;
 use crate::wire::handshake::{Agreement, admit, refuse};
 use crate::wire::limits::ServerLimits;
 use crate::wire::read::ended;
+use crate::wire::renewed::InForce;
 use crate::wire::security::ServerSecurity;
 use crate::wire::service::PeerService;
 use crate::wire::serving::{PeerServerState, serve};
 use crate::wire::strangers::{Stranger, Strangers};
+use crate::wire::token::Token;
 use crate::wire::transport::{Transport, accept};
 
 /// A running server; dropping it ends all its connections.
@@ -161,8 +163,14 @@ async fn open(
         // It is free, or becomes free in a moment, when another one has gone for this one.
         let place = places.acquire_owned().await.map_err(|_| ended("early", None))?;
         let counted = Counted::new(&shared.metrics.served_connections, place);
-        let mut transport = accept(stream, security.tls).await?;
-        let outcome = admit(&mut transport, &security.token, limits.requests).await;
+        let tls = match &security.tls {
+            Some(tls) => Some(tls.in_force().await.now),
+            None => None,
+        };
+        let mut transport = accept(stream, tls).await?;
+        let InForce { now, before } = security.token.in_force().await;
+        let tokens: Vec<&Token> = std::iter::once(&*now).chain(before.as_deref()).collect();
+        let outcome = admit(&mut transport, &tokens, limits.requests).await;
         Ok::<_, Error>((transport, outcome, counted))
     };
     let (transport, outcome, counted) =
