@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -193,33 +193,43 @@ def _started(pod: Content) -> datetime | None:
     return None
 
 
+def fault_of(pod: Content, now: datetime) -> str:
+    """Why a pod does not come to run, or not for long, in a sentence; empty where nothing is known."""
+    return (_trouble(pod) or _restless(pod, now))[1]
+
+
 def _trouble(pod: Content) -> tuple[str, str] | None:
     """Why a pod does not come to run, by a kind of error and a sentence."""
     if pod["status"].get("phase") == "Failed":
         said = [str(pod["status"].get(key)) for key in ("reason", "message") if pod["status"].get(key)]
         return "Unexpected", f"its pod has failed: {': '.join(said) or 'nothing says why'}"
-    statuses = [pod["status"].get(kind) or () for kind in ("initContainerStatuses", "containerStatuses")]
-    for each in (status for found in statuses for status in found):
+    for each in containers_of(pod):
         waiting = (each.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") in UNPULLED:
             why = f"{waiting['reason']}: {short(waiting.get('message'))}"
             return "NoImage", f"image {each.get('image')} cannot be had ({why})"
         if waiting.get("reason") in HOPELESS:
-            return "Unexpected", f"its container does not start: {waiting['reason']}{_last_words(each)}"
+            return "Unexpected", f"its container does not start: {waiting['reason']}{words_of_end(each)}"
     for each in pod["status"].get("conditions") or ():
         if each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable":
             return "NoNode", f"its pod finds no node: {each.get('message', '')}"
     return None
 
 
+def containers_of(pod: Mapping[str, Any]) -> Iterator[Content]:
+    """What is known of its containers, those first that run before others."""
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        yield from pod["status"].get(kind) or ()
+
+
 def _restless(pod: Content, now: datetime) -> tuple[str, str]:
     """Why a container ended that runs again, and has ended at least twice and not long ago."""
-    for each in pod["status"].get("containerStatuses") or ():
+    for each in containers_of(pod):
         ended = (each.get("lastState") or {}).get("terminated") or {}
         is_bad = ended.get("exitCode", 0) != 0 and each.get("restartCount", 0) >= _OFTEN
         finished = ended.get("finishedAt")
         if is_bad and not each.get("ready") and finished and now - parse_time(finished) < _RECENT:
-            return "Unexpected", f"its container ends again and again{_last_words(each)}"
+            return "Unexpected", f"its container ends again and again{words_of_end(each)}"
     return "", ""
 
 
@@ -228,7 +238,7 @@ def short(words: object) -> str:
     return " ".join(str(words or "nothing says why").split())[:_LONGEST_WORDS]
 
 
-def _last_words(status: Mapping[str, Any]) -> str:
+def words_of_end(status: Mapping[str, Any]) -> str:
     """What the container said when it ended: our own commands say one sentence on their way out."""
     ended = (status.get("lastState") or {}).get("terminated") or {}
     if said := last_words(str(ended.get("message") or "")):

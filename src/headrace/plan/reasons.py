@@ -225,7 +225,9 @@ MEANINGS: Mapping[Reason, Meaning] = {
     ),
     Reason.WORKERS_STARTING: Meaning("No worker is ready yet", "wait", _SOON),
     Reason.WORKERS_FAILED: Meaning("No worker runs", "look at the workers' logs", _SOON),
-    Reason.WORKERS_GONE: Meaning("Workers that served the dataset are gone", "bring the nodes back", 0.0),
+    Reason.WORKERS_GONE: Meaning(
+        "Workers that served the dataset are gone", "bring the nodes back, or put right why they failed", 0.0
+    ),
     Reason.MOUNT_REFUSED: Meaning("A node cannot mount the dataset", "look at the log of the mount", _SOON),
     Reason.MOUNT_NOT_ALLOWED: Meaning(
         "The dataset is used on a node that the runtime's fuse part excludes",
@@ -241,7 +243,7 @@ MEANINGS: Mapping[Reason, Meaning] = {
         "end those who use it, then it is made anew",
     ),
     Reason.VOLUME_IN_USE: Meaning(
-        "The dataset is to be deleted, and somebody uses its volume", "end those who use it"
+        "The dataset, or its runtime, is to be deleted, and somebody uses its volume", "end those who use it"
     ),
     Reason.DATASET_REFERRED: Meaning(
         "The dataset is to be deleted, and other datasets refer to it", "delete those first"
