@@ -24,7 +24,7 @@ from headrace.operator.reference_index import users_of
 from headrace.operator.rendering.naming import MASTER_PORT, NODES_ANNOTATION, Names, names_of
 from headrace.operator.rendering.render_context import RenderContext, wishes_of
 from headrace.operator.rendering.role_volumes import CLAIMS
-from headrace.operator.role_states import ProbeResults, RoleStates, is_ready, role_facts
+from headrace.operator.role_states import ProbeResults, RoleStates, fault_of, is_ready, role_facts
 from headrace.operator.settings import OperatorSettings
 from headrace.operator.token_digests import notes_of, token_note
 from headrace.operator.volume_controller import volume_facts
@@ -106,6 +106,7 @@ async def observe(
         master_fault=told.fault,
         open_folders=settings.local_folders,
         policy=settings.policy,
+        sweeping=_sweeping(desired, settings.namespace, now),
     )
     return Observation(observed, render_context, status)
 
@@ -304,6 +305,12 @@ def _operations(desired: DesiredState) -> dict[str, tuple[str, ...]]:
         if (operation.status or OperationStatus()).phase is OperationPhase.EXECUTING:
             found[operation.kind] = (*found.get(operation.kind, ()), operation.name)
     return found
+
+
+def _sweeping(desired: DesiredState, namespace: str, now: datetime) -> dict[str, str]:
+    """The nodes that are being swept, each with what keeps its pod from that."""
+    pods = sorted(desired.sweepers(namespace).items())
+    return {node: fault_of(pod, now) for node, pod in pods if pod["status"].get("phase") != "Succeeded"}
 
 
 def _hosts(desired: DesiredState) -> frozenset[str]:

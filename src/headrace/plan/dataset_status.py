@@ -112,6 +112,9 @@ def _phase(findings: Findings, now: datetime) -> DatasetPhase:
         return DatasetPhase.TERMINATING
     if findings.unbinds:
         return DatasetPhase.NOT_BOUND
+    if findings.terminating is not None:
+        # Its runtime is to be deleted: again nobody may begin.
+        return DatasetPhase.TERMINATING
     return _phase_of_service(findings, now)
 
 
@@ -125,7 +128,8 @@ def _phase_of_service(findings: Findings, now: datetime) -> DatasetPhase:
     if is_overdue(findings, now):
         return DatasetPhase.FAILED
     if was_bound(findings.before) and before is not None:
-        return DatasetPhase.UPDATING if findings.updating else before
+        was = DatasetPhase.BOUND if before is DatasetPhase.TERMINATING else before
+        return DatasetPhase.UPDATING if findings.updating else was
     # What failed once stays Failed until it works, whatever it waits for meanwhile.
     return DatasetPhase.FAILED if before is DatasetPhase.FAILED else DatasetPhase.NOT_BOUND
 

@@ -166,7 +166,8 @@ class Observed:
     can take it over under its readers. `has_pods` tells whether roles are pods, or processes. `master_fault` is what is
     wrong with the answer that came in the place of the master's. `open_folders` are those of the nodes that datasets
     may read, as whoever runs the nodes says, and `policy` what else may be asked for; `None` where the user's own
-    rights decide.
+    rights decide. `sweeping` are nodes where what a deleted dataset left is being taken away, each with what keeps it
+    from that, if that is known.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -185,3 +186,4 @@ class Observed:
     master_fault: str = ""
     open_folders: tuple[str, ...] | None = None
     policy: Policy | None = None
+    sweeping: Mapping[str, str] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from headrace.api.schedules import parse_schedule
 from headrace.plan.condition_times import condition_of
 from headrace.plan.cron import last_due, next_due
 from headrace.plan.dataset_events import Event
-from headrace.plan.declared import is_leaving
+from headrace.plan.declared import is_closing, is_leaving
 from headrace.plan.job_specs import Job, dataset_keys, job_of
 from headrace.plan.operation_inputs import ENDED, JobFacts, JobState, OperationInputs, RunStatus
 from headrace.plan.operation_status import operation_events, operation_status
@@ -233,8 +233,9 @@ def _waiting_for_dataset(inputs: OperationInputs) -> Wait | None:
         dataset = inputs.context.datasets.get(key)
         if dataset is None:
             return wait(Reason.DATASET_NOT_READY, f"dataset {key} does not exist")
-        if is_leaving(dataset):
-            return wait(Reason.DATASET_NOT_READY, f"dataset {key} is being deleted")
+        if is_closing(dataset):
+            what = "" if is_leaving(dataset) else "the runtime of "
+            return wait(Reason.DATASET_NOT_READY, f"{what}dataset {key} is being deleted")
         ready = condition_of((dataset.status or DatasetStatus()).conditions, "Ready")
         if ready is None or ready.status != "True":
             why = f" ({ready.reason})" if ready and ready.reason else ""

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from headrace.api.dataset import Dataset, DatasetSpec
 from headrace.api.ignored import IgnoredField, ignored_fields
-from headrace.api.kinds import Runtime
+from headrace.api.kinds import Runtime, kind_of
 from headrace.plan.backup_folders import refused_backup
 from headrace.plan.cache_folders import cache_folders, capacity_bytes
 from headrace.plan.cache_numbers import cache_states
@@ -212,12 +212,21 @@ def _findings(service: Service, health: Health, tree: Tree, *, updating: bool) -
         runtime=service.runtime,
         waiting=health.waiting,
         degraded=(health.degraded or in_the_way) if health.waiting is None else None,
-        terminating=service.terminating if is_leaving(service.dataset) else None,
+        terminating=_closing(service),
         updating=updating,
         mounted=before.mounts if updating else tree.mounted,
         ignored=_ignored(service.dataset, tree),
         copies=min(service.wanted.block_replicas, max(service.wanted.workers, 1)),
     )
+
+
+def _closing(service: Service) -> Wait | None:
+    """Why the dataset cannot be deleted yet, or its runtime, which keeps everybody new from it as well."""
+    terminating = service.terminating
+    if terminating is None or is_leaving(service.dataset):
+        return terminating
+    what = f"its {kind_of(service.runtime).name} is being deleted"
+    return dataclasses.replace(terminating, message=f"{what}, and {terminating.message}")
 
 
 def _ignored(dataset: Dataset, tree: Tree) -> tuple[IgnoredField, ...]:

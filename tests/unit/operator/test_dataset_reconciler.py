@@ -237,6 +237,27 @@ def test_the_nodes_are_swept_before_the_last_word(world: OperatorWorld) -> None:
     assert DATASET not in world.cluster.objects
 
 
+def test_a_node_that_cannot_be_swept_is_named(world: OperatorWorld) -> None:
+    world.declare(replicas(1))
+    world.settle()
+    used = world.pods()["imagenet-worker-0"]
+    node = world.cluster.objects["Node", "", used]
+    for key in (DATASET, RUNTIME):
+        world.cluster.remove(key)
+    while any(name.startswith("imagenet") for name in world.pods()):
+        world.reconcile()
+    away = {**node["status"], "conditions": [{"type": "Ready", "status": "Unknown"}]}
+    world.cluster._store(("Node", "", used), {**node, "status": away})
+    for _ in range(4):
+        world.reconcile()
+    said = condition(world, "Ready")["message"]
+    assert said.endswith(f"what it left on {used} is being taken away; on {used} the node is not ready: wait")
+    world.cluster._store(("Node", "", used), node)
+    for _ in range(4):
+        world.reconcile()
+    assert DATASET not in world.cluster.objects
+
+
 @pytest.mark.parametrize(
     "refused",
     [
