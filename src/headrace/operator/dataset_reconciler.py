@@ -117,7 +117,7 @@ class DatasetReconciler:
                     desired, observation, loads, self.status_writer, now
                 )
             )
-        for pod, event in user_events(users_of(self.mirror, desired.key), desired.title):
+        for pod, event in user_events(users_of(self.mirror, desired.key), desired.key):
             await self.status_writer.record_event(pod, "Pod", event)
         for kind, content, error in desired.refused:
             with _noting(faults):

@@ -154,13 +154,17 @@ def _decoded(value: str | None) -> bytes:
 
 def _pod(content: Content) -> Content | None:
     metadata, spec, status = content["metadata"], content.get("spec") or {}, content.get("status") or {}
-    claims = claims_of_pod(content)
+    claims = _claims_of_volumes(content)
     labels = metadata.get("labels") or {}
     if labels.get(MANAGED_LABEL) != MANAGER and not claims and not is_driver(labels):
         return None
     return {
         "metadata": _metadata(content),
-        "spec": {"nodeName": spec.get("nodeName") or "", "claims": claims},
+        "spec": {
+            "nodeName": spec.get("nodeName") or "",
+            "claims": sorted({*claims.values()}),
+            "volumes": claims,
+        },
         "status": {key: status.get(key) for key in _OF_A_STATUS},
     }
 
@@ -170,11 +174,11 @@ def is_driver(labels: Mapping[str, str]) -> bool:
     return labels.get(NAME_LABEL) == APPLICATION and labels.get(COMPONENT_LABEL) == DRIVER
 
 
-def claims_of_pod(content: Content) -> list[str]:
-    """The claims that a pod's volumes name; those of ephemeral volumes are the pod's own."""
+def _claims_of_volumes(content: Content) -> dict[str, str]:
+    """The claims that a pod's volumes name, by the volumes; those of ephemeral volumes are the pod's own."""
     volumes = (content.get("spec") or {}).get("volumes") or ()
-    named = (each.get("persistentVolumeClaim") for each in volumes)
-    return sorted({each["claimName"] for each in named if each})
+    named = {each.get("name", ""): each.get("persistentVolumeClaim") for each in volumes}
+    return {volume: each["claimName"] for volume, each in named.items() if each}
 
 
 def _metadata(content: Content) -> Content:
