@@ -140,7 +140,12 @@ ELSEWHERE = {
             *("spec.runAfter", "spec.runAfter.kind", "spec.runAfter.name", "spec.runAfter.namespace"),
         )
     },
-    "DataBackup": {"test_operations.py": ("spec.dataset", "spec.backupPath")},
+    "DataBackup": {
+        "test_operations.py": (
+            *("spec.dataset", "spec.backupPath", "spec.runAs", "spec.runAs.uid", "spec.runAs.gid"),
+            *("spec.runAs.user", "spec.runAs.group"),
+        )
+    },
 }
 """By kind and file of tests/kubernetes: fields that other tests there use."""
 

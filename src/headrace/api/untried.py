@@ -56,7 +56,7 @@ UNTRIED: Mapping[str, tuple[str, ...]] = {
         *_CRON,
         "spec.ttlSecondsAfterFinished",
     ),
-    "DataBackup": ("spec.runAs*", "spec.runAfter*", "spec.ttlSecondsAfterFinished"),
+    "DataBackup": ("spec.runAfter*", "spec.ttlSecondsAfterFinished"),
 }
 """By kind: patterns of paths."""
 
