@@ -1,4 +1,4 @@
-"""What a master's process is told, from its settings."""
+"""The spec of a master's process, from its settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from headrace.trusted_folders import make_folder
 
 
 def master_spec(settings: MasterSettings, environment: Environment, ask: Ask | None) -> MasterSpec:
-    """What the process is told. Makes the token when there is none. Raises `ConfigError` or `RefusedError`.
+    """The spec of the master's process. Makes the token when there is none. Raises `ConfigError` or `RefusedError`.
 
     `ask` is asked for a credential that the person at the terminal is to type.
     """

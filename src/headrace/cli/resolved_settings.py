@@ -1,4 +1,4 @@
-"""What the verbs of the roles share: configuration file, token, master, and the settings that follow from them."""
+"""The common parts of the roles' verbs: configuration file, token, master, and the settings that follow from them."""
 
 from __future__ import annotations
 

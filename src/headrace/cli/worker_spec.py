@@ -1,4 +1,4 @@
-"""What a worker's process is told, from its settings."""
+"""The spec of a worker's process, from its settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.settings.roles import WorkerSettings
 
 
 def worker_spec(settings: WorkerSettings, environment: Environment, ask: Ask | None) -> WorkerSpec:
-    """What the process is told. Makes the cache folders. Raises `ConfigError` or `RefusedError`.
+    """The spec of the worker's process. Makes the cache folders. Raises `ConfigError` or `RefusedError`.
 
     `ask` is asked for a credential that the person at the terminal is to type.
     """
