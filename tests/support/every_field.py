@@ -114,6 +114,7 @@ ELSEWHERE = {
             "spec.dataset.name",
             "spec.dataset.namespace",
             "spec.loadMetadata",
+            *("spec.target[]", "spec.target[].path", "spec.target[].replicas"),
         )
     },
     "DataMigrate": {

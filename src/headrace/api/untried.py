@@ -27,7 +27,7 @@ UNTRIED: Mapping[str, tuple[str, ...]] = {
         "spec.podMetadata.labels",
         "spec.*.disabled",
     ),
-    "DataLoad": ("spec.target[[]]*", *_CRON, "spec.runAfter*", "spec.ttlSecondsAfterFinished"),
+    "DataLoad": (*_CRON, "spec.runAfter*", "spec.ttlSecondsAfterFinished"),
     "DataMigrate": (
         "spec.from.externalStorage*",
         "spec.to.dataset*",
