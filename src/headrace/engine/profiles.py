@@ -75,7 +75,7 @@ class Profiles:
 
     @property
     def expires_at_s(self) -> float | None:
-        """When the first of the keys that a program or a role gave ends; `None` when none of them does."""
+        """The time at which the first of the keys that a program or a role gave ends; `None` when none of them does."""
         return min((keys.expires_at_s for keys, _ in self._kept.values() if keys.expires_at_s), default=None)
 
     def forget(self) -> None:
