@@ -1,4 +1,5 @@
-"""What each condition says: for the reference page, and so that no condition is written that nobody can look up."""
+"""The meaning of each condition: for the reference page, and so that no condition is written that nobody can look
+up."""
 
 from __future__ import annotations
 

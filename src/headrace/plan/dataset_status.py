@@ -38,7 +38,7 @@ _MOST_REFUSED = 100
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the planner found, for the status to tell. `mounted` is empty before the dataset is bound."""
+    """The planner's findings for the status."""
 
     dataset: Dataset
     observed: Observed
@@ -54,7 +54,7 @@ class Findings:
 
     @property
     def before(self) -> DatasetStatus:
-        """What was said last."""
+        """The previous status."""
         return self.dataset.status or DatasetStatus()
 
     @property
@@ -91,7 +91,7 @@ def dataset_status(findings: Findings, now: datetime) -> DatasetStatus:
 
 
 def waited_s(findings: Findings, now: datetime) -> float:
-    """How long the dataset has not been ready."""
+    """The time for which the dataset has not been ready."""
     ready = condition_of(findings.before.conditions, DatasetConditionType.READY)
     if ready is None or ready.status == "True" or ready.last_transition_time is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""What people declared for one name in one namespace: a dataset, its runtime, and the datasets that it refers to."""
+"""The declarations for one name in one namespace: a dataset, its runtime, and the datasets that it refers to."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Declared:
 
     @property
     def dataset_status(self) -> DatasetStatus:
-        """What was said of the dataset last."""
+        """The dataset's previous status."""
         return (self.dataset.status if self.dataset else None) or DatasetStatus()
 
     @property
     def runtime_status(self) -> RuntimeStatus:
-        """What was said of the runtime last."""
+        """The runtime's previous status."""
         return (self.runtime.status if self.runtime else None) or RuntimeStatus()
 
 

@@ -1,6 +1,6 @@
 """Pods that people describe themselves: how far one may go that the operator creates in their name.
 
-The operator may create any pod in any namespace; who declares a DataProcess may not. What is checked are the rules that
+The operator may create any pod in any namespace; who declares a DataProcess may not. The checked rules are those that
 Kubernetes calls "baseline", and the identity of the pod.
 """
 
@@ -32,7 +32,7 @@ _DEFAULT_ACCOUNT = "default"
 
 
 def pod_faults(pod: Content, policy: Policy) -> list[str]:
-    """What a pod's spec asks for beyond the policy, each as its field and its value."""
+    """The demands of a pod's spec beyond the policy, each as its field and its value."""
     if policy.process_pods == "Any":
         return []
     return [*_of_pod(pod), *_of_volumes(pod), *_of_containers(pod)]

@@ -1,4 +1,5 @@
-"""Whether a dataset can be read, and the one reason why not; or what is wrong although it can be read."""
+"""The health of a dataset: whether it can be read, and the one reason why not; or what is wrong although it can be
+read."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ _LASTING = {
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is to run (`wanted`, by id) beside what runs. `was_bound`: programs may have the volume already."""
+    """The roles to run (`wanted`, by id) beside those that run."""
 
     wanted: frozenset[str]
     observed: Observed
@@ -73,7 +74,7 @@ class Situation:
     refused: Wait | None = None
 
     def facts_of(self, kind: RoleKind) -> tuple[RoleFacts, ...]:
-        """What runs of a kind and is wanted."""
+        """The facts of the running and wanted roles of a kind."""
         return tuple(each for each in self.observed.roles if each.role == kind and each.id in self.wanted)
 
     def is_away(self, facts: RoleFacts) -> bool:
@@ -117,7 +118,7 @@ def health_of(situation: Situation) -> Health:
 
 
 def degraded_of(situation: Situation, held: Wait | None) -> Wait | None:
-    """What is wrong although the dataset may be readable. `held` is why a change cannot be made."""
+    """The fault of a dataset that may be readable all the same."""
     return held or _foremost(
         [
             _master_gone(situation),

@@ -1,4 +1,5 @@
-"""What a process of ours said last, out of its log, for a status that others may read: one line, and no credential."""
+"""The last words of a process of ours, out of its log, for a status that others may read: one line, and no
+credential."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def last_words(text: str) -> str:
 
 
 def last_complaint(text: str) -> str:
-    """What our programs say before they end, `error: …`, without that word; empty when they said none."""
+    """The last complaint of one of our programs, `error: …`, without that word; empty when there was none."""
     found = [line.removeprefix(_COMPLAINT) for line in _lines(text) if line.startswith(_COMPLAINT)]
     return _told(found)
 

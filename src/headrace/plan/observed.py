@@ -1,4 +1,4 @@
-"""What a backend sees of the world, as plain facts. Values of Secrets never stand here."""
+"""The world as a backend observes it, as plain facts. Values of Secrets never stand here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the caches of a dataset may take of a disk or of memory: what is free, and what they hold already.
+    """The room for a dataset's caches on a disk or in memory: what is free, and what they hold already.
 
     Nodes that share a disk, as those of one machine do, say the same `id`.
     """
@@ -62,7 +62,7 @@ class SecretFacts:
 
 
 class ClaimState(StrEnum):
-    """Where a claim stands."""
+    """The state of a claim."""
 
     PRESENT = "present"
     PENDING = "pending"
@@ -80,7 +80,7 @@ class ClaimFacts:
 
 
 class RoleState(StrEnum):
-    """Where a process (or pod) of a role stands."""
+    """The state of a role's process (or pod)."""
 
     STARTING = "starting"
     READY = "ready"
@@ -112,7 +112,8 @@ class RoleFacts:
 
 @dataclass(frozen=True, slots=True)
 class DataFacts:
-    """What the master says of the data. Bytes read and fetched are those of the last minute, of all mounts and workers.
+    """The master's facts about the data. Bytes read and fetched are those of the last minute, of all mounts and
+    workers.
 
     `fault_kind` is the kind of error of the last listing that failed; empty when the last one went well. `is_listing`
     until the first listing of this master's life has ended, well or not. `unanswered` are workers that ask the storage

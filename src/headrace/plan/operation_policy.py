@@ -16,7 +16,7 @@ _MOST_FAULTS = 10
 
 
 def faults_of_process(processor: Processor, policy: Policy | None) -> list[str]:
-    """What the pod of a program asks for beyond the policy."""
+    """The demands of a program's pod beyond the policy."""
     if policy is None:
         return []
     script = processor.script
@@ -48,5 +48,5 @@ def faults_of_copy(spec: DataMigrateSpec, policy: Policy | None) -> list[str]:
 
 
 def not_allowed(name: str, faults: list[str]) -> Wait:
-    """What is to be said of an operation whose pod asks for that."""
+    """The status of an operation whose pod asks for that."""
     return wait(Reason.POD_NOT_ALLOWED, f"the pod of {name} asks for {'; '.join(faults[:_MOST_FAULTS])}")

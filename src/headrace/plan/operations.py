@@ -1,7 +1,8 @@
 """Operations on datasets: when each begins, how far it is, how it ended. A pure state machine for all four kinds.
 
 Pending (waiting for an operation before it, then for its dataset) → Executing → Complete or Failed. One with a schedule
-begins anew each time that it is due. What waits too long fails; what follows on something that failed fails with it.
+begins anew each time that it is due. An operation that waits too long fails; one that follows on a failed one fails
+with it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _LONGEST_POLL_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class OperationPlan:
-    """What to do for an operation now. `start` is ordered once a `run`; the same run again goes on where it was."""
+    """The next work for an operation."""
 
     status: OperationStatus
     start: Job | None = None
@@ -47,7 +48,7 @@ class OperationPlan:
 
 
 def plan_operation(inputs: OperationInputs, now: datetime) -> OperationPlan:
-    """What is to be done and said."""
+    """The next work and status of an operation."""
     operation = inputs.operation
     before = inputs.before
     if operation.metadata.deletion_timestamp is not None:

@@ -1,4 +1,4 @@
-"""On which node each worker runs. What runs stays where it is; the rest goes where it fits, one worker a node.
+"""On which node each worker runs. Running roles stay where they are; the rest goes where it fits, one worker a node.
 
 A worker moves only when its node is gone, or no longer fits what was declared. When workers become fewer, the last go.
 """
@@ -24,7 +24,7 @@ Rule = Callable[[Node], bool]
 
 @dataclass(frozen=True, slots=True)
 class WorkerRules:
-    """Which nodes the workers of a dataset may use. `allowed` are those that have the volumes of its claims."""
+    """The nodes that the workers of a dataset may use."""
 
     dataset: Dataset
     place: Place

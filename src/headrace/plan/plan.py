@@ -1,4 +1,4 @@
-"""What is to run for one dataset and its runtime, and what is to be said of them. Pure: see the package."""
+"""The roles to run for one dataset and its runtime, and their status. Pure: see the package."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Finalizers", "Plan", "plan", "plan_spare"]
 
 
 def plan(declared: Declared, observed: Observed, now: datetime) -> Plan:
-    """What is to be and what may be done now, for a dataset, its runtime, or both."""
+    """The wanted roles and the next steps, for a dataset, its runtime, or both."""
     dataset, runtime = declared.dataset, declared.runtime
     if dataset is None:
         missing = wait(Reason.DATASET_MISSING, f"no dataset {declared.key}")

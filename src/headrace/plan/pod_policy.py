@@ -1,4 +1,5 @@
-"""How far a runtime's words for pods are followed: an allow-list. What is left out is named, each with why.
+"""How far a runtime's words for pods are followed: an allow-list. Settings that are left out are named, each with the
+reason.
 
 A pod of a mount is privileged, and pods of master and workers write to the nodes' disks as root. So nothing that a
 tenant writes may be code there, or lead to a folder, a device or another identity: neither by variables and volumes,
@@ -35,7 +36,7 @@ _ASK = "have the administrator add it to policy.{} of the chart's values"
 
 @dataclass(frozen=True, slots=True)
 class AllowedWords:
-    """What a runtime may say of the pods of one role."""
+    """The allowed settings of a runtime for the pods of one role."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -46,7 +47,7 @@ class AllowedWords:
 
 
 def allowed_words(runtime: Runtime, kind: RoleKind, policy: Policy) -> AllowedWords:
-    """What of a runtime's words goes into the pods of a role."""
+    """The settings of a runtime that go into the pods of a role."""
     words = _Words(part_content(runtime.spec), kind, policy)
     mounts = tuple(words.part["volumeMounts"][number] for number, why in words.judged_mounts() if not why)
     mounted = {each["name"] for each in mounts}

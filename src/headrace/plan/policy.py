@@ -1,6 +1,6 @@
 """The administrator's policy: what those who declare datasets may ask of nodes and pods. One value, from the chart.
 
-A right to create datasets is no right to more. What stands here is what is allowed; all else is refused, and told.
+A right to create datasets is no right to more. Only the listed settings are allowed; all else is refused, and reported.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class CacheLimits(ApiModel):
 
 
 class Policy(ApiModel):
-    """What is allowed. The defaults are those of the chart."""
+    """The allowed settings. The defaults are those of the chart."""
 
     cache_folders: tuple[Folder, ...] = Field(
         default=(
@@ -141,10 +141,10 @@ class Policy(ApiModel):
     )
     exclusive_placement: Literal["Namespace", "Cluster"] = Field(
         default="Namespace",
-        description="Whose workers placement Exclusive keeps off a dataset's nodes: those of its namespace, or all",
+        description="Workers that placement Exclusive keeps off a dataset's nodes: those of its namespace, or all",
     )
     process_pods: Literal["Baseline", "Any"] = Field(
-        default="Baseline", description="What pods of a DataProcess may be: Pod Security's baseline, or any"
+        default="Baseline", description="Limits for pods of a DataProcess: Pod Security's baseline, or any"
     )
     service_accounts: tuple[ObjectName, ...] = Field(
         default=(), description="Accounts that a DataProcess may act as, beside `default`"

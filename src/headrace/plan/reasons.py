@@ -81,7 +81,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a reason says, what a person does about it, and how long it may last before the object is Failed.
+    """The meaning of a reason, what a person does about it, and how long it may last before the object is Failed.
 
     Without a deadline it is no failure: somebody has to want something else.
     """
@@ -235,7 +235,7 @@ MEANINGS: Mapping[Reason, Meaning] = {
         _SETUP,
     ),
     Reason.VOLUME_TAKEN: Meaning(
-        "A volume or a claim under the name that the dataset's own would have is somebody else's",
+        "A PersistentVolume or claim of this dataset's name exists and is not managed by Headrace",
         "delete it if nobody needs it, or declare the dataset under another name",
     ),
     Reason.VOLUME_OUTDATED: Meaning(
@@ -319,7 +319,7 @@ MEANINGS: Mapping[Reason, Meaning] = {
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What is waited for: the reason for programs, a sentence with what to do for people."""
+    """The cause of waiting: the reason for programs, a sentence with what to do for people."""
 
     reason: Reason
     message: str
@@ -331,5 +331,5 @@ def wait(reason: Reason, what: str) -> Wait:
 
 
 def deadline_s(reason: Reason) -> float | None:
-    """How long a wait may last before it is a failure; `None` for ever."""
+    """The time that a wait may last before it is a failure; `None` for ever."""
     return MEANINGS[reason].deadline_s

@@ -26,7 +26,7 @@ _HOST = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many of a role there should be, are, and are ready."""
+    """The numbers of a role's processes: wanted, running, and ready."""
 
     desired: int
     current: int
@@ -64,7 +64,7 @@ class Workforce:
 
     @property
     def before(self) -> RuntimeStatus:
-        """What was said last."""
+        """The previous status."""
         return self.runtime.status or RuntimeStatus()
 
     def counts(self, kind: RoleKind) -> Counts:
