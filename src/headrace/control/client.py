@@ -1,4 +1,4 @@
-"""What workers, mounts, loads and the command line ask the master: signed questions, answers that are checked.
+"""Questions of workers, mounts, loads and the command line to the master: signed, with answers that are checked.
 
 Every fault comes as an error of `headrace.errors`. Belongs to one event loop.
 """
@@ -80,8 +80,8 @@ class ControlClient:
     """One connection to a master. Without a token only what needs no signature can be asked.
 
     Of a master at an `https://` address it believes the authorities of this machine, and that of the file `authority`.
-    That file, and the `token_file` that the token came from, are read again when they change. Who asks masters of
-    others says how much of their answers it takes at `most_bytes`.
+    That file, and the `token_file` that the token came from, are read again when they change. A client of foreign
+    masters limits the length of their answers by `most_bytes`.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class ControlClient:
         return await self._message("GET", "/v1/view", Outlook, query=query, timeout_s=wait_s + _ANSWER_S)
 
     async def outlook_after(self, known: Outlook | None) -> Outlook:
-        """What the asker goes by that knew this outlook: the master's, with the known view where it has none."""
+        """The outlook of the asker that knew this one: the master's, with the known view where it has none."""
         told = await self.outlook(after_epoch=epoch_of(known))
         if told.view is None and known is not None and told.cluster != known.cluster:
             told = await self.outlook()
@@ -177,7 +177,7 @@ class ControlClient:
         return await self._message("DELETE", _load_path(load_id), LoadReport, timeout_s=30.0)
 
     async def report(self) -> ClusterReport:
-        """What the planner wants to know, in a form that is checked in all its parts."""
+        """The report that the planner needs, in a form that is checked in all its parts."""
         return await self._message("GET", "/v1/report", ClusterReport)
 
     async def status(self) -> dict[str, Any]:
@@ -361,7 +361,7 @@ class ControlClient:
 
     def _stranger(self, status: int) -> RefusedError:
         return RefusedError.of(
-            f"what answers at {self.master} (status {status}) is not the master of this cluster",
+            f"the response from {self.master} (status {status}) is not from the master of this cluster",
             hint="check the address and the token",
         )
 

@@ -36,7 +36,7 @@ _SIGNATURE_SHAPE = re.compile(r"v1=[0-9a-f]{64}")
 
 
 class Verdict(Enum):
-    """What a signed request is."""
+    """The verdict on a signed request."""
 
     GOOD = "good"
     UNSIGNED = "it is not signed"
@@ -109,7 +109,7 @@ class Keys:
         return self._keys[rights]
 
     def signer(self, method: str, target: str, digest: str, headers: Mapping[str, str]) -> Rights | None:
-        """Who signed a request whose body has this digest; `None` when it was nobody of this cluster."""
+        """The signer of a request whose body has this digest; `None` when it was nobody of this cluster."""
         found = (
             rights
             for rights, key in self._keys.items()
@@ -119,7 +119,7 @@ class Keys:
 
 
 class Checked(NamedTuple):
-    """What a request is, and who signed it."""
+    """The verdict on a request, and its signer."""
 
     verdict: Verdict
     rights: Rights | None = None
@@ -142,7 +142,7 @@ class Verifier:
     def check(
         self, method: str, target: str, digest: str, headers: Mapping[str, str], now_ms: int
     ) -> Checked:
-        """What this request is, whose body has this digest, or is to have it; a good one is remembered."""
+        """The verdict on this request, whose body has this digest, or is to have it; a good one is remembered."""
         if not all(name in headers for name in (TIME, NONCE, SIGNATURE)):
             return Checked(Verdict.UNSIGNED)
         rights = self._keys.signer(method, target, digest, headers)

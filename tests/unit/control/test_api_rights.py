@@ -185,7 +185,7 @@ def test_an_impostor_is_not_believed(status: int) -> None:
             return web.json_response({"cluster": "shop", "epoch": 9}, status=status, headers=headers)
 
         async with impostor(answer) as url, ControlClient(url, TOKEN) as client:
-            with pytest.raises(RefusedError, match="is not the master of this cluster"):
+            with pytest.raises(RefusedError, match="is not from the master of this cluster"):
                 await client.outlook()
 
     asyncio.run(test())
