@@ -60,7 +60,7 @@ class BackendWatch:
             self._start(self._lock.parent, now_s)
 
     def is_starting(self) -> bool:
-        """Whether what it has started is at work."""
+        """True if the process that it has started is at work."""
         return self._process is not None and self._process.poll() is None
 
     def _start(self, folder: Path, now_s: float) -> None:

@@ -164,7 +164,7 @@ def _member(spec: CopySpec, outlook: Outlook) -> EngineConfig:
 
 
 def serve(spec: CopySpec, run: Callable[[CopySpec, ProgressFile], int] | None = None) -> int:
-    """Copies to the end; the exit code. What kept it from beginning is told in words, and in the file."""
+    """Copies to the end; the exit code. A fault that keeps it from beginning is told in words, and in the file."""
     progress = ProgressFile(spec.settings.progress_file, spec.settings.last_word_file)
     try:
         with _told(spec.settings.progress_address, progress):

@@ -32,7 +32,7 @@ _PATIENCE_S = 5.0
 
 @dataclass(frozen=True)
 class Claimed:
-    """What the keeper says of a mountpoint: `away`, held, free, or looked after by somebody else (`refused`)."""
+    """The keeper's answer about a mountpoint: `away`, held, free, or looked after by somebody else (`refused`)."""
 
     away: bool = False
     deposit: Deposit | None = None

@@ -52,7 +52,7 @@ class ListingEngine:
             return path, current
 
     def describe(self, path: Path) -> SnapshotNote:
-        """What stands in the file's header."""
+        """The note in the file's header."""
         head = read_snapshot_head(path)
         return SnapshotNote(
             version=head.version,

@@ -89,7 +89,7 @@ async def _refresh(cluster: Cluster) -> None:
 
 
 def rules_of(spec: MasterSpec) -> ClusterRules:
-    """What the settings say of the cluster."""
+    """The cluster's rules from the settings."""
     settings, config = spec.settings, spec.config
     return ClusterRules(
         name=settings.cluster,
@@ -128,7 +128,7 @@ def begin(spec: MasterSpec) -> int:
 
 
 def serve(spec: MasterSpec) -> int:
-    """Runs a master to its end; the exit code. What kept it from working is told in words."""
+    """Runs a master to its end; the exit code. A fault that keeps it from working is told in words."""
     try:
         return asyncio.run(_run(spec))
     except HeadraceError as error:

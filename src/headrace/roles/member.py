@@ -52,10 +52,10 @@ Tell = Callable[[str], None]
 async def first_outlook(
     master: str, token: SecretStr, folder: Path, tell: Tell, *, authority: Path | None = None
 ) -> Outlook:
-    """What a mount starts by, with its snapshot in the folder: the master's, or the last one known if it is away or has
-    none yet, as one that has lost its state and cannot list.
+    """The first outlook of a mount, with its snapshot in the folder: the master's, or the last one known if it is away
+    or has none yet, as one that has lost its state and cannot list.
 
-    Who knows nothing waits a while for a master that has no snapshot yet; `tell` hears of it.
+    A mount that knows nothing waits a while for a master that has no snapshot yet; `tell` hears of it.
     """
     make_folder(folder)
     kept = _kept(folder)
@@ -96,12 +96,12 @@ async def _fetched(client: ControlClient, folder: Path, tell: Tell, *, patience_
 
 
 def mount_id(node: str, mountpoint: Path) -> str:
-    """What the mount is called at the master: the same after each start."""
+    """The id of the mount at the master: the same after each start."""
     return f"mount-{hashlib.blake2b(f'{node}:{mountpoint}'.encode(), digest_size=8).hexdigest()}"
 
 
 def traffic_of(reads: ReadReport) -> Traffic:
-    """Where the bytes came from that a mount gave to programs."""
+    """The sources of the bytes that a mount gave to programs."""
     # What is read ahead, or warmed, comes from a worker first, and is read later.
     handed_out = reads.hit_bytes + reads.miss_bytes
     peer_bytes = min(reads.cluster_bytes, handed_out)
@@ -153,7 +153,7 @@ class Follower:
         self._thread.join()
 
     def metrics(self) -> str:
-        """Whether the master answers, in the OpenMetrics format."""
+        """The reachability of the master, in the OpenMetrics format."""
         return self._reachability.metrics("headrace_mount_master_unreachable")
 
     def _stop(self) -> None:

@@ -1,8 +1,9 @@
 """Folders of a node that are given to the user whom a role runs as. Called as root, before that role.
 
-The places come from what people declare, on a node that other people use. So only folders are given away that were
-made here: below the place each name is opened by its parent's descriptor, never through a link. What is there already
-must be that user's, or it is removed and made anew, provided that it holds nothing but what Headrace keeps there.
+The places come from what people declare, on a node that other people use. So only folders are given away that were made
+here: below the place each name is opened by its parent's descriptor, never through a link. A folder that is there
+already must be that user's, or it is removed and made anew, provided that it holds nothing but what Headrace keeps
+there.
 """
 
 from __future__ import annotations

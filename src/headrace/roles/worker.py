@@ -336,7 +336,7 @@ def begin(spec: WorkerSpec) -> int:
 
 
 def serve(spec: WorkerSpec) -> int:
-    """Runs a worker to its end; the exit code. What kept it from working is told in words."""
+    """Runs a worker to its end; the exit code. A fault that keeps it from working is told in words."""
     try:
         return asyncio.run(_run(spec))
     except HeadraceError as error:
