@@ -86,7 +86,7 @@ class DatasetReconciler:
         return VolumeMaker(self.client, self.mirror)
 
     async def _understood(self, desired: DesiredState, now: datetime) -> DesiredState:
-        """The desired state, without what makes no sense if something does not."""
+        """The desired state; invalid declarations are refused and left out."""
         try:
             _ = desired.declared
         except ConfigError as error:

@@ -1,8 +1,8 @@
-"""What the API server has, as far as it matters to datasets, kept up to date by watches: a pass costs no request.
+"""The mirror of the API server, as far as it matters to datasets, kept up to date by watches: a pass costs no request.
 
 Of pods only those are kept that are ours, the driver's or use a claim, and of those only what is looked at; of Secrets
 only the keys, each with a digest of its value. Values of Secrets never stay in memory. The digests never leave it as
-they are: a short value could be guessed from one. What others may see is keyed (`token_digests.Notes`).
+they are: a short value could be guessed from one. Digests that others may see are keyed (`token_digests.Notes`).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Mirror:
                     del known[key]
 
     def missing(self, kind: str, seen: Iterable[Name]) -> list[Name]:
-        """What is kept and was not seen when all were listed: it went while nobody watched."""
+        """The kept objects that were not seen when all were listed: they went while nobody watched."""
         there = set(seen)
         return [name for name in map(name_of, self.all(kind)) if name not in there]
 

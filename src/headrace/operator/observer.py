@@ -62,7 +62,7 @@ _TAINTS_OF_ABSENCE = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreac
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was seen of a dataset, and what its pods are made with."""
+    """The observation of a dataset, and the context that its pods are made with."""
 
     observed: Observed
     render_context: RenderContext
@@ -70,7 +70,7 @@ class Observation:
 
 
 class Told(NamedTuple):
-    """What a master says; `None` where none does. `fault` is what is wrong with the answer that came instead."""
+    """The master's report; `None` where none answers."""
 
     status: Mapping[str, Any] | None
     fault: str = ""
@@ -112,7 +112,7 @@ async def observe(
 
 
 def render_context_of(desired: DesiredState, settings: OperatorSettings) -> RenderContext:
-    """What the pods of a dataset are made with, beside their roles."""
+    """The context that the pods of a dataset are made with, beside their roles."""
     declared = desired.declared
     home = declared and referred(declared)
     tolerations = desired.dataset.spec.tolerations if desired.dataset else ()
@@ -142,7 +142,7 @@ def _can_restore(desired: DesiredState) -> bool:
 
 
 def master_url(mirror: Mirror, names: Names) -> str:
-    """Where the master of a dataset answers: by the address of its Service, so that nothing waits for names."""
+    """The address of a dataset's master: that of its Service, so that nothing waits for names."""
     service = mirror.get("Service", names.namespace, names.master)
     address = ((service or {}).get("spec") or {}).get("clusterIP") or ""
     host = f"[{address}]" if ":" in address else address

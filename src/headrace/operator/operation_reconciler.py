@@ -1,6 +1,6 @@
 """Operations on a dataset, a step further each pass: planned, ordered, followed, told of.
 
-What is under way for an operation stands in an annotation of it, so that the next operator goes on with the same work.
+The state of an operation's work stands in an annotation of it, so that the next operator goes on with the same work.
 """
 
 from __future__ import annotations

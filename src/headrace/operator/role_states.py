@@ -1,4 +1,4 @@
-"""Where each role stands: from its pod, and from what the master says of it. Pure."""
+"""The state of each role: from its pod, and from what the master says of it. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RECENT = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class ProbeResults:
-    """What was seen beside pods: the master's status (`None`: it does not answer), and what pods should note.
+    """The results of probes beside pods: the master's status (`None`: it does not answer), and what pods should note.
 
     `rendered` is this backend's part of the version, by the kind of role; `nodes` are those where workers were sent;
     `present` those that are ready; `token` is what a pod notes that is started now.
@@ -50,7 +50,7 @@ class RoleStates:
     _known: dict[str, tuple[RoleState, datetime]] = field(default_factory=dict)
 
     def since(self, uid: str, state: RoleState, now: datetime) -> datetime:
-        """When the role came into its state."""
+        """The time at which the role came into its state."""
         known = self._known.get(uid)
         if known is None or known[0] is not state:
             known = self._known[uid] = (state, now)
@@ -68,7 +68,7 @@ class RoleStates:
 
 @dataclass(slots=True)
 class AllRoleStates:
-    """What is remembered of the pods of each dataset, for as long as it has some."""
+    """The remembered states of the pods of each dataset, for as long as it has some."""
 
     _by_dataset: dict[str, RoleStates] = field(default_factory=dict)
 
@@ -171,7 +171,7 @@ def _worker_state(
     started = _started(pod)
     is_current = row is not None and (started is None or row["started_at_s"] >= started.timestamp())
     if row is None or not is_current:
-        # Who has handed over everything is told of no more, and waits for its end.
+        # A drained worker leaves the status and waits to be stopped.
         return RoleState.ENDED if before in {RoleState.DRAINING, RoleState.ENDED} else RoleState.STARTING
     if row["state"] == "draining":
         return RoleState.DRAINING
@@ -234,7 +234,7 @@ def _restless(pod: Content, now: datetime) -> tuple[str, str]:
 
 
 def short(words: object) -> str:
-    """What Kubernetes says, in one line that is not too long."""
+    """The message of Kubernetes, in one line that is not too long."""
     return " ".join(str(words or "nothing says why").split())[:_LONGEST_WORDS]
 
 

@@ -3,7 +3,7 @@
 It follows from the operator's key and the identity of the Dataset. So a Secret that was deleted comes back with the
 same token, and nothing that runs is disturbed. Where that is not enough (the key is another one, too), all roles are
 started anew with another token: pods note a digest of the one that they have, by which the planner tells them apart.
-What that digest is keyed with lies beside the token, so that an operator that was installed anew understands it.
+The key of that digest lies beside the token, so that an operator that was installed anew understands it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What keeps a pod that uses a dataset from beginning, where Kubernetes' own words do not say it. Pure."""
+"""The trouble that keeps a pod that uses a dataset from beginning, where Kubernetes' own words do not say it. Pure."""
 
 from __future__ import annotations
 

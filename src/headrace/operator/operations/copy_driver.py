@@ -47,7 +47,7 @@ class CopyDriver:
         return note.with_details(**{_HOME: home})
 
     async def facts(self, operation: Operation, note: Note) -> JobFacts | None:
-        """Where the Job stands, and at its end what was copied."""
+        """The state of the Job, and at its end the facts of the copy."""
         status = await self.kubernetes_jobs.status(operation, note.run)
         if status is None:
             return None

@@ -1,4 +1,4 @@
-"""What every kind of work for operations has in common: what it is given, and what it answers."""
+"""The common parts of every kind of work for operations: what it is given, and what it answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What keeps the Job of an operation from going on, by what its pods say. Kubernetes itself tries for ever. Pure."""
+"""The trouble that keeps the Job of an operation from going on, by its pods' statuses. Kubernetes itself tries for
+ever. Pure."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class ProcessDriver:
         return note.with_details(**{_ORDERED: True})
 
     async def facts(self, operation: Operation, note: Note) -> JobFacts | None:
-        """Where the Job stands, and how its program ended."""
+        """The state of the Job, and the end of its program."""
         status = await self.kubernetes_jobs.status(operation, note.run)
         if status is None:
             is_leaving = operation.metadata.deletion_timestamp is not None

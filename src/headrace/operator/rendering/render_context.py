@@ -1,4 +1,4 @@
-"""What only this backend knows, and what a person wants on pods: all that goes into them beside a role."""
+"""The facts that only this backend knows, and a person's settings for pods: all that goes into them beside a role."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.plan.roles import RoleKind, digest_of
 
 @dataclass(frozen=True, slots=True)
 class PodWishes:
-    """What a runtime says of the pods of one role and may say, as Kubernetes writes it."""
+    """The allowed settings of a runtime for the pods of one role, as Kubernetes writes them."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class RenderContext:
 def wishes_of(
     runtime: Runtime | None, policy: Policy, tolerations: tuple[Any, ...] = ()
 ) -> dict[RoleKind, PodWishes]:
-    """What a runtime may have of the pods of each role; `tolerations` are those of the dataset."""
+    """The allowed settings of a runtime for the pods of each role; `tolerations` are those of the dataset."""
     shared = tuple(part_content(each) for each in tolerations)
     return {kind: _wishes(runtime, kind, policy, shared) for kind in PART_OF_ROLE}
 
