@@ -1,4 +1,5 @@
-"""What is known of a dataset's files, kept in a folder and started from later. docs/format/backup.md describes it."""
+"""Backups of the list of a dataset's files, kept in a folder and started from later. docs/format/backup.md describes
+it."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _PIECE_BYTES = 1 << 20
 
 
 class BackupNote(DeferredModel):
-    """What stands beside the snapshot of a backup. Written last: without it there is no backup."""
+    """The note beside the snapshot of a backup. Written last: without it there is no backup."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -46,7 +47,7 @@ class BackupNote(DeferredModel):
 
 
 async def back_up(client: ControlClient, title: str, address: str, owner: User | None) -> SnapshotNote:
-    """Keeps the newest snapshot of the dataset `namespace/name` in the folder. What was kept before is replaced."""
+    """Keeps the newest snapshot of the dataset `namespace/name` in the folder. An earlier backup is replaced."""
     folder = folder_of(address)
     snapshot = (await client.outlook()).snapshot
     if snapshot is None:
