@@ -1,4 +1,4 @@
-"""What kubelet asks a process of the cluster, whether it lives and whether it is ready; and what Prometheus asks.
+"""The liveness and readiness probes of kubelet to a process of the cluster, and the requests of Prometheus.
 
 Any pod can reach it, so there are bounds: a process is not to be restarted because it was asked too much.
 """
