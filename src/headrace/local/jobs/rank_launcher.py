@@ -50,7 +50,7 @@ class RankRequest:
 
 
 class RankLauncher:
-    """Where an instance lets in who has the token of its job, and is of its user or root."""
+    """The door of an instance: open to a process that has the token of its job, and is of its user or root."""
 
     def __init__(self, path: Path, token: str) -> None:
         """Listens. Raises `OSError`."""

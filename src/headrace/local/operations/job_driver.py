@@ -1,4 +1,4 @@
-"""What every kind of work for operations has in common: what it is given, what is written down of it, what it answers.
+"""The common parts of every kind of work for operations: what it is given, what is written down of it, what it answers.
 
 The note of a run outlives the supervisor, so that the next one goes on with the same work.
 """
@@ -60,7 +60,7 @@ class RunNotes:
         self._database = database
 
     def find(self, uid: str) -> Note | None:
-        """What is written down of one; `None` without."""
+        """The note of an operation; `None` without."""
         text = self._database.fact(f"{_PREFIX}{uid}")
         # Of one that cannot be read the work is ordered again, which does nothing twice.
         found = readable([(uid, text)], "operation", lambda content: Note(**content)) if text else []

@@ -1,6 +1,6 @@
 """The work for all operations: which kind of work an order is, and what is under way here.
 
-What was ordered is written down by the operation's identity, so that the next supervisor goes on with it.
+Orders are written down by the operation's identity, so that the next supervisor goes on with them.
 """
 
 from __future__ import annotations

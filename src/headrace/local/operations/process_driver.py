@@ -69,7 +69,7 @@ class ProcessDriver:
         return begun
 
     async def facts(self, uid: str, note: Note) -> JobFacts | None:
-        """Where the process stands."""
+        """The state of the process."""
         node = note.details.get("node")
         if note.ended:
             return note.facts(JobState.COMPLETE, node=node, exit_code=0)
