@@ -1,4 +1,4 @@
-"""What leaves the machine in a bundle, without credentials: those that are known here, and all that look like some.
+"""The content of a bundle without credentials: those that are known here, and all that look like some.
 
 Rather a word too many is starred than one too few. Names of Secrets and of files stay, since they hold nothing.
 """
