@@ -1,6 +1,6 @@
 """Keeps the certificate: reads and writes its Secret, announces its authorities, and serves it.
 
-What to do is decided in `rotation`. Every replica does this; the Secret's resourceVersion makes them agree.
+`rotation` decides what to do. Every replica does this; the Secret's resourceVersion makes them agree.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _AFTER_FAULT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """Where it listens, where it is known by, and how its certificates live. `health_port` 0 takes any."""
+    """The settings of a webhook: where it listens, where it is known by, and how its certificates live."""
 
     host: str
     port: int
