@@ -113,7 +113,7 @@ class WorkQueue:
         self.passes = PassCounts()
 
     def enqueue(self, datasets: Iterable[Dataset]) -> None:
-        """Has these reconciled: now, or again when the pass that is under way has ended."""
+        """Queues these to be reconciled: now, or again when the pass that is under way has ended."""
         for dataset in datasets:
             if self._closed:
                 return

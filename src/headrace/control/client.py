@@ -153,7 +153,7 @@ class ControlClient:
                 return Pins(version=version, ids=bytes(found))
 
     async def refresh(self) -> Refreshed:
-        """Has a new snapshot taken, and waits for it."""
+        """Orders a new snapshot, and waits for it."""
         return await self._message("POST", "/v1/refresh", Refreshed, timeout_s=_LONG_S)
 
     async def drain(self, worker: str, *, cancel: bool = False) -> None:

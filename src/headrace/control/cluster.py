@@ -66,7 +66,7 @@ class MasterEngine(Lister, Protocol):
         ...
 
     def set_view(self, view_json: str) -> None:
-        """Has loads go by these workers from now on."""
+        """Makes loads go by these workers from now on."""
         ...
 
     def start(self, report: LoadReport) -> RunningLoad:

@@ -137,7 +137,8 @@ class DatasetNote(Message):
 class Outlook(Message):
     """The cluster as a member has to take it.
 
-    Only an asker who knows none is told one that nobody has published: of epoch 0, without members.
+    `view` is the ring's own JSON; `None` when there is none that is news for the asker. Only an asker who knows none
+    is told one that nobody has published: of epoch 0, without members.
     """
 
     cluster: Line
@@ -246,7 +247,7 @@ class LoadOrder(Message):
 
 
 class LoadState(StrEnum):
-    """The state of a load."""
+    """The state of a load. `waiting` is before its start, or for a master that starts again."""
 
     WAITING = "waiting"
     RUNNING = "running"

@@ -41,7 +41,7 @@ class ProgramFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The facts that were told."""
+    """The facts that were told. `unknown` holds what the caller may not ask, and why."""
 
     server: str
     kinds: Mapping[str, tuple[str, ...]]

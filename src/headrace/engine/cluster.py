@@ -88,7 +88,7 @@ class NativeLister:
         return [(str(path), str(name)) for path, name in self._native.origins()]
 
     def set_view(self, view_json: str) -> None:
-        """Has loads go by these workers from now on."""
+        """Makes loads go by these workers from now on."""
         self._native.set_view(view_json)
 
     def load(
@@ -102,7 +102,7 @@ class NativeLister:
         )
 
     def evict(self, paths: Sequence[bytes]) -> int:
-        """Has every worker drop files; the bytes given back."""
+        """Orders every worker to drop files; the bytes given back."""
         return int(self._native.evict(list(paths)))
 
     def file_ids(self, paths: Sequence[bytes]) -> bytes:

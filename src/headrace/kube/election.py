@@ -76,7 +76,7 @@ def sighted(before: Sighting | None, lease: Content | None, now_s: float) -> Sig
 def next_action(
     seen: Sighting, me: str, *, name: tuple[str, str], terms: Terms, now_s: float, wall: datetime
 ) -> Action:
-    """The next action of `me` on the lease `name` (namespace, name)."""
+    """The next action of `me` on the lease `name` (namespace, name). `wall` is noted for people alone."""
     if seen.lease is None:
         return Take(_new(name, me, terms, wall))
     if seen.holder in {"", me}:
@@ -97,7 +97,7 @@ def released(lease: Content, me: str) -> Content | None:
 
 
 def acts_until(sent_s: float, terms: Terms) -> float:
-    """Until when the holder acts, who sent the renewal that was taken at `sent_s`."""
+    """The time until which the holder acts, given the renewal sent at `sent_s`."""
     return sent_s + terms.renew_deadline_s
 
 

@@ -15,7 +15,7 @@ _LONGEST_LINE_BYTES = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """The selection of a container's lines."""
+    """The selection of a container's lines. `tail` counts lines; `previous` is the container's life before this one."""
 
     container: str = ""
     follow: bool = False

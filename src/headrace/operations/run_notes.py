@@ -22,7 +22,7 @@ WORK: Mapping[type[Job], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """The note on the work for one run."""
+    """The note on the work for one run. `details` are the kind's own, in JSON's types, without secrets."""
 
     kind: str
     run: str

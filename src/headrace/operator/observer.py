@@ -70,7 +70,7 @@ class Observation:
 
 
 class Told(NamedTuple):
-    """The master's report; `None` where none answers."""
+    """The master's report; `None` where none answers. `fault` is what is wrong with the answer that came instead."""
 
     status: Mapping[str, Any] | None
     fault: str = ""

@@ -116,7 +116,7 @@ class StatusWriter:
         }
 
     async def set_owner_reference(self, thing: Thing, owner: Dataset) -> None:
-        """Has an object go with its dataset, as in Fluid."""
+        """Makes an object go with its dataset, as in Fluid."""
         kind, namespace, name = thing.kind, thing.metadata.namespace or "default", thing.metadata.name
         known = self.mirror.get(kind, namespace, name)
         leaving = thing.metadata.deletion_timestamp or owner.metadata.deletion_timestamp

@@ -65,7 +65,7 @@ class TokenKeeper:
     render_context: RenderContext
 
     async def keep(self) -> Kept:
-        """Has the Secret hold the token. Raises `BusyError` while the one that is to be borrowed is not there."""
+        """Makes the Secret hold the token. Raises `BusyError` while the one that is to be borrowed is not there."""
         home = self.desired.declared and referred(self.desired.declared)
         return await self._borrow(names_of(home)) if home else await self._own()
 

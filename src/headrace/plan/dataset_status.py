@@ -38,7 +38,7 @@ _MOST_REFUSED = 100
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The planner's findings for the status."""
+    """The planner's findings for the status. `mounted` is empty before the dataset is bound."""
 
     dataset: Dataset
     observed: Observed

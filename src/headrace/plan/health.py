@@ -62,7 +62,7 @@ _LASTING = {
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The roles to run (`wanted`, by id) beside those that run."""
+    """The roles to run (`wanted`, by id) beside those that run. `was_bound`: programs may have the volume already."""
 
     wanted: frozenset[str]
     observed: Observed
@@ -118,7 +118,7 @@ def health_of(situation: Situation) -> Health:
 
 
 def degraded_of(situation: Situation, held: Wait | None) -> Wait | None:
-    """The fault of a dataset that may be readable all the same."""
+    """The fault of a dataset that may be readable all the same. `held` is why a change cannot be made."""
     return held or _foremost(
         [
             _master_gone(situation),

@@ -35,7 +35,7 @@ _LONGEST_POLL_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class OperationPlan:
-    """The next work for an operation."""
+    """The next work for an operation. `start` is ordered once a `run`; the same run again goes on where it was."""
 
     status: OperationStatus
     start: Job | None = None

@@ -24,7 +24,7 @@ Rule = Callable[[Node], bool]
 
 @dataclass(frozen=True, slots=True)
 class WorkerRules:
-    """The nodes that the workers of a dataset may use."""
+    """The nodes that the workers of a dataset may use. `allowed` are those that have the volumes of its claims."""
 
     dataset: Dataset
     place: Place

@@ -57,7 +57,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The demands of a runtime."""
+    """The demands of a runtime. `keeps_mounts`: a mount stays on a node that nobody uses any more."""
 
     kind: RuntimeKind
     workers: int

@@ -1,4 +1,4 @@
-"""Has a local backend started again that nobody looks after, from the supervisor of one of its mounts.
+"""Restarts a local backend that nobody looks after, from the supervisor of one of its mounts.
 
 The backend's own supervisor and its guard start each other anew, but not when both are killed at once; the supervisor
 of a mount lives as long as somebody may read. It opens nothing of the backend's but the lock, and starts one program of

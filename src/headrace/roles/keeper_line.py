@@ -84,7 +84,7 @@ class KeeperLine:
         return packet is not None and packet.kind is Kind.DONE
 
     def withdraw(self) -> None:
-        """Has the keeper forget what it holds of the mountpoint."""
+        """Makes the keeper forget what it holds of the mountpoint."""
         if self._socket is not None:
             self._ask(encode(Kind.WITHDRAW))
             self._drop()

@@ -25,7 +25,7 @@ class Keepable(Protocol):
 
 @dataclass(frozen=True)
 class Kept:
-    """The state that a successor needs."""
+    """The state that a successor needs. `words` are for it alone."""
 
     words: str
     connection: int

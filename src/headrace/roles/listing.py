@@ -67,7 +67,7 @@ class ListingEngine:
         return self._origins
 
     def set_view(self, view_json: str) -> None:
-        """Has loads go by these workers from now on."""
+        """Makes loads go by these workers from now on."""
         self._view = view_json
         if (lister := self._lister) is not None:
             lister.set_view(view_json)

@@ -33,13 +33,13 @@ class Owner:
 
 
 def give_state(place: Path, name: str, owner: Owner) -> None:
-    """Has the folder `name` of a place that is root's own belong to `owner`."""
+    """Gives the folder `name` of a place that is root's own to `owner`."""
     with _place(place) as parent:
         _give(parent, place / name, owner, is_cache=False)
 
 
 def give_cache(place: Path, dataset: str, owner: Owner) -> None:
-    """Has the cache folder of `namespace/name` in a place that somebody named belong to `owner`."""
+    """Gives the cache folder of `namespace/name` in a place that somebody named to `owner`."""
     namespace, _, name = dataset.partition("/")
     with _place(place) as top:
         _make(top, namespace, 0o755)

@@ -59,7 +59,7 @@ class Succession:
         return _POLL_S if self._leave_by_s is None else _SHORT_POLL_S
 
     def inherit(self, mountpoint: str, wait: Callable[[float], bool]) -> Found:
-        """The mount to go on with.
+        """The mount to go on with. `wait` lets some seconds pass, and is false when the supervisor shall end.
 
         `Found.wait` is why there could be no mount at all, if so.
         """

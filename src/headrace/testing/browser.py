@@ -183,7 +183,7 @@ class Tab:
         return str(self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText"))
 
     def wait_for(self, expression: str) -> None:
-        """Until an expression is true; TimeoutError with the page's text when it does not become so."""
+        """Waits until an expression is true; TimeoutError with the page's text when it does not become so."""
         deadline = time.monotonic() + PATIENCE_S
         while not self.evaluate(expression):
             if time.monotonic() > deadline:

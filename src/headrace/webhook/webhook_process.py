@@ -28,7 +28,7 @@ _AFTER_FAULT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """The settings of a webhook: where it listens, where it is known by, and how its certificates live."""
+    """The settings of a webhook: its address and name, and the life of its certificates. `health_port` 0 takes any."""
 
     host: str
     port: int

@@ -88,7 +88,7 @@ class JobEndpoints:
         return job_messages.JobViews(jobs=tuple(view_of(each, events=events) for each in reversed(found)))
 
     async def delete(self, call: Call) -> BaseModel:
-        """Has a job ended and deleted; it is gone when no more is said of it."""
+        """Ends and deletes a job; it is gone when no more is said of it."""
         asked = call.parse(job_messages.JobName)
         await self._runner.change(asked.uid, lambda record: record.changed(is_leaving=True))
         return asked

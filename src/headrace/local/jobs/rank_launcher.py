@@ -104,7 +104,7 @@ class RankLauncher:
 
 
 def ask(folder: Path, token: str, line: str) -> int:
-    """Has a line run in the instance of a folder, with the streams of this process; its exit code.
+    """Runs a line in the instance of a folder, with the streams of this process; its exit code.
 
     Raises `OSError` when the instance is not there, `EOFError` when it goes away or does not let us in.
     """

@@ -96,7 +96,7 @@ class VirtualNode:
         return enter_prefix(self.namespace) if self.namespace else ()
 
     def lend(self, ports: Iterable[int]) -> None:
-        """Has this machine's servers on loopback answer the node, too. Blocks. Raises `UnsupportedError`."""
+        """Makes this machine's servers on loopback answer the node, too. Blocks. Raises `UnsupportedError`."""
         if self.namespace is None:
             return
         gateway = str(ipaddress.ip_network(f"{self.address}/{PREFIX_LENGTH}", strict=False)[-2])

@@ -77,7 +77,7 @@ def _let_go(transaction: Transaction, record: Record) -> None:
 
 
 def set_owner_reference(transaction: Transaction, record: Record, owner: Record) -> None:
-    """Has an object go with its owner: as in Fluid, a dataset owns its runtime and its operations."""
+    """Makes an object go with its owner: as in Fluid, a dataset owns its runtime and its operations."""
     present, holder = transaction.get(record.reference), transaction.get(owner.reference)
     if present is None or holder is None or present.deleted or holder.deleted or holder.uid != owner.uid:
         return

@@ -17,7 +17,7 @@ Content = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """The state of a Job."""
+    """The state of a Job. `said` is all that the container which ended it left behind, `why` a sentence of it."""
 
     state: JobState
     node: str | None = None

@@ -24,7 +24,7 @@ class KubernetesJobs:
     mirror: Mirror
 
     async def order(self, operation: Operation, files: Sequence[Content], job: Content) -> None:
-        """Has the Job of a run be there. A Job that is there stays as it is; those of earlier runs go."""
+        """Creates the Job of a run. A Job that is there stays as it is; those of earlier runs go."""
         name = job["metadata"]["name"]
         for each in self._jobs(operation):
             if each["metadata"]["name"] != name:

@@ -62,7 +62,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class OriginBytes:
-    """The bytes that the storage gave so far."""
+    """The bytes that the storage gave so far. `objects` is exact and counts no listing; `link` has all headers, too."""
 
     objects: int | None
     link: int | None
@@ -307,7 +307,7 @@ class ClusterBed:
         return last
 
     def wait_for_workers(self, nodes: Sequence[Node]) -> None:
-        """Until all of them take part, by the processes that were started last, and all workers have heard of it."""
+        """Waits until all of them take part, by the processes started last, and all workers have heard of it."""
         names = {node.name for node in nodes}
 
         def have_joined(status: words.ClusterStatus) -> bool:
@@ -332,7 +332,7 @@ class ClusterBed:
             return 0.0
 
     def wait_for_serving(self, node: Node) -> None:
-        """Until a worker answers its peers, by its own word: for a cluster whose master cannot say."""
+        """Waits until a worker answers its peers, by its own word: for a cluster whose master cannot say."""
 
         def serves() -> bool:
             try:
