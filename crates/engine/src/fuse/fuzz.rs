@@ -1,4 +1,4 @@
-//! Whatever the kernel might send: no panic, and exactly one answer to each request that wants one.
+//! Anything that the kernel might send: no panic, and exactly one answer to each request that wants one.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;

@@ -1,4 +1,4 @@
-//! What the kernel sent, taken apart with every bound checked. Pure: bytes in, a value out; no bytes make it panic.
+//! Requests of the kernel, taken apart with every bound checked. Pure: bytes in, a value out; no bytes make it panic.
 
 use super::abi::{IN_HEADER_BYTES, Opcode};
 use crate::vfs::Inode;

@@ -1,4 +1,4 @@
-//! What a server allows its clients, each bound with its reason.
+//! The limits of a server's clients, each bound with its reason.
 
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 //!
 //! Many requests share a connection; answers interleave frame by frame. Each answer has a window of credit, so a slow
 //! reader holds up nobody else. Both sides prove that they know a token of the cluster, and from which one follows what
-//! the client may ask for; TLS is optional. Every byte is described in `docs/format/peer-protocol.md`. What is asked for
-//! and who answers is the business of others.
+//! the client may ask for; TLS is optional. Every byte is described in `docs/format/peer-protocol.md`. Questions and
+//! answers are the business of others.
 //!
 //! - `frame`, `fields`, `message`, `failure`: what the bytes mean;
 //! - `token`, `renewed`, `security`, `handshake`: who is who;
