@@ -318,7 +318,7 @@ pub struct Limits {
     pub memory_bytes: u64,
     pub descriptors: u64,
     pub inodes: u64,
-    /// Most memory of a list of files that is being made.
+    /// Memory limit of a list of files that is being made.
     pub listing_bytes: u64,
 }
 

@@ -56,9 +56,7 @@ class AlluxioFuse(ApiModel):
 
     image: str | None = Field(default=None, description="Image without its tag")
     image_tag: str | None = Field(default=None, description="Tag of the image")
-    image_pull_policy: ImagePullPolicy | None = Field(
-        default=None, description="Policy by which the image is pulled"
-    )
+    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="Image pull policy")
     image_pull_secrets: tuple[LocalReference, ...] = Field(
         default=(), description="Secrets for pulling images"
     )
@@ -69,7 +67,7 @@ class AlluxioFuse(ApiModel):
     args: tuple[str, ...] = Field(default=(), description="Arguments of the mount process")
     node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it may run on")
     clean_policy: FuseCleanPolicy | None = Field(
-        default=None, description="Policy by which it leaves a node; OnRuntimeDeleted when absent"
+        default=None, description="Policy of removal from a node; OnRuntimeDeleted when absent"
     )
     network_mode: NetworkMode | None = Field(
         default=None, description="Network of its pod; the host's when absent"
@@ -79,7 +77,7 @@ class AlluxioFuse(ApiModel):
 
 
 class DataPolicy(ApiModel):
-    """Retention of blocks."""
+    """Replicas and pinning of blocks."""
 
     replicas: Count | None = Field(default=None, description="Workers that keep each block; 1 when absent")
     pin: Flag | None = Field(default=None, description="Blocks that were loaded are never evicted")
@@ -105,7 +103,7 @@ class AlluxioRuntimeSpec(ApiModel):
     properties: Words = Field(default_factory=dict, description="Properties of all roles")
     jvm_options: tuple[str, ...] = Field(default=(), description="Options of the Java machines of all roles")
     tieredstore: TieredStore | None = Field(default=None, description="Levels of each worker's cache")
-    data: DataPolicy | None = Field(default=None, description="Retention of blocks")
+    data: DataPolicy | None = Field(default=None, description="Replicas and pinning of blocks")
     replicas: Count = Field(default=1, description="Number of workers")
     run_as: User | None = Field(default=None, description="User and group of all processes")
     disable_prometheus: Flag | None = Field(default=None, description="Offer no metrics")
@@ -114,7 +112,7 @@ class AlluxioRuntimeSpec(ApiModel):
     )
     volumes: tuple[Volume, ...] = Field(default=(), description="Volumes for volumeMounts")
     pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of all pods")
-    management: RuntimeManagement | None = Field(default=None, description="Care of the runtime")
+    management: RuntimeManagement | None = Field(default=None, description="Management of the runtime")
     image_pull_secrets: tuple[LocalReference, ...] = Field(
         default=(), description="Secrets for pulling images"
     )

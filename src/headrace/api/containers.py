@@ -27,9 +27,7 @@ class VersionSpec(ApiModel):
 
     image: str | None = Field(default=None, description="Image without its tag")
     image_tag: str | None = Field(default=None, description="Tag of the image")
-    image_pull_policy: ImagePullPolicy | None = Field(
-        default=None, description="Policy by which the image is pulled"
-    )
+    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="Image pull policy")
 
 
 class Resources(ApiModel):

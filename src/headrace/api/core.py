@@ -105,9 +105,9 @@ class PersistentVolumeSpec(ApiModel):
 
     capacity: dict[str, Quantity] = Field(default_factory=dict, description="Its size, under storage")
     volume_mode: Literal["Filesystem", "Block"] | None = Field(default=None, description="Files or a disk")
-    access_modes: tuple[AccessMode, ...] = Field(default=(), description="Ways to read and write it")
+    access_modes: tuple[AccessMode, ...] = Field(default=(), description="Access modes")
     persistent_volume_reclaim_policy: Literal["Retain", "Delete", "Recycle"] | None = Field(
-        default=None, description="Fate of the volume after its claim"
+        default=None, description="Reclaim policy, for when the claim is deleted"
     )
     storage_class_name: str | None = Field(default=None, description="Class of storage")
     mount_options: tuple[str, ...] = Field(default=(), description="Options of the mount")
@@ -143,7 +143,7 @@ class PersistentVolume(Resource):
 
     api_version: Literal["v1"] = Field(default="v1", description="Version of the API")
     kind: Literal["PersistentVolume"] = Field(default="PersistentVolume", description="Kind of the object")
-    spec: PersistentVolumeSpec = Field(description="Place of its data")
+    spec: PersistentVolumeSpec = Field(description="Location of its data")
     status: PersistentVolumeStatus | None = Field(default=None, description="Observed state")
 
 
@@ -157,7 +157,7 @@ class ClaimResources(ApiModel):
 class PersistentVolumeClaimSpec(ApiModel):
     """The storage that a claim requests."""
 
-    access_modes: tuple[AccessMode, ...] = Field(default=(), description="Ways to read and write it")
+    access_modes: tuple[AccessMode, ...] = Field(default=(), description="Access modes")
     resources: ClaimResources | None = Field(default=None, description="Amount")
     storage_class_name: str | None = Field(default=None, description="Class of storage")
     volume_mode: Literal["Filesystem", "Block"] | None = Field(default=None, description="Files or a disk")

@@ -44,7 +44,7 @@ class TargetPath(ApiModel):
 
 
 class DataLoadSpec(ApiModel):
-    """Content, time and manner of a load."""
+    """The paths, schedule and options of a load."""
 
     rules = (
         CRON_RULE,
@@ -63,7 +63,7 @@ class DataLoadSpec(ApiModel):
     tolerations: tuple[Toleration, ...] = Field(default=(), description="Taints that its pod puts up with")
     node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it runs on")
     scheduler_name: str | None = Field(default=None, description="Scheduler of its pod")
-    policy: Policy = Field(default=Policy.ONCE, description="Time at which it runs")
+    policy: Policy = Field(default=Policy.ONCE, description="Run policy: once, or on a schedule")
     schedule: Cron | None = Field(default=None, description="Cron schedule, for policy Cron")
     run_after: RunAfter | None = Field(default=None, description="An operation that must be complete before")
     ttl_seconds_after_finished: Count | None = Field(
@@ -86,7 +86,7 @@ class DataLoad(Resource):
 
     api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
     kind: Literal["DataLoad"] = Field(default="DataLoad", description="Kind of the object")
-    spec: DataLoadSpec = Field(description="Content, time and manner of the load")
+    spec: DataLoadSpec = Field(description="Paths, schedule and options of the load")
     status: OperationStatus | None = Field(default=None, description="Observed state")
 
     def cross_faults(self) -> Iterator[CrossFault]:

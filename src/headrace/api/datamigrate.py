@@ -68,7 +68,7 @@ class DataPlace(ApiModel):
 
 
 class DataMigrateSpec(ApiModel):
-    """Source, target, time and manner of a copy."""
+    """The source, target, schedule and options of a copy."""
 
     rules = (
         CRON_RULE,
@@ -82,15 +82,13 @@ class DataMigrateSpec(ApiModel):
     to: DataPlace = Field(description="Target of the copy")
     image: str | None = Field(default=None, description="Image without its tag")
     image_tag: str | None = Field(default=None, description="Tag of the image")
-    image_pull_policy: ImagePullPolicy | None = Field(
-        default=None, description="Policy by which the image is pulled"
-    )
+    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="Image pull policy")
     block: Flag = Field(default=False, description="Nobody may use the dataset while data is copied")
     runtime_type: str | None = Field(
         default=None, description="Engine that copies; the dataset's when absent"
     )
     options: Words = Field(default_factory=dict, description="Options of the engine")
-    policy: Policy = Field(default=Policy.ONCE, description="Time at which it runs")
+    policy: Policy = Field(default=Policy.ONCE, description="Run policy: once, or on a schedule")
     schedule: Cron | None = Field(default=None, description="Cron schedule, for policy Cron")
     pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of its pods")
     affinity: Affinity | None = Field(default=None, description="Affinity of its pods")
@@ -117,7 +115,7 @@ class DataMigrate(Resource):
 
     api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
     kind: Literal["DataMigrate"] = Field(default="DataMigrate", description="Kind of the object")
-    spec: DataMigrateSpec = Field(description="Source, target, time and manner of the copy")
+    spec: DataMigrateSpec = Field(description="Source, target, schedule and options of the copy")
     status: OperationStatus | None = Field(default=None, description="Observed state")
 
     def cross_faults(self) -> Iterator[CrossFault]:

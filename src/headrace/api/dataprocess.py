@@ -108,7 +108,7 @@ class DataProcessSpec(ApiModel):
     ttl_seconds_after_finished: Count | None = Field(
         default=None, description="Seconds after which the finished object is deleted, for policy Once"
     )
-    policy: Policy = Field(default=Policy.ONCE, description="Time at which it runs")
+    policy: Policy = Field(default=Policy.ONCE, description="Run policy: once, or on a schedule")
     schedule: Cron | None = Field(default=None, description="Cron schedule, for policy Cron")
 
     def cross_faults(self) -> Iterator[CrossFault]:

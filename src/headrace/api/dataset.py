@@ -39,7 +39,7 @@ class Placement(StrEnum):
 
 
 class AccessMode(StrEnum):
-    """Ways to read and write the volume, in Kubernetes' words."""
+    """The access modes of the volume, in Kubernetes' words."""
 
     READ_ONLY_MANY = "ReadOnlyMany"
     READ_WRITE_MANY = "ReadWriteMany"
@@ -74,7 +74,7 @@ class DataRestoreLocation(ApiModel):
     """A backup to start from."""
 
     path: BackupPlace | None = Field(
-        default=None, description="Place of the backup: local:///folder or pvc://claim/folder"
+        default=None, description="Location of the backup: local:///folder or pvc://claim/folder"
     )
     node_name: str | None = Field(default=None, description="Node that holds it, for local://")
 

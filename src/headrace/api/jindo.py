@@ -68,9 +68,7 @@ class JindoFuse(ApiModel):
 
     image: str | None = Field(default=None, description="Image without its tag")
     image_tag: str | None = Field(default=None, description="Tag of the image")
-    image_pull_policy: ImagePullPolicy | None = Field(
-        default=None, description="Policy by which the image is pulled"
-    )
+    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="Image pull policy")
     image_pull_secrets: tuple[LocalReference, ...] = Field(
         default=(), description="Secrets for pulling images"
     )
@@ -85,7 +83,7 @@ class JindoFuse(ApiModel):
     )
     pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of its pod")
     clean_policy: FuseCleanPolicy | None = Field(
-        default=None, description="Policy by which it leaves a node; OnRuntimeDeleted when absent"
+        default=None, description="Policy of removal from a node; OnRuntimeDeleted when absent"
     )
     disabled: Flag | None = Field(default=None, description="No mount process runs")
     log_config: Words = Field(default_factory=dict, description="Properties of its log")

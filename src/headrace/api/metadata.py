@@ -41,10 +41,10 @@ class ObjectMeta(ApiModel):
         default=None, description="Seconds until it is removed"
     )
     finalizers: tuple[str, ...] = Field(
-        default=(), description="Parties that must agree before the object goes"
+        default=(), description="Finalizers that must be removed before the object is deleted"
     )
     owner_references: tuple[OwnerReference, ...] = Field(default=(), description="Objects this one goes with")
-    managed_fields: tuple[Opaque, ...] = Field(default=(), description="Writers of the fields")
+    managed_fields: tuple[Opaque, ...] = Field(default=(), description="Managers of the fields")
     self_link: str | None = Field(default=None, description="Address of the object in old releases")
 
 

@@ -16,7 +16,7 @@ from headrace.api.times import Time
 
 
 class Policy(StrEnum):
-    """The time at which an operation runs."""
+    """The run policy of an operation. `OnEvent` is Fluid's, and is refused here."""
 
     ONCE = "Once"
     CRON = "Cron"

@@ -24,7 +24,7 @@ class NetworkMode(StrEnum):
 
 
 class FuseCleanPolicy(StrEnum):
-    """The time at which the mount process leaves a node."""
+    """The policy of removing the mount process from a node."""
 
     NONE = ""
     ON_RUNTIME_DELETED = "OnRuntimeDeleted"
@@ -54,7 +54,7 @@ class CleanCachePolicy(ApiModel):
     """Ways to empty the cache when the runtime goes."""
 
     grace_period_seconds: Count = Field(default=60, description="Seconds that one try may take")
-    max_retry_attempts: Count = Field(default=3, description="Number of further tries")
+    max_retry_attempts: Count = Field(default=3, description="Number of retries")
 
 
 class MetadataSyncPolicy(ApiModel):
@@ -64,7 +64,7 @@ class MetadataSyncPolicy(ApiModel):
 
 
 class RuntimeManagement(ApiModel):
-    """Care of the runtime."""
+    """Management of the runtime."""
 
     clean_cache_policy: CleanCachePolicy | None = Field(default=None, description="Way to empty the cache")
     metadata_sync_policy: MetadataSyncPolicy | None = Field(

@@ -17,7 +17,7 @@ class NodeSelectorRequirement(ApiModel):
     """One condition on a label (or field) of a node."""
 
     key: str = Field(description="Label of the node")
-    operator: Operator = Field(description="Comparison of the label with the values")
+    operator: Operator = Field(description="Operator that compares the label with the values")
     values: tuple[str, ...] = Field(
         default=(),
         description="Values to compare with: some for In and NotIn, one number for Gt and Lt, else none",

@@ -22,7 +22,7 @@ _DATASET = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z]([-a-z0-9]*[a-z0-9])?
 _OWNER = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
 
 _Dataset = Annotated[str, typer.Option(metavar="NAMESPACE/NAME", help="Dataset of the list of files.")]
-_Folder = Annotated[Path, typer.Option(metavar="FOLDER", help="Place of the backup.")]
+_Folder = Annotated[Path, typer.Option(metavar="FOLDER", help="Location of the backup.")]
 
 
 def run(

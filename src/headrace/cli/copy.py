@@ -33,7 +33,7 @@ _SMALLEST_PART_BYTES = 5 << 20
 def run(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="[TARGET]", help="Target of the files: a bucket or folder."),
+        typer.Argument(metavar="[TARGET]", help="Destination of the files: a bucket or folder."),
     ] = None,
     config: role_options.Config = None,
     cluster: role_options.Cluster = None,

@@ -58,7 +58,7 @@ def run(
         float,
         typer.Option(
             metavar="SECONDS",
-            help="Time that a driver told to end waits for mounts that it alone keeps.",
+            help="Time that a driver that was told to end waits for mounts that it alone keeps.",
         ),
     ] = 20.0,
     metrics_address: Annotated[

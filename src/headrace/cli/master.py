@@ -23,7 +23,7 @@ _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)=(?P<address>.+)", re
 def run(
     origin: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ORIGIN]...", help="Place of the data; NAME=ORIGIN for each of several."),
+        typer.Argument(metavar="[ORIGIN]...", help="Location of the data; NAME=ORIGIN for each of several."),
     ] = None,
     config: role_options.Config = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the cluster.")] = None,

@@ -33,7 +33,7 @@ def run(
         list[str] | None,
         typer.Argument(
             metavar="ORIGIN...",
-            help="Place of the data: s3://bucket/prefix, oss://…, hdfs://…, https://…, /path; "
+            help="Location of the data: s3://bucket/prefix, oss://…, hdfs://…, https://…, /path; "
             "NAME=ORIGIN for each of several; none for a member of a cluster.",
         ),
     ] = None,
@@ -86,7 +86,7 @@ def run(
     block_size: options.BlockSize = None,
     eviction: Annotated[
         EvictionPolicy | None,
-        typer.Option(metavar="|".join(EvictionPolicy), help="Choice of the blocks that leave a full cache."),
+        typer.Option(metavar="|".join(EvictionPolicy), help="Eviction policy of a full cache."),
     ] = None,
     snapshot: Annotated[
         SnapshotPolicy | None,

@@ -31,9 +31,7 @@ def run(
     ] = "headrace/engine:latest",
     engine_pull_policy: Annotated[
         str,
-        typer.Option(
-            envvar="HEADRACE_ENGINE_PULL_POLICY", metavar="POLICY", help="Policy by which it is pulled."
-        ),
+        typer.Option(envvar="HEADRACE_ENGINE_PULL_POLICY", metavar="POLICY", help="Image pull policy."),
     ] = "IfNotPresent",
     engine_pull_secret: Annotated[
         list[str] | None, typer.Option(metavar="SECRET", help="Secret of each namespace to pull it with.")

@@ -60,7 +60,7 @@ class DatasetSettings(Model):
     block_size: str = Field(default="4Mi", description="Size of a block; another size means another cache")
     read_ahead: str = Field(default="128Mi", description="Most bytes fetched ahead of one sequential reader")
     eviction: EvictionPolicy = Field(
-        default=EvictionPolicy.SCAN_RESISTANT, description="Choice of the blocks that leave a full cache"
+        default=EvictionPolicy.SCAN_RESISTANT, description="Eviction policy of a full cache"
     )
     snapshot: SnapshotPolicy = Field(
         default=SnapshotPolicy.REFRESH,

@@ -38,7 +38,7 @@ class Medium(StrEnum):
 
 
 class EvictionPolicy(StrEnum):
-    """The choice of the blocks that leave a full cache."""
+    """The eviction policy of a full cache."""
 
     SCAN_RESISTANT = "scan-resistant"
     LRU = "lru"

@@ -28,7 +28,7 @@ class OriginSettings(Model):
 
     path: str = Field(default="", description="Place in the tree; empty for the root, if there is only one")
     origin: str = Field(
-        min_length=1, description="Place of the data: `s3://bucket/prefix`, `oss://…`, `/path`"
+        min_length=1, description="Location of the data: `s3://bucket/prefix`, `oss://…`, `/path`"
     )
     options: Mapping[str, str] = Field(
         default_factory=dict, repr=False, description="Options of this origin, see the page on options"
@@ -164,7 +164,7 @@ class WorkerSettings(RoleSettings):
     high: float = Field(default=0.98, description="Share of the quota at which eviction starts")
     low: float = Field(default=0.95, description="Share of the quota at which eviction stops")
     eviction: EvictionPolicy = Field(
-        default=EvictionPolicy.SCAN_RESISTANT, description="Choice of the blocks that leave a full cache"
+        default=EvictionPolicy.SCAN_RESISTANT, description="Eviction policy of a full cache"
     )
     memory: str | None = Field(
         default=None,
@@ -266,7 +266,7 @@ class CopySettings(RoleSettings):
     )
     source_path: str = Field(default="", description="A file or folder of the source; empty for all of it")
     target: OriginSettings | None = Field(
-        default=None, description="Target of the files: `s3://bucket/prefix`, `oss://…`, `/folder`"
+        default=None, description="Destination of the files: `s3://bucket/prefix`, `oss://…`, `/folder`"
     )
     machine_credentials: bool = Field(
         default=True,

@@ -12,7 +12,7 @@ SHARED: tuple[Flag, ...] = (
     flag("--gpus", int, "GPUs of each worker; of MPI also the ranks of each worker."),
     flag("--device", list, "Another extended resource of each worker; again for more.", metavar="NAME=COUNT"),
     flag("--workers", int, "Workers; of PyTorch the master is one of them.", 1),
-    flag("--retry", int, "Number of further tries of a job that failed."),
+    flag("--retry", int, "Number of retries of a job that failed."),
     flag("--working-dir", str, "Folder that the command starts in.", "/root", "/PATH"),
     flag("--env -e", list, "A variable of all processes; again for more.", metavar="NAME=VALUE"),
     flag(
