@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 _C = TypeVar("_C", bound=Hashable)
@@ -27,6 +27,15 @@ class Bounds:
     """Hundreds of members behind one node's address, each with a few connections, begin at the same moment."""
     held_bytes: int = 16 << 20
     """Of requests and answers of all strangers together."""
+
+    def within(self, files: int) -> Bounds:
+        """The same for a process that may open so many files: connections leave it some for its work."""
+        return replace(
+            self,
+            connections=min(self.connections, files * 3 // 4),
+            strangers=min(self.strangers, files // 2),
+            strangers_of_address=min(self.strangers_of_address, files // 3),
+        )
 
 
 class Crowd(Generic[_C]):
@@ -112,6 +121,8 @@ class Crowd(Generic[_C]):
     def _too_much(self, who: _C) -> list[_C]:
         """The oldest who hold something, of the addresses that hold most, until the rest is little enough."""
         over = self._held_bytes - self._bounds.held_bytes
+        if over <= 0:
+            return []
         found: list[_C] = []
         left = self._held_of_address.copy()
         while over > 0:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import resource
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
@@ -32,7 +33,7 @@ class Door:
         keeps_strangers: bool,
     ) -> None:
         """With `keeps_strangers` one may ask again on the same connection."""
-        self.crowd: Crowd[Guard] = Crowd(bounds)
+        self.crowd: Crowd[Guard] = Crowd(bounds.within(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
         self._inner = inner
         self._times = times
         self._keeps_strangers = keeps_strangers
@@ -74,15 +75,19 @@ class Door:
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
+        is_failing = False
         while True:
             try:
                 connection, address = await loop.sock_accept(listener)
             except OSError as error:
-                _log.warning("cannot accept a connection: %s", error.strerror)
+                if not is_failing:
+                    _log.warning("cannot accept a connection: %s", error.strerror)
+                is_failing = True
                 # Out of descriptors, most likely.
                 self.end(self.crowd.oldest())
                 await asyncio.sleep(_RETRY_S)
                 continue
+            is_failing = False
             self._admit(connection, str(address[0]))
             # Those who are there have their turn, and may prove who they are, before the next one comes.
             await asyncio.sleep(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -164,7 +165,7 @@ def test_a_head_without_an_end_is_closed() -> None:
     asyncio.run(test())
 
 
-def test_unfinished_bodies_of_strangers_hold_little_of_the_master() -> None:
+def test_unfinished_bodies_of_strangers_hold_little_of_the_master(caplog: pytest.LogCaptureFixture) -> None:
     """Six of them held 94 MiB for as long as they liked."""
 
     async def test() -> None:
@@ -179,6 +180,7 @@ def test_unfinished_bodies_of_strangers_hold_little_of_the_master() -> None:
             await master.works()
 
     asyncio.run(test())
+    assert not caplog.records, "what strangers do fills no log"
 
 
 def test_nothing_of_a_body_is_read_for_who_does_not_know_the_token() -> None:
@@ -193,6 +195,29 @@ def test_nothing_of_a_body_is_read_for_who_does_not_know_the_token() -> None:
                     f"POST /v1/loads HTTP/1.1\r\nHost: m\r\n{headers}Content-Length: {16 << 20}\r\n\r\n"
                 )
                 assert await line.status() == 401
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    ("is_older", "body", "status"),
+    [(True, b"{}", 200), (False, b"{}", 200), (True, b"[]", 401), (False, b"[]", 401)],
+)
+def test_a_member_is_known_with_its_body_or_before_and_no_other_body_is_taken(
+    is_older: bool, body: bytes, status: int
+) -> None:
+    async def test() -> None:
+        async with attacked(times=PATIENT) as master:
+            signed = SigningKey.of(TOKEN).sign_request(
+                "POST", "/v1/loads", b"{}", now_ms=int(time.time() * 1000)
+            )
+            if is_older:
+                del signed[DIGEST]
+            told = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
+            line = await master.say(
+                f"POST /v1/loads HTTP/1.1\r\nHost: m\r\n{told}Content-Length: 2\r\n\r\n".encode() + body
+            )
+            assert await line.status() == status
 
     asyncio.run(test())
 

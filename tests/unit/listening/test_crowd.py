@@ -61,6 +61,12 @@ def test_what_is_gone_leaves_nothing_behind() -> None:
     assert (len(crowd), crowd.strangers, crowd.held_bytes, crowd.oldest()) == (0, 0, 0, [])
 
 
+@pytest.mark.parametrize(("files", "found"), [(1024, (768, 512, 341)), (1 << 20, (8192, 2048, 1024))])
+def test_connections_leave_a_process_files_for_its_work(files: int, found: tuple[int, ...]) -> None:
+    bounds = Bounds().within(files)
+    assert (bounds.connections, bounds.strangers, bounds.strangers_of_address) == found
+
+
 @pytest.mark.parametrize(
     ("address", "site"),
     [
