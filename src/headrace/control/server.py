@@ -129,7 +129,7 @@ class Server:
 
     @property
     def door(self) -> Door:
-        """Who has a connection."""
+        """The door that connections come through."""
         return self._listener.door
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:

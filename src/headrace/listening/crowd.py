@@ -19,7 +19,7 @@ _SITE_BITS = 64
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the connections of a listener may come to."""
+    """Bounds for the connections of a listener."""
 
     connections: int = 8192
     strangers: int = 2048
@@ -60,12 +60,12 @@ class Crowd(Generic[_C]):
 
     @property
     def strangers(self) -> int:
-        """How many have not proved anything."""
+        """Number of those that have not proved anything."""
         return self._stranger_count
 
     @property
     def held_bytes(self) -> int:
-        """How much strangers hold."""
+        """Memory that strangers hold."""
         return self._held_bytes
 
     def arrive(self, who: _C, address: str) -> list[_C]:
@@ -89,7 +89,7 @@ class Crowd(Generic[_C]):
         return [next(iter(self._strangers[most]))]
 
     def is_stranger(self, who: _C) -> bool:
-        """Whether it has not proved anything."""
+        """True for one that has not proved anything."""
         return who in self._strangers.get(self._address.get(who, ""), {})
 
     def prove(self, who: _C) -> None:

@@ -51,7 +51,7 @@ class Door:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Where it listens."""
+        """The addresses and ports that it listens on."""
         told = (listener.getsockname() for listener in self._listeners)
         return [(str(each[0]), int(each[1])) for each in told]
 

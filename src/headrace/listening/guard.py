@@ -1,7 +1,7 @@
 """One connection of a listener: strangers are read within bounds, and a server of HTTP sees nothing but whole heads.
 
-A stranger asks one thing at a time and has a deadline for all it does. What it sends while it is answered is read and
-forgotten. Knows nothing of what is asked.
+A stranger asks one thing at a time and has a deadline for all it does. Bytes that it sends while it is answered are read
+and forgotten. Knows nothing of the requests' meaning.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BEGINNING = re.compile(rb"[A-Z\r\n]")
 
 @dataclass(frozen=True)
 class Times:
-    """How long a connection may take."""
+    """Deadlines of a connection."""
 
     head_s: float = 10.0
     """A stranger, from its arrival until it has said what it wants, TLS included."""
@@ -97,12 +97,12 @@ class Guard(asyncio.Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a stranger has not said yet what it wants."""
+        """True for a stranger that has not sent a whole head yet."""
         return self._state is _State.HEAD and not self.is_member
 
     @property
     def may_ask_again(self) -> bool:
-        """Whether a stranger's connection lives on after its answer."""
+        """True when a stranger's connection lives on after its answer."""
         return self._stays and self._body_left == 0 and not self._has_surplus
 
     async def dismiss(self, at_most_s: float) -> None:

@@ -90,7 +90,7 @@ class Pages:
 
     @property
     def visitors(self) -> int:
-        """How many connections there are."""
+        """Number of connections."""
         return len(self._crowd)
 
     def close(self) -> None:
