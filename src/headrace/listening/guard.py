@@ -1,7 +1,7 @@
 """One connection of a listener: strangers are read within bounds, and a server of HTTP sees nothing but whole heads.
 
-A stranger asks one thing at a time and has a deadline for all it does. Bytes that it sends while it is answered are read
-and forgotten. Knows nothing of the requests' meaning.
+A stranger asks one thing at a time and has a deadline for all it does. Bytes that it sends while it is answered are
+read and forgotten. Knows nothing of the requests' meaning.
 """
 
 from __future__ import annotations
