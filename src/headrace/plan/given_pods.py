@@ -51,6 +51,16 @@ def key_faults(labels: Mapping[str, str], annotations: Mapping[str, str], policy
     return [f"podMetadata key {key}" for key in (*labels, *annotations) if not policy.takes_key(key)]
 
 
+def taint_faults(tolerations: Any, policy: Policy) -> list[str]:
+    """Tolerations of taints whose keys the policy does not name."""
+    keys = [each.get("key") for each in _items(tolerations)]
+    return [
+        f"a toleration of {f'taint {key}' if key else 'all taints'} (policy.tolerations)"
+        for key in keys
+        if not policy.takes_taint(key)
+    ]
+
+
 def _of_pod(pod: Content) -> Iterator[str]:
     for name in _OF_NODES:
         if pod.get(name):

@@ -183,7 +183,9 @@ MEANINGS: Mapping[Reason, Meaning] = {
         _SETUP,
     ),
     Reason.NODES_TAINTED: Meaning(
-        "Nodes that would fit have taints that are not tolerated", "write tolerations", _SETUP
+        "Nodes that would fit have taints that are not tolerated",
+        "write tolerations, of keys that policy.tolerations of the chart's values has",
+        _SETUP,
     ),
     Reason.NODES_TAKEN: Meaning(
         "Nodes that would fit hold workers of another dataset, and one of the two is placed Exclusive",

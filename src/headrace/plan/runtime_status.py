@@ -13,7 +13,13 @@ from headrace.api.formats import format_duration
 from headrace.api.ignored import ignored_fields
 from headrace.api.kinds import Runtime
 from headrace.api.runtime_parts import RuntimePhase, RuntimeStatus
-from headrace.api.scheduling import NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from headrace.api.scheduling import (
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Toleration,
+)
 from headrace.plan.condition_times import Fact, condition_of, conditions
 from headrace.plan.dataset_status import ignored_fact, refused_fact
 from headrace.plan.observed import Observed, RoleState
@@ -60,6 +66,9 @@ class Workforce:
     cache_states: Words
     is_bound: bool
     remounts: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    """Those of the dataset."""
+
     terminating: Wait | None = None
 
     @property
@@ -156,7 +165,9 @@ def _facts(workforce: Workforce) -> Mapping[str, Fact]:
     ignored = ignored_fact(ignored_fields(workforce.runtime, has_pods=workforce.observed.has_pods))
     if ignored.status == "True" or RuntimeConditionType.FIELDS_IGNORED in said:
         facts[RuntimeConditionType.FIELDS_IGNORED] = ignored
-    refused = refused_fact(refused_fields(workforce.runtime, workforce.observed.policy))
+    refused = refused_fact(
+        refused_fields(workforce.runtime, workforce.observed.policy, workforce.tolerations)
+    )
     if refused.status == "True" or RuntimeConditionType.FIELDS_REFUSED in said:
         facts[RuntimeConditionType.FIELDS_REFUSED] = refused
     return facts

@@ -28,6 +28,7 @@ from headrace.plan.runtime_status import Workforce
 from headrace.plan.runtimes import Wanted, wanted_of
 from headrace.plan.selectors import fits_labels, is_tolerated
 from headrace.plan.steps import NO_STEPS, Progress, Steps, next_steps
+from headrace.plan.tolerations import allowed_tolerations
 from headrace.plan.volume import ignored_capacity, volume_of
 
 
@@ -120,7 +121,13 @@ def _with_quotas(observed: Observed, cache: tuple[CacheFolder, ...]) -> Observed
 
 
 def _placed_workers(service: Service, blueprint: Blueprint) -> Placed:
-    rules = WorkerRules(service.dataset, service.wanted.worker, blueprint.cache, blueprint.tree.nodes)
+    rules = WorkerRules(
+        service.dataset,
+        service.wanted.worker,
+        blueprint.cache,
+        blueprint.tree.nodes,
+        blueprint.observed.policy,
+    )
     return place_workers(service.wanted.workers, rules, service.observed)
 
 
@@ -154,7 +161,8 @@ def _fits_master(node: Node, blueprint: Blueprint) -> bool:
     place, nodes = blueprint.wanted.master, blueprint.tree.nodes
     spec = blueprint.declared.dataset.spec if blueprint.declared.dataset else DatasetSpec()
     allowed = nodes is None or node.name in nodes
-    tolerations = (*spec.tolerations, *place.tolerations)
+    asked = (*spec.tolerations, *place.tolerations)
+    tolerations = allowed_tolerations(asked, blueprint.observed.policy)
     return allowed and fits_labels(node, place.node_selector) and is_tolerated(node, tolerations)
 
 
@@ -260,6 +268,7 @@ def _decided(
         is_bound=bound,
         remounts=findings.waiting is None and service.declared.dataset_status.mounts != findings.mounted,
         terminating=service.terminating if is_leaving(service.runtime) else None,
+        tolerations=service.dataset.spec.tolerations,
     )
     decision = Decision(
         declared=service.declared,

@@ -347,6 +347,7 @@ def test_the_dashboard_asks_for_metrics_that_there_are(everything: list[dict]) -
         ({"policy": {"backupFolders": ["/a/../b"]}}, "backupFolders"),
         ({"policy": {"volumePaths": ["/mnt/.."]}}, "volumePaths"),
         ({"policy": {"podMetadata": ["example.com/"]}}, "podMetadata"),
+        ({"policy": {"tolerations": ["a b"]}}, "tolerations"),
         ({"policy": {"largestPods": {"fuse": {}}}}, "fuse"),
         ({"policy": {"cachePerNode": {"SSD": "50%"}}}, "SSD"),
         ({"policy": {"cachePerNode": {"TAPE": "1Gi"}}}, "TAPE"),

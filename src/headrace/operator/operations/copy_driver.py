@@ -22,6 +22,7 @@ from headrace.operator.rendering.naming import COPY_PORT
 from headrace.operator.rendering.render_context import RenderContext
 from headrace.plan.job_specs import CopyJob
 from headrace.plan.operation_inputs import JobFacts, JobState
+from headrace.plan.tolerations import allowed_tolerations
 from headrace.roles.progress import CopyProgress, parse_progress
 
 _HOME = "home"
@@ -125,4 +126,6 @@ def _chosen(nodes: tuple[str, ...], operation: Operation) -> str:
 
 def _tolerations(task: Task) -> list[Content]:
     dataset = task.desired.dataset
-    return [part_content(each) for each in dataset.spec.tolerations] if dataset else []
+    policy = task.observation.observed.policy
+    allowed = allowed_tolerations(dataset.spec.tolerations, policy) if dataset else ()
+    return [part_content(each) for each in allowed]

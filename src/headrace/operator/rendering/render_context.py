@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.api.kinds import Runtime
+from headrace.api.scheduling import Toleration
 from headrace.api.writing import part_content
 from headrace.operator.settings import OperatorSettings
 from headrace.plan.pod_policy import PART_OF_ROLE, allowed_words
 from headrace.plan.policy import Policy
 from headrace.plan.roles import RoleKind, digest_of
+from headrace.plan.tolerations import allowed_tolerations
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +58,10 @@ class RenderContext:
 
 
 def wishes_of(
-    runtime: Runtime | None, policy: Policy, tolerations: tuple[Any, ...] = ()
+    runtime: Runtime | None, policy: Policy, tolerations: tuple[Toleration, ...] = ()
 ) -> dict[RoleKind, PodWishes]:
     """The allowed settings of a runtime for the pods of each role; `tolerations` are those of the dataset."""
-    shared = tuple(part_content(each) for each in tolerations)
+    shared = tuple(part_content(each) for each in allowed_tolerations(tolerations, policy))
     return {kind: _wishes(runtime, kind, policy, shared) for kind in PART_OF_ROLE}
 
 
@@ -78,7 +80,7 @@ def _wishes(
         annotations=allowed.annotations,
         environment=tuple({"name": name, "value": value} for name, value in allowed.environment.items()),
         resources=allowed.resources,
-        tolerations=(*wide, *(part.get("tolerations") or ())),
+        tolerations=(*wide, *allowed.tolerations),
         volumes=allowed.volumes,
         volume_mounts=allowed.volume_mounts,
         pull_secrets=(*(spec.get("imagePullSecrets") or ()), *(part.get("imagePullSecrets") or ())),
