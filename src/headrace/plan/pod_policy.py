@@ -68,7 +68,7 @@ def allowed_words(runtime: Runtime, kind: RoleKind, policy: Policy) -> AllowedWo
 def refused_fields(
     runtime: Runtime, policy: Policy | None, of_dataset: tuple[Toleration, ...] = ()
 ) -> tuple[IgnoredField, ...]:
-    """The fields of a runtime, and tolerations of its dataset, that the policy leaves out; none where there is no policy."""
+    """The fields of a runtime, and tolerations of its dataset, that the policy leaves out; none without a policy."""
     if policy is None:
         return ()
     spec = part_content(runtime.spec)
