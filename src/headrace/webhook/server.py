@@ -17,9 +17,11 @@ from headrace.listening.http import HttpListener
 from headrace.settings.addresses import format_address
 from headrace.webhook.reviews import Question, read_question
 
-PATH = "/pods"
 LARGEST_BODY_BYTES = 4 << 20
 """More than an API server takes itself (3 MiB), as JSON may come out a little longer than it went in."""
+
+Takes = Callable[[str], bool]
+"""True for a path that an API server was told."""
 
 Ask = Callable[[Question], Awaitable[dict[str, Any]]]
 """Answers a question."""
@@ -44,17 +46,22 @@ class _Listener(HttpListener):
 
 
 class AdmissionServer(_Listener):
-    """Takes reviews to `answer`."""
+    """Takes reviews to `answer` that come by a path which `takes` knows."""
 
-    def __init__(self, answer: Ask, *, bounds: Bounds | None = None, times: Times | None = None) -> None:
+    def __init__(
+        self, answer: Ask, takes: Takes, *, bounds: Bounds | None = None, times: Times | None = None
+    ) -> None:
         application = web.Application(client_max_size=LARGEST_BODY_BYTES)
-        application.router.add_post(PATH, self._review)
+        application.router.add_post("/{path:.*}", self._review)
         super().__init__(
             application, shutdown_s=_SHUTDOWN_S, bounds=bounds or _BOUNDS, times=times, keeps_strangers=True
         )
         self._answer = answer
+        self._takes = takes
 
     async def _review(self, request: web.Request) -> web.Response:
+        if not self._takes(request.path):
+            return web.Response(status=404, text="nothing is here\n", headers={"Connection": "close"})
         try:
             async with asyncio.timeout(_BODY_S):
                 body = await request.read()
