@@ -43,7 +43,7 @@ def token_of(settings: RoleSettings, environment: Environment) -> SecretStr | No
 
 
 def token_file_of(settings: RoleSettings) -> Path | None:
-    """Where the token is read again when that changes."""
+    """The file that the token comes from, which is read again when it changes."""
     return absolute(settings.token_file) if settings.token_file is not None else None
 
 

@@ -28,7 +28,7 @@ _Stamp = tuple[int, ...]
 
 
 class Renewed(Generic[_T]):
-    """What `make` makes of `files`, and makes again when they look changed.
+    """A value that `make` makes of `files`, and makes again when they look changed.
 
     A `value` that is given is that of a start, and the files are read when it is first used.
     """

@@ -217,7 +217,7 @@ def _trouble(pod: Content) -> tuple[str, str] | None:
 
 
 def containers_of(pod: Mapping[str, Any]) -> Iterator[Content]:
-    """What is known of its containers, those first that run before others."""
+    """The statuses of a pod's containers, init containers first."""
     for kind in ("initContainerStatuses", "containerStatuses"):
         yield from pod["status"].get(kind) or ()
 
@@ -239,7 +239,7 @@ def short(words: object) -> str:
 
 
 def words_of_end(status: Mapping[str, Any]) -> str:
-    """What the container said when it ended: our own commands say one sentence on their way out."""
+    """The last words of a container that ended: our own commands say one sentence on their way out."""
     ended = (status.get("lastState") or {}).get("terminated") or {}
     if said := last_words(str(ended.get("message") or "")):
         return f": {said}"

@@ -1,4 +1,6 @@
-"""Taints of nodes that a tenant's pods may put up with. Whom a taint keeps a node for is the administrator's to say."""
+"""Taints of nodes that a tenant's pods may put up with. The administrator says for whom a taint keeps a
+node.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ _ASK = "have the administrator add it to policy.tolerations of the chart's value
 
 
 def allowed_tolerations(asked: Iterable[Toleration], policy: Policy | None) -> tuple[Toleration, ...]:
-    """Those that the policy takes; all of them where there is none."""
+    """The tolerations that the policy takes; all of them where there is none."""
     return tuple(each for each in asked if policy is None or policy.takes_taint(each.key))
 
 

@@ -1,6 +1,6 @@
 """The path that only API servers know: who asks elsewhere is told nothing.
 
-API servers show no certificate unless somebody configures each of them to. What they ask is a path, which stands in the
+API servers show no certificate unless somebody configures each of them to. They ask at a path, which stands in the
 webhook's configuration beside the authority that they believe, and there only cluster administrators read it. So the
 webhook announces one that nobody guesses: it is made from the key in its Secret, and all replicas know it.
 """

@@ -202,13 +202,15 @@ def test_who_says_nothing_or_half_of_it_keeps_no_api_server_out() -> None:
         serving = ServingContext()
         serving.serve(first)
         server = AdmissionServer(
-            partial(answer, knowledge=Known(), tally=Tally()), bounds=Bounds(strangers_of_address=4)
+            partial(answer, knowledge=Known(), tally=Tally()),
+            PATH.__eq__,
+            bounds=Bounds(strangers_of_address=4),
         )
         port = await server.start("127.0.0.1", 0, serving.context)
         connector = aiohttp.TCPConnector(ssl=believing(first.authority), family=2, force_close=True)
         async with aiohttp.ClientSession(connector=connector) as session:
             idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
-            half = b"POST /pods HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{"
+            half = f"POST {PATH} HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{{".encode()
             for _ in range(4):
                 idle.append(
                     await asyncio.open_connection(
@@ -216,7 +218,7 @@ def test_who_says_nothing_or_half_of_it_keeps_no_api_server_out() -> None:
                     )
                 )
                 idle[-1][1].write(half)
-                assert (await asked(session, f"https://{HOST}:{port}/pods", review("u-2")))["uid"] == "u-2"
+                assert (await asked(session, f"https://{HOST}:{port}{PATH}", review("u-2")))["uid"] == "u-2"
             assert len(server.door.crowd) <= 4
             for _, writer in idle:
                 writer.transport.abort()

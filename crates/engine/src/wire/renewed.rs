@@ -1,4 +1,4 @@
-//! What is made of files, and is made anew once they have changed: certificates and tokens of a member that runs for
+//! Values made of files, and made anew once these have changed: certificates and tokens of a member that runs for
 //! longer than they live. The files are looked at when a connection begins, so nothing runs in between.
 
 use std::os::unix::fs::MetadataExt;
