@@ -79,7 +79,9 @@ def _touch(path: Path, order: Sequence[int], *, cold: bool) -> float:
 def _mounted(source: Path, mode: str) -> Iterator[Path]:
     mountpoint, cache = source.parent / f"mnt-{mode}", source.parent / f"cache-{mode}"
     mountpoint.mkdir()
-    _headrace("mount", source, mountpoint, "--mode", mode, "--cache", f"{cache}:8Gi")
+    state = source.parent / f"state-{mode}"
+    words = ("--mode", mode, "--cache", f"{cache}:8Gi", "--state-directory", state)
+    _headrace("mount", source, mountpoint, *words)
     try:
         _headrace("warm", mountpoint)
         yield mountpoint
