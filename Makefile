@@ -117,9 +117,10 @@ check: lint types layers links $(STAMPS)/engine ## Check style, types, layers, l
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	$(BIN)/python tools/generate.py --check
 
-lint: $(STAMPS)/python ## Check the style of the Python code
+lint: $(STAMPS)/python ## Check the style of the Python code, and the English of texts
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
+	$(BIN)/python tools/english.py
 
 types: $(STAMPS)/engine $(STAMPS)/python ## Check the types, and the stub of the native module against the module
 	$(BIN)/mypy

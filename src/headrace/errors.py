@@ -1,4 +1,4 @@
-"""What can go wrong, for callers of the SDK and for the command line.
+"""The errors of Headrace, for callers of the SDK and for the command line.
 
 HeadraceError (OSError)         an operation failed; `.kind` is stable, `.hint` says what to do next
 ├── StaleDataError              the object changed since the snapshot (ESTALE)

@@ -1,4 +1,4 @@
-"""What a process of Headrace answers to its shell: one table, shared by the command line and the mount process."""
+"""The exit codes of Headrace's processes: one table, shared by the command line and the mount process."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def known_kinds() -> dict[str, ExitCode]:
 
 
 def complaint(error: BaseException) -> str:
-    """What a person is told: one line `error: …`, and one line `hint: …` when there is something to do."""
+    """The message for a person: one line `error: …`, and one line `hint: …` when there is something to do."""
     if isinstance(error, errors.HeadraceError):
         lines = [f"error: {_one_line(error.message)}"]
         if error.hint:

@@ -1,7 +1,8 @@
 """Answers of processes that somebody else may run: read within bounds of bytes and time, and from nowhere else.
 
-Whatever asks a pod, a master or a worker of a tenant reads its answer here. The answer may be endless, slow, packed so
-that it grows when it is unpacked, or lead to another address; none of that costs the asker more than its bounds.
+Every process that asks a pod, a master or a worker of a tenant reads its answer here. The answer may be endless, slow,
+packed so that it grows when it is unpacked, or lead to another address; none of that costs the asker more than its
+bounds.
 """
 
 from __future__ import annotations

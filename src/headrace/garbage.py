@@ -1,4 +1,5 @@
-"""How often Python looks for rings of garbage in a process of ours; what is in no ring goes at once, by its counts."""
+"""The interval at which Python looks for rings of garbage in a process of ours; an object in no ring goes at once, by
+its count."""
 
 from __future__ import annotations
 

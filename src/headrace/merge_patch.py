@@ -9,7 +9,7 @@ Values = Mapping[str, Any]
 
 
 def patched(live: Values, patch: Values) -> dict[str, Any]:
-    """What a patch makes of `live`: `null` takes a value away."""
+    """The result of a patch on `live`: `null` takes a value away."""
     result = dict(live)
     for key, value in patch.items():
         if value is None:

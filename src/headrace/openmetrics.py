@@ -1,4 +1,4 @@
-"""What a process counts, as the text that Prometheus reads: https://prometheus.io/docs/specs/om/open_metrics_spec.
+"""The metrics of a process, as the text that Prometheus reads: https://prometheus.io/docs/specs/om/open_metrics_spec.
 
 Each role has one table of families, which its part of the reference is made from.
 """

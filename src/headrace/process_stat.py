@@ -1,4 +1,4 @@
-"""What the kernel says of a process in `/proc/PID`: its state, its words and variables, and who descends from it."""
+"""The kernel's facts about a process in `/proc/PID`: its state, its words and variables, and who descends from it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ProcessStat(NamedTuple):
 
 
 def stat_of(pid: int) -> ProcessStat | None:
-    """What is known of process `pid`; `None` when there is none. Raises `PermissionError` if it is hidden."""
+    """The facts about process `pid`; `None` when there is none. Raises `PermissionError` if it is hidden."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -49,7 +49,7 @@ def stat_of(pid: int) -> ProcessStat | None:
 
 
 def started_ticks(pid: int) -> int | None:
-    """When process `pid` started, in clock ticks since the machine did; `None` when there is no such process."""
+    """The start of process `pid`, in clock ticks since the machine did; `None` when there is no such process."""
     with contextlib.suppress(PermissionError):
         if (stat := stat_of(pid)) and not stat.has_ended:
             return stat.started_ticks

@@ -3,8 +3,8 @@
 A folder is as safe as each folder above it: who may write to one of those puts another folder in the place of ours. So
 every level must belong to root or to us, and be closed to others, but for a sticky one such as /tmp, where the next
 level must be ours. A link is followed where root or we made it, in a folder of that kind that is closed to others.
-Levels are opened one after the other, each from the one above it, so that nobody changes what was looked at. What has
-passed stays safe, and may be used by its path.
+Levels are opened one after the other, each from the one above it, so that nobody changes what was looked at. A folder
+that has passed stays safe, and may be used by its path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which dataset is reconciled next: after changes at once, after failures later each time, never twice at a time."""
+"""The queue of datasets to reconcile: after changes at once, after failures later each time, never twice at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def back_off_s(failures: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ReconcileResult:
-    """When to reconcile again though nothing has changed; `None`: not at all."""
+    """The time to reconcile again though nothing has changed; `None`: not at all."""
 
     requeue_after_s: float | None = None
     is_complete: bool = True
@@ -34,7 +34,7 @@ class ReconcileResult:
 
 
 def families(prefix: str, word: str) -> tuple[Family, ...]:
-    """What is counted of passes, for the page of metrics; `word` is what is reconciled."""
+    """The metrics of passes; `word` is what is reconciled."""
     return (
         Family(
             f"{prefix}_reconciles",
@@ -113,7 +113,7 @@ class WorkQueue:
         self.passes = PassCounts()
 
     def enqueue(self, datasets: Iterable[Dataset]) -> None:
-        """Has these reconciled: now, or again when the pass that is under way has ended."""
+        """Queues these to be reconciled: now, or again when the pass that is under way has ended."""
         for dataset in datasets:
             if self._closed:
                 return
@@ -126,7 +126,7 @@ class WorkQueue:
 
     @property
     def under_way(self) -> int:
-        """How many passes run or wait for their turn."""
+        """The number of passes that run or wait for their turn."""
         return len(self._running)
 
     @property

@@ -132,9 +132,14 @@ def test_what_is_used_stays_until_it_is_left(made: Backend, server: S3Server) ->
         assert user.stdout is not None
         assert user.stdin is not None
         assert user.stdout.readline() == "open\n"
-        made.shell.must("delete", "dataset", "used", "--no-wait")
         made.shell.must("delete", "alluxioruntime", "used", "--no-wait")
         made.eventually(lambda: made.condition("used", "Terminating").get("reason") == "VolumeInUse", "used")
+        assert made.status("Dataset", "used")["phase"] == "Terminating"
+        assert "its AlluxioRuntime is being deleted" in made.condition("used", "Terminating")["message"]
+        made.shell.must("delete", "dataset", "used", "--no-wait")
+        made.eventually(
+            lambda: "AlluxioRuntime" not in made.condition("used", "Terminating")["message"], "used"
+        )
         said = made.shell.must("describe", "dataset", "used").stdout
         assert f"process {user.pid} (python" in said
         assert "on node-2" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import random
 import re
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from .harness import Shell
+from .harness import Shell, eventually
 from .survival import shell_without_server
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="passthrough needs CAP_SYS_ADMIN")
@@ -69,3 +70,36 @@ def test_a_warm_file_that_the_kernel_reads_moves_bytes_and_hit_ratio(tmp_path: P
         assert _metric(shell.must("metrics", mountpoint).stdout) == OPENS * SIZE
         shown = shell.must("status", mountpoint).stdout
         assert "100.0% of about 1.14MiB read, 1.14MiB by the kernel itself (estimated); " in shown
+
+
+def test_where_a_map_is_read_at_random_and_densely_its_pages_come_in_few_requests(tmp_path: Path) -> None:
+    """As lmdb without read-ahead has it: MADV_RANDOM, on which the kernel asks for each page by itself."""
+    source, shell = tmp_path / "source", shell_without_server(tmp_path / "home")
+    source.mkdir()
+    pages = 64  # a region
+    content = random.Random(0).randbytes(pages * mmap.PAGESIZE)
+    (source / "index").write_bytes(content)
+    with shell.mounted(
+        str(source), tmp_path / "mnt", "--mode", "elide", cache=tmp_path / "cache"
+    ) as mountpoint:
+        shell.must("warm", mountpoint)
+        with (
+            (mountpoint / "index").open("rb") as file,
+            mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as view,
+        ):
+            view.madvise(mmap.MADV_RANDOM)
+            order = random.Random(1).sample(range(pages), pages)
+            first = [view[page * mmap.PAGESIZE] for page in order[: pages // 8]]
+            eventually(lambda: _requests(shell, mountpoint)["given_bytes"] == len(content))
+            before = _requests(shell, mountpoint)["read"]
+            rest = [view[page * mmap.PAGESIZE] for page in order[pages // 8 :]]
+        assert first + rest == [content[page * mmap.PAGESIZE] for page in order]
+        assert _requests(shell, mountpoint)["read"] == before
+
+
+def _requests(shell: Shell, mountpoint: Path) -> dict[str, int]:
+    text = shell.must("metrics", mountpoint).stdout
+    found = re.findall(
+        r'^headrace_fuse_(?:requests_total\{[^}]*"(read)"\}|(given_bytes)_total) (\d+)$', text, re.MULTILINE
+    )
+    return {read or given: int(value) for read, given, value in found}

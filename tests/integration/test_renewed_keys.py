@@ -198,7 +198,9 @@ def role(shell: Shell, name: str, config: Path, text: str) -> Iterator[None]:
                 assert process.wait(30) == 0, config.with_suffix(".log").read_text()
 
 
-def test_a_master_and_its_worker_take_renewed_keys_up(shell: Shell, bucket: Bucket, tmp_path: Path) -> None:
+def test_a_master_its_worker_and_a_mount_take_renewed_keys_and_a_renewed_token_up(
+    shell: Shell, bucket: Bucket, tmp_path: Path
+) -> None:
     """Their endpoint names no scheme, as people write it for JindoFS. Costs three seconds: three roles begin."""
     bucket.fill({"a": b"1", "b": b"2"})
     words, write = secret_file(tmp_path, shell)
@@ -234,5 +236,10 @@ token_file: {token}
                 shell.must("refresh", "--cluster", url, "--token-file", token)
                 eventually((mountpoint / "c").exists)
                 assert (mountpoint / "c").read_bytes() == b"3"
+                token.write_text("a token that is another one, for all of them")
+                bucket.fill({"d": b"4"})
+                shell.must("refresh", "--cluster", url, "--token-file", token)
+                eventually((mountpoint / "d").exists)
+                assert (mountpoint / "d").read_bytes() == b"4"
             finally:
                 shell.run("unmount", "--force", mountpoint)

@@ -203,7 +203,11 @@ def test_a_load_is_complete_when_all_is_verified(kubernetes: Kubectl, reading: R
         "apiVersion": "data.fluid.io/v1alpha1",
         "kind": "DataLoad",
         "metadata": {"name": "warm"},
-        "spec": {"dataset": {"name": "imagenet", "namespace": dataset}, "loadMetadata": True},
+        "spec": {
+            "dataset": {"name": "imagenet", "namespace": dataset},
+            "loadMetadata": True,
+            "target": [{"path": "/", "replicas": 1}],
+        },
     }
     kubernetes.apply(load, namespace=dataset)
     done = ("wait", "dataload/warm", "--for=jsonpath={.status.phase}=Complete", "--timeout=300s")

@@ -177,18 +177,26 @@ def test_a_copy_into_a_claim_is_equal_byte_for_byte(
         kubernetes("delete", "persistentvolume", volume["metadata"]["name"], "--wait=false")
 
 
+IN_A_CLAIM, ON_A_NODE = (
+    "pvc://backups/daily",
+    "local:///var/lib/kubernetes-test-backups/NAMESPACE/daily",
+)
+OF_A_USER = {"runAs": {"uid": 1005, "gid": 1005, "user": "myuser", "group": "mygroup"}}
+
+
 @pytest.mark.parametrize(
-    "place", ["pvc://backups/daily", "local:///var/lib/kubernetes-test-backups/NAMESPACE/daily"]
+    ("place", "user"), [(IN_A_CLAIM, {}), (IN_A_CLAIM, OF_A_USER), (ON_A_NODE, OF_A_USER)]
 )
 def test_a_dataset_begins_from_a_backup_while_its_storage_is_down(
-    kubernetes: Kubectl, dataset: str, bucket: Bucket, place: str
+    kubernetes: Kubectl, dataset: str, bucket: Bucket, place: str, user: dict[str, Any]
 ) -> None:
     place = place.replace("NAMESPACE", dataset)
     volume, claim = _folder_of_a_node(dataset)
     kubernetes.apply(volume)
     kubernetes.apply(claim, namespace=dataset)
     try:
-        _declare(kubernetes, dataset, "DataBackup", "daily", {"dataset": "imagenet", "backupPath": place})
+        backup = {"dataset": "imagenet", "backupPath": place, **user}
+        _declare(kubernetes, dataset, "DataBackup", "daily", backup)
         _await(kubernetes, dataset, "databackup/daily", "Complete")
         infos = kubernetes.get("-n", dataset, "databackup", "daily")["status"]["infos"]
         node = infos["BackupLocationNodeName"]
@@ -197,7 +205,7 @@ def test_a_dataset_begins_from_a_backup_while_its_storage_is_down(
         kubernetes("-n", dataset, "delete", "dataset", "imagenet", "--timeout=300s", timeout_s=330)
         bucket.server.stop()
         again = bucket.dataset(dataRestoreLocation={"path": place, "nodeName": node})
-        kubernetes("-n", dataset, "create", "-f", "-", stdin=as_list(again, runtime()))
+        kubernetes("-n", dataset, "create", "-f", "-", stdin=as_list(again, runtime(**user)))
         kubernetes("-n", dataset, *BOUND, timeout_s=330)
         kubernetes.apply(_lister(), namespace=dataset)
         kubernetes.wait(lambda: _said(kubernetes, dataset, "lister") != "", "the list")

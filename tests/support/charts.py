@@ -117,6 +117,7 @@ TEST_VALUES: Content = {
         "volumes": ["emptyDir"],
         "volumePaths": ["/extra"],
         "podMetadata": ["example.com"],
+        "tolerations": ["example"],
     },
 }
 """Values for a cluster of the tests."""

@@ -114,6 +114,7 @@ ELSEWHERE = {
             "spec.dataset.name",
             "spec.dataset.namespace",
             "spec.loadMetadata",
+            *("spec.target[]", "spec.target[].path", "spec.target[].replicas"),
         )
     },
     "DataMigrate": {
@@ -140,7 +141,12 @@ ELSEWHERE = {
             *("spec.runAfter", "spec.runAfter.kind", "spec.runAfter.name", "spec.runAfter.namespace"),
         )
     },
-    "DataBackup": {"test_operations.py": ("spec.dataset", "spec.backupPath")},
+    "DataBackup": {
+        "test_operations.py": (
+            *("spec.dataset", "spec.backupPath", "spec.runAs", "spec.runAs.uid", "spec.runAs.gid"),
+            *("spec.runAs.user", "spec.runAs.group"),
+        )
+    },
 }
 """By kind and file of tests/kubernetes: fields that other tests there use."""
 

@@ -43,6 +43,9 @@ pub struct ClusterConfig {
     pub view: serde_json::Value,
     /// The secret that all members share.
     pub token: Secret,
+    /// Where the token is read again when that changes.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
     /// The machine that this process runs on: its workers are asked first.
     pub node: String,
     #[serde(default = "default_read_deadline_s")]
@@ -315,7 +318,7 @@ pub struct Limits {
     pub memory_bytes: u64,
     pub descriptors: u64,
     pub inodes: u64,
-    /// Most memory of a list of files that is being made.
+    /// Memory limit of a list of files that is being made.
     pub listing_bytes: u64,
 }
 

@@ -70,6 +70,7 @@ pub struct Metrics {
     pub snapshot_rejected_keys: UnsignedGauge,
     pub snapshot_version: UnsignedGauge,
     pub fuse_requests: Family<ReasonLabel, Counter>,
+    pub fuse_given_bytes: Counter,
     pub mount_restarts: Counter,
     pub local_stalled: Counter,
     pub cluster_epoch: UnsignedGauge,
@@ -309,6 +310,12 @@ impl Metrics {
                 Counter::default()
             ),
             fuse_requests: register!(r, "fuse_requests", "Requests of the kernel, by operation", Family::default()),
+            fuse_given_bytes: register!(
+                r,
+                "fuse_given_bytes",
+                "Bytes given to the page cache unasked, beside pages that were asked for one by one",
+                Counter::default()
+            ),
             cluster_epoch: register!(
                 r,
                 "cluster_epoch",

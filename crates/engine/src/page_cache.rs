@@ -1,4 +1,4 @@
-//! What of a file is in memory: reading it waits for no disk.
+//! Pages of a file in memory: reading them waits for no disk.
 
 use std::fs::File;
 use std::io;

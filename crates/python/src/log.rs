@@ -1,4 +1,4 @@
-//! Where the engine's log lines go. Set once; a later call changes the level alone.
+//! The destination of the engine's log lines. Set once; a later call changes the level alone.
 
 use std::fs::OpenOptions;
 use std::path::PathBuf;

@@ -39,10 +39,10 @@ class AlluxioComponent(ApiModel):
     ports: dict[str, Port] = Field(default_factory=dict, description="Ports by name")
     resources: Resources | None = Field(default=None, description="Resources of its containers")
     env: Words = Field(default_factory=dict, description="Environment of its containers")
-    enabled: Flag | None = Field(default=None, description="Whether the role runs; for apiGateway only")
+    enabled: Flag | None = Field(default=None, description="Enables the role; for apiGateway only")
     node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it runs on")
     network_mode: NetworkMode | None = Field(
-        default=None, description="Which network its pods are in; the host's when absent"
+        default=None, description="Network of its pods; the host's when absent"
     )
     volume_mounts: tuple[VolumeMount, ...] = Field(default=(), description="Volumes in its containers")
     pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of its pods")
@@ -56,7 +56,7 @@ class AlluxioFuse(ApiModel):
 
     image: str | None = Field(default=None, description="Image without its tag")
     image_tag: str | None = Field(default=None, description="Tag of the image")
-    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="When the image is pulled")
+    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="Image pull policy")
     image_pull_secrets: tuple[LocalReference, ...] = Field(
         default=(), description="Secrets for pulling images"
     )
@@ -67,24 +67,24 @@ class AlluxioFuse(ApiModel):
     args: tuple[str, ...] = Field(default=(), description="Arguments of the mount process")
     node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it may run on")
     clean_policy: FuseCleanPolicy | None = Field(
-        default=None, description="When it leaves a node; OnRuntimeDeleted when absent"
+        default=None, description="Policy of removal from a node; OnRuntimeDeleted when absent"
     )
     network_mode: NetworkMode | None = Field(
-        default=None, description="Which network its pod is in; the host's when absent"
+        default=None, description="Network of its pod; the host's when absent"
     )
     volume_mounts: tuple[VolumeMount, ...] = Field(default=(), description="Volumes in its container")
     pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of its pod")
 
 
 class DataPolicy(ApiModel):
-    """How blocks are kept."""
+    """Replicas and pinning of blocks."""
 
     replicas: Count | None = Field(default=None, description="Workers that keep each block; 1 when absent")
     pin: Flag | None = Field(default=None, description="Blocks that were loaded are never evicted")
 
 
 class AlluxioRuntimeSpec(ApiModel):
-    """How the data of a dataset is cached."""
+    """Caching of a dataset's data."""
 
     alluxio_version: VersionSpec | None = Field(default=None, description="Image of the engine")
     master: AlluxioComponent | None = Field(default=None, description="The master")
@@ -103,7 +103,7 @@ class AlluxioRuntimeSpec(ApiModel):
     properties: Words = Field(default_factory=dict, description="Properties of all roles")
     jvm_options: tuple[str, ...] = Field(default=(), description="Options of the Java machines of all roles")
     tieredstore: TieredStore | None = Field(default=None, description="Levels of each worker's cache")
-    data: DataPolicy | None = Field(default=None, description="How blocks are kept")
+    data: DataPolicy | None = Field(default=None, description="Replicas and pinning of blocks")
     replicas: Count = Field(default=1, description="Number of workers")
     run_as: User | None = Field(default=None, description="User and group of all processes")
     disable_prometheus: Flag | None = Field(default=None, description="Offer no metrics")
@@ -112,7 +112,7 @@ class AlluxioRuntimeSpec(ApiModel):
     )
     volumes: tuple[Volume, ...] = Field(default=(), description="Volumes for volumeMounts")
     pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of all pods")
-    management: RuntimeManagement | None = Field(default=None, description="How the runtime is looked after")
+    management: RuntimeManagement | None = Field(default=None, description="Management of the runtime")
     image_pull_secrets: tuple[LocalReference, ...] = Field(
         default=(), description="Secrets for pulling images"
     )
@@ -126,5 +126,5 @@ class AlluxioRuntime(Resource):
 
     api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
     kind: Literal["AlluxioRuntime"] = Field(default="AlluxioRuntime", description="Kind of the object")
-    spec: AlluxioRuntimeSpec = Field(default_factory=AlluxioRuntimeSpec, description="How the data is cached")
-    status: RuntimeStatus | None = Field(default=None, description="What is known of it")
+    spec: AlluxioRuntimeSpec = Field(default_factory=AlluxioRuntimeSpec, description="Caching of the data")
+    status: RuntimeStatus | None = Field(default=None, description="Observed state")

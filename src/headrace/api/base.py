@@ -1,7 +1,7 @@
 """The base of every API model: frozen, camelCase in YAML, an unknown field is an error.
 
-What one field allows stands in its annotation; what several fields of a model allow together in `cross_faults`, and
-for the API server in `rules`. Knows neither YAML nor any kind.
+The limits of one field stand in its annotation; those of several fields together in `cross_faults`, and for the API
+server in `rules`. Knows neither YAML nor any kind.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class CrossFault:
-    """What is wrong with fields taken together, at `place` below the model that found it."""
+    """A fault of fields taken together, at `place` below the model that found it."""
 
     place: Place
     problem: str
@@ -64,7 +64,7 @@ class ApiModel(DeferredModel):
     rules: ClassVar[tuple[Rule, ...]] = ()
 
     def cross_faults(self) -> Iterator[CrossFault]:
-        """What is wrong with fields taken together."""
+        """The faults of fields taken together."""
         yield from ()
 
     @model_validator(mode="before")

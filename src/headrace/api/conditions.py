@@ -17,7 +17,7 @@ ONE_A_TYPE: dict[str, JsonValue] = {"x-kubernetes-list-type": "map", "x-kubernet
 
 
 class DatasetConditionType(StrEnum):
-    """What is said of a dataset."""
+    """The types of a dataset's conditions."""
 
     RUNTIME_SCHEDULED = "RuntimeScheduled"
     READY = "Ready"
@@ -32,7 +32,7 @@ class DatasetConditionType(StrEnum):
 
 
 class DatasetReason(StrEnum):
-    """Why, for a dataset: the reasons that Fluid's users know."""
+    """Reasons of a dataset's conditions, as Fluid's users know them."""
 
     READY = "DatasetReady"
     UPDATING = "DatasetUpdating"
@@ -41,7 +41,7 @@ class DatasetReason(StrEnum):
 
 
 class RuntimeConditionType(StrEnum):
-    """What is said of a runtime."""
+    """The types of a runtime's conditions."""
 
     MASTER_INITIALIZED = "MasterInitialized"
     MASTER_READY = "MasterReady"
@@ -59,7 +59,7 @@ class RuntimeConditionType(StrEnum):
 
 
 class OperationConditionType(StrEnum):
-    """How an operation ended."""
+    """The ends of an operation, as types of its conditions."""
 
     COMPLETE = "Complete"
     FAILED = "Failed"
@@ -71,20 +71,20 @@ class OperationConditionType(StrEnum):
 class DatasetCondition(ApiModel):
     """One fact about a dataset."""
 
-    type: str = Field(description="What is said, such as Ready")
-    status: Truth = Field(description="Whether it is so")
-    reason: str | None = Field(default=None, description="Why, in one word for programs")
-    message: str | None = Field(default=None, description="Why, in a sentence for people")
-    last_update_time: Time | None = Field(default=None, description="When this was written")
-    last_transition_time: Time | None = Field(default=None, description="When status last changed")
+    type: str = Field(description="Type of the condition, such as Ready")
+    status: Truth = Field(description="Status of the condition: True, False or Unknown")
+    reason: str | None = Field(default=None, description="Reason, in one word for programs")
+    message: str | None = Field(default=None, description="Reason, in a sentence for people")
+    last_update_time: Time | None = Field(default=None, description="Time of the last update")
+    last_transition_time: Time | None = Field(default=None, description="Time at which status last changed")
 
 
 class Condition(ApiModel):
     """One fact about a runtime or an operation."""
 
-    type: str = Field(description="What is said, such as WorkersReady or Complete")
-    status: Truth = Field(description="Whether it is so")
-    reason: str | None = Field(default=None, description="Why, in one word for programs")
-    message: str | None = Field(default=None, description="Why, in a sentence for people")
-    last_probe_time: Time | None = Field(default=None, description="When it was last looked at")
-    last_transition_time: Time | None = Field(default=None, description="When status last changed")
+    type: str = Field(description="Type of the condition, such as WorkersReady or Complete")
+    status: Truth = Field(description="Status of the condition: True, False or Unknown")
+    reason: str | None = Field(default=None, description="Reason, in one word for programs")
+    message: str | None = Field(default=None, description="Reason, in a sentence for people")
+    last_probe_time: Time | None = Field(default=None, description="Time of the last check")
+    last_transition_time: Time | None = Field(default=None, description="Time at which status last changed")

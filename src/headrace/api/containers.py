@@ -27,14 +27,14 @@ class VersionSpec(ApiModel):
 
     image: str | None = Field(default=None, description="Image without its tag")
     image_tag: str | None = Field(default=None, description="Tag of the image")
-    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="When the image is pulled")
+    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="Image pull policy")
 
 
 class Resources(ApiModel):
     """Resources of a container."""
 
     limits: dict[str, Quantity] = Field(default_factory=dict, description="The most it may use")
-    requests: dict[str, Quantity] = Field(default_factory=dict, description="What is reserved for it")
+    requests: dict[str, Quantity] = Field(default_factory=dict, description="Resources reserved for it")
     claims: tuple[Opaque, ...] = Field(default=(), description="Resource claims of the pod that it uses")
 
 
@@ -51,7 +51,7 @@ class EnvVar(ApiModel):
     name: str = Field(min_length=1, description="Name of the variable")
     value: str | None = Field(default=None, description="Its value")
     value_from: Opaque | None = Field(
-        default=None, description="Where its value comes from: a Secret, a ConfigMap, the pod"
+        default=None, description="Source of its value: a Secret, a ConfigMap, the pod"
     )
 
     def cross_faults(self) -> Iterator[CrossFault]:
@@ -64,15 +64,15 @@ class VolumeMount(ApiModel):
     """A volume's place in a container."""
 
     name: str = Field(min_length=1, description="Name of the volume")
-    mount_path: str = Field(min_length=1, description="Where it appears in the container")
+    mount_path: str = Field(min_length=1, description="Path at which it appears in the container")
     read_only: Flag | None = Field(default=None, description="The container may only read it")
     recursive_read_only: str | None = Field(
-        default=None, description="Whether mounts below it are read-only, too"
+        default=None, description="Handling of mounts below it: whether they are read-only, too"
     )
     sub_path: str | None = Field(default=None, description="The part of the volume that appears")
     sub_path_expr: str | None = Field(default=None, description="The same with variables of the container")
     mount_propagation: Literal["None", "HostToContainer", "Bidirectional"] | None = Field(
-        default=None, description="Whether mounts are passed on between container and host"
+        default=None, description="Propagation of mounts between container and host"
     )
 
 

@@ -31,7 +31,7 @@ class Secret(Resource):
 
     api_version: Literal["v1"] = Field(default="v1", description="Version of the API")
     kind: Literal["Secret"] = Field(default="Secret", description="Kind of the object")
-    type: str | None = Field(default=None, description="What programs expect in it; Opaque when absent")
+    type: str | None = Field(default=None, description="Kind of content; Opaque when absent")
     data: dict[str, Annotated[SecretStr, AfterValidator(_check_base64)]] = Field(
         default_factory=dict, description="Values in base64"
     )
@@ -73,7 +73,7 @@ class HostPathVolume(ApiModel):
     """A folder of the node."""
 
     path: str = Field(min_length=1, description="The folder")
-    type: str | None = Field(default=None, description="What must be there")
+    type: str | None = Field(default=None, description="Required kind of path")
 
 
 class LocalVolume(ApiModel):
@@ -101,13 +101,13 @@ class VolumeNodes(ApiModel):
 
 
 class PersistentVolumeSpec(ApiModel):
-    """Where the data of a volume is."""
+    """Source and properties of a volume."""
 
     capacity: dict[str, Quantity] = Field(default_factory=dict, description="Its size, under storage")
     volume_mode: Literal["Filesystem", "Block"] | None = Field(default=None, description="Files or a disk")
-    access_modes: tuple[AccessMode, ...] = Field(default=(), description="Who may read and write it")
+    access_modes: tuple[AccessMode, ...] = Field(default=(), description="Access modes")
     persistent_volume_reclaim_policy: Literal["Retain", "Delete", "Recycle"] | None = Field(
-        default=None, description="What becomes of it after its claim"
+        default=None, description="Reclaim policy, for when the claim is deleted"
     )
     storage_class_name: str | None = Field(default=None, description="Class of storage")
     mount_options: tuple[str, ...] = Field(default=(), description="Options of the mount")
@@ -128,12 +128,14 @@ class PersistentVolumeSpec(ApiModel):
 
 
 class PersistentVolumeStatus(ApiModel):
-    """What is known of a volume."""
+    """Observed state of a volume."""
 
     phase: str | None = Field(default=None, description="Pending, Available, Bound, Released or Failed")
-    message: str | None = Field(default=None, description="Why, in a sentence")
-    reason: str | None = Field(default=None, description="Why, in a word")
-    last_phase_transition_time: str | None = Field(default=None, description="When phase last changed")
+    message: str | None = Field(default=None, description="Reason, in a sentence")
+    reason: str | None = Field(default=None, description="Reason, in a word")
+    last_phase_transition_time: str | None = Field(
+        default=None, description="Time at which phase last changed"
+    )
 
 
 class PersistentVolume(Resource):
@@ -141,33 +143,33 @@ class PersistentVolume(Resource):
 
     api_version: Literal["v1"] = Field(default="v1", description="Version of the API")
     kind: Literal["PersistentVolume"] = Field(default="PersistentVolume", description="Kind of the object")
-    spec: PersistentVolumeSpec = Field(description="Where its data is")
-    status: PersistentVolumeStatus | None = Field(default=None, description="What is known of it")
+    spec: PersistentVolumeSpec = Field(description="Location of its data")
+    status: PersistentVolumeStatus | None = Field(default=None, description="Observed state")
 
 
 class ClaimResources(ApiModel):
-    """How much storage is asked for."""
+    """Storage requested."""
 
     requests: dict[str, Quantity] = Field(default_factory=dict, description="At least so much, under storage")
     limits: dict[str, Quantity] = Field(default_factory=dict, description="At most so much")
 
 
 class PersistentVolumeClaimSpec(ApiModel):
-    """What storage is asked for."""
+    """The storage that a claim requests."""
 
-    access_modes: tuple[AccessMode, ...] = Field(default=(), description="Who may read and write it")
-    resources: ClaimResources | None = Field(default=None, description="How much")
+    access_modes: tuple[AccessMode, ...] = Field(default=(), description="Access modes")
+    resources: ClaimResources | None = Field(default=None, description="Amount")
     storage_class_name: str | None = Field(default=None, description="Class of storage")
     volume_mode: Literal["Filesystem", "Block"] | None = Field(default=None, description="Files or a disk")
     volume_name: str | None = Field(default=None, description="The volume itself")
     selector: Opaque | None = Field(default=None, description="Labels of the volume")
-    data_source: Opaque | None = Field(default=None, description="What it starts with")
-    data_source_ref: Opaque | None = Field(default=None, description="What it starts with")
+    data_source: Opaque | None = Field(default=None, description="Initial content")
+    data_source_ref: Opaque | None = Field(default=None, description="Initial content")
     volume_attributes_class_name: str | None = Field(default=None, description="Class of attributes")
 
 
 class PersistentVolumeClaimStatus(ApiModel):
-    """What is known of a claim."""
+    """Observed state of a claim."""
 
     phase: str | None = Field(default=None, description="Pending, Bound or Lost")
     access_modes: tuple[AccessMode, ...] = Field(default=(), description="Modes of its volume")
@@ -182,5 +184,5 @@ class PersistentVolumeClaim(Resource):
     kind: Literal["PersistentVolumeClaim"] = Field(
         default="PersistentVolumeClaim", description="Kind of the object"
     )
-    spec: PersistentVolumeClaimSpec = Field(description="What is asked for")
-    status: PersistentVolumeClaimStatus | None = Field(default=None, description="What is known of it")
+    spec: PersistentVolumeClaimSpec = Field(description="Requested storage")
+    status: PersistentVolumeClaimStatus | None = Field(default=None, description="Observed state")

@@ -19,13 +19,13 @@ LOCATION_NODE = "BackupLocationNodeName"
 
 
 class DataBackupSpec(ApiModel):
-    """What is kept, and where."""
+    """Content and target of a backup."""
 
     rules = (Rule("self.dataset == oldSelf.dataset", "dataset cannot be changed: make a new object"),)
 
     dataset: ObjectName = Field(description="Name of the dataset, in this object's namespace")
     backup_path: BackupPlace | None = Field(
-        default=None, description="Where it is kept: local:///folder or pvc://claim/folder"
+        default=None, description="Target: local:///folder or pvc://claim/folder"
     )
     run_as: User | None = Field(default=None, description="Owner of the files of the backup")
     run_after: RunAfter | None = Field(default=None, description="An operation that must be complete before")
@@ -39,8 +39,8 @@ class DataBackup(Resource):
 
     api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
     kind: Literal["DataBackup"] = Field(default="DataBackup", description="Kind of the object")
-    spec: DataBackupSpec = Field(description="What is kept, and where")
-    status: OperationStatus | None = Field(default=None, description="What is known of it")
+    spec: DataBackupSpec = Field(description="Content and target of the backup")
+    status: OperationStatus | None = Field(default=None, description="Observed state")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """No wait for itself."""

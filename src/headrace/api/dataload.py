@@ -44,7 +44,7 @@ class TargetPath(ApiModel):
 
 
 class DataLoadSpec(ApiModel):
-    """What is loaded, when and how."""
+    """The paths, schedule and options of a load."""
 
     rules = (
         CRON_RULE,
@@ -55,7 +55,7 @@ class DataLoadSpec(ApiModel):
     dataset: TargetDataset = Field(description="The dataset")
     load_metadata: Flag = Field(default=False, description="Take a new list of the files first")
     target: Annotated[tuple[TargetPath, ...], Field(max_length=1024)] = Field(
-        default=(), description="What is loaded; all of it, once, when absent"
+        default=(), description="Paths to load; everything, once, when absent"
     )
     options: Words = Field(default_factory=dict, description="Options of the engine")
     pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of its pod")
@@ -63,7 +63,7 @@ class DataLoadSpec(ApiModel):
     tolerations: tuple[Toleration, ...] = Field(default=(), description="Taints that its pod puts up with")
     node_selector: Words = Field(default_factory=dict, description="Labels of the nodes it runs on")
     scheduler_name: str | None = Field(default=None, description="Scheduler of its pod")
-    policy: Policy = Field(default=Policy.ONCE, description="When it runs")
+    policy: Policy = Field(default=Policy.ONCE, description="Run policy: once, or on a schedule")
     schedule: Cron | None = Field(default=None, description="Cron schedule, for policy Cron")
     run_after: RunAfter | None = Field(default=None, description="An operation that must be complete before")
     ttl_seconds_after_finished: Count | None = Field(
@@ -86,8 +86,8 @@ class DataLoad(Resource):
 
     api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
     kind: Literal["DataLoad"] = Field(default="DataLoad", description="Kind of the object")
-    spec: DataLoadSpec = Field(description="What is loaded, when and how")
-    status: OperationStatus | None = Field(default=None, description="What is known of it")
+    spec: DataLoadSpec = Field(description="Paths, schedule and options of the load")
+    status: OperationStatus | None = Field(default=None, description="Observed state")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """The dataset's namespace; no wait for itself."""

@@ -68,7 +68,7 @@ class DataPlace(ApiModel):
 
 
 class DataMigrateSpec(ApiModel):
-    """What is copied, when and how."""
+    """The source, target, schedule and options of a copy."""
 
     rules = (
         CRON_RULE,
@@ -77,18 +77,18 @@ class DataMigrateSpec(ApiModel):
     )
 
     source: DataPlace = Field(
-        validation_alias="from", serialization_alias="from", description="Where the data is"
+        validation_alias="from", serialization_alias="from", description="Source of the data"
     )
-    to: DataPlace = Field(description="Where it is copied to")
+    to: DataPlace = Field(description="Target of the copy")
     image: str | None = Field(default=None, description="Image without its tag")
     image_tag: str | None = Field(default=None, description="Tag of the image")
-    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="When the image is pulled")
+    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="Image pull policy")
     block: Flag = Field(default=False, description="Nobody may use the dataset while data is copied")
     runtime_type: str | None = Field(
         default=None, description="Engine that copies; the dataset's when absent"
     )
     options: Words = Field(default_factory=dict, description="Options of the engine")
-    policy: Policy = Field(default=Policy.ONCE, description="When it runs")
+    policy: Policy = Field(default=Policy.ONCE, description="Run policy: once, or on a schedule")
     schedule: Cron | None = Field(default=None, description="Cron schedule, for policy Cron")
     pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of its pods")
     affinity: Affinity | None = Field(default=None, description="Affinity of its pods")
@@ -115,8 +115,8 @@ class DataMigrate(Resource):
 
     api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
     kind: Literal["DataMigrate"] = Field(default="DataMigrate", description="Kind of the object")
-    spec: DataMigrateSpec = Field(description="What is copied, when and how")
-    status: OperationStatus | None = Field(default=None, description="What is known of it")
+    spec: DataMigrateSpec = Field(description="Source, target, schedule and options of the copy")
+    status: OperationStatus | None = Field(default=None, description="Observed state")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """No wait for itself."""

@@ -48,7 +48,7 @@ class ProcessedDataset(ApiModel):
     namespace: Namespace | None = Field(
         default=None, description="Its namespace, which must be this object's"
     )
-    mount_path: MountPath = Field(description="Where the program sees it")
+    mount_path: MountPath = Field(description="Path at which the program sees it")
     sub_path: SubPath | None = Field(default=None, description="The part of it that the program sees")
 
 
@@ -56,7 +56,7 @@ class ScriptProcessor(VersionSpec):
     """A script that is run in a container."""
 
     restart_policy: Literal["Never", "OnFailure"] = Field(
-        default="Never", description="Whether it is tried again in place"
+        default="Never", description="Restarts it in place if it fails"
     )
     command: tuple[str, ...] = Field(
         default=(), description="Program that runs the script; a shell when absent"
@@ -94,7 +94,7 @@ class Processor(ApiModel):
 
 
 class DataProcessSpec(ApiModel):
-    """What is run on which dataset, and when."""
+    """The program to run, its dataset and its time."""
 
     rules = (
         CRON_RULE,
@@ -108,7 +108,7 @@ class DataProcessSpec(ApiModel):
     ttl_seconds_after_finished: Count | None = Field(
         default=None, description="Seconds after which the finished object is deleted, for policy Once"
     )
-    policy: Policy = Field(default=Policy.ONCE, description="When it runs")
+    policy: Policy = Field(default=Policy.ONCE, description="Run policy: once, or on a schedule")
     schedule: Cron | None = Field(default=None, description="Cron schedule, for policy Cron")
 
     def cross_faults(self) -> Iterator[CrossFault]:
@@ -126,8 +126,8 @@ class DataProcess(Resource):
 
     api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
     kind: Literal["DataProcess"] = Field(default="DataProcess", description="Kind of the object")
-    spec: DataProcessSpec = Field(description="What is run on which dataset, and when")
-    status: OperationStatus | None = Field(default=None, description="What is known of it")
+    spec: DataProcessSpec = Field(description="The program to run, its dataset and its time")
+    status: OperationStatus | None = Field(default=None, description="Observed state")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """The dataset's namespace; no wait for itself."""

@@ -18,7 +18,7 @@ from headrace.api.scheduling import CacheAffinity, Toleration
 
 
 class DatasetPhase(StrEnum):
-    """Where a dataset stands."""
+    """The phase of a dataset."""
 
     NONE = ""
     PENDING = "Pending"
@@ -31,7 +31,7 @@ class DatasetPhase(StrEnum):
 
 
 class Placement(StrEnum):
-    """Whether a node may hold workers of more than one dataset."""
+    """Exclusive or shared use of a node by the workers of datasets."""
 
     EXCLUSIVE = "Exclusive"
     DEFAULT = ""
@@ -39,7 +39,7 @@ class Placement(StrEnum):
 
 
 class AccessMode(StrEnum):
-    """Who may read and write the volume, in Kubernetes' words."""
+    """The access modes of the volume, in Kubernetes' words."""
 
     READ_ONLY_MANY = "ReadOnlyMany"
     READ_WRITE_MANY = "ReadWriteMany"
@@ -52,7 +52,7 @@ class BoundRuntime(ApiModel):
 
     name: str | None = Field(default=None, description="Name of the runtime")
     namespace: str | None = Field(default=None, description="Namespace of the runtime")
-    category: str | None = Field(default=None, description="What it does for the dataset: Accelerate")
+    category: str | None = Field(default=None, description="Its use for the dataset: Accelerate")
     type: str | None = Field(default=None, description="Kind of runtime: alluxio, jindo")
     master_replicas: Count | None = Field(default=None, description="Number of its masters")
 
@@ -74,7 +74,7 @@ class DataRestoreLocation(ApiModel):
     """A backup to start from."""
 
     path: BackupPlace | None = Field(
-        default=None, description="Where the backup lies: local:///folder or pvc://claim/folder"
+        default=None, description="Location of the backup: local:///folder or pvc://claim/folder"
     )
     node_name: str | None = Field(default=None, description="Node that holds it, for local://")
 
@@ -97,7 +97,7 @@ Sharing = Annotated[
 
 
 class DatasetSpec(ApiModel):
-    """What a dataset is made of."""
+    """The declaration of a dataset: its mounts and options."""
 
     rules = (
         Rule(
@@ -159,7 +159,7 @@ class DatasetSpec(ApiModel):
 
 
 class HcfsStatus(ApiModel):
-    """How Hadoop programs reach the dataset."""
+    """Addresses by which Hadoop programs reach the dataset."""
 
     endpoint: str | None = Field(default=None, description="Address, or N/A")
     underlayer_file_system_version: str | None = Field(
@@ -168,12 +168,12 @@ class HcfsStatus(ApiModel):
 
 
 class DatasetStatus(ApiModel):
-    """What is known of a dataset."""
+    """Observed state of a dataset."""
 
     mounts: tuple[Mount, ...] = Field(default=(), description="Origins that are mounted now")
     ufs_total: str | None = Field(default=None, description="Size of the data at its origins")
     file_num: str | None = Field(default=None, description="Number of files")
-    phase: DatasetPhase | None = Field(default=None, description="Where the dataset stands")
+    phase: DatasetPhase | None = Field(default=None, description="Phase of the dataset")
     runtimes: tuple[BoundRuntime, ...] = Field(default=(), description="Runtimes that serve it")
     conditions: tuple[DatasetCondition, ...] = Field(
         default=(), json_schema_extra=ONE_A_TYPE, description="Facts, one a type"
@@ -182,7 +182,7 @@ class DatasetStatus(ApiModel):
         default_factory=dict,
         description="cached, cacheCapacity, cachedPercentage, cacheHitRatio, and ratios of hits and throughput",
     )
-    hcfs: HcfsStatus | None = Field(default=None, description="How Hadoop programs reach it")
+    hcfs: HcfsStatus | None = Field(default=None, description="Addresses for Hadoop programs")
     operation_ref: Words = Field(
         default_factory=dict, description="Operations that run: kind of operation to names, parted by commas"
     )
@@ -204,5 +204,5 @@ class Dataset(Resource):
 
     api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
     kind: Literal["Dataset"] = Field(default="Dataset", description="Kind of the object")
-    spec: DatasetSpec = Field(default_factory=DatasetSpec, description="What the dataset is made of")
-    status: DatasetStatus | None = Field(default=None, description="What is known of it")
+    spec: DatasetSpec = Field(default_factory=DatasetSpec, description="Mounts and options of the dataset")
+    status: DatasetStatus | None = Field(default=None, description="Observed state")

@@ -1,4 +1,5 @@
-"""What `describe` prints: every field under words for people, then the events. Laid out as kubectl does. Pure."""
+"""The text that `describe` prints: every field under words for people, then the events. Laid out as kubectl does.
+Pure."""
 
 from __future__ import annotations
 

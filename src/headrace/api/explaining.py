@@ -1,4 +1,4 @@
-"""What a failed check says to a person: the field, what was found, what is allowed, the nearest name.
+"""The text of a failed check: the field, what was found, what is allowed, the nearest name.
 
 Found values are shown where they are words of ours (enumerations), numbers, or of a closed form (sizes, schedules,
 names). Never from maps (options, env, a Secret's data) or addresses: those may hold credentials.

@@ -1,4 +1,4 @@
-"""Whose files and processes they are."""
+"""The owner of files and processes."""
 
 from __future__ import annotations
 

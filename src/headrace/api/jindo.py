@@ -68,7 +68,7 @@ class JindoFuse(ApiModel):
 
     image: str | None = Field(default=None, description="Image without its tag")
     image_tag: str | None = Field(default=None, description="Tag of the image")
-    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="When the image is pulled")
+    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="Image pull policy")
     image_pull_secrets: tuple[LocalReference, ...] = Field(
         default=(), description="Secrets for pulling images"
     )
@@ -83,7 +83,7 @@ class JindoFuse(ApiModel):
     )
     pod_metadata: PodMetadata | None = Field(default=None, description="Labels and annotations of its pod")
     clean_policy: FuseCleanPolicy | None = Field(
-        default=None, description="When it leaves a node; OnRuntimeDeleted when absent"
+        default=None, description="Policy of removal from a node; OnRuntimeDeleted when absent"
     )
     disabled: Flag | None = Field(default=None, description="No mount process runs")
     log_config: Words = Field(default_factory=dict, description="Properties of its log")
@@ -95,7 +95,7 @@ class JindoFuse(ApiModel):
 
 
 class JindoRuntimeSpec(ApiModel):
-    """How the data of a dataset is cached."""
+    """Caching of a dataset's data."""
 
     rules = (
         LABELS_RULE,
@@ -128,9 +128,9 @@ class JindoRuntimeSpec(ApiModel):
     )
     log_config: Words = Field(default_factory=dict, description="Properties of the log of master and workers")
     networkmode: NetworkMode | None = Field(
-        default=None, description="Which network pods are in; the host's when absent"
+        default=None, description="Network of its pods; the host's when absent"
     )
-    clean_cache_policy: CleanCachePolicy | None = Field(default=None, description="How the cache is emptied")
+    clean_cache_policy: CleanCachePolicy | None = Field(default=None, description="Way to empty the cache")
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """Labels in one place; masters that can agree."""
@@ -147,5 +147,5 @@ class JindoRuntime(Resource):
 
     api_version: ApiVersion = Field(default=API_VERSION, description="Version of the API")
     kind: Literal["JindoRuntime"] = Field(default="JindoRuntime", description="Kind of the object")
-    spec: JindoRuntimeSpec = Field(default_factory=JindoRuntimeSpec, description="How the data is cached")
-    status: RuntimeStatus | None = Field(default=None, description="What is known of it")
+    spec: JindoRuntimeSpec = Field(default_factory=JindoRuntimeSpec, description="Caching of the data")
+    status: RuntimeStatus | None = Field(default=None, description="Observed state")

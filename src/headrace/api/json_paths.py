@@ -36,7 +36,7 @@ def parse_json_path(text: str) -> Path:
 
 
 def value_of(content: Any, path: Path) -> Any:
-    """What stands there; `None` if nothing does."""
+    """The value there; `None` if there is none."""
     for step in path:
         if isinstance(step, int):
             content = (

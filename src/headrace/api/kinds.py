@@ -78,7 +78,7 @@ class Kind:
 
     @property
     def prefix(self) -> str:
-        """What stands before the names in a list of several kinds: `dataset.data.fluid.io`, `persistentvolume`."""
+        """The part before the names in a list of several kinds: `dataset.data.fluid.io`, `persistentvolume`."""
         return self.singular if self.is_core else f"{self.singular}.{GROUP}"
 
     @property

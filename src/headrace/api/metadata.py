@@ -1,4 +1,4 @@
-"""What an object is called and who made it: Kubernetes' ObjectMeta, and the labels a person wants on pods."""
+"""The name of an object and its origin: Kubernetes' ObjectMeta, and the labels a person wants on pods."""
 
 from __future__ import annotations
 
@@ -33,14 +33,18 @@ class ObjectMeta(ApiModel):
     uid: str | None = Field(default=None, description="Identity, given by the server")
     resource_version: str | None = Field(default=None, description="Version of the stored object")
     generation: Long | None = Field(default=None, description="Counts the changes of the spec")
-    creation_timestamp: Time | None = Field(default=None, description="When the object was made")
-    deletion_timestamp: Time | None = Field(default=None, description="When the deletion was asked for")
+    creation_timestamp: Time | None = Field(default=None, description="Time of creation")
+    deletion_timestamp: Time | None = Field(
+        default=None, description="Time at which the deletion was asked for"
+    )
     deletion_grace_period_seconds: Count | None = Field(
         default=None, description="Seconds until it is removed"
     )
-    finalizers: tuple[str, ...] = Field(default=(), description="Who must be asked before the object goes")
+    finalizers: tuple[str, ...] = Field(
+        default=(), description="Finalizers that must be removed before the object is deleted"
+    )
     owner_references: tuple[OwnerReference, ...] = Field(default=(), description="Objects this one goes with")
-    managed_fields: tuple[Opaque, ...] = Field(default=(), description="Who wrote which field")
+    managed_fields: tuple[Opaque, ...] = Field(default=(), description="Managers of the fields")
     self_link: str | None = Field(default=None, description="Address of the object in old releases")
 
 

@@ -102,7 +102,7 @@ class SecretKeySelector(ApiModel):
 
 
 class EncryptOptionSource(ApiModel):
-    """Where the value of an option comes from."""
+    """The source of an option's value."""
 
     secret_key_ref: SecretKeySelector = Field(description="A key of a Secret")
 
@@ -112,7 +112,7 @@ class EncryptOption(ApiModel):
 
     name: str = Field(min_length=1, description="Name of the option, such as fs.oss.accessKeyId")
     value_from: EncryptOptionSource = Field(
-        description="Where its value comes from; it is never written to a status"
+        description="Source of its value, which is never written to a status"
     )
 
     @property
@@ -133,7 +133,7 @@ class Mount(ApiModel):
         default=None, description="Name of the mount, and of its folder when no path is given"
     )
     path: TreePath | None = Field(
-        default=None, description="Where it appears in the dataset: /NAME when absent, / for the top"
+        default=None, description="Path in the dataset: /NAME when absent, / for the top"
     )
     options: Words = Field(default_factory=dict, description="Options of the origin, such as its endpoint")
     encrypt_options: Annotated[tuple[EncryptOption, ...], Field(max_length=64)] = Field(
@@ -149,7 +149,7 @@ class Mount(ApiModel):
 
     @property
     def tree_path(self) -> str:
-        """Where it appears, without a slash at the end but for the top itself."""
+        """The path at which it appears, without a slash at the end but for the top itself."""
         path = self.path or f"/{self.name or ''}"
         return "/" + "/".join(part for part in path.split("/") if part not in {"", "."})
 

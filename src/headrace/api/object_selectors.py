@@ -1,4 +1,4 @@
-"""Which objects a person means by their labels and fields: `-l 'team=vision,tier in (gold,silver),!draft'`. Pure.
+"""Selection of objects by their labels and fields: `-l 'team=vision,tier in (gold,silver),!draft'`. Pure.
 
 The grammar is kubectl's. Conditions stand between commas, and all of them must hold.
 """
@@ -85,7 +85,7 @@ class Selector:
 
 
 def parse_selector(labels: str | None, fields: str | None = None) -> Selector:
-    """What `-l` and `--field-selector` mean. Raises `ConfigError`."""
+    """The selector of `-l` and `--field-selector`. Raises `ConfigError`."""
     return Selector(tuple(_label_conditions(labels or "")), tuple(_field_conditions(fields or "")))
 
 

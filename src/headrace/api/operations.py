@@ -1,4 +1,4 @@
-"""What operations on datasets have in common: when they run, after whom, and their status."""
+"""The common parts of operations on datasets: when they run, after whom, and their status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.api.times import Time
 
 
 class Policy(StrEnum):
-    """When an operation runs."""
+    """The run policy of an operation. `OnEvent` is Fluid's, and is refused here."""
 
     ONCE = "Once"
     CRON = "Cron"
@@ -24,7 +24,7 @@ class Policy(StrEnum):
 
 
 class OperationPhase(StrEnum):
-    """Where an operation stands."""
+    """The phase of an operation."""
 
     NONE = ""
     PENDING = "Pending"
@@ -49,7 +49,7 @@ class PreferredLabel(ApiModel):
     """A label of nodes that should be alike."""
 
     name: str = Field(min_length=1, description="Label of the node")
-    weight: Count = Field(description="How much it counts")
+    weight: Count = Field(description="Weight")
 
 
 class RequiredLabel(ApiModel):
@@ -59,13 +59,13 @@ class RequiredLabel(ApiModel):
 
 
 class AffinityStrategy(ApiModel):
-    """Where the operation runs, seen from where an earlier one ran."""
+    """Placement of the operation relative to an earlier one."""
 
     depend_on: ObjectReference | None = Field(
         default=None, description="The earlier operation; the one of runAfter when absent"
     )
     policy: Literal["", "Require", "Prefer"] | None = Field(
-        default=None, description="Whether the nodes must or should be alike"
+        default=None, description="Strength of the rule: whether the nodes must or should be alike"
     )
     prefers: tuple[PreferredLabel, ...] = Field(
         default=(), description="Labels that should be alike, for policy Prefer"
@@ -79,32 +79,32 @@ class RunAfter(ObjectReference):
     """The operation that must be complete before."""
 
     affinity_strategy: AffinityStrategy | None = Field(
-        default=None, description="Where to run, seen from where that one ran"
+        default=None, description="Place to run, seen from where that one ran"
     )
 
 
 class WaitingFor(ApiModel):
-    """What an operation waits for."""
+    """The object that an operation waits for."""
 
     operation_complete: Flag | None = Field(default=None, description="The operation named in runAfter")
 
 
 class OperationStatus(ApiModel):
-    """What is known of an operation."""
+    """Observed state of an operation."""
 
-    phase: OperationPhase | None = Field(default=None, description="Where it stands")
-    duration: str | None = Field(
-        default=None, description="How long it took, such as 3m12s; Unfinished until then"
-    )
+    phase: OperationPhase | None = Field(default=None, description="Its phase")
+    duration: str | None = Field(default=None, description="Duration, such as 3m12s; Unfinished until then")
     conditions: tuple[Condition, ...] = Field(
-        default=(), json_schema_extra=ONE_A_TYPE, description="How it ended, and why"
+        default=(), json_schema_extra=ONE_A_TYPE, description="End of the operation, with its reason"
     )
     infos: Words = Field(default_factory=dict, description="Facts of its kind, such as where a backup lies")
-    last_schedule_time: Time | None = Field(default=None, description="When it last began, for policy Cron")
-    last_successful_time: Time | None = Field(
-        default=None, description="When it last succeeded, for policy Cron"
+    last_schedule_time: Time | None = Field(
+        default=None, description="Time of the last start, for policy Cron"
     )
-    waiting_for: WaitingFor | None = Field(default=None, description="What it waits for")
+    last_successful_time: Time | None = Field(
+        default=None, description="Time of the last success, for policy Cron"
+    )
+    waiting_for: WaitingFor | None = Field(default=None, description="Object that it waits for")
     node_affinity: NodeAffinity | None = Field(
         default=None, description="Nodes it ran on, for operations after it"
     )

@@ -73,7 +73,7 @@ def get_text(
     with_namespace: bool = False,
     with_labels: bool = False,
 ) -> str:
-    """What `get` prints: a table for each kind, names with their kind if there are several."""
+    """The output of `get`: a table for each kind, names with their kind if there are several."""
     by_kind: dict[str, list[Object | Content]] = {}
     for thing in things:
         kind = thing["kind"] if isinstance(thing, Mapping) else kind_of(thing).name
@@ -125,7 +125,7 @@ def _value(column: Column, content: Mapping[str, Any], now: datetime) -> str:
 
 
 def value_at(content: Mapping[str, Any], path: str) -> Any:
-    """What stands at `.status.cacheStates.cached`; `None` if nothing does."""
+    """The value at `.status.cacheStates.cached`; `None` if there is none."""
     value: Any = content
     for part in path.removeprefix(".").split("."):
         value = value.get(part) if isinstance(value, Mapping) else None

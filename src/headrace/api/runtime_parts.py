@@ -1,4 +1,4 @@
-"""What runtimes of all kinds have in common: policies, identities of pods, and their status."""
+"""The common parts of runtimes of all kinds: policies, identities of pods, and their status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.api.times import Time
 
 
 class NetworkMode(StrEnum):
-    """Which network pods are in."""
+    """The network of pods."""
 
     HOST = "HostNetwork"
     DEFAULT = ""
@@ -24,7 +24,7 @@ class NetworkMode(StrEnum):
 
 
 class FuseCleanPolicy(StrEnum):
-    """When the mount process leaves a node."""
+    """The policy of removing the mount process from a node."""
 
     NONE = ""
     ON_RUNTIME_DELETED = "OnRuntimeDeleted"
@@ -33,7 +33,7 @@ class FuseCleanPolicy(StrEnum):
 
 
 class RuntimePhase(StrEnum):
-    """How many of a role's processes are ready."""
+    """Readiness of a role's processes."""
 
     NONE = ""
     NOT_READY = "NotReady"
@@ -42,7 +42,7 @@ class RuntimePhase(StrEnum):
 
 
 class ScrapeTarget(StrEnum):
-    """Which mount processes are scraped for metrics."""
+    """The mount processes that are scraped for metrics."""
 
     MOUNT_POD = "MountPod"
     SIDECAR = "Sidecar"
@@ -51,24 +51,24 @@ class ScrapeTarget(StrEnum):
 
 
 class CleanCachePolicy(ApiModel):
-    """How the cache is emptied when the runtime goes."""
+    """Ways to empty the cache when the runtime goes."""
 
     grace_period_seconds: Count = Field(default=60, description="Seconds that one try may take")
-    max_retry_attempts: Count = Field(default=3, description="How often it is tried again")
+    max_retry_attempts: Count = Field(default=3, description="Number of retries")
 
 
 class MetadataSyncPolicy(ApiModel):
-    """When the list of files is taken."""
+    """The times at which the list of files is taken."""
 
     auto_sync: Flag = Field(default=True, description="Take the list by itself when the dataset is bound")
 
 
 class RuntimeManagement(ApiModel):
-    """How the runtime is looked after."""
+    """Management of the runtime."""
 
-    clean_cache_policy: CleanCachePolicy | None = Field(default=None, description="How the cache is emptied")
+    clean_cache_policy: CleanCachePolicy | None = Field(default=None, description="Way to empty the cache")
     metadata_sync_policy: MetadataSyncPolicy | None = Field(
-        default=None, description="When the list of files is taken"
+        default=None, description="Times at which the list of files is taken"
     )
 
 
@@ -84,7 +84,7 @@ class ClientMetrics(ApiModel):
 
     enabled: Flag | None = Field(default=None, description="Offer metrics")
     scrape_target: ScrapeTarget | None = Field(
-        default=None, description="Which mount processes are scraped; None when absent"
+        default=None, description="Mount processes to scrape; None when absent"
     )
 
 
@@ -95,15 +95,17 @@ class ApiGatewayStatus(ApiModel):
 
 
 class RuntimeStatus(ApiModel):
-    """What is known of a runtime."""
+    """Observed state of a runtime."""
 
     value_file: str | None = Field(default=None, description="ConfigMap with what was applied")
-    master_phase: RuntimePhase | None = Field(default=None, description="How many masters are ready")
-    worker_phase: RuntimePhase | None = Field(default=None, description="How many workers are ready")
-    fuse_phase: RuntimePhase | None = Field(default=None, description="How many mount processes are ready")
-    master_reason: str | None = Field(default=None, description="Why masterPhase is what it is")
-    worker_reason: str | None = Field(default=None, description="Why workerPhase is what it is")
-    fuse_reason: str | None = Field(default=None, description="Why fusePhase is what it is")
+    master_phase: RuntimePhase | None = Field(default=None, description="Number of masters that are ready")
+    worker_phase: RuntimePhase | None = Field(default=None, description="Number of workers that are ready")
+    fuse_phase: RuntimePhase | None = Field(
+        default=None, description="Number of mount processes that are ready"
+    )
+    master_reason: str | None = Field(default=None, description="Reason of masterPhase")
+    worker_reason: str | None = Field(default=None, description="Reason of workerPhase")
+    fuse_reason: str | None = Field(default=None, description="Reason of fusePhase")
     desired_master_number_scheduled: Count | None = Field(
         default=None, description="Masters that should be there"
     )
@@ -142,7 +144,7 @@ class RuntimeStatus(ApiModel):
     api_gateway: ApiGatewayStatus | None = Field(
         default=None, description="The gateway for programs that speak HTTP"
     )
-    mount_time: Time | None = Field(default=None, description="When the origins were last mounted")
+    mount_time: Time | None = Field(default=None, description="Time at which the origins were last mounted")
     mounts: tuple[Mount, ...] = Field(default=(), description="Origins that are mounted now")
     cache_affinity: NodeAffinity | None = Field(default=None, description="Nodes that hold cached data")
     observed_generation: Long | None = Field(

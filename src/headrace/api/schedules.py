@@ -27,7 +27,7 @@ _PART = re.compile(r"(?P<first>\*|\?|\w+)(-(?P<last>\w+))?(/(?P<step>\d{1,4}))?"
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When something is due: each field as the set of its values. Weekdays count from Sunday, 0."""
+    """The times at which something is due: each field as the set of its values. Weekdays count from Sunday, 0."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -38,7 +38,7 @@ class Schedule:
     any_weekday: bool
 
     def names_day(self, day: int, weekday: int) -> bool:
-        """Whether a day is due. With both days and weekdays given either is enough, as cron has it."""
+        """True if the schedule names a day. With both days and weekdays given either is enough, as cron has it."""
         if self.any_day or self.any_weekday:
             return day in self.days and weekday in self.weekdays
         return day in self.days or weekday in self.weekdays

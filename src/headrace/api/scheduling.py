@@ -1,4 +1,4 @@
-"""Which nodes may be used: node selectors, affinities and tolerations of Kubernetes."""
+"""The nodes that may be used: node selectors, affinities and tolerations of Kubernetes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NodeSelectorRequirement(ApiModel):
     """One condition on a label (or field) of a node."""
 
     key: str = Field(description="Label of the node")
-    operator: Operator = Field(description="How the label is compared with the values")
+    operator: Operator = Field(description="Operator that compares the label with the values")
     values: tuple[str, ...] = Field(
         default=(),
         description="Values to compare with: some for In and NotIn, one number for Gt and Lt, else none",
@@ -57,9 +57,9 @@ class PreferredNodes(ApiModel):
     """Nodes that are better than others."""
 
     weight: Annotated[int, Field(strict=True, ge=1, le=100, json_schema_extra={"format": "int32"})] = Field(
-        description="How much better, from 1 to 100"
+        description="Preference, from 1 to 100"
     )
-    preference: NodeSelectorTerm = Field(description="Which nodes")
+    preference: NodeSelectorTerm = Field(description="Nodes to choose")
 
 
 class NodeAffinity(ApiModel):
@@ -84,7 +84,7 @@ class CacheAffinity(ApiModel):
 class Affinity(ApiModel):
     """Affinity of a pod."""
 
-    node_affinity: NodeAffinity | None = Field(default=None, description="Which nodes")
+    node_affinity: NodeAffinity | None = Field(default=None, description="Nodes to choose")
     pod_affinity: Opaque | None = Field(default=None, description="Near which other pods")
     pod_anti_affinity: Opaque | None = Field(default=None, description="Away from which other pods")
 
@@ -101,7 +101,7 @@ class Toleration(ApiModel):
     value: str | None = Field(default=None, description="Value of the taint")
     effect: Effect | None = Field(default=None, description="Effect of the taint; all effects when absent")
     toleration_seconds: Long | None = Field(
-        default=None, description="How long NoExecute is put up with; for ever when absent"
+        default=None, description="Time for which NoExecute is tolerated; for ever when absent"
     )
 
     def cross_faults(self) -> Iterator[CrossFault]:

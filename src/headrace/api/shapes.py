@@ -1,4 +1,4 @@
-"""What stands where in a model: which part a place of YAML belongs to, seen from the model's annotations."""
+"""The structure of a model: which part a place of YAML belongs to, seen from the model's annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a worker keeps blocks: levels of memory or disk, their folders, quotas and water marks."""
+"""Storage of a worker's blocks: levels of memory or disk, their folders, quotas and water marks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.settings.sizes import parse_size
 
 
 class Medium(StrEnum):
-    """What a level is made of."""
+    """The medium of a level."""
 
     MEM = "MEM"
     SSD = "SSD"
@@ -23,7 +23,7 @@ class Medium(StrEnum):
 
 
 class VolumeType(StrEnum):
-    """What kind of volume holds a level."""
+    """The kind of volume that holds a level."""
 
     HOST_PATH = "hostPath"
     EMPTY_DIR = "emptyDir"
@@ -79,7 +79,7 @@ class Level(ApiModel):
         ),
     )
 
-    mediumtype: Medium = Field(description="What the level is made of")
+    mediumtype: Medium = Field(description="Medium of the level")
     volume_type: VolumeType | None = Field(
         default=None, description="Volume that holds it; hostPath when absent"
     )

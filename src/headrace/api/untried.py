@@ -27,7 +27,7 @@ UNTRIED: Mapping[str, tuple[str, ...]] = {
         "spec.podMetadata.labels",
         "spec.*.disabled",
     ),
-    "DataLoad": ("spec.target[[]]*", *_CRON, "spec.runAfter*", "spec.ttlSecondsAfterFinished"),
+    "DataLoad": (*_CRON, "spec.runAfter*", "spec.ttlSecondsAfterFinished"),
     "DataMigrate": (
         "spec.from.externalStorage*",
         "spec.to.dataset*",
@@ -56,7 +56,7 @@ UNTRIED: Mapping[str, tuple[str, ...]] = {
         *_CRON,
         "spec.ttlSecondsAfterFinished",
     ),
-    "DataBackup": ("spec.runAs*", "spec.runAfter*", "spec.ttlSecondsAfterFinished"),
+    "DataBackup": ("spec.runAfter*", "spec.ttlSecondsAfterFinished"),
 }
 """By kind: patterns of paths."""
 

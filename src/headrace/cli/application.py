@@ -15,7 +15,7 @@ from headrace.exits import ExitCode
 
 
 def run(words: Sequence[str]) -> object:
-    """What the verb of these words gives back; the exit code where a word is wrong, which is said."""
+    """The result of the verb of these words; the exit code where a word is wrong, which is printed."""
     app = application(words[:1]) if words and words[0] in VERBS else overview()
     return call(app, words, "headrace")
 

@@ -1,4 +1,4 @@
-"""What the verbs on declared objects share: the backend, namespaces, files, and which objects are meant."""
+"""The common parts of the verbs on declared objects: the backend, namespaces, files, and which objects are meant."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def client() -> LocalClient:
 
 
 def asked_for(words: Sequence[str] | None, *, command: str) -> list[Asked]:
-    """What `KIND NAME...`, `KIND,KIND` or `KIND/NAME...` mean. Raises `ConfigError`."""
+    """The objects that `KIND NAME...`, `KIND,KIND` or `KIND/NAME...` name. Raises `ConfigError`."""
     if not words:
         raise ConfigError.of(
             "which objects are meant?", hint=f"headrace {command} dataset imagenet; or -f FILE"
@@ -104,7 +104,7 @@ def _by_kind(words: Sequence[str]) -> list[Asked]:
 def read_files(files: Iterable[str], namespace: str | None) -> list[Object]:
     """The objects of all files, in their order, none of them of another namespace than the one that was named.
 
-    What is wrong is told line by line; then the command ends.
+    Faults are printed line by line; then the command ends.
     """
     found: list[Object] = []
     for file in _expanded(files):

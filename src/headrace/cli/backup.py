@@ -21,8 +21,8 @@ from headrace.operations import backups
 _DATASET = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z]([-a-z0-9]*[a-z0-9])?")
 _OWNER = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
 
-_Dataset = Annotated[str, typer.Option(metavar="NAMESPACE/NAME", help="Whose list of files it is.")]
-_Folder = Annotated[Path, typer.Option(metavar="FOLDER", help="Where the backup lies.")]
+_Dataset = Annotated[str, typer.Option(metavar="NAMESPACE/NAME", help="Dataset of the list of files.")]
+_Folder = Annotated[Path, typer.Option(metavar="FOLDER", help="Location of the backup.")]
 
 
 def run(
@@ -49,7 +49,7 @@ def run(
 def restore(
     dataset: _Dataset,
     folder: _Folder,
-    to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the master keeps its lists.")],
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the master's lists.")],
 ) -> None:
     """Put a kept list of files where a master that begins looks for its own. The operator calls it."""
     _check(dataset)

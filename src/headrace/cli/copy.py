@@ -33,7 +33,7 @@ _SMALLEST_PART_BYTES = 5 << 20
 def run(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="[TARGET]", help="Where the files are written: a bucket or folder."),
+        typer.Argument(metavar="[TARGET]", help="Destination of the files: a bucket or folder."),
     ] = None,
     config: role_options.Config = None,
     cluster: role_options.Cluster = None,
@@ -49,7 +49,8 @@ def run(
     ] = None,
     files: Annotated[int | None, typer.Option(metavar="N", help="Files copied at the same time.")] = None,
     state_directory: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where the ledger is kept; the same one goes on.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder of the ledger; the same one resumes the copy."),
     ] = None,
     progress_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Says how far it is, replaced every second.")
@@ -88,13 +89,14 @@ def _source(origin: str | None, exclude: list[str] | None) -> OriginSettings | N
         return OriginSettings(origin=origin, exclude=left_out)
     if left_out:
         raise ConfigError.of(
-            "--exclude is for --from ORIGIN", hint="what a cluster's dataset leaves out, its master says"
+            "--exclude is for --from ORIGIN",
+            hint="the master of a cluster reports what its dataset leaves out",
         )
     return None
 
 
 def copy_spec(settings: CopySettings, environment: Environment) -> CopySpec:
-    """What the process is told. Raises `ConfigError` or `RefusedError`."""
+    """The spec of the copy process. Raises `ConfigError` or `RefusedError`."""
     if settings.target is None:
         raise ConfigError.of("the target is missing", hint="name it: headrace copy --from ORIGIN TARGET")
     target, keys = _resolved(settings.target, settings, environment)
@@ -126,6 +128,7 @@ def copy_spec(settings: CopySettings, environment: Environment) -> CopySpec:
         part_bytes=part_bytes,
         node=settings.node or host_name(),
         token=token,
+        token_file=resolved_settings.token_file_of(settings),
         keys=keys,
         tls=resolved_settings.tls_of(settings.tls),
     )

@@ -26,7 +26,9 @@ def run(
     node: Annotated[str, typer.Option(metavar="NAME", help="The name of the node.")],
     node_folder: Annotated[
         Path,
-        typer.Option(metavar="FOLDER", readable=False, help="What driver and mounts of the node share."),
+        typer.Option(
+            metavar="FOLDER", readable=False, help="Folder that driver and mounts of the node share."
+        ),
     ] = Path("/var/lib/headrace"),
     registration: Annotated[
         Path | None,
@@ -56,11 +58,11 @@ def run(
         float,
         typer.Option(
             metavar="SECONDS",
-            help="When told to end, the driver waits for so long for mounts that it alone keeps.",
+            help="Time that a driver that was told to end waits for mounts that it alone keeps.",
         ),
     ] = 20.0,
     metrics_address: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where /metrics and /healthz answer.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Address of /metrics and /healthz.")
     ] = None,
     log_format: role_options.LogFormatOption = None,
 ) -> None:

@@ -36,11 +36,14 @@ def run(
     labels: Labels = None,
     fields: Fields = None,
     cascade: Annotated[
-        str, typer.Option(metavar="HOW", help="What objects own goes too (background), or stays (orphan).")
+        str,
+        typer.Option(
+            metavar="HOW", help="Fate of owned objects: deleted too (background), or kept (orphan)."
+        ),
     ] = "background",
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the objects are gone.")] = True,
     timeout: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long to wait: 30s, 5m; 0s for as long as it takes.")
+        str, typer.Option(metavar="DURATION", help="Timeout: 30s, 5m; 0s for as long as it takes.")
     ] = "0s",
 ) -> None:
     """Delete declared objects, and what runs for them."""

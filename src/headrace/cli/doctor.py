@@ -45,7 +45,7 @@ def run(
         str | None, typer.Option(metavar="FILE", help="The kubeconfig; or KUBECONFIG.")
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Whose rights are asked for.")
+        str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace to check rights in.")
     ] = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="json", help="The same as --json.")

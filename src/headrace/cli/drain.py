@@ -27,7 +27,7 @@ _GONE = ("drained", "left", "dead")
 def run(
     worker: Annotated[str, typer.Argument(metavar="WORKER", help="The worker's id, as the status shows it.")],
     cluster: role_options.Cluster = None,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Let it stay after all.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the drain.")] = False,
     detach: Annotated[
         bool, typer.Option("--detach", "--no-wait", help="Do not wait until it has left.")
     ] = False,

@@ -23,7 +23,7 @@ def run(
         str | None,
         typer.Option(envvar="POD_NAME", metavar="NAME", help="Its name in the election of a leader."),
     ] = None,
-    health_port: Annotated[int, typer.Option(help="Where /healthz and /readyz answer.")] = 8080,
+    health_port: Annotated[int, typer.Option(help="Address of /healthz and /readyz.")] = 8080,
     log_level: Annotated[str, typer.Option(metavar="LEVEL", help="Level of its log.")] = "info",
     log_format: Annotated[LogFormat, typer.Option(help="Form of its log.")] = LogFormat.JSON,
     kubeconfig: Annotated[

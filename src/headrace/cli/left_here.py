@@ -18,7 +18,7 @@ _LONG_UNUSED_S = 30 * _DAY_S
 
 
 def left_here(environment: Environment, *, unused_for_s: float, keep: Iterable[Path] = ()) -> list[LeftState]:
-    """What mounts left in the folder of states, the longest unused first."""
+    """The mounts' remains in the folder of states, the longest unused first."""
     running = [Path(entry.state_directory) for entry in Registry(environment.runtime_directory).entries()]
     return left_states(environment.state_directory, [*running, *keep], time.time() - unused_for_s)
 

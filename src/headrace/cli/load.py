@@ -89,7 +89,7 @@ def run(
 
 
 def order_of(settings: LoadSettings) -> LoadOrder:
-    """What the master is to do."""
+    """The order for the master."""
     action = LoadAction.EVICT if settings.evict else LoadAction.UNPIN if settings.unpin else LoadAction.LOAD
     paths = [path.encode("utf-8", "surrogateescape").strip(b"/") for path in settings.paths]
     return LoadOrder(

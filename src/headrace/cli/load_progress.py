@@ -56,7 +56,7 @@ def line(report: LoadReport, elapsed_s: float) -> str:
 
 
 def tell(report: LoadReport, *, json: bool) -> None:
-    """How it ended, in words; as JSON, too, when that is wanted."""
+    """Prints how it ended, in words; as JSON, too, when that is wanted."""
     if json:
         printer.as_json({**report.model_dump(mode="json"), "complete": report.complete})
     for error in report.errors[:_MOST_ERRORS]:

@@ -23,17 +23,17 @@ _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)=(?P<address>.+)", re
 def run(
     origin: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ORIGIN]...", help="Where the data lives; NAME=ORIGIN for each of several."),
+        typer.Argument(metavar="[ORIGIN]...", help="Location of the data; NAME=ORIGIN for each of several."),
     ] = None,
     config: role_options.Config = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the cluster.")] = None,
-    listen: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where it answers.")] = None,
+    listen: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Address to listen on.")] = None,
     state_directory: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where its state, the token and the snapshots are kept."),
+        typer.Option(metavar="FOLDER", help="Folder of its state, the token and the snapshots."),
     ] = None,
     replicas: Annotated[
-        int | None, typer.Option(metavar="N", help="How many workers own each block.")
+        int | None, typer.Option(metavar="N", help="Number of workers that own each block.")
     ] = None,
     refresh_interval: Annotated[
         float | None,

@@ -1,4 +1,4 @@
-"""What a master's process is told, from its settings."""
+"""The spec of a master's process, from its settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from headrace.trusted_folders import make_folder
 
 
 def master_spec(settings: MasterSettings, environment: Environment, ask: Ask | None) -> MasterSpec:
-    """What the process is told. Makes the token when there is none. Raises `ConfigError` or `RefusedError`.
+    """The spec of the master's process. Makes the token when there is none. Raises `ConfigError` or `RefusedError`.
 
     `ask` is asked for a credential that the person at the terminal is to type.
     """
@@ -43,7 +43,7 @@ def master_spec(settings: MasterSettings, environment: Environment, ask: Ask | N
         dead_after_s=settings.dead_after_s,
     )
     block = resolved_settings.block_size_bytes(settings.block_size)
-    token, tls = _token(settings, state, environment), resolved_settings.tls_of(settings.tls)
+    (token, token_file), tls = _token(settings, state, environment), resolved_settings.tls_of(settings.tls)
     need(token, Rights.ADMINISTRATOR)
     nobody = {"epoch": 0, "replicas": rules.replicas, "members": []}
     config = EngineConfig(
@@ -54,10 +54,15 @@ def master_spec(settings: MasterSettings, environment: Environment, ask: Ask | N
         limits=_limits(settings),
         transfer=TransferConfig(block_size_bytes=block, concurrency=settings.concurrency),
         snapshot=SnapshotPolicy.REFRESH if settings.snapshot_at_start else SnapshotPolicy.KEEP,
-        cluster=ClusterConfig(view=nobody, token=token, node=host_name(), tls=tls),
+        cluster=ClusterConfig(view=nobody, token=token, token_file=token_file, node=host_name(), tls=tls),
     )
     return MasterSpec(
-        settings=_checked(settings), config=config, state_directory=state, token=token, keys=resolved.keys
+        settings=_checked(settings),
+        config=config,
+        state_directory=state,
+        token=token,
+        token_file=token_file,
+        keys=resolved.keys,
     )
 
 
@@ -76,13 +81,15 @@ def _checked(settings: MasterSettings) -> MasterSettings:
     return settings.model_copy(update={"https": https})
 
 
-def _token(settings: MasterSettings, state: Path, environment: Environment) -> SecretStr:
+def _token(settings: MasterSettings, state: Path, environment: Environment) -> tuple[SecretStr, Path | None]:
+    """The token, and the file that it is in, if it is in one."""
     token = resolved_settings.token_of(settings, environment) if settings.token_file is None else None
     if token is not None:
-        return token
+        return token, None
     path = absolute(settings.token_file) if settings.token_file else state / "token"
     if path.exists():
-        return resolved_settings.needed_token(settings.model_copy(update={"token_file": path}), environment)
+        there = settings.model_copy(update={"token_file": path})
+        return resolved_settings.needed_token(there, environment), path
     try:
         make_folder(path.parent)
     except RefusedError:
@@ -94,4 +101,4 @@ def _token(settings: MasterSettings, state: Path, environment: Environment) -> S
         f"the token of cluster {settings.cluster} is in {path}; "
         "`headrace token` makes those of workers and mounts of it"
     )
-    return created
+    return created, path

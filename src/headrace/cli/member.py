@@ -86,6 +86,7 @@ def _config(
         cluster=ClusterConfig(
             view=outlook.view or {},
             token=token,
+            token_file=resolved_settings.token_file_of(settings),
             node=node,
             read_deadline_s=settings.read_deadline_s,
             hedge=settings.hedge,

@@ -33,7 +33,7 @@ def run(
         list[str] | None,
         typer.Argument(
             metavar="ORIGIN...",
-            help="Where the data lives: s3://bucket/prefix, oss://…, hdfs://…, https://…, /path; "
+            help="Location of the data: s3://bucket/prefix, oss://…, hdfs://…, https://…, /path; "
             "NAME=ORIGIN for each of several; none for a member of a cluster.",
         ),
     ] = None,
@@ -57,7 +57,7 @@ def run(
     ] = None,
     read_deadline: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="How long a read waits for any worker of the cluster."),
+        typer.Option(metavar="SECONDS", help="Time that a read waits for any worker of the cluster."),
     ] = None,
     cache: options.Cache = None,
     option: options.Option = None,
@@ -68,7 +68,7 @@ def run(
         bool, typer.Option("--foreground", "-f", help="Stay in the foreground, with the log on the terminal.")
     ] = False,
     mode: Annotated[
-        MountMode | None, typer.Option(metavar="|".join(MountMode), help="How the kernel is served.")
+        MountMode | None, typer.Option(metavar="|".join(MountMode), help="Way to serve the kernel.")
     ] = None,
     allow_other: Annotated[
         bool | None, typer.Option("--allow-other", help="Let other users read the mount.")
@@ -78,7 +78,7 @@ def run(
     ] = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the dataset.")] = None,
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Most memory that data under way may take.")
+        str | None, typer.Option(metavar="SIZE", help="Memory limit for data in flight.")
     ] = None,
     read_ahead: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Most bytes fetched ahead of one sequential reader.")
@@ -86,7 +86,7 @@ def run(
     block_size: options.BlockSize = None,
     eviction: Annotated[
         EvictionPolicy | None,
-        typer.Option(metavar="|".join(EvictionPolicy), help="Which blocks leave a full cache."),
+        typer.Option(metavar="|".join(EvictionPolicy), help="Eviction policy of a full cache."),
     ] = None,
     snapshot: Annotated[
         SnapshotPolicy | None,
@@ -106,14 +106,14 @@ def run(
         int | None, typer.Option(metavar="N", help="Requests to one origin at the same time.")
     ] = None,
     metrics_address: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where /metrics and /healthz answer.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Address of /metrics and /healthz.")
     ] = None,
     log_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The log of a mount in the background.")
     ] = None,
     state_directory: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where the snapshot, the lock and the socket are kept."),
+        typer.Option(metavar="FOLDER", help="Folder of the snapshot, the lock and the socket."),
     ] = None,
     log_format: role_options.LogFormatOption = None,
     keeper: Annotated[

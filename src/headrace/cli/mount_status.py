@@ -1,4 +1,4 @@
-"""What `headrace status` shows of the mounts of this machine.
+"""The lines of `headrace status` about the mounts of this machine.
 
 It runs without a reader of options where it has none, and loads no more than it needs: programs ask it all the time.
 """

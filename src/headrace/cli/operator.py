@@ -30,7 +30,8 @@ def run(
         ),
     ] = "headrace/engine:latest",
     engine_pull_policy: Annotated[
-        str, typer.Option(envvar="HEADRACE_ENGINE_PULL_POLICY", metavar="POLICY", help="When it is pulled.")
+        str,
+        typer.Option(envvar="HEADRACE_ENGINE_PULL_POLICY", metavar="POLICY", help="Image pull policy."),
     ] = "IfNotPresent",
     engine_pull_secret: Annotated[
         list[str] | None, typer.Option(metavar="SECRET", help="Secret of each namespace to pull it with.")
@@ -44,9 +45,7 @@ def run(
     ] = None,
     policy: Annotated[
         str,
-        typer.Option(
-            metavar="JSON", help="What those who declare datasets may ask for: `policy` of the chart."
-        ),
+        typer.Option(metavar="JSON", help="Limits for declared datasets: `policy` of the chart."),
     ] = "{}",
     machine_credentials: Annotated[
         bool,
@@ -59,7 +58,7 @@ def run(
         str | None,
         typer.Option(envvar="POD_NAME", metavar="NAME", help="Its name in the election of a leader."),
     ] = None,
-    health_port: Annotated[int, typer.Option(help="Where /healthz and /readyz answer.")] = 8080,
+    health_port: Annotated[int, typer.Option(help="Address of /healthz and /readyz.")] = 8080,
     log_level: Annotated[
         str, typer.Option(metavar="LEVEL", help="Level of its log, and of the pods'.")
     ] = "info",

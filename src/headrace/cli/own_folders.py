@@ -14,7 +14,9 @@ from headrace.roles.own_folders import Owner, give_cache, give_state
 
 
 def run(
-    dataset: Annotated[str, typer.Option(metavar="NAMESPACE/NAME", help="Whose folders they are.")],
+    dataset: Annotated[
+        str, typer.Option(metavar="NAMESPACE/NAME", help="Dataset that the folders belong to.")
+    ],
     uid: Annotated[int, typer.Option(min=0, help="Number of the user who gets them.")],
     gid: Annotated[int, typer.Option(min=0, help="Number of the group.")],
     state: Annotated[

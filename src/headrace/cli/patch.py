@@ -21,7 +21,7 @@ def run(
         ),
     ] = "",
     form: Annotated[
-        str, typer.Option("--type", metavar="merge", help="How the patch is read: as a JSON merge patch.")
+        str, typer.Option("--type", metavar="merge", help="Type of the patch: read as a JSON merge patch.")
     ] = "merge",
     namespace: backend.Namespace = None,
 ) -> None:

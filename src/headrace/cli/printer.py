@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def talk() -> Console:
-    """Where progress is shown. Made anew each time, since tests replace the streams."""
+    """The console for progress. Made anew each time, since tests replace the streams."""
     # Here, since most commands show none, and loading it takes as long as some of them.
     from rich.console import Console  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""What the verbs of the roles share: configuration file, token, master, and the settings that follow from them."""
+"""The common parts of the roles' verbs: configuration file, token, master, and the settings that follow from them."""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ def token_of(settings: RoleSettings, environment: Environment) -> SecretStr | No
     if text := environment.get(TOKEN_VARIABLE):
         return check_token(SecretStr(text.strip()), TOKEN_VARIABLE)
     return None
+
+
+def token_file_of(settings: RoleSettings) -> Path | None:
+    """The file that the token comes from, which is read again when it changes."""
+    return absolute(settings.token_file) if settings.token_file is not None else None
 
 
 def needed_token(settings: RoleSettings, environment: Environment) -> SecretStr:

@@ -29,5 +29,5 @@ TokenFile = Annotated[
 ]
 LogFormatOption = Annotated[
     LogFormat | None,
-    typer.Option("--log-format", metavar="|".join(LogFormat), help="How the log is written."),
+    typer.Option("--log-format", metavar="|".join(LogFormat), help="Format of the log."),
 ]

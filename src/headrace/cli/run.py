@@ -42,7 +42,7 @@ def run(
         ),
     ] = None,
     timeout: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long to wait for the files: 30s, 5m.")
+        str, typer.Option(metavar="DURATION", help="Time to wait for the files: 30s, 5m.")
     ] = "5m",
 ) -> None:
     """Run a program on a virtual node, with the files of datasets."""

@@ -14,7 +14,7 @@ from headrace.local.protocol.messages import Named, Scaling
 def run(
     resources: backend.Resources = None,
     replicas: Annotated[
-        int | None, typer.Option(metavar="COUNT", min=0, max=10_000, help="How many workers there shall be.")
+        int | None, typer.Option(metavar="COUNT", min=0, max=10_000, help="Number of workers to run.")
     ] = None,
     current_replicas: Annotated[
         int | None, typer.Option(metavar="COUNT", min=0, help="Only if there are so many now.")

@@ -32,7 +32,7 @@ Fields = Annotated[
 
 
 def selector_of(labels: str | None, fields: str | None, names: Iterable[str] = ()) -> Selector:
-    """What was said. Raises `ConfigError` for words that are no selector, and beside names."""
+    """The selector that was given. Raises `ConfigError` for words that are no selector, and beside names."""
     selector = parse_selector(labels, fields)
     if selector and any(names):
         raise ConfigError.of(

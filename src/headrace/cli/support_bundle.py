@@ -36,7 +36,7 @@ def run(
     ] = None,
     namespace: Annotated[
         list[str] | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="Whose datasets are wanted; again for more."),
+        typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the datasets; again for more."),
     ] = None,
 ) -> None:
     """Write what helps to find a fault into one file, without credentials: status, logs, settings, findings."""

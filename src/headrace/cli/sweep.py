@@ -17,9 +17,9 @@ DATASET = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z]([-a-z0-9]*[a-z0-9])?"
 
 
 def run(
-    dataset: Annotated[str, typer.Option(metavar="NAMESPACE/NAME", help="Whose files go.")],
+    dataset: Annotated[str, typer.Option(metavar="NAMESPACE/NAME", help="Dataset whose files go.")],
     node_folder: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="What driver and mounts of the node share.")
+        Path, typer.Option(metavar="FOLDER", help="Folder that driver and mounts of the node share.")
     ] = Path("/var/lib/headrace"),
     cache: Annotated[
         list[Path] | None, typer.Option(metavar="FOLDER", help="A folder in which the dataset had a cache.")

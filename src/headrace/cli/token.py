@@ -14,7 +14,7 @@ from headrace.settings.roles import LoadSettings
 
 
 class Holder(StrEnum):
-    """Who gets it."""
+    """The holder of a token."""
 
     READER = "reader"
     WORKER = "worker"

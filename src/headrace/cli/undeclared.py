@@ -1,4 +1,5 @@
-"""What `get` shows although nobody declares it: the nodes, and the processes of datasets under the name of pods."""
+"""Objects that `get` shows although nobody declares them: the nodes, and the processes of datasets under the name of
+pods."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class UndeclaredKind:
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """How they are to be shown."""
+    """The form of the output."""
 
     namespace: str | None
     output: str | None = None
@@ -63,7 +64,7 @@ def documents_of(
     namespace: str | None,
     selector: Selector,
 ) -> list[Document]:
-    """Those that are meant. Raises `MissingFileError` for a name that is not there."""
+    """The documents that are asked for. Raises `MissingFileError` for a name that is not there."""
     found = [each for each in kind.documents(status) if _is_in(each, namespace)]
     by_name = {each["metadata"]["name"]: each for each in found}
     for name in names:
@@ -75,7 +76,7 @@ def documents_of(
 
 
 def text_of(kind: UndeclaredKind, documents: list[Document], showing: Showing, *, is_one: bool) -> str:
-    """What is printed of them."""
+    """The printed text of the objects."""
     if not is_table(showing.output):
         view = document_view(showing.output or "", lambda each: f"{kind.singular}/{each['metadata']['name']}")
         return view.all(documents, is_one)

@@ -30,5 +30,5 @@ def run(
     if left is not None:
         raise DeadlineError.of(
             left,
-            hint="what lies there is checked at the next start; until the disk answers, mount without that folder",
+            hint="the files there are checked at the next start; until the disk answers, mount without that folder",
         )

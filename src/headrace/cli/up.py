@@ -24,7 +24,7 @@ _STOP_S = 20.0
 def run(
     nodes: Annotated[
         int,
-        typer.Option(metavar="COUNT", min=1, max=MOST_NODES, help="How many nodes there shall be at least."),
+        typer.Option(metavar="COUNT", min=1, max=MOST_NODES, help="Minimum number of nodes."),
     ] = 1,
     node_label: Annotated[
         list[str] | None,

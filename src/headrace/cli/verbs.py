@@ -103,7 +103,7 @@ VERBS: dict[str, Verb] = {
         "Show everything about declared objects, with their events; or about nodes.",
     ),
     "delete": Verb("delete", "run", "Delete declared objects, and what runs for them."),
-    "wait": Verb("wait", "run", "Wait until declared objects are as wished."),
+    "wait": Verb("wait", "run", "Wait until declared objects meet a condition."),
     "scale": Verb("scale", "run", "Scale runtimes out and in."),
     "patch": Verb("patch", "run", "Change single fields of declared objects."),
     "edit": Verb("edit", "run", "Change a declared object in $KUBE_EDITOR, $EDITOR or vi."),

@@ -21,13 +21,13 @@ Output = Annotated[
 
 
 class View:
-    """How objects are printed: `all` at once, then `another` for each that changed."""
+    """The form in which objects are printed: `all` at once, then `another` for each that changed."""
 
     def __init__(self, write: Callable[[list[Document], bool], str]) -> None:
         self.all = write
 
     def another(self, document: Document) -> str:
-        """What is printed of an object that changed."""
+        """The printed form of an object that changed."""
         return self.all([document], True)
 
 

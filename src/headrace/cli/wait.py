@@ -1,4 +1,4 @@
-"""`headrace wait`: until objects are as they shall be, or gone, or the time is over."""
+"""`headrace wait`: blocks until objects meet a condition, are deleted, or the timeout expires."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from headrace.local.protocol.client import LocalClient
 from headrace.local.protocol.messages import Named
 
 Test = Callable[[dict[str, Any] | None], bool]
-"""Whether an object is as wished; `None` for one that is not there."""
+"""True if an object meets the condition; `None` for one that is not there."""
 
 _FORMS = "condition=Ready, delete, create, jsonpath='{.status.phase}'=Bound"
 
 
 def run(
     resources: backend.Resources = None,
-    wished: Annotated[str, typer.Option("--for", metavar="WISH", help=f"What to wait for: {_FORMS}.")] = "",
+    wished: Annotated[
+        str, typer.Option("--for", metavar="WISH", help=f"Condition to wait for: {_FORMS}.")
+    ] = "",
     filename: backend.Files = None,
     namespace: backend.Namespace = None,
     labels: Labels = None,
@@ -34,11 +36,9 @@ def run(
     everything: Annotated[
         bool, typer.Option("--all", help="All objects of the kind in the namespace, as without names.")
     ] = False,
-    timeout: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long: 30s, 5m; 0 looks once.")
-    ] = "30s",
+    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Timeout: 30s, 5m; 0 looks once.")] = "30s",
 ) -> None:
-    """Wait until declared objects are as wished."""
+    """Wait until declared objects meet a condition."""
     test, may_be_missing = parse_wish(wished)
     deadline = time.monotonic() + parse_duration(timeout)
     client = backend.client()

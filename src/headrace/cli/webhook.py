@@ -24,7 +24,7 @@ _LEVELS = ("error", "warn", "info", "debug", "trace")
 
 def run(
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where API servers ask; :PORT is all addresses.")
+        str, typer.Option(metavar="HOST:PORT", help="Address for API servers; :PORT is all addresses.")
     ] = ":8443",
     service: Annotated[
         str, typer.Option(metavar="NAME.NAMESPACE", help="The Service that leads here.")
@@ -32,13 +32,13 @@ def run(
     configuration: Annotated[
         str, typer.Option(metavar="NAME", help="The MutatingWebhookConfiguration that names the Service.")
     ] = "headrace-webhook",
-    health_port: Annotated[int, typer.Option(help="Where /healthz and /readyz answer.")] = 8080,
+    health_port: Annotated[int, typer.Option(help="Address of /healthz and /readyz.")] = 8080,
     certificate_life: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long a certificate lives; renewed at two thirds.")
+        str, typer.Option(metavar="DURATION", help="Lifetime of a certificate; renewed at two thirds.")
     ] = "2160h",
     certificate_grace: Annotated[
         str,
-        typer.Option(metavar="DURATION", help="How long an authority is announced before it is needed."),
+        typer.Option(metavar="DURATION", help="Time that an authority is announced before it is needed."),
     ] = "2m",
     log_level: Annotated[str, typer.Option(metavar="LEVEL", help="Level of its log.")] = "info",
     log_format: Annotated[LogFormat, typer.Option(help="Form of its log.")] = LogFormat.JSON,

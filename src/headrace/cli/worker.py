@@ -40,13 +40,13 @@ def run(
         str | None, typer.Option(metavar="HOST[:PORT]", help="The address under which others reach it.")
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Most memory that data under way may take.")
+        str | None, typer.Option(metavar="SIZE", help="Memory limit for data in flight.")
     ] = None,
     state_directory: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where its lock and the last view are kept.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder of its lock and the last view.")
     ] = None,
     metrics_address: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where /metrics and /healthz answer.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Address of /metrics and /healthz.")
     ] = None,
     secret_file: options.SecretFile = None,
     token_file: role_options.TokenFile = None,

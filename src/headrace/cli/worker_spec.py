@@ -1,4 +1,4 @@
-"""What a worker's process is told, from its settings."""
+"""The spec of a worker's process, from its settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.settings.roles import WorkerSettings
 
 
 def worker_spec(settings: WorkerSettings, environment: Environment, ask: Ask | None) -> WorkerSpec:
-    """What the process is told. Makes the cache folders. Raises `ConfigError` or `RefusedError`.
+    """The spec of the worker's process. Makes the cache folders. Raises `ConfigError` or `RefusedError`.
 
     `ask` is asked for a credential that the person at the terminal is to type.
     """
@@ -51,7 +51,9 @@ def worker_spec(settings: WorkerSettings, environment: Environment, ask: Ask | N
         limits=limits_of(settings.memory),
         transfer=transfer,
         eviction=settings.eviction,
-        cluster=ClusterConfig(view={}, token=token, node=name, tls=tls),
+        cluster=ClusterConfig(
+            view={}, token=token, token_file=resolved_settings.token_file_of(settings), node=name, tls=tls
+        ),
     )
     # The settings go on with what was found out: the node's name.
     told = settings.model_copy(update={"node": settings.node or host_name()})

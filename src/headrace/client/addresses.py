@@ -1,6 +1,6 @@
 """Addresses of the fsspec protocol as text, and the datasets that they lead to.
 
-What stands behind `headrace://` is a path. Where the storage options name a dataset, it is a path in that dataset, with
+The part after `headrace://` is a path. Where the storage options name a dataset, it is a path in that dataset, with
 or without a slash before it. Where they name none, its first part is the name of a mounted dataset: `NAME/folder/file`.
 So each name that a file system lists leads to the same file again behind `headrace://`, with the same storage options.
 """
@@ -56,7 +56,7 @@ class Roots(ABC):
 
     @abstractmethod
     def names(self) -> list[str]:
-        """What is listed in the folder of all datasets."""
+        """The names in the folder of all datasets."""
 
 
 class OneRoot(Roots):

@@ -84,7 +84,7 @@ class Dataset:
 
     @property
     def mountpoint(self) -> Path | None:
-        """Where the same files can be read through the kernel, when the dataset was reached through its mount."""
+        """The mountpoint with the same files, when the dataset was reached through its mount."""
         if self._opened.mountpoint is None:
             return None
         return Path(self._opened.mountpoint) / self._opened.inside
@@ -139,8 +139,8 @@ class Dataset:
     def warm(self, paths: Iterable[str] = ()) -> JobReport:
         """Brings files and folders (all, without `paths`) into the cache, and waits until they are there.
 
-        Raises `HeadraceError` when not every byte is in: the cache is too small, or a file could not be read. What is
-        in stays in, and the next call goes on from there. Interrupting it (Ctrl-C) cancels the warm-up.
+        Raises `HeadraceError` when not every byte is in: the cache is too small, or a file could not be read. Loaded
+        files stay loaded, and the next call goes on from there. Interrupting it (Ctrl-C) cancels the warm-up.
         """
         wanted = [self._full(path) for path in paths] or [self._root]
         job = self._opened.engine.warm(wanted)
@@ -167,7 +167,7 @@ class Dataset:
         return self._opened.engine.refresh()
 
     def status(self) -> EngineReport:
-        """How much is cached, and what was read from where, since the process that owns the cache started."""
+        """The cached bytes, and the bytes read from each source, since the process that owns the cache started."""
         return self._opened.engine.status()
 
     def close(self) -> None:

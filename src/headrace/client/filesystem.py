@@ -157,7 +157,7 @@ class HeadraceFileSystem(AsyncFileSystem):
         return self._kind(path) == "file"
 
     def modified(self, path: str) -> datetime:
-        """When the object was last changed."""
+        """The time of the object's last change."""
         engine, full = self._file(path)
         return datetime.fromtimestamp(engine.stat(full).mtime_ns / 1e9, UTC)
 

@@ -21,7 +21,8 @@ def epoch_order(count: int, *, seed: int, epoch: int, shuffle: bool) -> list[int
 
 
 def shard(order: Sequence[int], *, index: int, count: int) -> Sequence[int]:
-    """What worker `index` of `count` reads of an order: every `count`-th item, so that all workers progress together.
+    """The part of an order that worker `index` of `count` reads: every `count`-th item, so that all workers progress
+    together.
 
     The parts differ in length by one at most. Raises `ValueError` unless 0 <= `index` < `count`.
     """

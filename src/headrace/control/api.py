@@ -21,11 +21,14 @@ from headrace.control.messages import (
 from headrace.control.metrics import metrics_text
 from headrace.control.page import PAGE_HEADERS, page_bytes
 from headrace.control.rights import Rights
-from headrace.control.server import Endpoint, FileReply, Reply, Server
+from headrace.control.server import LARGEST_BODY_BYTES, Endpoint, FileReply, Reply, Server
 from headrace.control.status import cluster_report, cluster_status
 from headrace.openmetrics import OPEN_METRICS
 
 LONGEST_POLL_S = 30.0
+LARGEST_HEARTBEAT_BYTES = 1 << 20
+"""A worker with as many levels and hanging folders as there may be, in the longest words."""
+_LARGEST_MOUNT_BYTES = 32 << 10
 
 
 class Api:
@@ -40,14 +43,14 @@ class Api:
     def endpoints(self) -> list[Endpoint]:
         """All of them."""
         found = [
-            Endpoint("POST", "/v1/heartbeat", self._heartbeat, needs=Rights.WORKER),
-            Endpoint("POST", "/v1/mounts", self._mount, needs=Rights.READER),
+            Endpoint("POST", "/v1/heartbeat", self._heartbeat, Rights.WORKER, LARGEST_HEARTBEAT_BYTES),
+            Endpoint("POST", "/v1/mounts", self._mount, Rights.READER, _LARGEST_MOUNT_BYTES),
             Endpoint("GET", "/v1/view", self._view, needs=Rights.READER),
             Endpoint("GET", "/v1/snapshot", self._snapshot, needs=Rights.READER),
             Endpoint("GET", "/v1/pins", self._pins, needs=Rights.WORKER),
             Endpoint("POST", "/v1/refresh", _plain(self._cluster.refresh), needs=Rights.ADMINISTRATOR),
             Endpoint("POST", "/v1/drain", self._drain, needs=Rights.ADMINISTRATOR),
-            Endpoint("POST", "/v1/loads", self._start_load, needs=Rights.ADMINISTRATOR),
+            Endpoint("POST", "/v1/loads", self._start_load, Rights.ADMINISTRATOR, LARGEST_BODY_BYTES),
             Endpoint("GET", "/v1/loads", self._loads, needs=Rights.ADMINISTRATOR),
             Endpoint("GET", "/v1/loads/{id}", self._load, needs=Rights.ADMINISTRATOR),
             Endpoint("DELETE", "/v1/loads/{id}", self._cancel_load, needs=Rights.ADMINISTRATOR),

@@ -1,4 +1,4 @@
-"""What workers, mounts, loads and the command line ask the master: signed questions, answers that are checked.
+"""Questions of workers, mounts, loads and the command line to the master: signed, with answers that are checked.
 
 Every fault comes as an error of `headrace.errors`. Belongs to one event loop.
 """
@@ -6,11 +6,13 @@ Every fault comes as an error of `headrace.errors`. Belongs to one event loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import os
 import re
+import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -39,8 +41,10 @@ from headrace.control.messages import (
     Refreshed,
 )
 from headrace.control.outlooks import carried_on, epoch_of
+from headrace.control.renewed_files import Renewed, renewed_token
+from headrace.control.rights import Rights
 from headrace.control.signing import DIGEST, NONCE, SIGNATURE, SigningKey, body_digest
-from headrace.control.tls import client_context
+from headrace.control.tls import renewed_client_context
 from headrace.errors import (
     CLASSES,
     DeadlineError,
@@ -53,6 +57,7 @@ from headrace.errors import (
 from headrace.foreign_answers import bounded
 
 _M = TypeVar("_M", bound=BaseModel)
+_A = TypeVar("_A")
 _LOADS: TypeAdapter[list[LoadReport]] = TypeAdapter(list[LoadReport], config=ConfigDict(defer_build=True))
 Query = dict[str, int | str]
 _LARGEST_ANSWER_BYTES = 1 << 20
@@ -75,7 +80,8 @@ class ControlClient:
     """One connection to a master. Without a token only what needs no signature can be asked.
 
     Of a master at an `https://` address it believes the authorities of this machine, and that of the file `authority`.
-    Who asks masters of others says how much of their answers it takes at `most_bytes`.
+    That file, and the `token_file` that the token came from, are read again when they change. A client of foreign
+    masters limits the length of their answers by `most_bytes`.
     """
 
     def __init__(
@@ -85,20 +91,20 @@ class ControlClient:
         *,
         authority: Path | None = None,
         most_bytes: int | None = None,
+        token_file: Path | None = None,
     ) -> None:
         self.master = master
         self._most_bytes = most_bytes
         self._authority = authority
-        self._key = SigningKey.of(token) if token else None
+        self._tls: Renewed[ssl.SSLContext] | None = None
+        self._token = renewed_token(token, token_file, Rights.READER) if token else None
         self._ahead_ms = 0
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        connector = None
         if self.master.startswith("https://"):
-            connector = aiohttp.TCPConnector(ssl=client_context(self._authority))
+            self._tls = renewed_client_context(self._authority)
         self._session = aiohttp.ClientSession(
-            connector=connector,
             auto_decompress=False,
             trust_env=False,
             headers={"Accept-Encoding": "identity"},
@@ -125,7 +131,7 @@ class ControlClient:
         return await self._message("GET", "/v1/view", Outlook, query=query, timeout_s=wait_s + _ANSWER_S)
 
     async def outlook_after(self, known: Outlook | None) -> Outlook:
-        """What the asker goes by that knew this outlook: the master's, with the known view where it has none."""
+        """The outlook of the asker that knew this one: the master's, with the known view where it has none."""
         told = await self.outlook(after_epoch=epoch_of(known))
         if told.view is None and known is not None and told.cluster != known.cluster:
             told = await self.outlook()
@@ -147,7 +153,7 @@ class ControlClient:
                 return Pins(version=version, ids=bytes(found))
 
     async def refresh(self) -> Refreshed:
-        """Has a new snapshot taken, and waits for it."""
+        """Orders a new snapshot, and waits for it."""
         return await self._message("POST", "/v1/refresh", Refreshed, timeout_s=_LONG_S)
 
     async def drain(self, worker: str, *, cancel: bool = False) -> None:
@@ -171,7 +177,7 @@ class ControlClient:
         return await self._message("DELETE", _load_path(load_id), LoadReport, timeout_s=30.0)
 
     async def report(self) -> ClusterReport:
-        """What the planner wants to know, in a form that is checked in all its parts."""
+        """The report that the planner needs, in a form that is checked in all its parts."""
         return await self._message("GET", "/v1/report", ClusterReport)
 
     async def status(self) -> dict[str, Any]:
@@ -195,10 +201,17 @@ class ControlClient:
         Raises when it breaks off; what came until then, came.
         """
         url = self._url("/v1/snapshot", {"version": version, "offset": offset})
-        headers = self._sign("GET", url, b"")
+        return await self._with_each_key(lambda key: self._copy_snapshot(key, url, offset, size_bytes, write))
+
+    # --- inside ---
+
+    async def _copy_snapshot(
+        self, key: SigningKey, url: URL, offset: int, size_bytes: int, write: Callable[[bytes], object]
+    ) -> str:
+        headers = self._sign(key, "GET", url, b"")
         try:
             async with self._request("GET", url, headers, b"", _LONG_S) as answer:
-                digest = await self._check_file(answer, headers[NONCE], offset, size_bytes)
+                digest = await self._check_file(key, answer, headers[NONCE], offset, size_bytes)
                 left = size_bytes - offset
                 async for piece in answer.content.iter_chunked(_PIECE_BYTES):
                     if len(piece) > left:
@@ -208,8 +221,6 @@ class ControlClient:
                 return digest
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._unreachable(error) from None
-
-    # --- inside ---
 
     async def _message(
         self,
@@ -242,8 +253,30 @@ class ControlClient:
     ) -> bytes:
         """The body of a good answer. A clock that differs from the master's is allowed for by a second try."""
         url = self._url(path, query)
+        return await self._with_each_key(lambda key: self._signed_with(key, method, url, body, timeout_s))
+
+    async def _with_each_key(self, ask: Callable[[SigningKey], Awaitable[_A]]) -> _A:
+        """Asks with the newest token; where it is refused, with the one before: the master may not have the new one."""
+        tokens = self._token.in_force() if self._token else ()
+        if not tokens:
+            raise RefusedError.of(
+                "this needs the token of the cluster",
+                hint="give --token-file, or set HEADRACE_TOKEN_FILE or HEADRACE_TOKEN",
+            )
+        newest, *others = (SigningKey.of(token) for token in tokens)
+        try:
+            return await ask(newest)
+        except RefusedError:
+            for key in others:
+                with contextlib.suppress(RefusedError):
+                    return await ask(key)
+            raise
+
+    async def _signed_with(
+        self, key: SigningKey, method: str, url: URL, body: bytes, timeout_s: float
+    ) -> bytes:
         for _ in range(2):
-            status, verdict, answer = await self._once(method, url, body, timeout_s)
+            status, verdict, answer = await self._once(key, method, url, body, timeout_s)
             if status < 400:
                 return answer
             if verdict is None:
@@ -254,32 +287,28 @@ class ControlClient:
         raise RefusedError.of("the master's clock differs from this one's, and runs unsteadily")
 
     async def _once(
-        self, method: str, url: URL, body: bytes, timeout_s: float
+        self, key: SigningKey, method: str, url: URL, body: bytes, timeout_s: float
     ) -> tuple[int, str | None, bytes]:
-        headers = self._sign(method, url, body)
+        headers = self._sign(key, method, url, body)
         try:
             async with self._request(method, url, headers, body, timeout_s) as answer:
                 raw = await self._body(answer, url.path)
                 signature = answer.headers.get(SIGNATURE, "")
-                self._check(answer.status, signature, headers[NONCE], body_digest(raw))
+                is_ours = key.answer_is_ours(signature, headers[NONCE], answer.status, body_digest(raw))
+                self._check(is_ours, answer.status)
                 return answer.status, answer.headers.get("Headrace-Verdict"), raw
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if isinstance(error, HeadraceError):
                 raise
             raise self._unreachable(error) from None
 
-    def _sign(self, method: str, url: URL, body: bytes) -> dict[str, str]:
+    def _sign(self, key: SigningKey, method: str, url: URL, body: bytes) -> dict[str, str]:
         """The headers of a signed request."""
-        if self._key is None:
-            raise RefusedError.of(
-                "this needs the token of the cluster",
-                hint="give --token-file, or set HEADRACE_TOKEN_FILE or HEADRACE_TOKEN",
-            )
-        return self._key.sign_request(method, url.raw_path_qs, body, now_ms=_now_ms() + self._ahead_ms)
+        return key.sign_request(method, url.raw_path_qs, body, now_ms=_now_ms() + self._ahead_ms)
 
-    def _check(self, status: int, signature: str, nonce: str, digest: str, about: str = "") -> None:
+    def _check(self, is_ours: bool, status: int) -> None:
         """Raises `RefusedError` unless who answered holds the token, too."""
-        if self._key is not None and self._key.answer_is_ours(signature, nonce, status, digest, about):
+        if is_ours:
             return
         if status in (401, 403):
             raise RefusedError.of(
@@ -290,16 +319,17 @@ class ControlClient:
         raise self._stranger(status)
 
     async def _check_file(
-        self, answer: aiohttp.ClientResponse, nonce: str, offset: int, size_bytes: int
+        self, key: SigningKey, answer: aiohttp.ClientResponse, nonce: str, offset: int, size_bytes: int
     ) -> str:
         signature = answer.headers.get(SIGNATURE, "")
         if answer.status != 200:
             raw = await self._body(answer, "/v1/snapshot")
-            self._check(answer.status, signature, nonce, body_digest(raw))
+            self._check(key.answer_is_ours(signature, nonce, answer.status, body_digest(raw)), answer.status)
             raise _fault(raw)
         digest = answer.headers.get(DIGEST, "")
         tag = answer.headers.get("ETag", "").strip('"')
-        self._check(200, signature, nonce, digest, f"{tag} {offset} {size_bytes}")
+        about = f"{tag} {offset} {size_bytes}"
+        self._check(key.answer_is_ours(signature, nonce, 200, digest, about), 200)
         return digest
 
     async def _body(self, answer: aiohttp.ClientResponse, path: str) -> bytes:
@@ -325,12 +355,13 @@ class ControlClient:
             data=io.BytesIO(body) if body else None,
             headers=headers,
             timeout=timeout,
+            ssl=self._tls.newest() if self._tls else True,
             allow_redirects=False,
         )
 
     def _stranger(self, status: int) -> RefusedError:
         return RefusedError.of(
-            f"what answers at {self.master} (status {status}) is not the master of this cluster",
+            f"the response from {self.master} (status {status}) is not from the master of this cluster",
             hint="check the address and the token",
         )
 

@@ -46,7 +46,7 @@ TICK_S = 0.5
 
 @dataclass(frozen=True)
 class ClusterRules:
-    """What the master's settings say of the cluster."""
+    """The cluster's rules from the master's settings."""
 
     name: str
     state_directory: Path
@@ -59,14 +59,14 @@ class ClusterRules:
 
 
 class MasterEngine(Lister, Protocol):
-    """What the master has done by the engine. Its methods block, and are called in threads."""
+    """The engine's work for a master. Its methods block, and are called in threads."""
 
     def origins(self) -> tuple[tuple[str, str], ...]:
         """Place in the tree and canonical name of each origin; empty until the engine knows."""
         ...
 
     def set_view(self, view_json: str) -> None:
-        """Has loads go by these workers from now on."""
+        """Makes loads go by these workers from now on."""
         ...
 
     def start(self, report: LoadReport) -> RunningLoad:
@@ -149,9 +149,10 @@ class Cluster:
         )
 
     def outlook(self, *, after_epoch: int) -> Outlook:
-        """What members go by; with the view where that is news for one who knows that of `after_epoch`.
+        """The outlook of members; with the view where that is news for one who knows that of `after_epoch`.
 
-        Who knows none is given the one that there is, be it without members: an engine wants one to begin with.
+        A member that knows none is given the one that there is, be it without members: an engine wants one to begin
+        with.
         """
         newest = self.shelf.newest
         return Outlook(
@@ -200,10 +201,10 @@ class Cluster:
         return refreshed
 
     async def start_load(self, order: LoadOrder) -> LoadReport:
-        """Starts a load; pins begin and end at once. What is evicted is no longer pinned.
+        """Starts a load; pins begin and end at once. Evicted paths are no longer pinned.
 
-        What comes while the first list is on its way waits for it, and for the first view. Raises `BusyError` where a
-        list cannot be had.
+        A load that comes while the first list is on its way waits for it, and for the first view. Raises `BusyError`
+        where a list cannot be had.
         """
         if self.shelf.has_tried and not self._engine.origins() and order.action is not LoadAction.UNPIN:
             raise BusyError.of(

@@ -1,8 +1,9 @@
 """Brings the master's snapshot to this machine, and goes on where a broken download stopped.
 
 The files stay for a start while the master is away. A file is used only when its bytes have the digest that the master
-signed. What has seen an earlier one, as a kernel has, is to know the files of the next by the same numbers, also of a
-master that numbers anew because it lost its earlier snapshots: so each is made the successor of the one before it here.
+signed. A client of an earlier snapshot, such as a kernel, is to know the files of the next by the same numbers, also of
+a master that numbers anew because it lost its earlier snapshots: so each is made the successor of the one before it
+here.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Succeed = Callable[[Path, Path], None]
 
 
 def snapshot_path(folder: Path, version: int) -> Path:
-    """Where the engine looks for that snapshot."""
+    """The path at which the engine looks for that snapshot."""
     return folder / f"snapshot-{version}.hrs"
 
 

@@ -1,6 +1,6 @@
 """The loads of a cluster: a few run at a time, their progress is kept, and a restarted master goes on with them.
 
-What a load does with bytes is the engine's: a `Runner` is handed in.
+The engine does the work of a load with bytes: a `Runner` is handed in.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Loads:
         return self.get(load_id)
 
     def dump(self) -> list[dict[str, Any]]:
-        """What survives: every load, those that run as waiting."""
+        """The surviving state: every load, those that run as waiting."""
         return [report.model_dump(mode="json") for report in self._reports.values()]
 
     def restore(self, saved: Iterable[Any]) -> None:

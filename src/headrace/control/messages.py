@@ -1,4 +1,4 @@
-"""What travels between the master and the others: the bodies of requests and answers, version 1.
+"""Messages between the master and the others: the bodies of requests and answers, version 1.
 
 Fields that a newer side adds are ignored, so that a cluster can be upgraded process by process. Every text and list has
 a limit. Paths travel percent-encoded: a path is bytes, JSON is not.
@@ -57,14 +57,14 @@ class Traffic(Message):
 
 
 class WorkerState(StrEnum):
-    """What a worker says of its life: at work, or with nothing left to hand over."""
+    """The state of a worker: at work, or with nothing left to hand over."""
 
     ACTIVE = "active"
     LEFT = "left"
 
 
 class Heartbeat(Message):
-    """What a worker tells the master again and again.
+    """The repeated report of a worker to the master.
 
     `incarnation` grows with each start of its process; `joined_epoch` is what the view it knows says of itself, and
     `known_members` how many that view lists.
@@ -80,7 +80,7 @@ class Heartbeat(Message):
     known_epoch: Count = 0
     joined_epoch: Count = 0
     known_members: Count = 0
-    draining: bool = Field(default=False, description="Whether it was told to hand over what it has")
+    draining: bool = Field(default=False, description="True if it was told to hand over what it has")
     dataset: Line = Field(default="", description="Fingerprint of the origins that it can read")
     lease_socket: Line | None = None
     levels: tuple[Level, ...] = Field(default=(), max_length=MOST_LEVELS)
@@ -91,11 +91,13 @@ class Heartbeat(Message):
         default=(), max_length=MOST_LEVELS, description="Cache folders whose disk does not answer"
     )
     version: Line = ""
-    origin_silent_s: float = Field(default=0.0, ge=0, description="How long it has asked the storage in vain")
+    origin_silent_s: float = Field(
+        default=0.0, ge=0, description="Time for which it has asked the storage in vain"
+    )
 
 
 class MountHeartbeat(Message):
-    """What a mount tells the master: it is no member of the ring, but people want to see it."""
+    """The report of a mount to the master: it is no member of the ring, but people want to see it."""
 
     id: Name
     instance: Name
@@ -124,7 +126,7 @@ class SnapshotNote(Message):
 
 
 class DatasetNote(Message):
-    """What is cached: the origins by their canonical names, which hold no credentials, at their places in the tree."""
+    """The cached data: the origins by their canonical names, which hold no credentials, at their places in the tree."""
 
     name: Line = ""
     fingerprint: Line = ""
@@ -133,9 +135,10 @@ class DatasetNote(Message):
 
 
 class Outlook(Message):
-    """What a member goes by. `view` is the ring's own JSON; `None` when there is none that is news for the asker.
+    """The cluster as a member has to take it.
 
-    Only an asker who knows none is told one that nobody has published: of epoch 0, without members.
+    `view` is the ring's own JSON; `None` when there is none that is news for the asker. Only an asker who knows none
+    is told one that nobody has published: of epoch 0, without members.
     """
 
     cluster: Line
@@ -153,7 +156,7 @@ class Outlook(Message):
 
 
 class HeartbeatOrder(StrEnum):
-    """What a worker is to do next."""
+    """The order for a worker."""
 
     SERVE = "serve"
     DRAIN = "drain"
@@ -182,7 +185,7 @@ class Pins:
 
     @property
     def count(self) -> int:
-        """How many files."""
+        """The number of files."""
         return len(self.ids) // PIN_BYTES
 
     def page(self, start: int) -> PinsPage:
@@ -218,7 +221,7 @@ class DrainOrder(Message):
 
 
 class LoadAction(StrEnum):
-    """What is done with the paths of a load."""
+    """The work of a load on its paths."""
 
     LOAD = "load"
     EVICT = "evict"
@@ -244,7 +247,7 @@ class LoadOrder(Message):
 
 
 class LoadState(StrEnum):
-    """Where a load stands. `waiting` is before its start, or for a master that starts again."""
+    """The state of a load. `waiting` is before its start, or for a master that starts again."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -259,7 +262,7 @@ class LoadState(StrEnum):
 
 
 class LoadFault(Message):
-    """What went wrong with one file of a load."""
+    """The fault of one file of a load."""
 
     path: str = ""
     message: str = ""
@@ -324,7 +327,8 @@ class ReportedSnapshot(Message):
 
 
 class ClusterReport(Message):
-    """What a planner goes by: the status without what people alone look at. Whoever made it, it is small and sound."""
+    """The report for a planner: the status without the parts for people alone. A report of any maker is small and
+    sound."""
 
     now_s: Seconds
     cached_bytes: Count = 0
@@ -340,7 +344,7 @@ class ClusterReport(Message):
 
 
 class Refreshed(Message):
-    """What a new snapshot changed."""
+    """The changes of a new snapshot."""
 
     version: Count = 0
     files: Count = 0

@@ -35,7 +35,7 @@ class Mounts:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of mounts."""
         return len(self._heard)
 
     def rows(self, now_s: float) -> list[dict[str, Any]]:

@@ -40,7 +40,7 @@ def last_outlook(folder: Path) -> Outlook | None:
 
 
 def carried_on(told: Outlook, known: Outlook | None) -> Outlook:
-    """What a member goes by that knew one outlook and is told another one.
+    """The outlook of a member that knew one and is told another one.
 
     It keeps its view until it is told one that was published: a master that has just begun has none, and knows nobody.
     """

@@ -1,4 +1,5 @@
-"""What workers keep whatever else is read: paths, as people order it, and the ids of their files, as workers know them.
+"""The files that workers keep whatever else is read: paths, as people order it, and the ids of their files, as workers
+know them.
 
 The ids follow from the snapshot, so they are worked out again with each new one.
 """

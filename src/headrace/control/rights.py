@@ -1,4 +1,4 @@
-"""What the tokens of a cluster allow, and those that are derived: a worker's from the whole one, a reader's from that.
+"""Rights of a cluster's tokens and of derived ones: a worker's from the whole one, a reader's from that.
 
 None leads back to the one that it came from. docs/format/peer-protocol.md says how they are made.
 """
@@ -18,7 +18,7 @@ _KEY_BYTES = 32
 
 
 class Rights(IntEnum):
-    """Who somebody is to a cluster; each may do what those before it may."""
+    """The rights in a cluster; each includes those before it."""
 
     READER = 1
     WORKER = 2
@@ -26,7 +26,7 @@ class Rights(IntEnum):
 
     @property
     def title(self) -> str:
-        """What its token is called."""
+        """The name of its token."""
         return {1: "a reader's token", 2: "a worker's token", 3: "the whole token"}[self.value]
 
 
@@ -34,7 +34,7 @@ _PREFIXES = {Rights.READER: "headrace.reader.", Rights.WORKER: "headrace.worker.
 
 
 def rights_of(token: SecretStr) -> Rights:
-    """What a token allows."""
+    """The rights of a token."""
     text = token.get_secret_value()
     return next(
         (rights for rights, start in _PREFIXES.items() if text.startswith(start)), Rights.ADMINISTRATOR
@@ -84,7 +84,7 @@ def _key_in(token: SecretStr) -> bytes:
         key = b""
     if len(key) != _KEY_BYTES:
         raise ConfigError.of(
-            "the token is damaged: it begins as a derived one does, and 64 digits do not follow",
+            "the token is malformed: its prefix must be followed by 64 hexadecimal digits",
             hint="copy all of what `headrace token` printed",
         )
     return key

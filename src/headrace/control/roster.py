@@ -35,7 +35,7 @@ class Row:
 
 
 def policy_of(*, replicas: int, heartbeat_s: float, dead_after_s: float) -> Policy:
-    """The patience that follows from what can be set. Raises `ConfigError`."""
+    """The limits that follow from what can be set. Raises `ConfigError`."""
     if dead_after_s < 3 * heartbeat_s:
         raise ConfigError.of(
             f"dead_after_s ({dead_after_s:g}) is less than three times heartbeat_interval_s ({heartbeat_s:g})",
@@ -71,7 +71,7 @@ class Roster:
         return self._kept(membership.restore(text, self._policy, now_s, self._first_epoch))
 
     def dump(self) -> str:
-        """What survives a restart."""
+        """The state that survives a restart."""
         return membership.dump(self._state)
 
     def beat(self, beat: Heartbeat, now_s: float) -> Outcome:
@@ -86,7 +86,7 @@ class Roster:
         return outcome
 
     def note_cached(self, by_worker: Mapping[str, int], now_s: float) -> None:
-        """What workers have cached by what a load heard of them, which is newer than their heartbeats."""
+        """Notes the cached bytes of workers as a load heard of them, which is newer than their heartbeats."""
         for name, cached_bytes in by_worker.items():
             if name in self._state.workers and self._cached.get(name, (None, 0.0))[0] != cached_bytes:
                 self._cached[name] = (cached_bytes, now_s)
@@ -96,11 +96,12 @@ class Roster:
         return self._step(membership.Followed(min(epoch, MOST_EPOCH)), now_s)
 
     def is_news(self, view: View, known_epoch: int, now_s: float) -> bool:
-        """Whether somebody who goes by a view of `known_epoch` is to be told this one, the last that was published."""
+        """True if a member that goes by a view of `known_epoch` is to be told this one, the last that was published."""
         return membership.is_news(self._state, view.epoch, known_epoch, now_s)
 
     def learns_for_s(self, now_s: float) -> float:
-        """How much longer a master that began with nothing may wait for workers to report; 0 when that is over."""
+        """The further time that a master that began with nothing may wait for workers to report; 0 when that is
+        over."""
         return max(self._state.learning_until_s - now_s, 0.0)
 
     def drain(self, worker: str, now_s: float) -> Outcome:

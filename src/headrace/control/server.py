@@ -1,4 +1,7 @@
-"""The master's HTTP API: bounded bodies in, signatures checked, signed answers out. Decides nothing itself.
+"""The master's HTTP API: signatures checked, bounded bodies in, signed answers out. Decides nothing itself.
+
+A body is read once its request is known to be a member's. An older member, which does not tell the body's digest in a
+header, has the bounds of strangers meanwhile (`headrace.listening`).
 
 Reads of what the master knows (`/v1/status`, `/metrics`, `/healthz`, `/`) need no signature and hold no secret.
 Everything else is signed both ways, and for those alone whose token allows it: docs/format/control-protocol.md.
@@ -24,6 +27,7 @@ from pydantic import BaseModel, SecretStr
 
 from headrace.control.http_call import Call
 from headrace.control.messages import Fault
+from headrace.control.renewed_files import renewed_token
 from headrace.control.rights import Rights, too_little
 from headrace.control.signing import (
     DIGEST,
@@ -34,12 +38,20 @@ from headrace.control.signing import (
     Verdict,
     Verifier,
     body_digest,
+    is_plausible,
 )
 from headrace.errors import ConfigError, HeadraceError
+from headrace.listening.crowd import Bounds
+from headrace.listening.door import Door
+from headrace.listening.guard import Times
+from headrace.listening.http import HttpListener, guard_of
 
 _log = logging.getLogger("headrace.master")
 
 LARGEST_BODY_BYTES = 16 << 20
+"""Of any request: an order with the paths of a load."""
+SMALL_BODY_BYTES = 4 << 10
+_BODY_S = 60.0
 _PIECE_BYTES = 1 << 20
 _JSON = "application/json"
 _STATUS_OF_KIND = {
@@ -90,50 +102,56 @@ class Endpoint:
     answer: Callable[[Call], Awaitable[Reply | FileReply]]
     needs: Rights | None
     """Who may ask; `None`: anybody, without a signature."""
+    most_body_bytes: int = SMALL_BODY_BYTES
 
 
 class Server:
     """Serves endpoints on one address until it is closed."""
 
-    def __init__(self, endpoints: list[Endpoint], token: SecretStr) -> None:
-        self._keys = Keys(token)
-        self._verifier = Verifier(self._keys, started_ms=_now_ms())
+    def __init__(
+        self,
+        endpoints: list[Endpoint],
+        token: SecretStr,
+        *,
+        token_file: Path | None = None,
+        bounds: Bounds | None = None,
+        times: Times | None = None,
+    ) -> None:
+        self._token = renewed_token(token, token_file, Rights.ADMINISTRATOR)
+        self._keys = {token: Keys(token)}
+        self._verifier = Verifier(self._keys[token], started_ms=_now_ms())
         self.requests: Counter[tuple[str, int]] = Counter()
         self.refused: Counter[Verdict] = Counter()
         self._application = web.Application(client_max_size=LARGEST_BODY_BYTES)
         for endpoint in endpoints:
             self._application.router.add_route(endpoint.method, endpoint.path, self._handler(endpoint))
-        self._runner = web.AppRunner(
-            self._application, access_log=None, handle_signals=False, shutdown_timeout=2.0
-        )
+        self._listener = HttpListener(self._application, shutdown_s=2.0, bounds=bounds, times=times)
+
+    @property
+    def door(self) -> Door:
+        """The door that connections come through."""
+        return self._listener.door
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listens, for HTTPS with `tls`; the port, also when 0 was asked for. Raises `ConfigError`."""
-        await self._runner.setup()
-        site = web.TCPSite(
-            self._runner, host or None, port, ssl_context=tls, backlog=4096, reuse_address=True
-        )
         try:
-            await site.start()
+            return await self._listener.start(host, port, tls)
         except OSError as error:
-            await self._runner.cleanup()
             reason = error.strerror or str(error)
             raise ConfigError.of(
                 f"cannot listen on {host}:{port}: {reason}",
                 hint="end what listens there, or give another `listen`",
             ) from None
-        return int(self._runner.addresses[0][1])
 
     async def close(self) -> None:
         """Ends the connections."""
-        await self._runner.cleanup()
+        await self._listener.close()
 
     def _handler(self, endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
             status = 500
             try:
-                answer = self._open if endpoint.needs is None else self._signed
-                response = await answer(endpoint, request)
+                response = await self._asked(endpoint, request)
                 status = response.status
             except web.HTTPException as error:
                 status = error.status
@@ -144,33 +162,63 @@ class Server:
 
         return handle
 
+    async def _asked(self, endpoint: Endpoint, request: web.Request) -> web.StreamResponse:
+        if endpoint.needs is None:
+            return await self._open(endpoint, request)
+        return await self._signed(endpoint, request, endpoint.needs)
+
     async def _open(self, endpoint: Endpoint, request: web.Request) -> web.StreamResponse:
         reply = await _answer(endpoint, _call(request, b""))
         if isinstance(reply, FileReply):
             raise TypeError("a file is only served signed")
         return _response(reply)
 
-    async def _signed(self, endpoint: Endpoint, request: web.Request) -> web.StreamResponse:
-        if NONCE not in request.headers or SIGNATURE not in request.headers:
-            return self._refuse(Verdict.UNSIGNED)
-        body = await request.read()
+    async def _signed(self, endpoint: Endpoint, request: web.Request, needs: Rights) -> web.StreamResponse:
         headers = request.headers
-        verdict, rights = self._verifier.check(request.method, request.path_qs, body, headers, _now_ms())
+        if not is_plausible(headers):
+            return self._refuse(Verdict.UNSIGNED)
+        body = b"" if DIGEST in headers else await _read(request, endpoint.most_body_bytes)
+        digest = headers.get(DIGEST) or body_digest(body)
+        keys = self._keys_of(request, digest)
+        self._verifier.go_by(keys)
+        verdict, rights = self._verifier.check(request.method, request.path_qs, digest, headers, _now_ms())
         if rights is None:
             return self._refuse(verdict)
-        signing = _Signing(self._keys.of(rights), headers[NONCE])
-        if verdict is not Verdict.GOOD:
-            self.refused[verdict] += 1
-            # The asker holds a token, so it may learn our time, and correct its own by it.
-            told = {"Headrace-Verdict": verdict.name.lower()}
-            return signing.response(Reply(str(_now_ms()).encode(), "text/plain", 401, told))
-        if endpoint.needs is not None and rights < endpoint.needs:
-            self.refused[Verdict.FORBIDDEN] += 1
-            return signing.response(_fault(too_little(rights, endpoint.needs)))
+        if (guard := guard_of(request)) is not None:
+            guard.prove()
+        signing = _Signing(keys.of(rights), headers[NONCE])
+        if verdict is not Verdict.GOOD or rights < needs:
+            return self._turn_away(verdict, rights, needs, signing)
+        if DIGEST in headers:
+            body = await _read(request, endpoint.most_body_bytes)
+            if body_digest(body) != digest:
+                return self._refuse(Verdict.FORGED)
         reply = await _answer(endpoint, _call(request, body))
         if isinstance(reply, FileReply):
             return await _send_file(request, reply, signing)
         return signing.response(reply)
+
+    def _turn_away(
+        self, verdict: Verdict, rights: Rights, needs: Rights, signing: _Signing
+    ) -> web.StreamResponse:
+        """Tells a member why its request is not carried out."""
+        if verdict is Verdict.GOOD:
+            self.refused[Verdict.FORBIDDEN] += 1
+            return signing.response(_fault(too_little(rights, needs)))
+        self.refused[verdict] += 1
+        # The asker holds a token, so it may learn our time, and correct its own by it.
+        told = {"Headrace-Verdict": verdict.name.lower()}
+        return signing.response(Reply(str(_now_ms()).encode(), "text/plain", 401, told))
+
+    def _keys_of(self, request: web.Request, digest: str) -> Keys:
+        """Those that the request was signed with; the newest for a request of a stranger."""
+        tokens = self._token.in_force()
+        self._keys = {token: self._keys.get(token) or Keys(token) for token in tokens}
+        newest, *others = (self._keys[token] for token in tokens)
+        words = (request.method, request.path_qs, digest, request.headers)
+        if not others or newest.signer(*words) is not None:
+            return newest
+        return next((keys for keys in others if keys.signer(*words) is not None), newest)
 
     def _refuse(self, verdict: Verdict) -> web.StreamResponse:
         self.refused[verdict] += 1
@@ -194,6 +242,25 @@ class _Signing:
     def of_file(self, reply: FileReply) -> str:
         about = f"{reply.tag} {reply.offset} {reply.size_bytes}"
         return self.key.sign_answer(self.nonce, 200, reply.digest, about)
+
+
+async def _read(request: web.Request, most_bytes: int) -> bytes:
+    """The body. Raises what becomes an answer when it is too large, or does not come in time."""
+    if (request.content_length or 0) > most_bytes:
+        raise web.HTTPRequestEntityTooLarge(most_bytes, request.content_length or 0)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_S):
+            async for piece in request.content.iter_any():
+                body += piece
+                if len(body) > most_bytes:
+                    raise web.HTTPRequestEntityTooLarge(most_bytes, len(body))
+        return bytes(body)
+    except TimeoutError:
+        raise web.HTTPRequestTimeout from None
+    finally:
+        # Of a request that broke off this would live on with the traceback of its error.
+        body.clear()
 
 
 async def _send_file(request: web.Request, reply: FileReply, signing: _Signing) -> web.StreamResponse:

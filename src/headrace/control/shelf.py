@@ -23,14 +23,14 @@ _PIECE_BYTES = 1 << 20
 
 
 class Lister(Protocol):
-    """What makes snapshots. Its methods block, and are called in threads."""
+    """The maker of snapshots. Its methods block, and are called in threads."""
 
     def take(self) -> tuple[Path, Refreshed]:
         """A new snapshot of all origins, and what it changed."""
         ...
 
     def describe(self, path: Path) -> SnapshotNote:
-        """What stands in a snapshot's header; raises `HeadraceError` for what is no snapshot."""
+        """The note in a snapshot's header; raises `HeadraceError` for a file that is no snapshot."""
         ...
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections import deque
 from collections.abc import Mapping
@@ -29,10 +30,13 @@ WINDOW_MS = 30_000
 MOST_NONCES = 1_000_000
 _NONCE_BYTES = 16
 _SCHEME = "v1="
+_TIME_SHAPE = re.compile(r"[0-9]{1,16}")
+_NONCE_SHAPE = re.compile(r"[!-~]{1,128}")
+_SIGNATURE_SHAPE = re.compile(r"v1=[0-9a-f]{64}")
 
 
 class Verdict(Enum):
-    """What a signed request is."""
+    """The verdict on a signed request."""
 
     GOOD = "good"
     UNSIGNED = "it is not signed"
@@ -61,8 +65,10 @@ class SigningKey:
         """The headers that make a request a signed one; `target` is the path with its query, as sent."""
         nonce = secrets.token_hex(_NONCE_BYTES)
         time = str(now_ms)
-        signature = self._request(method, target, body_digest(body), time, nonce)
-        return {TIME: time, NONCE: nonce, SIGNATURE: _SCHEME + signature}
+        digest = body_digest(body)
+        signature = self._request(method, target, digest, time, nonce)
+        told = {DIGEST: digest} if body else {}
+        return {TIME: time, NONCE: nonce, SIGNATURE: _SCHEME + signature, **told}
 
     def request_is_ours(self, method: str, target: str, digest: str, headers: Mapping[str, str]) -> bool:
         """True when the headers were made with this key for this request, whose body has this digest."""
@@ -102,9 +108,8 @@ class Keys:
         """The key of those who have these rights and no more."""
         return self._keys[rights]
 
-    def signer(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Rights | None:
-        """Who signed a request; `None` when it was nobody of this cluster."""
-        digest = body_digest(body)
+    def signer(self, method: str, target: str, digest: str, headers: Mapping[str, str]) -> Rights | None:
+        """The signer of a request whose body has this digest; `None` when it was nobody of this cluster."""
         found = (
             rights
             for rights, key in self._keys.items()
@@ -114,7 +119,7 @@ class Keys:
 
 
 class Checked(NamedTuple):
-    """What a request is, and who signed it."""
+    """The verdict on a request, and its signer."""
 
     verdict: Verdict
     rights: Rights | None = None
@@ -130,13 +135,17 @@ class Verifier:
         self._seen: set[str] = set()
         self._order: deque[tuple[int, str]] = deque()
 
+    def go_by(self, keys: Keys) -> None:
+        """The requests from now on are of those who hold these."""
+        self._keys = keys
+
     def check(
-        self, method: str, target: str, body: bytes, headers: Mapping[str, str], now_ms: int
+        self, method: str, target: str, digest: str, headers: Mapping[str, str], now_ms: int
     ) -> Checked:
-        """What this request is; a good one is remembered."""
+        """The verdict on this request, whose body has this digest, or is to have it; a good one is remembered."""
         if not all(name in headers for name in (TIME, NONCE, SIGNATURE)):
             return Checked(Verdict.UNSIGNED)
-        rights = self._keys.signer(method, target, body, headers)
+        rights = self._keys.signer(method, target, digest, headers)
         if rights is None:
             return Checked(Verdict.FORGED)
         return Checked(self._freshness(headers, now_ms), rights)
@@ -158,6 +167,12 @@ class Verifier:
         self._seen.add(nonce)
         self._order.append((now_ms, nonce))
         return Verdict.GOOD
+
+
+def is_plausible(headers: Mapping[str, str]) -> bool:
+    """True when a request looks like a signed one: worth reading its body, if it does not tell the digest of that."""
+    shapes = ((TIME, _TIME_SHAPE), (NONCE, _NONCE_SHAPE), (SIGNATURE, _SIGNATURE_SHAPE))
+    return all(shape.fullmatch(headers.get(name, "")) for name, shape in shapes)
 
 
 def _same(given: str, wanted: str) -> bool:

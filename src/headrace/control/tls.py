@@ -7,8 +7,10 @@ and that nobody changed a word; TLS keeps names of files secret from who listens
 from __future__ import annotations
 
 import ssl
+from functools import partial
 from pathlib import Path
 
+from headrace.control.renewed_files import Renewed
 from headrace.errors import ConfigError
 
 
@@ -23,6 +25,25 @@ def client_context(authority: Path | None) -> ssl.SSLContext:
             context.load_verify_locations(authority)
         except (OSError, ssl.SSLError) as error:
             raise ConfigError.of(f"tls: the authority {authority} cannot be read: {_reason(error)}") from None
+    return context
+
+
+def renewed_client_context(authority: Path | None) -> Renewed[ssl.SSLContext]:
+    """The same, which believes a new authority as soon as it is in the file."""
+    files = [authority] if authority else []
+    return Renewed("the authority of the master", files, lambda: client_context(authority))
+
+
+def renewed_server_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """The same as `server_context`; who connects is shown the certificate that is in the files then."""
+    make = partial(server_context, certificate, key)
+    renewed = Renewed("the certificate of this master", (certificate, key), make)
+    context = make()
+
+    def choose(connection: ssl.SSLObject, _name: str | None, _of: ssl.SSLContext) -> None:
+        connection.context = renewed.newest()
+
+    context.sni_callback = choose
     return context
 
 

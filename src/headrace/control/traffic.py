@@ -1,6 +1,6 @@
 """Throughput of the last minutes, from the counters that members report. Pure: time comes in, by a steady clock.
 
-Members report at moments of their own, a mount every ten seconds. What one moved since its last report is spread over
+Members report at moments of their own, a mount every ten seconds. The bytes moved since the last report are spread over
 the time since then, so that a steady reader is a steady line. The last seconds are known only when all have reported.
 """
 
@@ -37,7 +37,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Reads:
-    """What a hit ratio follows from (`headrace.hit_ratio`), of the last minute that is known."""
+    """The reads from which a hit ratio follows (`headrace.hit_ratio`), of the last minute that is known."""
 
     read_bytes: int
     remote_bytes: int
@@ -94,7 +94,7 @@ class Throughput:
         ]
 
     def last_minute(self, now_s: float) -> Reads:
-        """What was read then, and what the origin sent for it."""
+        """The bytes read then, and the bytes that the origin sent for them."""
         end = _slot(now_s - SETTLED_AFTER_S)
         slots = [self._moved.get(slot, _NOTHING) for slot in range(end - _MINUTE_SLOTS - _LATE_SLOTS, end)]
         local, peer = (sum(moved[column] for moved in slots[_LATE_SLOTS:]) for column in (0, 1))

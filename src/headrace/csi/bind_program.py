@@ -1,8 +1,8 @@
 """Binds a folder of a mount to another place: a program of its own, since the mount may be silent (`roles.apart`).
 
-Arguments: mountpoint, path below it (may be empty), target, `noexec` or nothing. What appears at the target is
-read-only from the first moment, and in a peer group of its own: what is bound over it later appears in all pods that
-have it, and nowhere else. The exit code is the errno of what failed. Knows the standard library only.
+Arguments: mountpoint, path below it (may be empty), target, `noexec` or nothing. The files at the target are read-only
+from the first moment, and in a peer group of their own: a mount that is bound over them later appears in all pods that
+have them, and nowhere else. The exit code is the errno of what failed. Knows the standard library only.
 """
 
 from __future__ import annotations

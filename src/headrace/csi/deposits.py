@@ -1,4 +1,4 @@
-"""What the keeper holds for the supervisors of a node: pure bookkeeping, times come in.
+"""The mounts that the keeper holds for the supervisors of a node: pure bookkeeping, times come in.
 
 Each mountpoint has at most one supervisor that looks after it, known by its connection, and at most one deposit.
 """
@@ -102,5 +102,5 @@ class Deposits:
 
     @property
     def unattended(self) -> int:
-        """How many mounts nobody looks after now."""
+        """The number of mounts that nobody looks after now."""
         return sum(each.away_since_s is not None for each in self)

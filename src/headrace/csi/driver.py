@@ -106,7 +106,7 @@ class Driver:
         self._ticked_s = time.monotonic()
 
     def is_well(self) -> bool:
-        """Whether it looks around as it should."""
+        """True if it looks around as it should."""
         return time.monotonic() - self._ticked_s < _WELL_S
 
     @contextlib.asynccontextmanager

@@ -31,5 +31,5 @@ class Identity(csi_pb2_grpc.IdentityServicer):
 
     @answered
     async def Probe(self, _request: Any, _context: Any) -> Any:  # noqa: N802
-        """Whether it is ready."""
+        """The readiness of the driver."""
         return csi_pb2.ProbeResponse(ready=BoolValue(value=self._is_ready()))

@@ -97,7 +97,7 @@ class Keeper:
             self.deposits.drop(held)
 
     def left_to_it(self) -> int:
-        """How many mounts live by the keeper alone at this moment."""
+        """The number of mounts that live by the keeper alone at this moment."""
         self._note_leaving()
         return self.deposits.unattended
 
@@ -108,7 +108,7 @@ class Keeper:
                 self._end(line)
 
     def expire(self) -> None:
-        """What time alone brings about: mounts that nobody looks after are taken off once they are overdue."""
+        """Takes off the mounts that nobody looks after once they are overdue."""
         now_s = time.monotonic()
         for line in tuple(self._lines):
             # Its sockets stay open as long as one of its threads hangs in the kernel. Seen only where it has a number.

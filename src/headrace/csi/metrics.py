@@ -1,4 +1,4 @@
-"""What the driver counts, in the OpenMetrics format."""
+"""The metrics of the driver, in the OpenMetrics format."""
 
 from __future__ import annotations
 

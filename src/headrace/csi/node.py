@@ -28,7 +28,7 @@ _RPC = csi_pb2.NodeServiceCapability.RPC
 
 
 class Node(csi_pb2_grpc.NodeServicer):
-    """What a node does with volumes. There is nothing to stage: all pods of a node share its mount."""
+    """The work of a node on volumes. There is nothing to stage: all pods of a node share its mount."""
 
     def __init__(self, name: str, publishing: Publishing) -> None:
         self._name = name
@@ -36,7 +36,7 @@ class Node(csi_pb2_grpc.NodeServicer):
 
     @answered
     async def NodeGetInfo(self, _request: Any, _context: Any) -> Any:  # noqa: N802
-        """Which node this is."""
+        """The name of this node."""
         return csi_pb2.NodeGetInfoResponse(node_id=self._name)
 
     @answered

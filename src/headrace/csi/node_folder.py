@@ -1,4 +1,4 @@
-"""Where things are below the folder of a node."""
+"""The places of things below the folder of a node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NodeFolder:
     path: Path
 
     def mountpoint(self, dataset: str) -> str:
-        """Where the node's mount of a dataset, `NAMESPACE/NAME`, is."""
+        """The node's mountpoint of a dataset, `NAMESPACE/NAME`."""
         return str(self.path / "mounts" / dataset)
 
     def close_to_others(self) -> None:
@@ -37,7 +37,7 @@ class NodeFolder:
 
     @property
     def keeper_socket(self) -> Path:
-        """Where supervisors find the keeper."""
+        """The socket where supervisors find the keeper."""
         return self.path / "keeper" / "keeper.sock"
 
     @property
@@ -47,5 +47,5 @@ class NodeFolder:
 
     @property
     def state_file(self) -> Path:
-        """What is published."""
+        """The file of publications."""
         return self.state / "published"

@@ -20,7 +20,7 @@ _POLL_S = 0.25
 
 
 class Publishing:
-    """What is published on this node."""
+    """The publications on this node."""
 
     def __init__(self, folder: NodeFolder, state: State) -> None:
         self.folder = folder

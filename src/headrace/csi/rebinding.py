@@ -19,7 +19,7 @@ class Rebinding:
         self.count = 0
 
     async def reconcile(self) -> None:
-        """One pass. What fails is said once, and tried again at the next one."""
+        """One pass. A failure is reported once, and tried again at the next one."""
         for publication in self._publishing.state:
             try:
                 done = await self._publishing.rebind(publication)

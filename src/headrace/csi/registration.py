@@ -22,14 +22,14 @@ class Registration(registration_pb2_grpc.RegistrationServicer):
 
     @answered
     async def GetInfo(self, _request: Any, _context: Any) -> Any:  # noqa: N802
-        """Who the driver is."""
+        """The name and version of the driver."""
         return registration_pb2.PluginInfo(
             type="CSIPlugin", name=DRIVER, endpoint=self._endpoint, supported_versions=[_SPECIFICATION]
         )
 
     @answered
     async def NotifyRegistrationStatus(self, request: Any, _context: Any) -> Any:  # noqa: N802
-        """What the kubelet made of it."""
+        """The kubelet's answer to the registration."""
         self.error = None if request.plugin_registered else request.error or "no reason given"
         if self.error is None:
             _log.info("csi: the kubelet has registered the driver")

@@ -1,4 +1,4 @@
-"""What the driver can be told."""
+"""The settings of the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the driver has published, in a file that survives it (docs/format/csi-state.md)."""
+"""The driver's publications, in a file that survives it (docs/format/csi-state.md)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def dump(publications: tuple[Publication, ...]) -> bytes:
 
 
 def restore(raw: bytes) -> tuple[Publication, ...]:
-    """What `dump` was given. Raises `CorruptDataError`, or `UnsupportedError` for a later version."""
+    """The publications that `dump` was given. Raises `CorruptDataError`, or `UnsupportedError` for a later version."""
     document = _document(raw)
     version = document.get("version")
     if isinstance(version, int) and version > VERSION:
@@ -85,7 +85,7 @@ class State:
         return len(self._publications)
 
     def get(self, target: str) -> Publication | None:
-        """What is published at a target path."""
+        """The publication at a target path."""
         return self._publications.get(target)
 
     def put(self, publication: Publication) -> None:

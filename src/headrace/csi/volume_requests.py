@@ -1,4 +1,4 @@
-"""What a volume is, and whether a request for one makes sense. Pure: looks at words alone."""
+"""The volume of a request, and the check that the request makes sense. Pure: looks at words alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a disk is a good place for a cache. Pure: it decides by facts alone."""
+"""The check that a disk is a good place for a cache. Pure: it decides by facts alone."""
 
 from __future__ import annotations
 

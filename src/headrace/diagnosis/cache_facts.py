@@ -1,4 +1,4 @@
-"""What the disk of a cache folder can do: its kind, its room, and how fast it takes a few megabytes."""
+"""The abilities of a cache folder's disk: its kind, its room, and how fast it takes a few megabytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CacheFacts:
 
 
 def gather(folder: Path) -> CacheFacts:
-    """The facts as they are now. What is written goes at once, at most 64 MiB and for at most two seconds."""
+    """The facts as they are now. The written files go at once, at most 64 MiB and for at most two seconds."""
     probed = next(each for each in (folder, *folder.parents) if each.is_dir())
     disk = os.statvfs(probed)
     free = disk.f_bavail * disk.f_frsize

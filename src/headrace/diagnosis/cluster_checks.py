@@ -1,4 +1,4 @@
-"""Whether Headrace is whole on a Kubernetes, and whether the caller may use it. Pure: it decides by facts alone."""
+"""The check that Headrace is whole on a Kubernetes, and that the caller may use it. Pure: it decides by facts alone."""
 
 from __future__ import annotations
 

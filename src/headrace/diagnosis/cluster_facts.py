@@ -1,4 +1,5 @@
-"""What a Kubernetes says of Headrace: kinds, programs, nodes, and what the caller may do. Only questions are asked."""
+"""The facts of a Kubernetes about Headrace: kinds, programs, nodes, and what the caller may do. Only questions are
+asked."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class ProgramFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What was told. `unknown` holds what the caller may not ask, and why."""
+    """The facts that were told. `unknown` holds what the caller may not ask, and why."""
 
     server: str
     kinds: Mapping[str, tuple[str, ...]]

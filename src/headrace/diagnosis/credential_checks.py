@@ -1,6 +1,4 @@
-"""Which kind of credentials an origin is asked with, where they come from, and for how long they are good; never what
-they are. Pure.
-"""
+"""The kind of an origin's credentials, their source, and how long they are good; never what they are. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ _SOON_S = 900.0
 
 @dataclass(frozen=True, slots=True)
 class CredentialFacts:
-    """What is known of the credentials of one origin, without a value."""
+    """The known facts about the credentials of one origin, without a value."""
 
     label: str
     kind: str
@@ -41,7 +39,7 @@ def kind_of(origin: Origin) -> str:
 
 
 def check(facts: CredentialFacts, now_s: float) -> Finding:
-    """Whether they are good for a while."""
+    """The check that they are good for a while."""
     check_name = f"credentials of {facts.label}"
     text = f"{facts.kind}, from {facts.source}" if facts.source else facts.kind
     if facts.expires_at_s is None:

@@ -1,4 +1,4 @@
-"""What a check found."""
+"""The findings of a check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How much it matters: a note is worth knowing and keeps nothing from working."""
+    """The weight of a finding: a note is worth knowing and keeps nothing from working."""
 
     GOOD = "ok"
     NOTE = "note"

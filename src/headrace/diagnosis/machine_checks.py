@@ -1,4 +1,5 @@
-"""Whether a machine can do what Headrace needs, and what it would do better with. Pure: it decides by facts alone."""
+"""The check that a machine can do what Headrace needs, and the hints at what would make it better. Pure: it decides by
+facts alone."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def kernel_version(release: str) -> tuple[int, int] | None:
 
 
 def check_kernel(release: str) -> Finding:
-    """Which of the ways to serve files a kernel has."""
+    """The ways to serve files that a kernel has."""
     version = kernel_version(release)
     if version is None:
         return note("kernel", f"{release} is no version that can be told", "Linux 5.4 or later is needed")

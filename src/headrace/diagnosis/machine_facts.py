@@ -1,4 +1,4 @@
-"""What this machine says of itself."""
+"""The facts of this machine about itself."""
 
 from __future__ import annotations
 

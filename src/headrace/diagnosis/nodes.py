@@ -1,4 +1,4 @@
-"""What the API server says of a node."""
+"""The facts of the API server about a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a storage can be used from here. Pure: it decides by facts alone."""
+"""The check that a storage can be used from here. Pure: it decides by facts alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_network(label: str, facts: NetworkFacts, now_s: float) -> Iterator[Fin
 
 
 def check_list(label: str, facts: ListFacts) -> Finding:
-    """Whether it lists."""
+    """The check that it lists."""
     if not facts.fault:
         return good(f"list of {label}", "can be read")
     remedy = facts.hint or _LIST_REMEDIES.get(facts.kind, "see docs/troubleshooting.md")

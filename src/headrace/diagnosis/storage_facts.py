@@ -1,4 +1,4 @@
-"""What answers at the place of an origin: its name, its port, TLS, its clock, and its list."""
+"""The answers at the place of an origin: its name, its port, TLS, its clock, and its list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_ADDRESSES = 4
 
 @dataclass(frozen=True, slots=True)
 class NetworkFacts:
-    """What was found on the way. A fault is the system's word; what comes after one was not tried."""
+    """The findings on the way. A fault is the system's word; what comes after one was not tried."""
 
     place: Place
     addresses: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class NetworkFacts:
 
 @dataclass(frozen=True, slots=True)
 class ListFacts:
-    """Whether the storage lists the origin: nothing of it is kept."""
+    """The result of listing the origin: nothing of it is kept."""
 
     fault: str = ""
     kind: str = ""

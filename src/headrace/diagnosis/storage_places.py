@@ -25,7 +25,7 @@ class Place:
 
 
 def place_of(origin: Origin, proxies: Mapping[str, str]) -> Place | None:
-    """Where requests for an origin go; `None` for a folder, and for what workers are asked for."""
+    """The place that requests for an origin go to; `None` for a folder, and for what workers are asked for."""
     if isinstance(origin, NfsOrigin):
         return Place("nfs", origin.server, origin.port or _NFS_PORT)
     if isinstance(origin, S3Origin | OssOrigin):

@@ -104,7 +104,7 @@ class Role:
             fields = {}
         if len(fields) < len(_FIELDS):
             raise OriginUnreachableError.of(
-                f"{self._what()}: what {self.endpoint} answers is not that of STS",
+                f"{self._what()}: the response of {self.endpoint} is not that of STS",
                 hint="check AWS_ENDPOINT_URL_STS",
             )
         return TemporaryKeys(fields, expires_at_s)

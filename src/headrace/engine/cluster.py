@@ -36,7 +36,7 @@ class NativeWorker:
         return str(self._native.address())
 
     def lease_socket(self) -> str:
-        """Where processes of this machine borrow cached files."""
+        """The socket at which processes of this machine borrow cached files."""
         return str(self._native.lease_socket())
 
     def set_view(self, view: Mapping[str, Any]) -> None:
@@ -52,7 +52,7 @@ class NativeWorker:
         return Job(self._native.drain())
 
     def status(self) -> WorkerReport:
-        """What it says of itself."""
+        """The worker's report on itself."""
         return WorkerReport.model_validate_json(self._native.status())
 
     def metrics(self) -> str:
@@ -88,7 +88,7 @@ class NativeLister:
         return [(str(path), str(name)) for path, name in self._native.origins()]
 
     def set_view(self, view_json: str) -> None:
-        """Has loads go by these workers from now on."""
+        """Makes loads go by these workers from now on."""
         self._native.set_view(view_json)
 
     def load(
@@ -102,7 +102,7 @@ class NativeLister:
         )
 
     def evict(self, paths: Sequence[bytes]) -> int:
-        """Has every worker drop files; the bytes given back."""
+        """Orders every worker to drop files; the bytes given back."""
         return int(self._native.evict(list(paths)))
 
     def file_ids(self, paths: Sequence[bytes]) -> bytes:
@@ -122,7 +122,7 @@ class NativeLister:
 
 
 class SnapshotHead(Report):
-    """What the header of a snapshot file says: docs/format/snapshot.md."""
+    """The header of a snapshot file: docs/format/snapshot.md."""
 
     version: int
     files: int
@@ -147,7 +147,7 @@ def read_snapshot_head(path: Path) -> SnapshotHead:
 def continue_snapshot(previous: Path, path: Path) -> None:
     """Gives the snapshot at `path` the inodes that it would have as the successor of the one at `previous`.
 
-    Who has seen that one, as a kernel has, may see this one then, whoever took it.
+    A client of that one, such as a kernel, may see this one then, whoever took it.
     """
     native.load().continue_snapshot(previous, path)
 

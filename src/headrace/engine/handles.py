@@ -168,7 +168,7 @@ class Engine:
         self.close()
 
     def stat(self, path: bytes) -> TreeEntry:
-        """What is known of a file, directory or link."""
+        """The facts about a file, directory or link."""
         return self.native.stat(path)
 
     def list(self, path: bytes, *, after: bytes | None = None, limit: int = 10_000) -> Sequence[TreeEntry]:

@@ -1,7 +1,6 @@
 """Origins with the places that their keys come from, and the same keys read again.
 
-What stood in a file, or came from an AWS profile, may be another when it is read again; everything else stays what it
-was.
+Keys from a file, or from an AWS profile, may be others when they are read again; everything else stays what it was.
 """
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ def environment_of(source: KeySource, environment: Environment) -> Environment:
 
 
 def stamp(source: KeySource, environment: Environment) -> Stamp:
-    """What the files look like now, without reading them."""
+    """The look of the files now, without reading them."""
     return tuple(_stamp(path) for path in _files(source, environment))
 
 

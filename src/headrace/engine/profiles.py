@@ -75,11 +75,11 @@ class Profiles:
 
     @property
     def expires_at_s(self) -> float | None:
-        """When the first of the keys that a program or a role gave ends; `None` when none of them does."""
+        """The time at which the first of the keys that a program or a role gave ends; `None` when none of them does."""
         return min((keys.expires_at_s for keys, _ in self._kept.values() if keys.expires_at_s), default=None)
 
     def forget(self) -> None:
-        """Has programs and roles give keys again, unless they have just done so."""
+        """Asks programs and roles for keys again, unless they have just done so."""
         self._kept = {name: kept for name, kept in self._kept.items() if _is_young(kept[1])}
 
     def place(self, environment: Environment) -> dict[str, str]:

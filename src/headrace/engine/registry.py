@@ -44,7 +44,7 @@ class Registry:
             self._word(mountpoint, os.getpid()).write_text(text, encoding="utf-8")
 
     def take_word(self, entry: Entry) -> str | None:
-        """What the process of a mount that is gone has left."""
+        """The last word of the process of a mount that is gone."""
         word = self._word(entry.mountpoint, entry.pid)
         try:
             text = word.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What the registry knows of one running mount, and its form as a file. No model, so that commands which only look up a
+"""The registry's facts about one running mount, and its form as a file. No model, so that commands which only look up a
 mount do not load the library of models for it.
 """
 

@@ -94,7 +94,7 @@ def read_secret(path: Path, warnings: list[str]) -> str:
 
 
 def is_file(value: str) -> bool:
-    """Whether the option's value stands in a file: `@FILE`."""
+    """True if the option's value stands in a file: `@FILE`."""
     return value.startswith("@") and not value.startswith("@@")
 
 

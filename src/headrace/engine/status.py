@@ -26,7 +26,7 @@ class OriginReport(Report):
     path: str = Field(default="", description="Folder of the dataset in which it appears; empty for the top")
     uri: str = Field(description="Its address, without credentials")
     notice: str | None = Field(
-        default=None, description="What makes it slow to list, once this process has seen that"
+        default=None, description="Cause of slow listing, once this process has seen that"
     )
 
 
@@ -48,16 +48,16 @@ class SnapshotReport(Report):
     files: int = Field(default=0, description="Files in the snapshot")
     directories: int = Field(default=0, description="Folders in the snapshot")
     bytes: int = Field(default=0, description="Bytes of all files")
-    taken_at_s: float = Field(default=0.0, description="When the snapshot was taken, in seconds since 1970")
+    taken_at_s: float = Field(default=0.0, description="Time of the snapshot, in seconds since 1970")
     refresh_error: str | None = Field(default=None, description="Why the last try for a newer one failed")
     exclude: tuple[Exclude, ...] = Field(
-        default=(), description="What was excluded of each origin; empty where nothing was"
+        default=(), description="Exclusions of each origin; empty where nothing was"
     )
     rejected_keys: int = Field(
         default=0, description="Keys of the origin that no file system can hold, without what was excluded"
     )
     rejected_by_rule: tuple[tuple[str, int], ...] = Field(
-        default=(), description="How many keys met each rule"
+        default=(), description="Number of keys that met each rule"
     )
     rejected: tuple[RejectedKey, ...] = Field(default=(), description="Up to 100 of them for each rule")
 
@@ -78,7 +78,7 @@ class LevelReport(Report):
 
 
 class ReadReport(Report):
-    """Bytes since the engine started. What the kernel reads from cache files itself is estimated."""
+    """Bytes since the engine started. The bytes that the kernel reads from cache files itself are estimated."""
 
     hit_bytes: int = Field(default=0, description="Bytes that were here when a reader asked for them")
     miss_bytes: int = Field(default=0, description="Bytes that readers had to wait for the origin for")
@@ -86,7 +86,7 @@ class ReadReport(Report):
     passthrough_opens: int = Field(default=0, description="Opens whose reads the kernel serves by itself")
     passthrough_estimated_bytes: int = Field(
         default=0,
-        description="What the kernel read itself: each such open counts as one read of the whole file",
+        description="Bytes that the kernel read itself: each such open counts as one read of the whole file",
     )
     origin_bytes: int = Field(default=0, description="Bytes of file content received from the origin")
     loaded_bytes: int = Field(default=0, description="Those of them that a warm-up asked for, and no reader")
@@ -114,16 +114,16 @@ class ReadReport(Report):
 class BudgetReport(Report):
     """One hard limit: memory in bytes, open cache files, inodes that the kernel holds."""
 
-    name: str = Field(description="What is limited")
+    name: str = Field(description="Limited resource")
     limit: int = Field(description="Most that may be taken")
-    used: int = Field(description="What is taken now")
-    waits: int = Field(default=0, description="How often somebody had to wait for it")
+    used: int = Field(description="Present use")
+    waits: int = Field(default=0, description="Number of times that somebody had to wait for it")
 
 
 class MountReport(Report):
     """One mount of the engine."""
 
-    mountpoint: str = Field(description="Where it is")
+    mountpoint: str = Field(description="Its place")
     mode: str = Field(description="How the kernel is served: passthrough, elide, classic or view")
 
 
@@ -145,7 +145,7 @@ class ProofReport(Report):
         default=0, description="Bytes of whole files that were not compared since the process started"
     )
     partial_bytes: int = Field(default=0, description="Bytes of files that are not here as a whole")
-    mismatches: int = Field(default=0, description="How often a file that came did not match")
+    mismatches: int = Field(default=0, description="Number of received files that did not match")
     mismatched: tuple[MismatchReport, ...] = Field(default=(), description="The last files that did not")
 
 
@@ -154,7 +154,7 @@ class EngineReport(Report):
 
     name: str = Field(description="Name of the dataset")
     pid: int = Field(description="Process that owns the cache")
-    origins: tuple[OriginReport, ...] = Field(default=(), description="Where the data comes from")
+    origins: tuple[OriginReport, ...] = Field(default=(), description="Source of the data")
     snapshot: SnapshotReport = Field(default_factory=SnapshotReport, description="The names in use")
     cached_bytes: int = Field(default=0, description="Bytes of the snapshot's files that are in the cache")
     cached_files: int = Field(default=0, description="Files of the snapshot that are in the cache as a whole")
@@ -162,7 +162,7 @@ class EngineReport(Report):
         default_factory=ProofReport, description="How the cache compares with the origin's checksums"
     )
     levels: tuple[LevelReport, ...] = Field(default=(), description="Cache levels, the fastest first")
-    reads: ReadReport = Field(default_factory=ReadReport, description="What was read, and from where")
+    reads: ReadReport = Field(default_factory=ReadReport, description="Bytes read, by source")
     budgets: tuple[BudgetReport, ...] = Field(
         default=(), description="Hard limits, and how much of each is used"
     )
@@ -177,7 +177,7 @@ class EngineReport(Report):
 
 
 class WorkerReport(Report):
-    """What a worker says of itself; bytes of reads are counted since it started."""
+    """The report of a worker on itself; bytes of reads are counted since it started."""
 
     levels: tuple[LevelReport, ...] = ()
     capacity_bytes: int = 0
@@ -196,10 +196,10 @@ class WorkerReport(Report):
 
 
 class JobError(Report):
-    """What went wrong with one file of a job."""
+    """The fault of one file of a job."""
 
     path: str = Field(description="Path of the file")
-    message: str = Field(description="What failed, and why")
+    message: str = Field(description="Failures and their causes")
 
 
 class JobReport(Report):
@@ -212,7 +212,7 @@ class JobReport(Report):
     total_files: int = Field(default=0, description="Files of the job")
     origin_bytes: int = Field(default=0, description="Bytes fetched from the origin for it")
     did_not_fit_bytes: int = Field(default=0, description="Bytes that found no room in the cache")
-    errors: tuple[JobError | str, ...] = Field(default=(), description="What went wrong with which file")
+    errors: tuple[JobError | str, ...] = Field(default=(), description="Faults by file")
     message: str = Field(default="", description="One sentence for a person, once the job has ended")
     cached_by_worker: dict[str, int] = Field(
         default_factory=dict,
@@ -228,7 +228,7 @@ class JobReport(Report):
 
 
 class RefreshReport(Report):
-    """What a new snapshot changed."""
+    """The changes of a new snapshot."""
 
     version: int = Field(default=0, description="Number of the new snapshot")
     added: int = Field(default=0, description="Files and links that are new")
@@ -237,5 +237,5 @@ class RefreshReport(Report):
     files: int = Field(default=0, description="Files in the new snapshot")
     bytes: int = Field(default=0, description="Bytes of all its files")
     notices: tuple[str, ...] = Field(
-        default=(), description="What makes origins slow to list, each by its name; a master's alone"
+        default=(), description="Causes of slow listing, each by its name; a master's alone"
     )

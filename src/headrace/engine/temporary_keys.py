@@ -18,12 +18,12 @@ class TemporaryKeys:
     expires_at_s: float | None
 
     def is_old(self) -> bool:
-        """Whether others are wanted."""
+        """True if others are wanted."""
         return self.expires_at_s is not None and time.time() > renewal_time(self.expires_at_s)
 
 
 def renewal_time(expires_at_s: float) -> float:
-    """When to get others, in seconds since 1970."""
+    """The time to get others, in seconds since 1970."""
     return expires_at_s - _EARLY_S
 
 

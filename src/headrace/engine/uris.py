@@ -28,7 +28,7 @@ _BUCKETS = ("s3", "oss")
 
 @dataclass(frozen=True)
 class Address:
-    """What an address says: the kind of origin, and the fields of its configuration that stand in it."""
+    """The content of an address: the kind of origin, and the fields of its configuration that stand in it."""
 
     kind: str
     fields: Mapping[str, str] = field(default_factory=dict)

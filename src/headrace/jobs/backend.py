@@ -1,4 +1,5 @@
-"""What the commands on jobs ask of a backend: Kubernetes (`headrace.kubeflow`) or one machine (`headrace.local`)."""
+"""The interface of a backend for the commands on jobs: Kubernetes (`headrace.kubeflow`) or one machine
+(`headrace.local`)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from headrace.jobs.views import ClaimView, JobView, NodeRoom
 
 @dataclass(frozen=True, slots=True)
 class LogWish:
-    """Which lines of which instance."""
+    """A selection of log lines and instances."""
 
     instance: str = ""
     """Empty: the chief."""
@@ -28,8 +29,8 @@ class LogWish:
 
 
 class JobBackend(Protocol):
-    """Where jobs run. Every method raises `HeadraceError` with words for a person; a job that is not there is a
-    `MissingJobError` (`headrace.errors`), a name that two kinds share an `AmbiguousJobError`."""
+    """A backend that runs jobs. Every method raises `HeadraceError` with words for a person; a job that is not there is
+    a `MissingJobError` (`headrace.errors`), a name that two kinds share an `AmbiguousJobError`."""
 
     @property
     def default_namespace(self) -> str:
@@ -40,17 +41,18 @@ class JobBackend(Protocol):
         """False where processes run as they are, and images have no meaning."""
 
     def notices(self, spec: JobSpec) -> Sequence[str]:
-        """What of the request has no meaning here, each as a sentence. It is told, and the job is made all the same."""
+        """The parts of the request that are ignored here, each as a sentence. They are told, and the job is made
+        all the same."""
 
     def problems(self, spec: JobSpec) -> Sequence[str]:
-        """What speaks against submitting, each a sentence that says what to do: claims that are missing or unbound, a
-        job of that name, a priority class that is not there, too few nodes. Empty: nothing. Changes nothing."""
+        """The obstacles to submitting, each a sentence that says what to do: claims that are missing or unbound, a job
+        of that name, a priority class that is not there, too few nodes. Empty: none. Changes nothing."""
 
     def objects(self, spec: JobSpec) -> Sequence[dict[str, Any]]:
-        """What `submit` would create here, as Kubernetes objects without secrets' values. Creates nothing."""
+        """The Kubernetes objects that `submit` would create here, without secrets' values. Creates nothing."""
 
     def submit(self, spec: JobSpec) -> Sequence[str]:
-        """Creates the job, all of it or nothing. What was created, as `mpijob.kubeflow.org/name`."""
+        """Creates the job, all of it or nothing; the created objects, as `mpijob.kubeflow.org/name`."""
 
     def get(self, namespace: str, name: str, kind: JobKind | None, *, events: bool = False) -> JobView:
         """One job; `events` asks for what happened to it as well."""
@@ -62,7 +64,7 @@ class JobBackend(Protocol):
         """Lines with their ends, also of instances that are gone. Ends at the end of what is there, or of the job."""
 
     def delete(self, job: JobView) -> Sequence[str]:
-        """Ends and deletes it, with all that was made for it. What was deleted, as `mpijob.kubeflow.org/name`."""
+        """Ends and deletes it and all that was made for it; the deleted objects, as `mpijob.kubeflow.org/name`."""
 
     def tend(self, job: JobView) -> None:
         """Does what the job needs from outside, where no keeper does it: starts one whose data is warm, frees the

@@ -1,4 +1,4 @@
-"""What is wrong with a request by itself, before anybody is asked: all faults at once, sentences that name the flag."""
+"""The faults of a request by itself, before anybody is asked: all at once, sentences that name the flag."""
 
 from __future__ import annotations
 

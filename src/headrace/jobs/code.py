@@ -38,7 +38,7 @@ def project_name(source: str) -> str:
 
 
 def git_variables(code: CodeSync) -> dict[str, str]:
-    """What git-sync is told, by its names of today and those of its third version."""
+    """The variables of git-sync, by its names of today and those of its third version."""
     words = {"REPO": code.source, "ROOT": CODE_FOLDER, "ONE_TIME": "true"}
     name = project_name(code.source)
     new = {f"GITSYNC_{word}": value for word, value in words.items()}

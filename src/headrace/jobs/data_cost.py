@@ -1,7 +1,7 @@
-"""What a job's data cost, from the counters of the mounts that it read through and of the workers behind them. Pure.
+"""The cost of a job's data, from the counters of the mounts that it read through and of the workers behind them. Pure.
 
 Mounts know how many bytes programs read, and how many of those other nodes sent; only workers know what came from the
-origin. What a load fetched meanwhile is not charged to the job: `headrace.hit_ratio` has the definition. Bytes of files
+origin. A load's fetches meanwhile are not charged to the job: `headrace.hit_ratio` has the definition. Bytes of files
 that the kernel reads by itself (passthrough) are counted by nobody: the mount estimates them from the files' sizes.
 
 Counters belong to processes, which come and go, so each is kept with the life of its process: what a process counted
@@ -25,7 +25,7 @@ MOST_SOURCES = 500
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What grew since a process started. Of a mount all but `fetched_bytes`, of a worker that alone."""
+    """Counters that grow from a process's start. Of a mount all but `fetched_bytes`, of a worker that alone."""
 
     read_bytes: float = 0.0
     remote_bytes: float = 0.0
@@ -40,7 +40,7 @@ class Counters:
         return Counters(*(a + b for a, b in zip(self._values(), other._values(), strict=True)))
 
     def since(self, before: Counters) -> Counters:
-        """How much they grew. One that fell began anew at zero: all of it is growth."""
+        """Their growth. One that fell began anew at zero: all of it is growth."""
         pairs = zip(self._values(), before._values(), strict=True)
         return Counters(*(now - then if now >= then else now for now, then in pairs))
 
@@ -104,7 +104,7 @@ class Metering:
 def values_of(text: str) -> dict[str, float]:
     """The values of our metrics in OpenMetrics text by name, those of all labels together.
 
-    What is no sample is passed over, and so is what nobody can have counted: whoever tells it may be another.
+    Lines that are no sample are passed over, and so are values that nobody can have counted: the sender may be another.
     """
     found: dict[str, float] = {}
     for line in io.StringIO(text):

@@ -70,7 +70,7 @@ def instance_document(instance: InstanceView, now: datetime) -> Content:
 
 
 def cost_document(cost: DataCost | None) -> Content | None:
-    """What reading cost; None when nobody counted it."""
+    """The cost of reading; None when nobody counted it."""
     if cost is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""Which job, and which of its instances, a person means."""
+"""The job, and the instances of it, that a person means."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def the_instance(job: JobView, name: str) -> InstanceView:
 
 
 def prunable(jobs: Iterable[JobView], older_than_s: int, now: datetime) -> Sequence[JobView]:
-    """Jobs that ended so long ago. What waits or runs is never among them, however old it is."""
+    """Jobs that ended so long ago. Jobs that wait or run are never among them, however old they are."""
     moment = now - timedelta(seconds=older_than_s)
     return [job for job in jobs if job.phase.has_ended and (job.ended or job.created) <= moment]
 
 
 def exit_code(job: JobView) -> int:
-    """What a command answers that waited for the end of a job: 0 when it succeeded, else 1."""
+    """The exit code of a command that waited for the end of a job: 0 when it succeeded, else 1."""
     return 0 if job.phase is JobPhase.SUCCEEDED else 1
 
 

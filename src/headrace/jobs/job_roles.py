@@ -40,7 +40,7 @@ def pytorch_roles(values: Values) -> tuple[Role, ...]:
 
 
 def tf_roles(values: Values) -> tuple[Role, ...]:
-    """Those that were asked for; a single worker without any other is the chief."""
+    """The roles that were asked for; a single worker without any other is the chief."""
     counts = {
         RoleName.CHIEF: int(values["chief"]),
         RoleName.WORKER: values["workers"],

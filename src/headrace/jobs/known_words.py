@@ -1,4 +1,4 @@
-"""What is said of a job that is missing, or there already: in Arena's words, which its SDK and programs look for."""
+"""The messages about a job that is missing, or there already: in Arena's words, which its SDK and programs look for."""
 
 from __future__ import annotations
 

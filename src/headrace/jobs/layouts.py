@@ -1,4 +1,4 @@
-"""What `get`, `list`, `top`, `data list` print: by default word for word as Arena did up to 0.6, as in the seeds."""
+"""The output of `get`, `list`, `top`, `data list`: by default word for word as Arena did up to 0.6, as in the seeds."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def trainer(kind: JobKind) -> str:
 
 
 def allocated_gpus(job: JobView) -> int:
-    """Those that its running instances have."""
+    """The GPUs of its running instances."""
     return sum(each.gpus for each in job.instances if each.status.upper() == JobPhase.RUNNING.value)
 
 

@@ -1,4 +1,4 @@
-"""Where a job's files are seen: paths that may not be, that are taken twice, or that hide one another."""
+"""The paths of a job's files: paths that may not be, that are taken twice, or that hide one another."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def owned(thing: Content, job: Mapping[str, Any]) -> Content:
 
 
 def warm_percent(job: Mapping[str, Any]) -> int:
-    """How much of each dataset a held job waits for; 0 when it does not wait for data."""
+    """The share of each dataset that a held job waits for, in percent; 0 when it does not wait for data."""
     text = ((job.get("metadata") or {}).get("annotations") or {}).get(WAIT_WARM, "")
     return min(int(text), 100) if text.isascii() and text.isdigit() else 0
 

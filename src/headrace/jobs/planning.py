@@ -1,4 +1,5 @@
-"""Whether nodes have room for a job. What is busy now may become free, so only what can never fit is a problem."""
+"""The check that nodes have room for a job. A busy node may become free, so only a job that can never fit is a
+problem."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def placement_problems(spec: JobSpec, rooms: Sequence[NodeRoom], *, counts_gpus:
 
 
 def room_for(spec: JobSpec, role: Role, node: NodeRoom, *, counts_gpus: bool = True) -> int:
-    """How many processes of a role fit on a node that runs nothing else."""
+    """The number of processes of a role that fit on a node that runs nothing else."""
     wanted = role.selector if role.selector is not None else spec.selector
     if not node.ready or not _fits(wanted, node.labels):
         return 0

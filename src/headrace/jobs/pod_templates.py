@@ -22,7 +22,7 @@ _EXPANDED = re.compile(r"\$(?=[$(])")
 
 @dataclass(frozen=True, slots=True)
 class PodParts:
-    """What of a role's pods differs by the kind of job. `command` None: the operator's own."""
+    """The parts of a role's pods that differ by the kind of job. `command` None: the operator's own."""
 
     container: str
     command: Sequence[str] | None

@@ -1,4 +1,5 @@
-"""What all kinds of jobs say about retries, ends, suspension and gangs, in the words of the Kubeflow operators."""
+"""The common policies of all kinds of jobs: retries, ends, suspension and gangs, in the words of the Kubeflow
+operators."""
 
 from __future__ import annotations
 

@@ -88,7 +88,8 @@ def tensorflow_environment(processes: Sequence[Process], process: Process) -> di
 
 
 def process_environment(spec: JobSpec, processes: Sequence[Process], process: Process) -> dict[str, str]:
-    """What one process of a PyTorch or TensorFlow job is told of the others; empty for MPI, whose launcher tells."""
+    """The variables by which one process of a PyTorch or TensorFlow job knows the others; empty for MPI, whose launcher
+    tells."""
     if spec.kind is JobKind.TF:
         return tensorflow_environment(processes, process)
     if spec.kind is JobKind.PYTORCH:

@@ -1,4 +1,4 @@
-"""How many ranks a command line of `mpirun` asks for, as far as that stands there in plain words."""
+"""The number of ranks that a command line of `mpirun` asks for, as far as that stands there in plain words."""
 
 from __future__ import annotations
 

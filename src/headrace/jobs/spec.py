@@ -1,4 +1,4 @@
-"""What a person asks for with `arena submit`: plain, frozen values, the same for every backend.
+"""The request of `arena submit`: plain, frozen values, the same for every backend.
 
 They are kept with the job (as JSON), so that a job can say later what it was. Words of commands and values of variables
 stay as they were typed: nothing is joined, split or quoted on the way.
@@ -22,7 +22,7 @@ class JobKind(StrEnum):
 
 
 class RoleName(StrEnum):
-    """What a process of a job is for. MPI: launcher, worker. PyTorch: master, worker. TensorFlow: the other four."""
+    """The purpose of a job's process. MPI: launcher, worker. PyTorch: master, worker. TensorFlow: the other four."""
 
     LAUNCHER = "launcher"
     MASTER = "master"
@@ -33,7 +33,7 @@ class RoleName(StrEnum):
 
 
 class CleanPolicy(StrEnum):
-    """Whose processes are ended (and whose pods deleted) when the job has ended."""
+    """The processes to end (and the pods to delete) when the job has ended."""
 
     ALL = "All"
     RUNNING = "Running"
@@ -47,7 +47,7 @@ class Frozen(DeferredModel):
 
 
 class Resources(Frozen):
-    """What one process of a role needs. Quantities as Kubernetes writes them; empty: not said."""
+    """The resources of one process of a role. Quantities as Kubernetes writes them; empty: not said."""
 
     cpu: str = ""
     memory: str = ""
@@ -181,6 +181,6 @@ class JobSpec(Frozen):
 
     @property
     def slots_per_worker(self) -> int:
-        """How many ranks of MPI a worker has: its GPUs, one without."""
+        """The number of MPI ranks of a worker: its GPUs, one without."""
         worker = self.role(RoleName.WORKER)
         return max(worker.resources.gpus if worker else 0, 1)

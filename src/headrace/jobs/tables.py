@@ -38,12 +38,12 @@ def short(seconds: float) -> str:
 
 
 def age(since: datetime | None, now: datetime) -> str:
-    """How long ago that was."""
+    """The age of that moment."""
     return short((now - since) / timedelta(seconds=1)) if since else NOTHING
 
 
 def duration_s(job: JobView, now: datetime) -> float:
-    """How long it has trained, or did: waiting does not count."""
+    """The time that it has trained, or did: waiting does not count."""
     if job.started is None:
         return 0.0
     return max(((job.ended or now) - job.started) / timedelta(seconds=1), 0.0)
@@ -64,7 +64,7 @@ def cost_cells(cost: DataCost | None) -> list[str]:
 
 
 def cost_note(cost: DataCost | None) -> str:
-    """What must be known to read these amounts; empty: nothing."""
+    """The note without which these amounts cannot be read; empty: none."""
     notes = []
     if cost is not None and cost.is_shared:
         notes.append("other programs read through the same caches, and their reads are counted here")

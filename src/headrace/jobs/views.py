@@ -1,4 +1,4 @@
-"""What is known of a job at one moment: plain values that backends fill in and layouts print."""
+"""The state of a job at one moment: plain values that backends fill in and layouts print."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JobPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DataCost:
-    """What reading cost a job: bytes by where they came from, and how long reads were waited for."""
+    """The cost of reading for a job: bytes by where they came from, and the time that reads were waited for."""
 
     origin_bytes: int
     peer_bytes: int
@@ -140,7 +140,7 @@ class ClaimView:
 
 @dataclass(frozen=True, slots=True)
 class NodeRoom:
-    """What a node offers to jobs."""
+    """The room that a node offers to jobs."""
 
     name: str
     gpus: int

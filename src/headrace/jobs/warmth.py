@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Warmth:
-    """How much of one dataset is cached."""
+    """The cached share of one dataset."""
 
     dataset: str
     percent: float | None
@@ -18,7 +18,7 @@ class Warmth:
 
 
 def warmth_of(name: str, status: Mapping[str, Any] | None) -> Warmth:
-    """What a Dataset's status says."""
+    """The cached share in a Dataset's status."""
     states = (status or {}).get("cacheStates") or {}
     found = re.match(r"\d+(\.\d+)?", str(states.get("cachedPercentage") or ""))
     return Warmth(name, float(found.group()) if found else None)
@@ -35,7 +35,7 @@ def is_warm(wish: int, datasets: Sequence[Warmth]) -> bool:
 
 
 def cold_words(wish: int, datasets: Sequence[Warmth]) -> str:
-    """What is still lacking, for a person; empty when nothing is."""
+    """The data still missing from the cache, for a person; empty when nothing is."""
     cold = [each for each in datasets if each.percent is None or each.percent < wish]
     if not cold:
         return ""

@@ -89,7 +89,7 @@ class KubeClient:
         return await self._ask("PUT", kind, namespace, name, subresource, body=content)
 
     async def apply(self, content: Content) -> Content:
-        """Has the object be so, as far as it is said here; what others own of it stays (server-side apply)."""
+        """Server-side apply: sets the given fields and keeps those of other managers."""
         kind, namespace, name = _names(content)
         query = {"fieldManager": self._manager, "force": "true"}
         return await self._ask(
@@ -147,7 +147,7 @@ class KubeClient:
         return await _content(answer, what)
 
     async def may(self, verb: str, group: str, plural: str, namespace: str | None = None) -> bool:
-        """Whether the caller may do this with objects of a kind."""
+        """True if the caller may do this with objects of a kind."""
         attributes = {"verb": verb, "group": group, "resource": plural, "namespace": namespace or ""}
         what = f"ask who may {verb} {plural}"
         review = {
@@ -287,7 +287,7 @@ async def _content(answer: ClientResponse, what: str) -> Content:
 
 def _stranger(what: str) -> OriginUnreachableError:
     return OriginUnreachableError.of(
-        f"{what}: what answers is no API server of Kubernetes", hint="look at the proxy in between"
+        f"{what}: the response is not from a Kubernetes API server", hint="check for a proxy in between"
     )
 
 

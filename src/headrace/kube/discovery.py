@@ -1,4 +1,4 @@
-"""Which kinds of a group the API server serves, and in which versions."""
+"""The kinds of a group that the API server serves, and their versions."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ async def spec_fields(client: Reader, group: str, version: str, kind: str) -> fr
 
 
 def at_version(kind: str, version: str) -> Resource:
-    """Where a known kind stands when the cluster serves this version of it."""
+    """The place of a known kind when the cluster serves this version of it."""
     return replace(RESOURCES[kind], version=version)

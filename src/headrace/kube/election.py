@@ -1,4 +1,5 @@
-"""Who leads, decided from a Lease (coordination.k8s.io/v1): no I/O, and no clock but the one that is handed in.
+"""The election of a leader, decided from a Lease (coordination.k8s.io/v1): no I/O, and no clock but the one that is
+handed in.
 
 Clocks of several machines are never compared. A candidate notes by its own clock when it saw the lease change, and
 takes it once it stood still for the whole duration. A leader counts from the moment *before* it sent a renewal that was
@@ -20,7 +21,8 @@ Content = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How long a lease lasts, how long its holder acts without having renewed it, and how often each tries."""
+    """The times of a lease: how long it lasts, how long its holder acts without having renewed it, and how often each
+    tries."""
 
     duration_s: float = 15.0
     renew_deadline_s: float = 10.0
@@ -43,7 +45,7 @@ class Sighting:
 
     @property
     def holder(self) -> str:
-        """Who holds it; empty when nobody does."""
+        """The holder of the lease; empty when nobody holds it."""
         return str(_spec(self.lease).get("holderIdentity") or "")
 
 
@@ -65,7 +67,7 @@ Action = Take | Wait
 
 
 def sighted(before: Sighting | None, lease: Content | None, now_s: float) -> Sighting:
-    """What was read now. It is as old as the sighting before it unless something changed in between."""
+    """The lease as it was read now. It is as old as the sighting before it unless something changed in between."""
     if before is not None and _record(before.lease) == _record(lease):
         return Sighting(lease, before.since_s)
     return Sighting(lease, now_s)
@@ -74,7 +76,7 @@ def sighted(before: Sighting | None, lease: Content | None, now_s: float) -> Sig
 def next_action(
     seen: Sighting, me: str, *, name: tuple[str, str], terms: Terms, now_s: float, wall: datetime
 ) -> Action:
-    """What `me` does about the lease `name` (namespace, name). `wall` only goes into the lease, for people to read."""
+    """The next action of `me` on the lease `name` (namespace, name). `wall` is noted for people alone."""
     if seen.lease is None:
         return Take(_new(name, me, terms, wall))
     if seen.holder in {"", me}:
@@ -95,7 +97,7 @@ def released(lease: Content, me: str) -> Content | None:
 
 
 def acts_until(sent_s: float, terms: Terms) -> float:
-    """Until when the holder acts, who sent the renewal that was taken at `sent_s`."""
+    """The time until which the holder acts, given the renewal sent at `sent_s`."""
     return sent_s + terms.renew_deadline_s
 
 

@@ -1,4 +1,5 @@
-"""What the API server refuses, as errors of Headrace. Bodies of requests never stand in them: they may hold secrets."""
+"""The refusals of the API server, as errors of Headrace. Bodies of requests never stand in them: they may hold
+secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What containers print, as lines that come while they are printed."""
+"""The output of containers, as lines that come while they are printed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_LINE_BYTES = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which lines of a container. `tail` counts lines; `previous` is the container's life before this one."""
+    """The selection of a container's lines. `tail` counts lines; `previous` is the container's life before this one."""
 
     container: str = ""
     follow: bool = False

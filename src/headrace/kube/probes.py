@@ -1,4 +1,7 @@
-"""What kubelet asks a process of the cluster, whether it lives and whether it is ready; and what Prometheus asks."""
+"""The liveness and readiness probes of kubelet to a process of the cluster, and the requests of Prometheus.
+
+Any pod can reach it, so there are bounds: a process is not to be restarted because it was asked too much.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,12 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from headrace.listening.crowd import Bounds
+from headrace.listening.http import HttpListener
 from headrace.openmetrics import OPEN_METRICS
+
+PROBE_BOUNDS = Bounds(connections=512, strangers=512, strangers_of_address=256, held_bytes=8 << 20)
+_SHUTDOWN_S = 5.0
 
 
 def probe_pages(is_ready: Callable[[], bool], metrics: Callable[[], str]) -> web.Application:
@@ -29,9 +37,8 @@ def probe_pages(is_ready: Callable[[], bool], metrics: Callable[[], str]) -> web
     return application
 
 
-async def serve_probes(port: int, is_ready: Callable[[], bool], metrics: Callable[[], str]) -> web.AppRunner:
-    """These pages on all addresses, until the runner is cleaned up."""
-    runner = web.AppRunner(probe_pages(is_ready, metrics), access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, port=port).start()
-    return runner
+async def serve_probes(port: int, is_ready: Callable[[], bool], metrics: Callable[[], str]) -> HttpListener:
+    """These pages on all addresses, until it is closed."""
+    listener = HttpListener(probe_pages(is_ready, metrics), shutdown_s=_SHUTDOWN_S, bounds=PROBE_BOUNDS)
+    await listener.start("", port)
+    return listener

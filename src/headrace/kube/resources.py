@@ -1,4 +1,4 @@
-"""Where each kind of object stands in the API: its path, and whether it lives in a namespace."""
+"""The place of each kind of object in the API: its path, and whether it lives in a namespace."""
 
 from __future__ import annotations
 

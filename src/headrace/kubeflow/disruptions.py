@@ -1,4 +1,4 @@
-"""What befell a pod that did not end by itself, as Kubernetes notes it on the pod. Pure.
+"""Why a pod was evicted, preempted or lost, as Kubernetes notes it on the pod. Pure.
 
 The condition DisruptionTarget and its reasons: https://kubernetes.io/docs/concepts/workloads/pods/disruptions
 """

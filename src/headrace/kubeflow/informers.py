@@ -1,4 +1,4 @@
-"""What the keeper sees of the cluster: which jobs there are, and the pods of each, kept up to date by watches."""
+"""The keeper's view of the cluster: the jobs, and the pods of each, kept up to date by watches."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Informers:
         return list(self._pods.get(key, {}).values())
 
     def take_gone(self, key: Key) -> list[Content]:
-        """Those that went since the last question, as they were seen last."""
+        """The jobs that went since the last question, as they were seen last."""
         return list(self._gone.pop(key, {}).values())
 
     def give_back(self, key: Key, gone: list[Content]) -> None:

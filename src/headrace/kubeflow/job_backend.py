@@ -81,11 +81,12 @@ class KubeflowBackend:
         return ()
 
     def problems(self, spec: JobSpec) -> Sequence[str]:
-        """What speaks against submitting, each a sentence. Changes nothing."""
+        """The obstacles to submitting, each a sentence. Changes nothing."""
         return self._run(problems_of(self._jobs, spec))
 
     def objects(self, spec: JobSpec) -> Sequence[Content]:
-        """What `submit` would create; also without a cluster that answers, then for the version preferred."""
+        """The objects that `submit` would create; also without a cluster that answers, then for the version
+        preferred."""
         try:
             version = self._run(self._version(spec.kind))
         except HeadraceError:
@@ -118,7 +119,8 @@ class KubeflowBackend:
         return self._run(submitting.delete(self._client, job))
 
     def tend(self, job: JobView) -> None:
-        """One pass over the job, if no keeper looks at it. What the user has no rights for is left to the keeper."""
+        """One pass over the job, if no keeper looks at it. Tasks that the user has no rights for are left to the
+        keeper."""
         self._run(self._tend(job))
 
     def release(self, job: JobView) -> Sequence[str]:

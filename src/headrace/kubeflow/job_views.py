@@ -19,7 +19,7 @@ _CHIEFS = (RoleName.LAUNCHER, RoleName.MASTER, RoleName.CHIEF)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a job beside itself and its pods."""
+    """The facts about a job beside itself and its pods."""
 
     events: tuple[JobEvent, ...] = ()
     spec: JobSpec | None = None
@@ -59,7 +59,7 @@ def view_of(job: Content, pods: Iterable[Content], known: Known | None = None) -
 
 
 def pods_of(job: Content, pods: Iterable[Content]) -> list[Content]:
-    """Those that belong to the job. Those of an earlier one of its name may still be there."""
+    """The pods that belong to the job. Those of an earlier one of its name may still be there."""
     metadata = job["metadata"]
     kind, born = KIND_OF[job["kind"]], metadata.get("creationTimestamp") or ""
     found = []
@@ -105,7 +105,7 @@ def priority_of(job: Content) -> str:
 
 
 def pod_specs_of(job: Content) -> list[Content]:
-    """What its pods are made from, role by role."""
+    """The specs that its pods are made from, role by role."""
     spec = job.get("spec") or {}
     roles = spec.get(WORDS[KIND_OF[job["kind"]]].replica_specs) or {}
     # The first version had one template for launcher and workers.
@@ -114,14 +114,14 @@ def pod_specs_of(job: Content) -> list[Content]:
 
 
 def expected_pods(job: Content) -> int:
-    """How many pods it has when all are there."""
+    """The number of its pods when all are there."""
     spec = job.get("spec") or {}
     roles = spec.get(WORDS[KIND_OF[job["kind"]]].replica_specs) or {}
     return sum(int(each.get("replicas", 1)) for each in roles.values()) or 1 + int(spec.get("replicas") or 0)
 
 
 def all_started(job: Content, instances: Sequence[InstanceView]) -> datetime | None:
-    """When the last of its pods began; `None` while one has not."""
+    """The time at which the last of its pods began; `None` while one has not."""
     if len(instances) < expected_pods(job) or any(each.started is None for each in instances):
         return None
     return max(each.started for each in instances if each.started)

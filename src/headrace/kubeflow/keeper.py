@@ -110,11 +110,11 @@ async def run_keeper(settings: KeeperSettings, kubeconfig: str | None) -> int:
     async with KubeCluster(await configuration(kubeconfig), FIELD_MANAGER) as cluster:
         keeper = Keeper(cluster, JobReconciler(cluster, DirectScraper()))
         leadership = Leadership(cluster, settings.namespace, LEASE, settings.identity)
-        runner = await serve_probes(settings.health_port, keeper.informers.ready.is_set, keeper.metrics)
+        probes = await serve_probes(settings.health_port, keeper.informers.ready.is_set, keeper.metrics)
         try:
             await keeper.run(leadership, ended)
         finally:
-            await runner.cleanup()
+            await probes.close()
     return 0
 
 

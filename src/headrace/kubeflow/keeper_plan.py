@@ -1,4 +1,4 @@
-"""What the keeper of jobs does for one job, and what it remembers of it. Pure.
+"""The keeper's work for one job, and its memory of it. Pure.
 
 A job needs some things that its operator does not do: a start when its data is warm; an end when it cannot start; at
 its end its logs kept and its pods gone, since a claim is held by every pod that names it, also by one that has ended;
@@ -92,7 +92,7 @@ Step = Start | TakeOverCleaning | HoldBack | Fail | KeepLog | DeletePod | Delete
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done now, what is remembered, and when to reconcile again (`None`: when something changes)."""
+    """The steps to take now, the notes to keep, and the time to reconcile again (`None`: when something changes)."""
 
     note: Note
     steps: tuple[Step, ...] = ()
@@ -123,7 +123,7 @@ def decide(
 
 
 def ttl_of(job: Content) -> timedelta | None:
-    """How long the job stays when it has ended; `None`: for ever."""
+    """The time that the job stays when it has ended; `None`: for ever."""
     return _seconds(job, TTL)
 
 

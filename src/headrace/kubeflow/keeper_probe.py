@@ -1,4 +1,4 @@
-"""Whether the keeper of jobs runs on a cluster, as far as whoever asks may know."""
+"""The check that the keeper of jobs runs on a cluster, as far as the user may know."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FRESH = timedelta(minutes=1)
 
 
 async def keeper_runs(cluster: Cluster) -> bool:
-    """True when one holds its Lease. Who may not read Leases does what it would do: both do the same."""
+    """True when one holds its Lease. A user who may not read Leases does what it would do: both do the same."""
     try:
         leases = await cluster.list("Lease", fields=f"metadata.name={LEASE}")
     except HeadraceError:

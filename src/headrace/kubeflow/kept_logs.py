@@ -31,7 +31,7 @@ _POD, _UID, _CONTAINER, _PART = (
 
 
 def limit_bytes(*, is_chief: bool, pods: int) -> int:
-    """How much of a log is kept, in bytes of text."""
+    """The length of the kept part of a log, in bytes of text."""
     if is_chief:
         return CHIEF_LIMIT_BYTES
     return min(max(OTHERS_LIMIT_BYTES // max(pods - 1, 1), _LEAST_BYTES), _MOST_BYTES)
@@ -64,7 +64,7 @@ class LogWindow:
             self.left_out_bytes += len(dropped)
 
     def text(self) -> bytes:
-        """What is kept. The line about what is left out has the moment of the one before it."""
+        """The kept text. The line about what is left out has the moment of the one before it."""
         if not self.left_out_bytes:
             return b"".join((*self._head, *self._tail))
         moment = self._head[-1].partition(b" ")[0] if self._head else b"1970-01-01T00:00:00Z"
@@ -153,7 +153,7 @@ def _place(part: Content) -> int:
 
 
 def moment_of(line: bytes) -> datetime | None:
-    """When a kept line was printed."""
+    """The time at which a kept line was printed."""
     try:
         return parse_time(line.partition(b" ")[0].decode())
     except ValueError:

@@ -33,7 +33,7 @@ class Metered:
     _pods: dict[str, tuple[datetime, list[Content]]] = field(default_factory=dict)
 
     async def measure(self, job: Content, pods: Sequence[Content]) -> None:
-        """Brings the job's note up to date, if it is time for that. What cannot be read stays as it was."""
+        """Brings the job's note up to date, if it is time for that. Counters that cannot be read stay as they were."""
         metering, phase = metering_of(job), phase_of(job)
         if metering.is_final or not claims_of_job(job) or phase not in _METERED:
             return

@@ -1,4 +1,4 @@
-"""What a job's data cost as its annotation has it: for people, and for the keeper's next reading. Pure."""
+"""The cost of a job's data as its annotation has it: for people, and for the keeper's next reading. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_COUNTED = 2.0**70
 
 
 def metering_of(job: Content) -> Metering:
-    """What the job notes; an empty metering where it notes nothing that can be read."""
+    """The metering that the job notes; an empty one where it notes nothing that can be read."""
     text = annotations_of(job).get(DATA_COST_ANNOTATION)
     try:
         said = json.loads(text) if text else {}

@@ -1,4 +1,4 @@
-"""What a keeper of jobs counts, in the OpenMetrics format."""
+"""The metrics of a keeper of jobs, in the OpenMetrics format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kubeflow and Headrace call things: kinds, labels and annotations of jobs and of their pods."""
+"""The names of Kubeflow and Headrace: kinds, labels and annotations of jobs and of their pods."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OPERATOR = "training.kubeflow.org/operator-name"
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What belongs to a kind of job."""
+    """The names that belong to a kind of job."""
 
     operator: str
     """Who runs such jobs, for a person."""
@@ -81,7 +81,7 @@ def role_word_of(pod: Content) -> str:
 
 
 def index_of(pod: Content) -> int:
-    """Which of its role a pod is, from 0."""
+    """The index of a pod in its role, from 0."""
     given = _first(labels_of(pod), _INDEXES) or pod["metadata"]["name"].rpartition("-")[2]
     return int(given) if given.isdecimal() else 0
 

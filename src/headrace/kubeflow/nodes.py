@@ -15,7 +15,7 @@ _ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
 
 
 def room_of(node: Content) -> NodeRoom:
-    """What a node offers. One that is cordoned takes no new pods."""
+    """The room that a node offers. One that is cordoned takes no new pods."""
     status, spec = node.get("status") or {}, node.get("spec") or {}
     conditions = status.get("conditions") or ()
     is_ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)

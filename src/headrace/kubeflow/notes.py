@@ -1,6 +1,7 @@
-"""What is remembered of a job's pods in an annotation of the job, since pods go. Pure.
+"""Notes on a job's pods in an annotation of the job, since pods go. Pure.
 
-The form is in docs/format/job-annotations.md. What cannot be read is taken for not written: pods are looked at again.
+The form is in docs/format/job-annotations.md. Notes that cannot be read are taken for not written: pods are looked at
+again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class KeptInstance:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is remembered of a job."""
+    """The notes on a job."""
 
     instances: tuple[KeptInstance, ...] = ()
     started: datetime | None = None
@@ -46,7 +47,7 @@ class Note:
     """Why the keeper fails it, which takes several passes."""
 
     def of(self, uid: str) -> KeptInstance | None:
-        """What is kept of a pod."""
+        """The kept facts of a pod."""
         return next((each for each in self.instances if each.uid == uid), None)
 
     def with_instance(self, kept: KeptInstance) -> Note:

@@ -31,7 +31,7 @@ class JobStatus:
 
 
 def phase_of(job: Content) -> JobPhase:
-    """What the operator says of it, in Arena's words; its pods may know better."""
+    """The operator's phase of it, in Arena's words; its pods may know better."""
     if old := (job.get("status") or {}).get("launcherStatus"):
         return _LAUNCHER_STATUS.get(str(old), JobPhase.PENDING)
     for kind, phase in (("Succeeded", JobPhase.SUCCEEDED), ("Failed", JobPhase.FAILED)):
@@ -69,7 +69,7 @@ def is_suspended(job: Content) -> bool:
 
 
 def began_running_at(job: Content, ended: datetime | None) -> datetime | None:
-    """When the operator saw all pods run.
+    """The time at which the operator saw all pods run.
 
     The condition keeps its moment when the job has ended; that of the end is there when nobody saw the pods run.
     """
@@ -81,7 +81,7 @@ def began_running_at(job: Content, ended: datetime | None) -> datetime | None:
 
 
 def ended_at(job: Content) -> datetime | None:
-    """When it succeeded or failed."""
+    """The time at which it succeeded or failed."""
     status = job.get("status") or {}
     if status.get("completionTime"):
         return time_of(status["completionTime"])
@@ -99,7 +99,7 @@ def is_over_for_operator(job: Content) -> bool:
 
 
 def condition_of(job: Content, kind: str) -> Mapping[str, Any]:
-    """What its status says of one thing; empty when it says nothing."""
+    """The condition of one type in its status; empty when there is none."""
     conditions = (job.get("status") or {}).get("conditions") or ()
     found: Mapping[str, Any] = next((each for each in conditions if each.get("type") == kind), {})
     return found
@@ -130,7 +130,7 @@ def _wait(waiting: Sequence[InstanceView]) -> str:
 
 
 def _trouble(instances: Sequence[InstanceView]) -> str:
-    """What befell a part of a job that runs, and of which it may hang or fail."""
+    """A fault of a part of a running job, by which the job may hang or fail."""
     struck = [each for each in instances if each.reason and each.status in ("RUNNING", "Terminating")]
     more = f" (and {len(struck) - 1} more)" if len(struck) > 1 else ""
     return f"{struck[0].name}{more}: {struck[0].reason}" if struck else ""

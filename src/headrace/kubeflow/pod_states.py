@@ -1,4 +1,4 @@
-"""What a pod of a job is to a person: its role, its state in a word, why it waits or failed. Pure."""
+"""A pod of a job for people: its role, its state in a word, why it waits or failed. Pure."""
 
 from __future__ import annotations
 
@@ -103,14 +103,14 @@ def status_word(pod: Content) -> str:
 
 
 def started_at(pod: Content) -> datetime | None:
-    """When its program began; of one that was started again, the last time."""
+    """The time at which its program began; of one that was started again, the last time."""
     state = _main_state(pod)
     running = state.get("running") or state.get("terminated") or {}
     return time_of(running.get("startedAt"))
 
 
 def ended_at(pod: Content) -> datetime | None:
-    """When its program ended."""
+    """The time at which its program ended."""
     return time_of((_main_state(pod).get("terminated") or {}).get("finishedAt"))
 
 
@@ -196,6 +196,6 @@ def _main_state(pod: Content) -> Mapping[str, Any]:
 
 
 def gpus_of(spec: Mapping[str, Any]) -> int:
-    """How many GPUs a pod of this spec has."""
+    """The number of GPUs of a pod of this spec."""
     limits = ((each.get("resources") or {}).get("limits") or {} for each in spec.get("containers") or ())
     return sum(int(each.get(GPU) or 0) for each in limits)

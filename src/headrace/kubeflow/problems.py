@@ -1,4 +1,4 @@
-"""What speaks against a job on this cluster: asked of the API server, said as sentences. Changes nothing."""
+"""The obstacles to a job on this cluster: asked of the API server, said as sentences. Changes nothing."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ async def _name(jobs: Jobs, spec: JobSpec) -> list[str]:
 
 
 def is_foreign(found: Content | None, spec: JobSpec) -> bool:
-    """True for an object that nobody made for a job of this name. What was left half made is ours to replace."""
+    """True for an object that nobody made for a job of this name. An object that was left half made is ours to
+    replace."""
     return bool(found) and labels_of(found or {}).get("release") != spec.name
 
 
@@ -117,7 +118,7 @@ def claim_problems(
     dataset: Mapping[str, Any],
     storage_class: Mapping[str, Any],
 ) -> list[str]:
-    """What is wrong with a claim; what is not there is empty."""
+    """The faults of a claim; empty for one that is not there."""
     if not claim:
         return [_no_claim(name, namespace, dataset)]
     if claim["metadata"].get("deletionTimestamp"):

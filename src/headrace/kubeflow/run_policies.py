@@ -1,4 +1,5 @@
-"""Where a job says when its pods go: below `runPolicy`, or in fields of its spec, as before the training operator."""
+"""The place of a job's policy for its pods: below `runPolicy`, or in fields of its spec, as before the training
+operator."""
 
 from __future__ import annotations
 
@@ -14,6 +15,6 @@ def clean_policy_of(job: Content) -> str:
 
 
 def clean_policy_patch(job: Content, policy: str) -> Content:
-    """What of its spec changes when it is to be another one."""
+    """The change of its spec to another clean policy."""
     said = {_POLICY: policy}
     return said if _POLICY in (job.get("spec") or {}) else {"runPolicy": said}

@@ -1,4 +1,4 @@
-"""Which processes know what a job's reads cost: the mounts of its nodes, and the workers behind them. Pure."""
+"""The processes that know the cost of a job's reads: the mounts of its nodes, and the workers behind them. Pure."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _PARTS = ("ConfigMap", "Secret")
 
 
 async def submit(cluster: Cluster, spec: JobSpec, version: str) -> list[str]:
-    """What was created. Raises `TakenJobError`, and whatever the API server says against an object."""
+    """The created objects. Raises `TakenJobError`, and whatever the API server says against an object."""
     job, *parts = job_objects(spec, version=version)
     # Nothing is made of what the server would refuse in the end.
     await _create(cluster, job, spec, trial=True)
@@ -43,7 +43,7 @@ async def submit(cluster: Cluster, spec: JobSpec, version: str) -> list[str]:
 
 
 async def delete(cluster: Cluster, job: JobView) -> list[str]:
-    """What was deleted: the job, and what was made for it by a submission."""
+    """The deleted objects: the job, and everything made for it by a submission."""
     names = [(kind, record_name(job.name, job.kind)) for kind in _PARTS]
     names += [(kind, tensorboard_name(job.name)) for kind in ("Deployment", "Service")]
     # Looked up before: once their owner is gone they go by themselves.

@@ -1,4 +1,4 @@
-"""What a reconciler works with: what is declared, and the means to change what runs."""
+"""The context of a reconciler: what is declared, and the means to change what runs."""
 
 from __future__ import annotations
 

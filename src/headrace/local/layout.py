@@ -1,4 +1,4 @@
-"""Where the local backend keeps what it has: one folder, open to its owner alone."""
+"""The files of the local backend: one folder, open to its owner alone."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class BackendLayout(NamedTuple):
 
     @property
     def socket(self) -> Path:
-        """Where the supervisor answers. Raises `ConfigError` when the kernel could not bind it."""
+        """The socket of the supervisor. Raises `ConfigError` when the kernel could not bind it."""
         path = self.folder / "supervisor.sock"
         if len(bytes(path)) > _LONGEST_ADDRESS:
             raise ConfigError.of(

@@ -1,4 +1,4 @@
-"""Which workers a cluster has, and the view that readers place data by: the decisions of a master, without its I/O.
+"""The workers of a cluster, and the view that readers place data by: the decisions of a master, without its I/O.
 
 `step(state, event, now_s)` is a pure function: heartbeats, orders and the passing of time go in; the next state, a
 new view, a reply and words for people come out. Time is any clock that does not jump, in seconds. Nothing here opens a

@@ -1,4 +1,4 @@
-"""What differs between two views: all that a master sends to readers who have an older one.
+"""The differences between two views: all that a master sends to readers who have an older one.
 
 A view of 10,000 workers has megabytes, and one of them going away is no reason to send all of it to everybody.
 """
@@ -42,7 +42,8 @@ def change_of(document: Mapping[str, Any]) -> ViewChange:
 
 
 def change_between(older: View, newer: View) -> ViewChange:
-    """What leads from `older` to `newer`. Cached bytes are a hint: a new amount alone is no difference, but for 0."""
+    """The change that leads from `older` to `newer`. Cached bytes are a hint: a new amount alone is no difference, but
+    for 0."""
     before = {member.id: member for member in older.members}
     after = {member.id for member in newer.members}
     return ViewChange(

@@ -1,4 +1,4 @@
-"""What can happen to the membership of a cluster."""
+"""The events of a cluster's membership."""
 
 from __future__ import annotations
 

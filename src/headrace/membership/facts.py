@@ -1,4 +1,4 @@
-"""What a worker says about itself, checked as strictly as its readers will check it."""
+"""The facts that a worker reports about itself, checked as strictly as its readers will check them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a heartbeat changes."""
+"""The changes by a heartbeat."""
 
 from __future__ import annotations
 

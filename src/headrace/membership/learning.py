@@ -1,4 +1,5 @@
-"""What a master that began with nothing learns of those before it, and whom it has no news for meanwhile.
+"""The knowledge of a master that began with nothing: what it learns of those before it, and whom it has no news for
+meanwhile.
 
 Its members go by a view of an earlier master, which is better than none and better than half of one. So it publishes
 nothing that they would take until all workers of that view have reported, or have had the time to.
@@ -16,7 +17,7 @@ MOST_AHEAD = 1 << 32
 
 
 def learn(state: Membership, beat: Heartbeat, now_s: float) -> Membership:
-    """What a worker says of earlier views. A later epoch than the master's shows that its state was lost."""
+    """Learns earlier views from a worker's report. A later epoch than the master's shows that its state was lost."""
     if now_s < state.learning_until_s and beat.known_epoch and not state.is_own(beat.known_epoch):
         # There was an earlier master: its other workers are given the time to report before they are moved away from.
         state = replace(
@@ -62,7 +63,7 @@ def conclude(state: Membership, now_s: float) -> Membership:
 
 
 def is_news(state: Membership, published_epoch: int, known_epoch: int, now_s: float) -> bool:
-    """Whether the view that was published last is to be told to somebody who goes by one of `known_epoch`.
+    """True if the view that was published last is to be told to somebody who goes by one of `known_epoch`.
 
     Not before there is one. While workers of an earlier master are still to report, those who go by its view keep it.
     """

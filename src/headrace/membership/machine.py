@@ -22,7 +22,8 @@ Order = DrainAsked | DrainCancelled | Drained | Left
 
 
 def step(state: Membership, event: Event, now_s: float) -> Outcome:
-    """What `event` at `now_s` makes of `state`. Raises `ConfigError` or `BusyError` for orders that cannot be followed.
+    """The outcome of `event` at `now_s` for `state`. Raises `ConfigError` or `BusyError` for orders that cannot be
+    followed.
 
     A time before the latest one known counts as that one.
     """

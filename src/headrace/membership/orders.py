@@ -1,4 +1,4 @@
-"""What people and workers ask of the membership: drain, stay, leave."""
+"""The orders of people and workers to the membership: drain, stay, leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a new view is due, and what stands in it."""
+"""The time at which a new view is due, and its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the passing of time changes: who is suspected, dead, forgotten; who has waited long enough."""
+"""The changes by the passing of time: who is suspected, dead, forgotten; who has waited long enough."""
 
 from __future__ import annotations
 

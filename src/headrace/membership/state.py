@@ -12,7 +12,7 @@ from headrace.membership.worker import Worker, WorkerState
 
 
 class Level(StrEnum):
-    """Who should look at a notice."""
+    """The reader that a notice is for."""
 
     INFO = "info"
     WARNING = "warning"
@@ -28,7 +28,7 @@ class Notice:
 
 
 class Order(StrEnum):
-    """What the answer to a heartbeat tells the worker."""
+    """The order to the worker in the answer to a heartbeat."""
 
     SERVE = "serve"
     DRAIN = "drain"
@@ -81,11 +81,11 @@ class Membership:
 
     @property
     def is_beginning(self) -> bool:
-        """Whether what earlier masters knew may not be known yet: what is here is no news for anybody."""
+        """True if what earlier masters knew may not be known yet: what is here is no news for anybody."""
         return self.published_epoch == 0 or self.now_s < self.quiet_until_s
 
     def is_own(self, epoch: int) -> bool:
-        """Whether this master has published a view of that epoch."""
+        """True if this master has published a view of that epoch."""
         return self.first_epoch <= epoch <= self.published_epoch
 
     def with_workers(self, *changed: Worker) -> Membership:
@@ -103,13 +103,13 @@ class Membership:
         return replace(self, workers=workers)
 
     def count(self, *states: WorkerState) -> int:
-        """How many workers are in one of these states."""
+        """The number of workers in one of these states."""
         return sum(worker.state in states for worker in self.workers.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a step leads to. If `save`, the state is to be on disk before anything else leaves the process."""
+    """The outcome of a step. If `save`, the state is to be on disk before anything else leaves the process."""
 
     state: Membership
     view: View | None = None

@@ -48,7 +48,7 @@ class View:
         return json.dumps(document, separators=(",", ":"))
 
     def places_like(self, other: View) -> bool:
-        """Whether readers of both do the same, whatever the epochs are."""
+        """True if readers of both do the same, whatever the epochs are."""
         if self.replicas != other.replicas or len(self.members) != len(other.members):
             return False
         pairs = zip(self.members, other.members, strict=True)

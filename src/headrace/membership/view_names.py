@@ -1,4 +1,4 @@
-"""What may stand as a name or an address in a view: the rules of `crates/engine/src/ring`, which refuses whole views.
+"""The rules for names and addresses in a view: those of `crates/engine/src/ring`, which refuses whole views.
 
 The master must never list what readers refuse, so a test holds both sides together.
 """

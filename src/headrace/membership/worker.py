@@ -4,7 +4,7 @@ joining → active → draining → drained         asked for, or wished by the 
           active ⇄ suspect → dead             silent; a suspect stays in the view
           anything → left                     it said that it ends
 
-Whoever is dead, drained or left begins a new life by a heartbeat (the latter two: of a new process).
+A worker that is dead, drained or left begins a new life by a heartbeat (the latter two: of a new process).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.membership.view import ViewMember
 
 
 class WorkerState(StrEnum):
-    """Where a worker is in its life."""
+    """The state of a worker in its life."""
 
     JOINING = "joining"
     ACTIVE = "active"
@@ -36,7 +36,7 @@ GONE = frozenset((WorkerState.DRAINED, WorkerState.LEFT, WorkerState.DEAD))
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What is known of one worker. Times are seconds of the master's clock and do not survive its process."""
+    """The facts about one worker. Times are seconds of the master's clock and do not survive its process."""
 
     facts: MemberFacts
     incarnation: int
@@ -57,7 +57,7 @@ class Worker:
 
     @property
     def is_listed(self) -> bool:
-        """Whether readers are to see it."""
+        """True if readers are to see it."""
         return self.state in LISTED
 
     def with_state(self, state: WorkerState) -> Worker:

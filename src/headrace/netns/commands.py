@@ -10,7 +10,7 @@ class CommandError(RuntimeError):
 
 
 def run_command(*command: str) -> str:
-    """What the command printed; `CommandError` with its own words when it fails."""
+    """The output of the command; `CommandError` with its own words when it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:

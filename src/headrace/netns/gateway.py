@@ -50,7 +50,7 @@ def devices_to_guard() -> tuple[str, ...] | None:
 
 
 def open_way(gateway: Gateway, guarded: Sequence[str] | None) -> None:
-    """Makes the rules, and has the machine forward. What was made before is made anew. Raises `CommandError`."""
+    """Makes the rules, and has the machine forward. An earlier way is made anew. Raises `CommandError`."""
     try_command("nft", "delete", "table", "ip", gateway.table)
     _nft(rules_of(gateway, guarded, names_behind(_read(_RESOLVER), _read(_RESOLVER_BEHIND))))
     if guarded is not None:
@@ -58,7 +58,7 @@ def open_way(gateway: Gateway, guarded: Sequence[str] | None) -> None:
 
 
 def close_way(table: str, guarded: Sequence[str] | None) -> None:
-    """Takes the rules away, and ends the forwarding unless another switch needs it. What is gone is no error."""
+    """Takes the rules away, and ends the forwarding unless another switch needs it. A way that is gone is no error."""
     try_command("nft", "delete", "table", "ip", table)
     if guarded is not None and not _is_guarded():
         _FORWARDING.write_text("0")

@@ -36,7 +36,7 @@ def open_loopback(device: str) -> None:
 
 
 def lend_ports(namespace: str, gateway: str, address: str, ports: Iterable[int]) -> None:
-    """Has `127.0.0.1:PORT` on a node lead to this machine. What is lent already stays so. Blocks."""
+    """Makes `127.0.0.1:PORT` on a node lead to this machine. A port that is lent already stays so. Blocks."""
     asked = set(ports)
     wanted = asked - _lent(namespace) if asked else asked
     if not wanted:

@@ -52,6 +52,6 @@ def remove_stale_namespaces() -> None:
 
 
 def enter_prefix(name: str) -> tuple[str, ...]:
-    """What stands before a command that shall run in a namespace."""
+    """The words before a command that shall run in a namespace."""
     # Not `ip netns exec`: it would give each process mounts of its own, which nobody else sees.
     return ("nsenter", f"--net=/run/netns/{name}")

@@ -24,7 +24,7 @@ def owned_name(number: int, label: str = "") -> str:
 
 
 def is_stale(name: str) -> bool:
-    """Whether a name is one of ours and its maker is gone."""
+    """True if a name is one of ours and its maker is gone."""
     match = OWNED_NAME.fullmatch(name)
     return match is not None and start_time(int(match["pid"])) != int(match["start"])
 

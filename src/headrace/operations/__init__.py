@@ -1,1 +1,1 @@
-"""What both backends do alike for operations on datasets: notes of runs, and loads ordered from masters."""
+"""The common work of both backends for operations on datasets: notes of runs, and loads ordered from masters."""

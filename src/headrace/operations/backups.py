@@ -1,4 +1,5 @@
-"""What is known of a dataset's files, kept in a folder and started from later. docs/format/backup.md describes it."""
+"""Backups of the list of a dataset's files, kept in a folder and started from later. docs/format/backup.md describes
+it."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +20,14 @@ from headrace.control.fetching import fetch_snapshot, snapshot_path
 from headrace.control.messages import SnapshotNote
 from headrace.control.state_file import sync_folder
 from headrace.deferred_model import DeferredModel
-from headrace.errors import BusyError, ConfigError, CorruptDataError, MissingFileError, UnsupportedError
+from headrace.errors import (
+    BusyError,
+    ConfigError,
+    CorruptDataError,
+    MissingFileError,
+    RefusedError,
+    UnsupportedError,
+)
 from headrace.trusted_folders import make_folder
 
 _LOCAL = "local:///"
@@ -26,7 +36,7 @@ _PIECE_BYTES = 1 << 20
 
 
 class BackupNote(DeferredModel):
-    """What stands beside the snapshot of a backup. Written last: without it there is no backup."""
+    """The note beside the snapshot of a backup. Written last: without it there is no backup."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -37,7 +47,7 @@ class BackupNote(DeferredModel):
 
 
 async def back_up(client: ControlClient, title: str, address: str, owner: User | None) -> SnapshotNote:
-    """Keeps the newest snapshot of the dataset `namespace/name` in the folder. What was kept before is replaced."""
+    """Keeps the newest snapshot of the dataset `namespace/name` in the folder. An earlier backup is replaced."""
     folder = folder_of(address)
     snapshot = (await client.outlook()).snapshot
     if snapshot is None:
@@ -58,7 +68,8 @@ async def back_up(client: ControlClient, title: str, address: str, owner: User |
 def restore(title: str, address: str, snapshots: Path) -> None:
     """Puts the snapshot of a backup where a master looks for its own, unless there are some already. Blocks.
 
-    Raises `MissingFileError` when there is no backup, `CorruptDataError` for one that is damaged.
+    Raises `MissingFileError` when there is no backup, `RefusedError` for one of another user, and `CorruptDataError`
+    for one that is damaged.
     """
     if any(snapshots.glob("snapshot-*.hrs")):
         return
@@ -67,23 +78,21 @@ def restore(title: str, address: str, snapshots: Path) -> None:
     draft = snapshots / ".restored.part"
     make_folder(snapshots)
     try:
-        if _copy(source, draft) != note.snapshot.sha256:
+        with _reading(source, title):
+            digest = _copy(source, draft)
+        if digest != note.snapshot.sha256:
             raise CorruptDataError.of(f"{source} is not the file that was kept", hint="take another backup")
         draft.replace(snapshot_path(snapshots, note.snapshot.version))
-    except FileNotFoundError:
-        raise _nothing(title, address) from None
     finally:
         draft.unlink(missing_ok=True)
 
 
 def read_note(title: str, folder: Path) -> BackupNote:
-    """The note of a backup. Raises `MissingFileError` or `CorruptDataError`."""
+    """The note of a backup. Raises `MissingFileError`, `RefusedError` or `CorruptDataError`."""
     path = folder / f"{_stem(title)}.json"
     try:
-        with path.open("rb") as file:
+        with _reading(path, title), path.open("rb") as file:
             return BackupNote.model_validate_json(file.read(_LARGEST_NOTE_BYTES))
-    except FileNotFoundError:
-        raise _nothing(title, str(folder)) from None
     except ValidationError:
         raise CorruptDataError.of(f"{path} is not the note of a backup", hint="take another backup") from None
 
@@ -130,8 +139,18 @@ def _stem(title: str) -> str:
     return f"metadata-backup-{name}-{namespace}"
 
 
-def _nothing(title: str, where: str) -> MissingFileError:
-    return MissingFileError.of(
-        f"there is no backup of dataset {title} in {where}",
-        hint="make one with a DataBackup, or leave dataRestoreLocation out",
-    )
+@contextmanager
+def _reading(path: Path, title: str) -> Iterator[None]:
+    """Says why a file of a backup cannot be read."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise MissingFileError.of(
+            f"there is no backup of dataset {title} in {path.parent}",
+            hint="make one with a DataBackup, or leave dataRestoreLocation out",
+        ) from None
+    except PermissionError:
+        raise RefusedError.of(
+            f"the backup {path} may not be read by user {os.geteuid()}",
+            hint="give the DataBackup the runAs of the runtime, and make the backup anew",
+        ) from None

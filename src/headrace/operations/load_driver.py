@@ -19,7 +19,7 @@ _LONGEST_MESSAGE = 4096
 
 
 class Masters(Protocol):
-    """Where the masters of datasets answer."""
+    """The addresses of the masters of datasets."""
 
     async def client(self, title: str) -> ControlClient:
         """Asks the master of the dataset `namespace/name`. Raises `MissingFileError` when it has none."""
@@ -27,7 +27,7 @@ class Masters(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadDriver:
-    """The work of DataLoads. What it needs to know stands in the note, not in the task or the operation."""
+    """The work of DataLoads. Its state stands in the note, not in the task or the operation."""
 
     masters: Masters
 
@@ -44,7 +44,7 @@ class LoadDriver:
         return note.with_details(cluster=job.cluster, loads=loads)
 
     async def facts(self, _operation: object, note: Note) -> JobFacts | None:
-        """What the master reports; `None` when it lost the loads."""
+        """The master's report; `None` when it lost the loads."""
         if not note.details.get("loads"):
             return None
         try:

@@ -1,4 +1,4 @@
-"""What is written down of the work for one run of an operation, so that whoever comes next goes on with it."""
+"""Notes on the work for one run of an operation, so that the next process can go on with it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORK: Mapping[type[Job], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is written down of the work for one run. `details` are the kind's own, in JSON's types, without secrets."""
+    """The note on the work for one run. `details` are the kind's own, in JSON's types, without secrets."""
 
     kind: str
     run: str
@@ -33,7 +33,7 @@ class Note:
 
     @property
     def started_at(self) -> datetime:
-        """When it was ordered."""
+        """The time of the order."""
         return parse_time(self.started)
 
     @property

@@ -1,6 +1,6 @@
 """The work for operations, one driver a kind: ordered once a run, followed, cancelled, forgotten. For both backends.
 
-What was ordered is written down in a note, so that whoever comes next goes on with the same work.
+A note keeps what was ordered, so that the next process goes on with the same work.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class JobDriver(Protocol, Generic[_Task_contra, _Job_contra]):
 
 
 class Notes(Protocol):
-    """Where the notes of operations are kept."""
+    """The notes of operations, as a backend keeps them."""
 
     def find(self, operation: Operation) -> Note | None:
-        """What is written down of one; `None` without, and for what cannot be read: that work is ordered again."""
+        """The note of one; `None` without, and for one that cannot be read: that work is ordered again."""
 
     async def keep(self, operation: Operation, note: Note) -> None:
         """Writes it down."""

@@ -1,4 +1,4 @@
-"""What a dataset leaves when none of its roles runs any more: objects, and files on nodes, taken away."""
+"""The remains of a dataset when none of its roles runs any more: objects, and files on nodes, taken away."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DEADLINE = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """Cleans up after one dataset. What is cut off is done by the next pass."""
+    """Cleans up after one dataset. A step that is cut off is done by the next pass."""
 
     client: KubeClient
     desired: DesiredState

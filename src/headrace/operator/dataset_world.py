@@ -39,7 +39,7 @@ _STARTING_S = 2.0
 
 @dataclass(slots=True)
 class ClusterBackend:
-    """What all passes share. Used from one event loop, by the leader alone."""
+    """The parts that all passes share. Used from one event loop, by the leader alone."""
 
     client: KubeClient
     masters: Masters
@@ -66,7 +66,7 @@ class DatasetWorld:
 
     @cached_property
     def declarations(self) -> Declarations:
-        """What was declared when the pass began."""
+        """The declarations when the pass began."""
         desired, runtime = self._desired, self._desired.runtime
         return Declarations(
             desired.title,
@@ -155,7 +155,7 @@ class DatasetWorld:
             await self._backend.status_writer.remove_finalizer(refused.kind, content)
 
     def inputs(self, operation: Operation, job: JobFacts | None, hindrance: str) -> OperationInputs:
-        """What an operation is planned from."""
+        """The inputs of an operation's plan."""
         return operation_inputs(operation, self._backend.mirror, self._seen.observed, job, hindrance)
 
     def task(self, operation: Operation, run: str) -> Task:
@@ -169,7 +169,7 @@ class DatasetWorld:
 
     async def finish(self) -> None:
         """Tells pods that use the dataset what keeps them from beginning."""
-        for pod, event in user_events(users_of(self._backend.mirror, self._desired.key), self._desired.title):
+        for pod, event in user_events(users_of(self._backend.mirror, self._desired.key), self._desired.key):
             await self._backend.status_writer.record_event(pod, "Pod", event)
 
     @property

@@ -72,7 +72,7 @@ class DesiredState:
 
     @property
     def names(self) -> Names:
-        """What its objects are called."""
+        """The names of its objects."""
         return Names(*self.key)
 
     @cached_property
@@ -99,7 +99,7 @@ class DesiredState:
 
     @cached_property
     def declared(self) -> Declared | None:
-        """What people declared, for the planner."""
+        """The declarations, for the planner."""
         if self.dataset is None and self.runtime is None:
             return None
         references = _references(self.mirror, self.dataset, lenient=self.lenient)
@@ -114,8 +114,8 @@ class DesiredState:
 
     @property
     def refused(self) -> list[Refused]:
-        """What the API server took and makes no sense: the dataset, its runtimes, operations. A dataset that refers to
-        one which makes no sense is refused for that.
+        """Declarations that the API server took and that make no sense: dataset, runtimes, operations. A dataset that
+        refers to one which makes no sense is refused for that.
         """
         found = [
             _refused(kind, content, error)
@@ -134,8 +134,8 @@ class DesiredState:
 
     @property
     def referrers(self) -> tuple[str, ...]:
-        """Datasets that refer to it and may. Those that came too late to be read through it do not keep one that is to
-        go.
+        """Datasets that refer to it and may. Datasets that came too late to be read through it do not keep one that is
+        to go.
         """
         own = self.mirror.get("Dataset", *self.key)
         found = allowed_referrers(map("/".join, referrers_of(self.mirror, self.key)), own, self.title)
@@ -208,7 +208,7 @@ def _shows_files(dataset: Content | None) -> bool:
 
 
 def noted_in(content: Content | None, annotation: str) -> Any:
-    """What an annotation says; `None` when it says nothing, or a person wrote something else into it."""
+    """The value of an annotation; `None` when it has none, or a person wrote something else into it."""
     metadata = (content or {}).get("metadata") or {}
     try:
         return json.loads((metadata.get("annotations") or {}).get(annotation, "null"))

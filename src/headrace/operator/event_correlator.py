@@ -1,4 +1,4 @@
-"""How often each event was told: the same one is written again at most now and then, with the number of times."""
+"""The count of each event: the same one is written again at most now and then, with the number of times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST = 2000
 
 @dataclass(frozen=True, slots=True)
 class EventSeries:
-    """When an event was told first and last, and how often."""
+    """The first and last time of an event, and its count."""
 
     first: datetime
     last: datetime
@@ -26,7 +26,7 @@ class EventCorrelator:
     _times: OrderedDict[str, EventSeries] = field(default_factory=OrderedDict)
 
     def next(self, event: str, now: datetime) -> EventSeries | None:
-        """What to write of an event that is to be told now; `None` when it was written a moment ago."""
+        """The record of an event that is to be told now; `None` when it was written a moment ago."""
         known = self._times.get(event)
         if known is not None and now - known.last < _AGAIN_AFTER:
             return None

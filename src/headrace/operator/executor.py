@@ -1,4 +1,5 @@
-"""Steps of a plan: workloads applied, scaled and deleted, pods replaced. What is cut off is done by the next pass."""
+"""Steps of a plan: workloads applied, scaled and deleted, pods replaced. A step that is cut off is done by the next
+pass."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _log = logging.getLogger("headrace.operator")
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """What takes the steps of one dataset."""
+    """The executor of one dataset's steps."""
 
     client: KubeClient
     masters: Masters
@@ -69,7 +70,7 @@ class Executor:
 
     @property
     def cleanup(self) -> Cleanup:
-        """What takes away the rest."""
+        """The cleanup of the rest."""
         return Cleanup(self.client, self.desired, self.observation)
 
     async def _cut_off(self) -> None:

@@ -20,7 +20,7 @@ from headrace.operator.token_digests import digest_of, own_token, token_digest
 
 @dataclass(frozen=True, slots=True)
 class Masters:
-    """Where masters answer, and the tokens that they know."""
+    """The addresses of masters, and the tokens that they know."""
 
     client_of_api: KubeClient
     mirror: Mirror
@@ -47,7 +47,7 @@ class Masters:
         return await self.secret_value(names, WHOLE_KEY)
 
     async def secret_value(self, names: Names, key: str) -> SecretStr | None:
-        """What is under a key of the Secret that holds a dataset's token; `None` for what is no text."""
+        """The text under a key of the Secret that holds a dataset's token; `None` for a value that is no text."""
         secret = await self.client_of_api.get("Secret", names.namespace, names.token)
         text = ((secret or {}).get("data") or {}).get(key)
         try:

@@ -1,4 +1,4 @@
-"""What an operator counts, in the OpenMetrics format."""
+"""The metrics of an operator, in the OpenMetrics format."""
 
 from __future__ import annotations
 

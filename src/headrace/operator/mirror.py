@@ -1,8 +1,8 @@
-"""What the API server has, as far as it matters to datasets, kept up to date by watches: a pass costs no request.
+"""The mirror of the API server, as far as it matters to datasets, kept up to date by watches: a pass costs no request.
 
 Of pods only those are kept that are ours, the driver's or use a claim, and of those only what is looked at; of Secrets
 only the keys, each with a digest of its value. Values of Secrets never stay in memory. The digests never leave it as
-they are: a short value could be guessed from one. What others may see is keyed (`token_digests.Notes`).
+they are: a short value could be guessed from one. Digests that others may see are keyed (`token_digests.Notes`).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Mirror:
                     del known[key]
 
     def missing(self, kind: str, seen: Iterable[Name]) -> list[Name]:
-        """What is kept and was not seen when all were listed: it went while nobody watched."""
+        """The kept objects that were not seen when all were listed: they went while nobody watched."""
         there = set(seen)
         return [name for name in map(name_of, self.all(kind)) if name not in there]
 
@@ -153,15 +153,19 @@ def _decoded(value: str | None) -> bytes:
 
 
 def kept_of_pod(content: Content) -> Content | None:
-    """What is kept of a pod; `None` for one that matters to no dataset."""
+    """The kept part of a pod; `None` for one that matters to no dataset."""
     metadata, spec, status = content["metadata"], content.get("spec") or {}, content.get("status") or {}
-    claims = claims_of_pod(content)
+    claims = _claims_of_volumes(content)
     labels = metadata.get("labels") or {}
     if labels.get(MANAGED_LABEL) != MANAGER and not claims and not is_driver(labels):
         return None
     return {
         "metadata": _metadata(content),
-        "spec": {"nodeName": spec.get("nodeName") or "", "claims": claims},
+        "spec": {
+            "nodeName": spec.get("nodeName") or "",
+            "claims": sorted({*claims.values()}),
+            "volumes": claims,
+        },
         "status": {key: status.get(key) for key in _OF_A_STATUS},
     }
 
@@ -171,11 +175,11 @@ def is_driver(labels: Mapping[str, str]) -> bool:
     return labels.get(NAME_LABEL) == APPLICATION and labels.get(COMPONENT_LABEL) == DRIVER
 
 
-def claims_of_pod(content: Content) -> list[str]:
-    """The claims that a pod's volumes name; those of ephemeral volumes are the pod's own."""
+def _claims_of_volumes(content: Content) -> dict[str, str]:
+    """The claims that a pod's volumes name, by the volumes; those of ephemeral volumes are the pod's own."""
     volumes = (content.get("spec") or {}).get("volumes") or ()
-    named = (each.get("persistentVolumeClaim") for each in volumes)
-    return sorted({each["claimName"] for each in named if each})
+    named = {each.get("name", ""): each.get("persistentVolumeClaim") for each in volumes}
+    return {volume: each["claimName"] for volume, each in named.items() if each}
 
 
 def _metadata(content: Content) -> Content:

@@ -1,4 +1,4 @@
-"""What there is room for on nodes: only who runs there can tell, so it is known of those where workers run. Pure.
+"""The room on nodes: only a process there can tell, so it is known of those where workers run. Pure.
 
 A worker takes less than its quotas where its disks are smaller (`fit_cache`), and reports what it took.
 """
@@ -13,7 +13,7 @@ from headrace.plan.roles import CacheFolder
 
 
 def rooms_of(status: Mapping[str, Any] | None, folders: Iterable[CacheFolder]) -> dict[str, dict[str, Room]]:
-    """By node and folder the room of levels that are larger than their disks. What fits is not named."""
+    """By node and folder the room of levels that are larger than their disks. Caches that fit are not named."""
     wanted: dict[str, int] = {}
     places: dict[str, list[str]] = {}
     for folder in folders:

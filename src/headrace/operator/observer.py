@@ -25,7 +25,7 @@ from headrace.operator.reference_index import users_of
 from headrace.operator.rendering.naming import MASTER_PORT, NODES_ANNOTATION, Names, names_of
 from headrace.operator.rendering.render_context import RenderContext, wishes_of
 from headrace.operator.rendering.role_volumes import CLAIMS
-from headrace.operator.role_states import ProbeResults, RoleStates, is_ready, role_facts
+from headrace.operator.role_states import ProbeResults, RoleStates, fault_of, is_ready, role_facts
 from headrace.operator.settings import OperatorSettings
 from headrace.operator.token_digests import notes_of, token_note
 from headrace.operator.volume_controller import volume_facts
@@ -63,7 +63,7 @@ _TAINTS_OF_ABSENCE = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreac
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was seen of a dataset, and what its pods are made with."""
+    """The observation of a dataset, and the context that its pods are made with."""
 
     observed: Observed
     render_context: RenderContext
@@ -71,7 +71,7 @@ class Observation:
 
 
 class Told(NamedTuple):
-    """What a master says; `None` where none does. `fault` is what is wrong with the answer that came instead."""
+    """The master's report; `None` where none answers. `fault` is what is wrong with the answer that came instead."""
 
     status: Mapping[str, Any] | None
     fault: str = ""
@@ -107,12 +107,13 @@ async def observe(
         master_fault=told.fault,
         open_folders=settings.local_folders,
         policy=settings.policy,
+        sweeping=_sweeping(desired, settings.namespace, now),
     )
     return Observation(observed, render_context, status)
 
 
 def render_context_of(desired: DesiredState, settings: OperatorSettings) -> RenderContext:
-    """What the pods of a dataset are made with, beside their roles."""
+    """The context that the pods of a dataset are made with, beside their roles."""
     declared = desired.declared
     home = declared and referred(declared)
     tolerations = desired.dataset.spec.tolerations if desired.dataset else ()
@@ -142,7 +143,7 @@ def _can_restore(desired: DesiredState) -> bool:
 
 
 def master_url(mirror: Mirror, names: Names) -> str:
-    """Where the master of a dataset answers: by the address of its Service, so that nothing waits for names."""
+    """The address of a dataset's master: that of its Service, so that nothing waits for names."""
     service = mirror.get("Service", names.namespace, names.master)
     address = ((service or {}).get("spec") or {}).get("clusterIP") or ""
     host = f"[{address}]" if ":" in address else address
@@ -312,6 +313,12 @@ def _operations(desired: DesiredState) -> dict[str, tuple[str, ...]]:
         if (operation.status or OperationStatus()).phase is OperationPhase.EXECUTING:
             found[operation.kind] = (*found.get(operation.kind, ()), operation.name)
     return found
+
+
+def _sweeping(desired: DesiredState, namespace: str, now: datetime) -> dict[str, str]:
+    """The nodes that are being swept, each with what keeps its pod from that."""
+    pods = sorted(desired.sweepers(namespace).items())
+    return {node: fault_of(pod, now) for node, pod in pods if pod["status"].get("phase") != "Succeeded"}
 
 
 def _hosts(desired: DesiredState) -> frozenset[str]:

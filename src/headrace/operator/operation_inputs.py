@@ -1,4 +1,4 @@
-"""What an operation is planned from, out of the mirror."""
+"""The inputs of an operation's plan, out of the mirror."""
 
 from __future__ import annotations
 

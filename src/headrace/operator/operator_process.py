@@ -107,11 +107,11 @@ async def run_operator(settings: OperatorSettings, kubeconfig: str | None) -> in
         loop.add_signal_handler(number, ended.set)
     async with KubeClient(await configuration(kubeconfig)) as client:
         operator = Operator(client, settings, await digest_key(client, settings.namespace))
-        runner = await serve_probes(settings.health_port, operator.informers.ready.is_set, operator.metrics)
+        probes = await serve_probes(settings.health_port, operator.informers.ready.is_set, operator.metrics)
         try:
             await operator.run(ended)
         finally:
-            await runner.cleanup()
+            await probes.close()
     return 0
 
 

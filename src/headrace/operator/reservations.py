@@ -1,4 +1,4 @@
-"""Which nodes the workers of each dataset have: where pods run, and where they were planned and do not run yet."""
+"""The nodes of each dataset's workers: where pods run, and where they were planned and do not run yet."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _SENT, _RUNNING = Index("StatefulSet", _sent), Index("Pod", _running)
 class Reservations:
     """The nodes that were planned last for the workers of each dataset. Used from one event loop.
 
-    Datasets are reconciled at the same time. What one was given must be seen by the next before its set is applied;
-    after a restart of the operator, what was applied tells the rest.
+    Datasets are reconciled at the same time. The nodes given to one dataset must be seen by the next before its set is
+    applied; after a restart of the operator, the applied set tells the rest.
     """
 
     def __init__(self, mirror: Mirror, namespace: str) -> None:
@@ -43,7 +43,7 @@ class Reservations:
         self._by_node: defaultdict[str, set[str]] = defaultdict(set)
 
     def note(self, title: str, planned: Plan) -> None:
-        """What was planned for a dataset. Quotas that its workers do not get do not count."""
+        """Records the nodes planned for a dataset. Quotas that its workers do not get do not count."""
         workers = [role for role in planned.roles if role.kind is RoleKind.WORKER and role.node]
         nodes = frozenset(role.node for role in workers if role.node)
         # Workers that are being ended keep what they have until they are gone.

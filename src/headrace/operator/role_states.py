@@ -1,8 +1,8 @@
-"""Where each role stands: from its pod, and from what the master says of it. Pure."""
+"""The state of each role: from its pod, and from what the master says of it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,7 +29,7 @@ _RECENT = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class ProbeResults:
-    """What was seen beside pods: the master's status (`None`: it does not answer), and what pods should note.
+    """The results of probes beside pods: the master's status (`None`: it does not answer), and what pods should note.
 
     `rendered` is this backend's part of the version, by the kind of role; `nodes` are those where workers were sent;
     `present` those that are ready; `token` is what a pod notes that is started now.
@@ -50,7 +50,7 @@ class RoleStates:
     _known: dict[str, tuple[RoleState, datetime]] = field(default_factory=dict)
 
     def since(self, uid: str, state: RoleState, now: datetime) -> datetime:
-        """When the role came into its state."""
+        """The time at which the role came into its state."""
         known = self._known.get(uid)
         if known is None or known[0] is not state:
             known = self._known[uid] = (state, now)
@@ -68,7 +68,7 @@ class RoleStates:
 
 @dataclass(slots=True)
 class AllRoleStates:
-    """What is remembered of the pods of each dataset, for as long as it has some."""
+    """The remembered states of the pods of each dataset, for as long as it has some."""
 
     _by_dataset: dict[str, RoleStates] = field(default_factory=dict)
 
@@ -171,7 +171,7 @@ def _worker_state(
     started = _started(pod)
     is_current = row is not None and (started is None or row["started_at_s"] >= started.timestamp())
     if row is None or not is_current:
-        # Who has handed over everything is told of no more, and waits for its end.
+        # A drained worker leaves the status and waits to be stopped.
         return RoleState.ENDED if before in {RoleState.DRAINING, RoleState.ENDED} else RoleState.STARTING
     if row["state"] == "draining":
         return RoleState.DRAINING
@@ -193,43 +193,53 @@ def _started(pod: Content) -> datetime | None:
     return None
 
 
+def fault_of(pod: Content, now: datetime) -> str:
+    """Why a pod does not come to run, or not for long, in a sentence; empty where nothing is known."""
+    return (_trouble(pod) or _restless(pod, now))[1]
+
+
 def _trouble(pod: Content) -> tuple[str, str] | None:
     """Why a pod does not come to run, by a kind of error and a sentence."""
     if pod["status"].get("phase") == "Failed":
         said = [str(pod["status"].get(key)) for key in ("reason", "message") if pod["status"].get(key)]
         return "Unexpected", f"its pod has failed: {': '.join(said) or 'nothing says why'}"
-    statuses = [pod["status"].get(kind) or () for kind in ("initContainerStatuses", "containerStatuses")]
-    for each in (status for found in statuses for status in found):
+    for each in containers_of(pod):
         waiting = (each.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") in UNPULLED:
             why = f"{waiting['reason']}: {short(waiting.get('message'))}"
             return "NoImage", f"image {each.get('image')} cannot be had ({why})"
         if waiting.get("reason") in HOPELESS:
-            return "Unexpected", f"its container does not start: {waiting['reason']}{_last_words(each)}"
+            return "Unexpected", f"its container does not start: {waiting['reason']}{words_of_end(each)}"
     for each in pod["status"].get("conditions") or ():
         if each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable":
             return "NoNode", f"its pod finds no node: {each.get('message', '')}"
     return None
 
 
+def containers_of(pod: Mapping[str, Any]) -> Iterator[Content]:
+    """The statuses of a pod's containers, init containers first."""
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        yield from pod["status"].get(kind) or ()
+
+
 def _restless(pod: Content, now: datetime) -> tuple[str, str]:
     """Why a container ended that runs again, and has ended at least twice and not long ago."""
-    for each in pod["status"].get("containerStatuses") or ():
+    for each in containers_of(pod):
         ended = (each.get("lastState") or {}).get("terminated") or {}
         is_bad = ended.get("exitCode", 0) != 0 and each.get("restartCount", 0) >= _OFTEN
         finished = ended.get("finishedAt")
         if is_bad and not each.get("ready") and finished and now - parse_time(finished) < _RECENT:
-            return "Unexpected", f"its container ends again and again{_last_words(each)}"
+            return "Unexpected", f"its container ends again and again{words_of_end(each)}"
     return "", ""
 
 
 def short(words: object) -> str:
-    """What Kubernetes says, in one line that is not too long."""
+    """The message of Kubernetes, in one line that is not too long."""
     return " ".join(str(words or "nothing says why").split())[:_LONGEST_WORDS]
 
 
-def _last_words(status: Mapping[str, Any]) -> str:
-    """What the container said when it ended: our own commands say one sentence on their way out."""
+def words_of_end(status: Mapping[str, Any]) -> str:
+    """The last words of a container that ended: our own commands say one sentence on their way out."""
     ended = (status.get("lastState") or {}).get("terminated") or {}
     if said := last_words(str(ended.get("message") or "")):
         return f": {said}"

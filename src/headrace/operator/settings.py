@@ -1,4 +1,4 @@
-"""What the operator is told at its start."""
+"""The settings of an operator at its start."""
 
 from __future__ import annotations
 

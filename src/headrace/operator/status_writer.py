@@ -1,4 +1,4 @@
-"""What is said of a dataset: one status patch an object, events, owners and finalizers."""
+"""The status of a dataset: one status patch an object, events, owners and finalizers."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ from headrace.plan.referring import referred
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What may be said of the secrets of one dataset."""
+    """The digests of one dataset's secrets that others may see."""
 
     key: bytes
 
     def keyed(self, digest: str) -> str:
-        """What tells this digest from others, and nothing else."""
+        """The keyed digest, which tells it from others, and nothing else."""
         return hashlib.blake2b(digest.encode(), key=self.key, digest_size=16).hexdigest()
 
     def note(self, digest: str) -> str:
@@ -51,8 +51,8 @@ def wanted_version(desired: DesiredState) -> str:
 
 
 def is_given_up(desired: DesiredState) -> bool:
-    """True when the token in the dataset's Secret is there, and the owner asks for another one. Who asks no more keeps
-    what is there: the first one may be known to whom it was taken from.
+    """True when the token in the dataset's Secret is there, and the owner asks for another one. A caller that asks no
+    more keeps what is there: the first one may be known to whom it was taken from.
     """
     digests = token_digests(desired.mirror, desired.names)
     version = wanted_version(desired)
@@ -72,7 +72,7 @@ def notes_of(desired: DesiredState) -> Notes:
 
 
 def token_note(desired: DesiredState) -> str:
-    """What pods note that are started now; empty where nobody can tell yet."""
+    """The note of pods that are started now; empty where nobody can tell yet."""
     mirror, names, notes = desired.mirror, desired.names, notes_of(desired)
     home = desired.declared and referred(desired.declared)
     digest = token_digest(mirror, names_of(home) if home else names)
@@ -113,7 +113,7 @@ def digest_of(value: str) -> str:
 
 
 def noted_token(pod: Content) -> str:
-    """What a pod notes."""
+    """The token's note of a pod."""
     return str((pod["metadata"].get("annotations") or {}).get(TOKEN_ANNOTATION, ""))
 
 

@@ -3,7 +3,7 @@
 It follows from the operator's key and the identity of the Dataset. So a Secret that was deleted comes back with the
 same token, and nothing that runs is disturbed. Where that is not enough (the key is another one, too), all roles are
 started anew with another token: pods note a digest of the one that they have, by which the planner tells them apart.
-What that digest is keyed with lies beside the token, so that an operator that was installed anew understands it.
+The key of that digest lies beside the token, so that an operator that was installed anew understands it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class TokenKeeper:
     render_context: RenderContext
 
     async def keep(self) -> Kept:
-        """Has the Secret hold the token. Raises `BusyError` while the one that is to be borrowed is not there."""
+        """Makes the Secret hold the token. Raises `BusyError` while the one that is to be borrowed is not there."""
         home = self.desired.declared and referred(self.desired.declared)
         return await self._borrow(names_of(home)) if home else await self._own()
 

@@ -28,7 +28,7 @@ _VOLUME, _CLAIM = "PersistentVolume", "PersistentVolumeClaim"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What stands under the names of a dataset's volume and claim, whoever made it."""
+    """The objects under the names of a dataset's volume and claim, whoever made them."""
 
     key: Key
     volume: Content | None
@@ -50,7 +50,7 @@ class Pair:
 
     @property
     def own(self) -> list[tuple[str, Content]]:
-        """Those that are the dataset's, with their kinds, in the order in which they go."""
+        """The objects that are the dataset's, with their kinds, in the order in which they go."""
         if self.volume is not None and not self._is_ours(self.volume):
             return []
         made = self.claim is not None and self.claim["spec"].get("volumeName") == self.name
@@ -67,7 +67,7 @@ class Pair:
 
 
 def pair_of(mirror: Mirror, key: Key) -> Pair:
-    """What is there."""
+    """The objects that are there."""
     return Pair(key, mirror.get(_VOLUME, "", volume_name(*key)), mirror.get(_CLAIM, *key))
 
 
@@ -92,7 +92,7 @@ def volume_facts(mirror: Mirror, key: Key) -> VolumeFacts | None:
 
 @dataclass(frozen=True, slots=True)
 class VolumeMaker:
-    """Brings a dataset's volume in line. What is cut off is done by the next pass."""
+    """Brings a dataset's volume in line. A step that is cut off is done by the next pass."""
 
     client: KubeClient
     mirror: Mirror

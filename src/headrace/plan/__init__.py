@@ -1,4 +1,4 @@
-"""What is to run for a dataset, where, with which settings, and what is to be said of it: decided, not done.
+"""The plan for a dataset: the roles to run, their places and settings, and the status; decided, not done.
 
 `plan(declared, observed, now)` is a pure function: objects that people declared and facts that a backend saw go in;
 roles, steps, volume, status and events come out. A backend takes the steps and observes again. Operations (DataLoad and

@@ -87,5 +87,5 @@ def _marks(high: str | None, low: str | None, kind: RuntimeKind) -> tuple[float,
 
 
 def capacity_bytes(folders: Iterable[CacheFolder]) -> int:
-    """What all folders may hold together."""
+    """The capacity of all folders together."""
     return sum(folder.quota_bytes for folder in folders)

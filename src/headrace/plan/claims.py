@@ -8,7 +8,7 @@ from headrace.api.core import PersistentVolume
 
 
 def address_of(volume: PersistentVolume) -> str:
-    """Where the files of a volume are, as an address of an origin; empty for a kind that cannot be read.
+    """The address of a volume's files as an origin; empty for a kind that cannot be read.
 
     Of the options of an NFS mount the port counts; all others are for the kernel's client, which is not used.
     """

@@ -1,4 +1,5 @@
-"""What each condition says: for the reference page, and so that no condition is written that nobody can look up."""
+"""The meaning of each condition: for the reference page, and so that no condition is written that nobody can look
+up."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ DATASET: Mapping[str, str] = {
     OfDataset.READY: "Programs can read it. False: `reason` is what it waits for",
     OfDataset.UPDATING: "Its mounts were changed, and not all that serves it reads the new ones yet",
     OfDataset.DEGRADED: "It can be read, and something is wrong: a change cannot be followed, or a part of it failed",
-    OfDataset.TERMINATING: "It is to be deleted and cannot be yet, since somebody uses it or refers to it",
+    OfDataset.TERMINATING: "It, or its runtime, is to be deleted and cannot be yet, since somebody uses it or refers "
+    "to it. Nobody else may begin to use it",
     OfDataset.FIELDS_IGNORED: "The message names fields that were accepted and mean nothing to this engine",
     OfDataset.CACHE_OVERCOMMITTED: "The quotas are larger than the disk or memory of their nodes: the cache holds what "
     "fits, and reads of the rest go to the storage",

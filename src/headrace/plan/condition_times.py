@@ -14,7 +14,7 @@ AnyCondition = TypeVar("AnyCondition", Condition, DatasetCondition)
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is to be said under one type."""
+    """The fact to report under one type."""
 
     status: Truth
     reason: str

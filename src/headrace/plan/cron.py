@@ -1,4 +1,5 @@
-"""When a schedule is due: the next moment after one, the last one up to another. In UTC, to the minute."""
+"""The times at which a schedule is due: the next moment after one, the last one up to another. In UTC, to the
+minute."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from headrace.plan.reasons import MEANINGS, Reason
 
 
 class EventType(StrEnum):
-    """Whether a person should act."""
+    """The type of an event: whether a person should act."""
 
     NORMAL = "Normal"
     WARNING = "Warning"

@@ -38,7 +38,7 @@ _MOST_REFUSED = 100
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the planner found, for the status to tell. `mounted` is empty before the dataset is bound."""
+    """The planner's findings for the status. `mounted` is empty before the dataset is bound."""
 
     dataset: Dataset
     observed: Observed
@@ -54,7 +54,7 @@ class Findings:
 
     @property
     def before(self) -> DatasetStatus:
-        """What was said last."""
+        """The previous status."""
         return self.dataset.status or DatasetStatus()
 
     @property
@@ -91,7 +91,7 @@ def dataset_status(findings: Findings, now: datetime) -> DatasetStatus:
 
 
 def waited_s(findings: Findings, now: datetime) -> float:
-    """How long the dataset has not been ready."""
+    """The time for which the dataset has not been ready."""
     ready = condition_of(findings.before.conditions, DatasetConditionType.READY)
     if ready is None or ready.status == "True" or ready.last_transition_time is None:
         return 0.0
@@ -112,6 +112,9 @@ def _phase(findings: Findings, now: datetime) -> DatasetPhase:
         return DatasetPhase.TERMINATING
     if findings.unbinds:
         return DatasetPhase.NOT_BOUND
+    if findings.terminating is not None:
+        # Its runtime is to be deleted: again nobody may begin.
+        return DatasetPhase.TERMINATING
     return _phase_of_service(findings, now)
 
 
@@ -125,7 +128,8 @@ def _phase_of_service(findings: Findings, now: datetime) -> DatasetPhase:
     if is_overdue(findings, now):
         return DatasetPhase.FAILED
     if was_bound(findings.before) and before is not None:
-        return DatasetPhase.UPDATING if findings.updating else before
+        was = DatasetPhase.BOUND if before is DatasetPhase.TERMINATING else before
+        return DatasetPhase.UPDATING if findings.updating else was
     # What failed once stays Failed until it works, whatever it waits for meanwhile.
     return DatasetPhase.FAILED if before is DatasetPhase.FAILED else DatasetPhase.NOT_BOUND
 

@@ -35,7 +35,7 @@ class _Blocked(Exception):  # noqa: N818 - no error: it carries a wait to `tree_
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What master and workers read. `nodes` are those that have the volumes of claims; `None` for all.
+    """The tree that master and workers read. `nodes` are those that have the volumes of claims; `None` for all.
 
     `generations` are those of Datasets that hold secrets in clear: nobody looks at the values, so any change counts.
     """

@@ -1,11 +1,11 @@
-"""What people declared for one name in one namespace: a dataset, its runtime, and the datasets that it refers to."""
+"""The declarations for one name in one namespace: a dataset, its runtime, and the datasets that it refers to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from headrace.api.dataset import Dataset, DatasetStatus
+from headrace.api.dataset import Dataset, DatasetPhase, DatasetStatus
 from headrace.api.kinds import Runtime
 from headrace.api.metadata import ObjectMeta
 from headrace.api.mounts import scheme_of
@@ -45,12 +45,12 @@ class Declared:
 
     @property
     def dataset_status(self) -> DatasetStatus:
-        """What was said of the dataset last."""
+        """The dataset's previous status."""
         return (self.dataset.status if self.dataset else None) or DatasetStatus()
 
     @property
     def runtime_status(self) -> RuntimeStatus:
-        """What was said of the runtime last."""
+        """The runtime's previous status."""
         return (self.runtime.status if self.runtime else None) or RuntimeStatus()
 
 
@@ -79,3 +79,9 @@ def chosen_runtime(dataset: Dataset | None, runtimes: Iterable[Runtime]) -> Runt
 def is_leaving(thing: Dataset | Runtime | None) -> bool:
     """True for an object that is to be deleted."""
     return thing is not None and thing.metadata.deletion_timestamp is not None
+
+
+def is_closing(dataset: Dataset) -> bool:
+    """True for a dataset that nobody may begin to use: it is to be deleted, or its runtime is, as its status says."""
+    status = dataset.status or DatasetStatus()
+    return is_leaving(dataset) or status.phase is DatasetPhase.TERMINATING

@@ -1,6 +1,6 @@
 """Pods that people describe themselves: how far one may go that the operator creates in their name.
 
-The operator may create any pod in any namespace; who declares a DataProcess may not. What is checked are the rules that
+The operator may create any pod in any namespace; who declares a DataProcess may not. The checked rules are those that
 Kubernetes calls "baseline", and the identity of the pod.
 """
 
@@ -32,7 +32,7 @@ _DEFAULT_ACCOUNT = "default"
 
 
 def pod_faults(pod: Content, policy: Policy) -> list[str]:
-    """What a pod's spec asks for beyond the policy, each as its field and its value."""
+    """The demands of a pod's spec beyond the policy, each as its field and its value."""
     if policy.process_pods == "Any":
         return []
     return [*_of_pod(pod), *_of_volumes(pod), *_of_containers(pod)]
@@ -49,6 +49,16 @@ def account_fault(account: str | None, pod: Content, policy: Policy) -> str:
 def key_faults(labels: Mapping[str, str], annotations: Mapping[str, str], policy: Policy) -> list[str]:
     """Keys of labels and annotations whose domains the policy does not name."""
     return [f"podMetadata key {key}" for key in (*labels, *annotations) if not policy.takes_key(key)]
+
+
+def taint_faults(tolerations: Any, policy: Policy) -> list[str]:
+    """Tolerations of taints whose keys the policy does not name."""
+    keys = [each.get("key") for each in _items(tolerations)]
+    return [
+        f"a toleration of {f'taint {key}' if key else 'all taints'} (policy.tolerations)"
+        for key in keys
+        if not policy.takes_taint(key)
+    ]
 
 
 def _of_pod(pod: Content) -> Iterator[str]:

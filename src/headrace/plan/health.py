@@ -1,4 +1,5 @@
-"""Whether a dataset can be read, and the one reason why not; or what is wrong although it can be read."""
+"""The health of a dataset: whether it can be read, and the one reason why not; or what is wrong although it can be
+read."""
 
 from __future__ import annotations
 
@@ -52,13 +53,16 @@ _LASTING = {
     Reason.ACCESS_DENIED,
     Reason.ORIGIN_MISSING,
     Reason.IMAGE_NOT_PULLED,
+    Reason.QUOTA_LARGER_THAN_DISK,
+    Reason.MOUNT_REFUSED,
+    Reason.MOUNT_NOT_ALLOWED,
 }
 """What stays until somebody puts it right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is to run (`wanted`, by id) beside what runs. `was_bound`: programs may have the volume already."""
+    """The roles to run (`wanted`, by id) beside those that run. `was_bound`: programs may have the volume already."""
 
     wanted: frozenset[str]
     observed: Observed
@@ -70,7 +74,7 @@ class Situation:
     refused: Wait | None = None
 
     def facts_of(self, kind: RoleKind) -> tuple[RoleFacts, ...]:
-        """What runs of a kind and is wanted."""
+        """The facts of the running and wanted roles of a kind."""
         return tuple(each for each in self.observed.roles if each.role == kind and each.id in self.wanted)
 
     def is_away(self, facts: RoleFacts) -> bool:
@@ -114,7 +118,7 @@ def health_of(situation: Situation) -> Health:
 
 
 def degraded_of(situation: Situation, held: Wait | None) -> Wait | None:
-    """What is wrong although the dataset may be readable. `held` is why a change cannot be made."""
+    """The fault of a dataset that may be readable all the same. `held` is why a change cannot be made."""
     return held or _foremost(
         [
             _master_gone(situation),
@@ -162,9 +166,14 @@ def _broken_master(situation: Situation) -> Wait | None:
 
 
 def _has_failed(facts: RoleFacts) -> bool:
+    """True for one that has ended, too."""
+    return facts.state is RoleState.ENDED or _is_failing(facts)
+
+
+def _is_failing(facts: RoleFacts) -> bool:
     """True for one that has failed, and for one that starts anew once more after it has failed several times."""
-    failed = facts.state in {RoleState.FAILED, RoleState.ENDED}
-    return failed or (facts.state is RoleState.STARTING and bool(facts.message))
+    is_restless = facts.state is RoleState.STARTING and bool(facts.message)
+    return facts.state is RoleState.FAILED or is_restless
 
 
 def _master_gone(situation: Situation) -> Wait | None:
@@ -219,20 +228,34 @@ def _workers(situation: Situation) -> Wait | None:
     workers = situation.facts_of(RoleKind.WORKER)
     if any(facts.state in {RoleState.READY, RoleState.DRAINING} for facts in workers):
         return None
-    starting = any(facts.state is RoleState.STARTING and not situation.is_away(facts) for facts in workers)
+    failed = [facts for facts in workers if _has_failed(facts)]
+    fresh = [facts for facts in workers if facts.state is RoleState.STARTING and not _is_failing(facts)]
+    starting = not all(map(situation.is_away, fresh))
     if situation.was_bound and not starting and (workers or not situation.is_placed):
         return wait(Reason.WORKERS_GONE, _gone_text(workers, situation.lacking))
-    failed = [facts for facts in workers if facts.state in {RoleState.FAILED, RoleState.ENDED}]
     if failed and not starting:
-        reason = _WORKER_FAULTS.get(failed[0].reason, Reason.WORKERS_FAILED)
-        return wait(reason, _failed_text(failed[0].id, failed[0]))
+        return _failed_workers(failed)
     return wait(Reason.WORKERS_STARTING, f"none of {situation.workers} workers is ready yet")
 
 
-def _gone_text(workers: Iterable[RoleFacts], lacking: Wait | None) -> str:
+def _failed_workers(failed: list[RoleFacts], what: str = "") -> Wait:
+    """Why workers failed, by the first that says why."""
+    first = _telling(failed) or failed[0]
+    reason = _WORKER_FAULTS.get(first.reason, Reason.WORKERS_FAILED)
+    return wait(reason, what + _failed_text(first.id, first))
+
+
+def _telling(facts: Iterable[RoleFacts]) -> RoleFacts | None:
+    return next((each for each in facts if _is_failing(each) and each.message), None)
+
+
+def _gone_text(workers: tuple[RoleFacts, ...], lacking: Wait | None) -> str:
     names = [facts.node or facts.id for facts in workers]
-    why = f"; {lacking.message}" if lacking and not names else ""
-    return "all workers are gone" + (f", last from {shown_names(names)}" if names else why)
+    if not names:
+        return "all workers are gone" + (f"; {lacking.message}" if lacking else "")
+    first = _telling(workers)
+    why = f"; {_failed_text(first.id, first)}" if first else ""
+    return f"all workers are gone, last from {shown_names(names)}{why}"
 
 
 def _away_workers(situation: Situation) -> Wait | None:
@@ -244,30 +267,22 @@ def _away_workers(situation: Situation) -> Wait | None:
 
 
 def _some_workers(situation: Situation) -> Wait | None:
-    failed = [
-        facts
-        for facts in situation.facts_of(RoleKind.WORKER)
-        if facts.state in {RoleState.FAILED, RoleState.ENDED}
-    ]
+    failed = [facts for facts in situation.facts_of(RoleKind.WORKER) if _has_failed(facts)]
     if not failed:
         return None
-    reason = _WORKER_FAULTS.get(failed[0].reason, Reason.WORKERS_FAILED)
-    return wait(
-        reason,
-        f"{len(failed)} of {situation.workers} workers failed; {_failed_text(failed[0].id, failed[0])}",
-    )
+    return _failed_workers(failed, f"{len(failed)} of {situation.workers} workers failed; ")
 
 
 def _mounts(situation: Situation) -> Wait | None:
     """A mount that fails keeps others from nothing, unless there is no other."""
     mounts = situation.facts_of(RoleKind.MOUNT)
-    failed = [facts for facts in mounts if facts.state is RoleState.FAILED]
+    failed = [facts for facts in mounts if _is_failing(facts)]
     return _refused(failed, len(mounts)) if failed and len(failed) == len(mounts) else None
 
 
 def _some_mounts(situation: Situation) -> Wait | None:
     mounts = situation.facts_of(RoleKind.MOUNT)
-    return _refused([facts for facts in mounts if facts.state is RoleState.FAILED], len(mounts))
+    return _refused([facts for facts in mounts if _is_failing(facts)], len(mounts))
 
 
 def _refused(failed: list[RoleFacts], count: int) -> Wait | None:

@@ -1,4 +1,4 @@
-"""What a backend is to do for an operation: one order a kind, complete, and without any secret."""
+"""The orders to a backend for an operation: one a kind, complete, and without any secret."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ProcessJob:
 
 @dataclass(frozen=True, slots=True)
 class BackupJob:
-    """What is known of a dataset's files, written to `address` (`local:///folder` or `nfs://…`)."""
+    """A backup of the list of a dataset's files, written to `address` (`local:///folder` or `nfs://…`)."""
 
     cluster: str
     address: str
@@ -98,7 +98,8 @@ Job = LoadJob | CopyJob | ProcessJob | BackupJob
 
 @dataclass(frozen=True, slots=True)
 class OperationContext:
-    """What an operation refers to: datasets and their runtimes by "namespace/name", and what the backend sees."""
+    """The objects that an operation refers to: datasets and their runtimes by "namespace/name", and what the backend
+    sees."""
 
     datasets: Mapping[str, Dataset]
     runtimes: Mapping[str, Runtime]

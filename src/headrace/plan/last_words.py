@@ -1,4 +1,5 @@
-"""What a process of ours said last, out of its log, for a status that others may read: one line, and no credential."""
+"""The last words of a process of ours, out of its log, for a status that others may read: one line, and no
+credential."""
 
 from __future__ import annotations
 
@@ -13,12 +14,22 @@ _SECRETS = (
     # A word for a secret, and what it is set to.
     (
         re.compile(
-            r"((?:secret|token|passw(?:or)?d|access[-_. ]?key|credential|signature|authorization)[\w.-]*[\"']?)"
+            r"((?:secret|token|passw(?:or)?d|(?:access|account|api)[-_. ]?key|credential|signature|authorization)"
+            r"[\w.-]*[\"']?)"
             r"(\s*=\s*|:\s*(?=[\"'])|:(?=\S))(?:[\"'][^\"']*[\"']?|[^\s,;&\"']+)",
             re.IGNORECASE,
         ),
         rf"\1\2{_STARS}",
     ),
+    # The same as an option of a command. A file's name may be told; short words go on with a sentence.
+    (
+        re.compile(
+            r"(--(?![\w.-]*file)[\w.-]*(?:secret|token|passw(?:or)?d|access-?key)[\w.-]*\s+)[^\s-]\S{7,}"
+        ),
+        rf"\1{_STARS}",
+    ),
+    (re.compile(r"([?&]sig=)[^\s&\"']+"), rf"\1{_STARS}"),
+    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]+)?"), _STARS),
     (re.compile(r"\b(bearer|basic)\s+\S+", re.IGNORECASE), rf"\1 {_STARS}"),
     (re.compile(r"\b(?:AKIA|ASIA|LTAI)[A-Za-z0-9]{12,}"), _STARS),
 )
@@ -30,7 +41,7 @@ def last_words(text: str) -> str:
 
 
 def last_complaint(text: str) -> str:
-    """What our programs say before they end, `error: …`, without that word; empty when they said none."""
+    """The last complaint of one of our programs, `error: …`, without that word; empty when there was none."""
     found = [line.removeprefix(_COMPLAINT) for line in _lines(text) if line.startswith(_COMPLAINT)]
     return _told(found)
 

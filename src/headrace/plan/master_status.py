@@ -37,7 +37,7 @@ def _asks_in_vain(row: Mapping[str, Any]) -> bool:
 
 
 def cached_by_node(status: Mapping[str, Any] | None) -> dict[str, int]:
-    """What the workers on each node hold."""
+    """The bytes that the workers on each node hold."""
     found: dict[str, int] = {}
     for row in (status or {}).get("workers", ()):
         found[row["node"]] = found.get(row["node"], 0) + row["cached_bytes"]

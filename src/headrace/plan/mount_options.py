@@ -1,6 +1,6 @@
 """The options of one origin, of all places where people write them, and which of them must be kept secret.
 
-What weighs more comes later: keys of the runtime's Secret, `sharedOptions`, `sharedEncryptOptions`, the mount's
+Options of more weight come later: keys of the runtime's Secret, `sharedOptions`, `sharedEncryptOptions`, the mount's
 `options`, its `encryptOptions`. Two spellings of one option are one option. Values are passed on and never looked at,
 but for whether they would mean something else to the engine (`@FILE`, `env:NAME`, `prompt`): those go by secret file.
 """

@@ -22,7 +22,7 @@ class Mounted:
 
 
 def place_mounts(wanted: Wanted, workers: frozenset[str], observed: Observed) -> Mounted:
-    """Where mounts are to be. With clean policy OnDemand only where somebody uses the dataset."""
+    """The places of mounts. With clean policy OnDemand only where somebody uses the dataset."""
     allowed = {node.name for node in observed.nodes if may_mount(node, wanted)}
     used = used_nodes(observed)
     there = _mounted_now(observed)
@@ -35,7 +35,8 @@ def place_mounts(wanted: Wanted, workers: frozenset[str], observed: Observed) ->
 
 
 def place_users_mounts(observed: Observed) -> Mounted:
-    """Where a dataset is mounted that only refers to another: where it is used, and where that one is at home."""
+    """The places of the mounts of a dataset that only refers to another: where it is used, and where that one is at
+    home."""
     names = {node.name for node in observed.nodes}
     return Mounted(frozenset((used_nodes(observed) | observed.hosts) & names))
 
@@ -46,7 +47,7 @@ def used_nodes(observed: Observed) -> frozenset[str]:
 
 
 def users_text(observed: Observed) -> str:
-    """Who uses the volume and where, for people."""
+    """The users of the volume and their nodes, for people."""
     nodes = {
         consumer.user: {each.node for each in observed.users if each.user == consumer.user}
         for consumer in observed.users

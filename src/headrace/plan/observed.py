@@ -1,4 +1,4 @@
-"""What a backend sees of the world, as plain facts. Values of Secrets never stand here."""
+"""The world as a backend observes it, as plain facts. Values of Secrets never stand here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the caches of a dataset may take of a disk or of memory: what is free, and what they hold already.
+    """The room for a dataset's caches on a disk or in memory: what is free, and what they hold already.
 
     Nodes that share a disk, as those of one machine do, say the same `id`.
     """
@@ -62,7 +62,7 @@ class SecretFacts:
 
 
 class ClaimState(StrEnum):
-    """Where a claim stands."""
+    """The state of a claim."""
 
     PRESENT = "present"
     PENDING = "pending"
@@ -80,7 +80,7 @@ class ClaimFacts:
 
 
 class RoleState(StrEnum):
-    """Where a process (or pod) of a role stands."""
+    """The state of a role's process (or pod)."""
 
     STARTING = "starting"
     READY = "ready"
@@ -112,7 +112,8 @@ class RoleFacts:
 
 @dataclass(frozen=True, slots=True)
 class DataFacts:
-    """What the master says of the data. Bytes read and fetched are those of the last minute, of all mounts and workers.
+    """The master's facts about the data. Bytes read and fetched are those of the last minute, of all mounts and
+    workers.
 
     `fault_kind` is the kind of error of the last listing that failed; empty when the last one went well. `is_listing`
     until the first listing of this master's life has ended, well or not. `unanswered` are workers that ask the storage
@@ -166,7 +167,8 @@ class Observed:
     can take it over under its readers. `has_pods` tells whether roles are pods, or processes. `master_fault` is what is
     wrong with the answer that came in the place of the master's. `open_folders` are those of the nodes that datasets
     may read, as whoever runs the nodes says, and `policy` what else may be asked for; `None` where the user's own
-    rights decide.
+    rights decide. `sweeping` are nodes where what a deleted dataset left is being taken away, each with what keeps it
+    from that, if that is known.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -185,3 +187,4 @@ class Observed:
     master_fault: str = ""
     open_folders: tuple[str, ...] | None = None
     policy: Policy | None = None
+    sweeping: Mapping[str, str] = field(default_factory=dict)

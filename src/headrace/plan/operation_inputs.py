@@ -1,4 +1,4 @@
-"""What is known of one operation, and where it is to stand: the values that its planning passes on."""
+"""The facts of one operation, and its next status: the values that its planning passes on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENDED = {OperationPhase.COMPLETE, OperationPhase.FAILED}
 
 
 class JobState(StrEnum):
-    """Where the work for an operation stands."""
+    """The state of an operation's work."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -26,7 +26,7 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What keeps work from going on that is not given up: since when, if that is known."""
+    """The trouble that keeps work from going on that is not given up: since when, if that is known."""
 
     waiting: Wait
     since: datetime | None = None
@@ -80,13 +80,13 @@ class OperationInputs:
 
     @property
     def before(self) -> OperationStatus:
-        """What was said last."""
+        """The previous status."""
         return self.operation.status or OperationStatus()
 
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """Where one run is to stand: what it waits for, why it failed, what is to be ordered for it."""
+    """The next status of one run: what it waits for, why it failed, what is to be ordered for it."""
 
     phase: OperationPhase
     run: str

@@ -6,7 +6,7 @@ from headrace.api.datamigrate import DataMigrateSpec
 from headrace.api.dataprocess import Processor
 from headrace.api.metadata import PodMetadata
 from headrace.api.writing import part_content
-from headrace.plan.given_pods import account_fault, key_faults, pod_faults
+from headrace.plan.given_pods import account_fault, key_faults, pod_faults, taint_faults
 from headrace.plan.pod_policy import fault_of_amount
 from headrace.plan.policy import Policy
 from headrace.plan.reasons import Reason, Wait, wait
@@ -16,7 +16,7 @@ _MOST_FAULTS = 10
 
 
 def faults_of_process(processor: Processor, policy: Policy | None) -> list[str]:
-    """What the pod of a program asks for beyond the policy."""
+    """The demands of a program's pod beyond the policy."""
     if policy is None:
         return []
     script = processor.script
@@ -24,7 +24,8 @@ def faults_of_process(processor: Processor, policy: Policy | None) -> list[str]:
     metadata = processor.pod_metadata or PodMetadata()
     account = account_fault(processor.service_account_name, {} if script else pod, policy)
     keys = key_faults(metadata.labels, metadata.annotations, policy)
-    return [*pod_faults(pod, policy), *filter(None, [account]), *keys]
+    taints = [] if policy.process_pods == "Any" else taint_faults(pod.get("tolerations"), policy)
+    return [*pod_faults(pod, policy), *taints, *filter(None, [account]), *keys]
 
 
 def faults_of_copy(spec: DataMigrateSpec, policy: Policy | None) -> list[str]:
@@ -44,9 +45,10 @@ def faults_of_copy(spec: DataMigrateSpec, policy: Policy | None) -> list[str]:
         if fault_of_amount(name, amount, RoleKind.WORKER, policy)
     ]
     claims = ["resources.claims"] if resources.get("claims") else []
-    return [*amounts, *claims, *key_faults(metadata.labels, metadata.annotations, policy)]
+    taints = taint_faults(part_content(spec).get("tolerations"), policy)
+    return [*amounts, *claims, *taints, *key_faults(metadata.labels, metadata.annotations, policy)]
 
 
 def not_allowed(name: str, faults: list[str]) -> Wait:
-    """What is to be said of an operation whose pod asks for that."""
+    """The status of an operation whose pod asks for that."""
     return wait(Reason.POD_NOT_ALLOWED, f"the pod of {name} asks for {'; '.join(faults[:_MOST_FAULTS])}")

@@ -1,7 +1,8 @@
 """Operations on datasets: when each begins, how far it is, how it ended. A pure state machine for all four kinds.
 
 Pending (waiting for an operation before it, then for its dataset) → Executing → Complete or Failed. One with a schedule
-begins anew each time that it is due. What waits too long fails; what follows on something that failed fails with it.
+begins anew each time that it is due. An operation that waits too long fails; one that follows on a failed one fails
+with it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from headrace.api.schedules import parse_schedule
 from headrace.plan.condition_times import condition_of
 from headrace.plan.cron import last_due, next_due
 from headrace.plan.dataset_events import Event
-from headrace.plan.declared import is_leaving
+from headrace.plan.declared import is_closing, is_leaving
 from headrace.plan.job_specs import Job, dataset_keys, job_of
 from headrace.plan.operation_inputs import ENDED, JobFacts, JobState, OperationInputs, RunStatus
 from headrace.plan.operation_status import operation_events, operation_status
@@ -34,7 +35,7 @@ _LONGEST_POLL_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class OperationPlan:
-    """What to do for an operation now. `start` is ordered once a `run`; the same run again goes on where it was."""
+    """The next work for an operation. `start` is ordered once a `run`; the same run again goes on where it was."""
 
     status: OperationStatus
     start: Job | None = None
@@ -47,7 +48,7 @@ class OperationPlan:
 
 
 def plan_operation(inputs: OperationInputs, now: datetime) -> OperationPlan:
-    """What is to be done and said."""
+    """The next work and status of an operation."""
     operation = inputs.operation
     before = inputs.before
     if operation.metadata.deletion_timestamp is not None:
@@ -233,8 +234,9 @@ def _waiting_for_dataset(inputs: OperationInputs) -> Wait | None:
         dataset = inputs.context.datasets.get(key)
         if dataset is None:
             return wait(Reason.DATASET_NOT_READY, f"dataset {key} does not exist")
-        if is_leaving(dataset):
-            return wait(Reason.DATASET_NOT_READY, f"dataset {key} is being deleted")
+        if is_closing(dataset):
+            what = "" if is_leaving(dataset) else "the runtime of "
+            return wait(Reason.DATASET_NOT_READY, f"{what}dataset {key} is being deleted")
         ready = condition_of((dataset.status or DatasetStatus()).conditions, "Ready")
         if ready is None or ready.status != "True":
             why = f" ({ready.reason})" if ready and ready.reason else ""

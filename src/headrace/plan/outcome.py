@@ -69,7 +69,7 @@ class Finalizers:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be, and what may be done now.
+    """The wanted roles, and the steps that may be taken now.
 
     `roles` are all that are to run; `steps` those that may be started, replaced, drained or ended now: a backend takes
     no other step. With `holds`, the declarations cannot be followed, `roles` is empty and what runs goes on as it is.
@@ -92,7 +92,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided, before it is put into words."""
+    """The decision before it is put into words."""
 
     declared: Declared
     findings: Findings | None

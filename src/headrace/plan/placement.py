@@ -1,4 +1,4 @@
-"""On which node each worker runs. What runs stays where it is; the rest goes where it fits, one worker a node.
+"""On which node each worker runs. Running roles stay where they are; the rest goes where it fits, one worker a node.
 
 A worker moves only when its node is gone, or no longer fits what was declared. When workers become fewer, the last go.
 """
@@ -12,29 +12,33 @@ from headrace.api.dataset import Dataset, Placement
 from headrace.api.scheduling import Toleration
 from headrace.plan.node_names import natural_order, shown_names
 from headrace.plan.observed import Node, Observed, RoleState
+from headrace.plan.policy import Policy
 from headrace.plan.quota_limits import exceeded_limits
 from headrace.plan.quota_room import lacking_room
 from headrace.plan.reasons import Reason, Wait, wait
 from headrace.plan.roles import CacheFolder, worker_index
 from headrace.plan.runtimes import Place
 from headrace.plan.selectors import fits_labels, fits_selector, is_tolerated, is_unwelcome
+from headrace.plan.tolerations import allowed_tolerations
 
 Rule = Callable[[Node], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerRules:
-    """Which nodes the workers of a dataset may use. `allowed` are those that have the volumes of its claims."""
+    """The nodes that the workers of a dataset may use. `allowed` are those that have the volumes of its claims."""
 
     dataset: Dataset
     place: Place
     cache: tuple[CacheFolder, ...]
     allowed: frozenset[str] | None = None
+    policy: Policy | None = None
 
     @property
     def tolerations(self) -> tuple[Toleration, ...]:
-        """Those of the dataset, and those of the role."""
-        return (*self.dataset.spec.tolerations, *self.place.tolerations)
+        """Those of the dataset, and those of the role, as far as the policy takes them."""
+        asked = (*self.dataset.spec.tolerations, *self.place.tolerations)
+        return allowed_tolerations(asked, self.policy)
 
     def matches(self, node: Node) -> bool:
         """Selectors and the places of volumes."""

@@ -1,14 +1,15 @@
-"""What is to run for one dataset and its runtime, and what is to be said of them. Pure: see the package."""
+"""The roles to run for one dataset and its runtime, and their status. Pure: see the package."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from headrace.api.dataset import Dataset
-from headrace.api.kinds import Runtime
+from headrace.api.kinds import Runtime, kind_of
 from headrace.plan.dataset_status import Findings, was_bound
 from headrace.plan.declared import Declared, is_leaving
 from headrace.plan.mounting import users_text
+from headrace.plan.node_names import shown_names
 from headrace.plan.observed import Observed
 from headrace.plan.outcome import AT_ONCE_S, IN_USE_S, Decision, Finalizers, Plan, outcome
 from headrace.plan.reasons import Reason, Wait, wait
@@ -22,7 +23,7 @@ __all__ = ["Finalizers", "Plan", "plan", "plan_abandoned", "plan_spare"]
 
 
 def plan(declared: Declared, observed: Observed, now: datetime) -> Plan:
-    """What is to be and what may be done now, for a dataset, its runtime, or both."""
+    """The wanted roles and the next steps, for a dataset, its runtime, or both."""
     dataset, runtime = declared.dataset, declared.runtime
     if dataset is None:
         missing = wait(Reason.DATASET_MISSING, f"no dataset {declared.key}")
@@ -31,6 +32,9 @@ def plan(declared: Declared, observed: Observed, now: datetime) -> Plan:
     terminating = _in_use(declared, observed)
     if refers_only(declared) and not (is_leaving(dataset) and terminating is None):
         return plan_reference(declared, dataset, observed, now, terminating if is_leaving(dataset) else None)
+    leaving = is_leaving(dataset) or is_leaving(runtime)
+    if leaving and terminating is None:
+        return _ending(declared, observed, _deleting(declared, observed), now)
     if runtime is None:
         waiting = wait(Reason.RUNTIME_MISSING, f"no runtime is named {declared.key}")
         return (
@@ -38,9 +42,6 @@ def plan(declared: Declared, observed: Observed, now: datetime) -> Plan:
             if terminating
             else _ending(declared, observed, waiting, now)
         )
-    leaving = is_leaving(dataset) or is_leaving(runtime)
-    if leaving and terminating is None:
-        return _ending(declared, observed, wait(Reason.DELETING, f"{declared.key} is being deleted"), now)
     return plan_service(
         declared, dataset, runtime, observed, now, terminating=terminating if leaving else None
     )
@@ -79,6 +80,22 @@ def _in_use(declared: Declared, observed: Observed) -> Wait | None:
         names = ", ".join(sorted(observed.referrers))
         return wait(Reason.DATASET_REFERRED, f"{declared.key} is referred to by {names}")
     return None
+
+
+def _deleting(declared: Declared, observed: Observed) -> Wait:
+    runtime = None if is_leaving(declared.dataset) else declared.runtime
+    what = f"the {kind_of(runtime).name} of {declared.key}" if runtime else declared.key
+    return wait(Reason.DELETING, f"{what} is being deleted{_left_text(observed)}")
+
+
+def _left_text(observed: Observed) -> str:
+    """Where something is left of it, once nothing of it runs, and why that does not go."""
+    if observed.roles or not observed.sweeping:
+        return ""
+    away = {node.name: "the node is not ready" for node in observed.nodes if not node.is_ready}
+    faults = ((node, why or away.get(node, "")) for node, why in observed.sweeping.items())
+    told = next((f"; on {node} {why}" for node, why in faults if why), "")
+    return f", and what it left on {shown_names(observed.sweeping)} is being taken away{told}"
 
 
 def _kept(declared: Declared, dataset: Dataset, observed: Observed, waiting: Wait, now: datetime) -> Plan:

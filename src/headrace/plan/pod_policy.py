@@ -1,4 +1,5 @@
-"""How far a runtime's words for pods are followed: an allow-list. What is left out is named, each with why.
+"""How far a runtime's words for pods are followed: an allow-list. Settings that are left out are named, each with the
+reason.
 
 A pod of a mount is privileged, and pods of master and workers write to the nodes' disks as root. So nothing that a
 tenant writes may be code there, or lead to a folder, a device or another identity: neither by variables and volumes,
@@ -14,11 +15,13 @@ from typing import Any
 from headrace.api.ignored import IgnoredField
 from headrace.api.kinds import Runtime
 from headrace.api.quantities import amount_of
+from headrace.api.scheduling import Toleration
 from headrace.api.tiers import normal_path
 from headrace.api.writing import part_content
 from headrace.plan.mount_addresses import opened
 from headrace.plan.policy import Policy
 from headrace.plan.roles import RoleKind
+from headrace.plan.tolerations import fault_of_taint, refused_tolerations
 
 Content = Mapping[str, Any]
 
@@ -35,7 +38,7 @@ _ASK = "have the administrator add it to policy.{} of the chart's values"
 
 @dataclass(frozen=True, slots=True)
 class AllowedWords:
-    """What a runtime may say of the pods of one role."""
+    """The allowed settings of a runtime for the pods of one role."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -43,10 +46,11 @@ class AllowedWords:
     resources: Content
     volumes: tuple[Content, ...]
     volume_mounts: tuple[Content, ...]
+    tolerations: tuple[Content, ...]
 
 
 def allowed_words(runtime: Runtime, kind: RoleKind, policy: Policy) -> AllowedWords:
-    """What of a runtime's words goes into the pods of a role."""
+    """The settings of a runtime that go into the pods of a role."""
     words = _Words(part_content(runtime.spec), kind, policy)
     mounts = tuple(words.part["volumeMounts"][number] for number, why in words.judged_mounts() if not why)
     mounted = {each["name"] for each in mounts}
@@ -57,17 +61,24 @@ def allowed_words(runtime: Runtime, kind: RoleKind, policy: Policy) -> AllowedWo
         resources=words.resources(),
         volumes=tuple(each for each in words.volumes.values() if each["name"] in mounted),
         volume_mounts=mounts,
+        tolerations=tuple(part for part, why in words.judged_tolerations() if not why),
     )
 
 
-def refused_fields(runtime: Runtime, policy: Policy | None) -> tuple[IgnoredField, ...]:
-    """The fields of a runtime that the policy leaves out of pods; none where there is no policy."""
+def refused_fields(
+    runtime: Runtime, policy: Policy | None, of_dataset: tuple[Toleration, ...] = ()
+) -> tuple[IgnoredField, ...]:
+    """The fields of a runtime, and tolerations of its dataset, that the policy leaves out; none without a policy."""
     if policy is None:
         return ()
     spec = part_content(runtime.spec)
     # What stands for all roles is said once.
     found = {field.path: field for kind in PART_OF_ROLE for field in _Words(spec, kind, policy).refused()}
-    return tuple(found.values())
+    shared = (
+        IgnoredField(f"spec.tolerations[{number}] of the dataset", why)
+        for number, why in refused_tolerations(of_dataset, policy)
+    )
+    return (*found.values(), *shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +124,21 @@ class _Words:
         for path, _, why in self._judged_resources():
             if why:
                 yield IgnoredField(f"{here}.resources.{path}", why)
+        for number, (_, why) in enumerate(self.judged_tolerations()):
+            if why:
+                yield IgnoredField(f"{here}.tolerations[{number}]", why)
 
     def fault_of_variable(self, name: str) -> str:
         """Why a variable is left out; empty for one that is allowed."""
         if self.is_privileged:
             return _PRIVILEGED
         return "" if name in self.policy.environment else _ASK.format("environment")
+
+    def judged_tolerations(self) -> Iterator[tuple[Content, str]]:
+        """Tolerations, each with why it is left out. Mounts go wherever programs go, whatever a runtime says."""
+        for each in self.part.get("tolerations") or ():
+            is_taken = self.is_privileged or self.policy.takes_taint(each.get("key"))
+            yield each, "" if is_taken else fault_of_taint(each.get("key"))
 
     def judged_mounts(self) -> Iterator[tuple[int, str]]:
         """The places of volumes, by number, each with why it is left out."""

@@ -1,6 +1,6 @@
 """The administrator's policy: what those who declare datasets may ask of nodes and pods. One value, from the chart.
 
-A right to create datasets is no right to more. What stands here is what is allowed; all else is refused, and told.
+A right to create datasets is no right to more. Only the listed settings are allowed; all else is refused, and reported.
 """
 
 from __future__ import annotations
@@ -30,6 +30,15 @@ Folder = Annotated[str, Field(pattern=r"^(/[^/:,\s]+)+$", max_length=1024), Afte
 
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
 Domain = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
+TaintKey = Annotated[
+    str,
+    Field(
+        pattern=r"^(\*|([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)$",
+        max_length=317,
+    ),
+]
+"""A key of taints; `*` for all."""
+
 VolumeKind = Annotated[str, Field(pattern=r"^[a-z][A-Za-z]*$", max_length=64)]
 
 _OWN_FOLDERS = ("mounts", "state", "keeper")
@@ -96,7 +105,7 @@ class CacheLimits(ApiModel):
 
 
 class Policy(ApiModel):
-    """What is allowed. The defaults are those of the chart."""
+    """The allowed settings. The defaults are those of the chart."""
 
     cache_folders: tuple[Folder, ...] = Field(
         default=(
@@ -126,6 +135,10 @@ class Policy(ApiModel):
         default=(),
         description="Domains of labels and annotations for pods; keys without a domain are allowed",
     )
+    tolerations: tuple[TaintKey, ...] = Field(
+        default=("nvidia.com/gpu", "amd.com/gpu"),
+        description="Keys of taints that pods of tenants may put up with; * for all",
+    )
     largest_pods: LargestPods = Field(
         default_factory=LargestPods, description="The most that pods may ask for"
     )
@@ -141,10 +154,10 @@ class Policy(ApiModel):
     )
     exclusive_placement: Literal["Namespace", "Cluster"] = Field(
         default="Namespace",
-        description="Whose workers placement Exclusive keeps off a dataset's nodes: those of its namespace, or all",
+        description="Workers that placement Exclusive keeps off a dataset's nodes: those of its namespace, or all",
     )
     process_pods: Literal["Baseline", "Any"] = Field(
-        default="Baseline", description="What pods of a DataProcess may be: Pod Security's baseline, or any"
+        default="Baseline", description="Limits for pods of a DataProcess: Pod Security's baseline, or any"
     )
     service_accounts: tuple[ObjectName, ...] = Field(
         default=(), description="Accounts that a DataProcess may act as, beside `default`"
@@ -183,6 +196,10 @@ class Policy(ApiModel):
         """True for a key of a label or annotation that pods may have."""
         domain, slash, _ = key.rpartition("/")
         return not slash or domain in self.pod_metadata
+
+    def takes_taint(self, key: str | None) -> bool:
+        """True for a key of taints that pods may put up with; `None` and the empty one stand for all keys."""
+        return "*" in self.tolerations or (bool(key) and key in self.tolerations)
 
 
 def is_in(folder: str, other: str) -> bool:

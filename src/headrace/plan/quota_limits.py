@@ -1,4 +1,4 @@
-"""How much of a node the caches of datasets may have together: the administrator's limits, and what exceeds them.
+"""The limits of a node's room for caches of all datasets: the administrator's limits, and what exceeds them.
 
 A quota that a disk has no room for stops nothing, since a cache takes what fits. A limit does: nobody's cache grows at
 the expense of what else runs on a node, or of other teams.
@@ -29,7 +29,7 @@ def exceeded_limits(
     namespace: str,
     policy: Policy | None,
 ) -> Iterator[str]:
-    """What a worker with this cache would exceed on a node: `SSD (150.00GiB)`."""
+    """The limits of a node that a worker with this cache would exceed: `SSD (150.00GiB)`."""
     if policy is None:
         return
     others = tuple(others)

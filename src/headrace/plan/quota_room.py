@@ -1,4 +1,5 @@
-"""Whether the quotas of a dataset's caches fit on the disks and in the memory of their nodes, and what is said if not.
+"""The check that the quotas of a dataset's caches fit on the disks and in the memory of their nodes, and the message if
+not.
 
 A quota that does not fit stops nothing: a cache that finds its disk full takes in nothing more, and reads go on from
 the storage. Nobody should have to find out from that, though.
@@ -32,7 +33,7 @@ class Lack:
 
 
 def lacking_room(caches: Iterable[tuple[Node, Iterable[CacheFolder]]], share: float = 1.0) -> list[Lack]:
-    """What is too small for these caches; `share` is how much of the room they may take."""
+    """The places that are too small for these caches; `share` is the part of the room that they may take."""
     sums: dict[str, tuple[Room, Lack]] = {}
     for node, folders in caches:
         seen: set[str] = set()
@@ -55,7 +56,7 @@ def lacking_room(caches: Iterable[tuple[Node, Iterable[CacheFolder]]], share: fl
 def overcommitted(
     roles: Iterable[Role], observed: Observed, before: Iterable[DatasetCondition]
 ) -> Wait | None:
-    """What is to be said of the quotas of all workers. Without a master it is not known how much they hold by now."""
+    """The message about the quotas of all workers. Without a master it is not known how much they hold by now."""
     said = condition_of(before, DatasetConditionType.CACHE_OVERCOMMITTED)
     if said is not None and observed.data is None:
         return said_before((said,))

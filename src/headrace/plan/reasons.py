@@ -81,7 +81,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a reason says, what a person does about it, and how long it may last before the object is Failed.
+    """The meaning of a reason, what a person does about it, and how long it may last before the object is Failed.
 
     Without a deadline it is no failure: somebody has to want something else.
     """
@@ -183,7 +183,9 @@ MEANINGS: Mapping[Reason, Meaning] = {
         _SETUP,
     ),
     Reason.NODES_TAINTED: Meaning(
-        "Nodes that would fit have taints that are not tolerated", "write tolerations", _SETUP
+        "Nodes that would fit have taints that are not tolerated",
+        "write tolerations, of keys that policy.tolerations of the chart's values has",
+        _SETUP,
     ),
     Reason.NODES_TAKEN: Meaning(
         "Nodes that would fit hold workers of another dataset, and one of the two is placed Exclusive",
@@ -225,7 +227,9 @@ MEANINGS: Mapping[Reason, Meaning] = {
     ),
     Reason.WORKERS_STARTING: Meaning("No worker is ready yet", "wait", _SOON),
     Reason.WORKERS_FAILED: Meaning("No worker runs", "look at the workers' logs", _SOON),
-    Reason.WORKERS_GONE: Meaning("Workers that served the dataset are gone", "bring the nodes back", 0.0),
+    Reason.WORKERS_GONE: Meaning(
+        "Workers that served the dataset are gone", "bring the nodes back, or put right why they failed", 0.0
+    ),
     Reason.MOUNT_REFUSED: Meaning("A node cannot mount the dataset", "look at the log of the mount", _SOON),
     Reason.MOUNT_NOT_ALLOWED: Meaning(
         "The dataset is used on a node that the runtime's fuse part excludes",
@@ -233,7 +237,7 @@ MEANINGS: Mapping[Reason, Meaning] = {
         _SETUP,
     ),
     Reason.VOLUME_TAKEN: Meaning(
-        "A volume or a claim under the name that the dataset's own would have is somebody else's",
+        "A PersistentVolume or claim of this dataset's name exists and is not managed by Headrace",
         "delete it if nobody needs it, or declare the dataset under another name",
     ),
     Reason.VOLUME_OUTDATED: Meaning(
@@ -241,7 +245,7 @@ MEANINGS: Mapping[Reason, Meaning] = {
         "end those who use it, then it is made anew",
     ),
     Reason.VOLUME_IN_USE: Meaning(
-        "The dataset is to be deleted, and somebody uses its volume", "end those who use it"
+        "The dataset, or its runtime, is to be deleted, and somebody uses its volume", "end those who use it"
     ),
     Reason.DATASET_REFERRED: Meaning(
         "The dataset is to be deleted, and other datasets refer to it", "delete those first"
@@ -317,7 +321,7 @@ MEANINGS: Mapping[Reason, Meaning] = {
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What is waited for: the reason for programs, a sentence with what to do for people."""
+    """The cause of waiting: the reason for programs, a sentence with what to do for people."""
 
     reason: Reason
     message: str
@@ -329,5 +333,5 @@ def wait(reason: Reason, what: str) -> Wait:
 
 
 def deadline_s(reason: Reason) -> float | None:
-    """How long a wait may last before it is a failure; `None` for ever."""
+    """The time that a wait may last before it is a failure; `None` for ever."""
     return MEANINGS[reason].deadline_s

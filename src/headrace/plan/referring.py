@@ -14,7 +14,7 @@ from headrace.plan import mount_addresses
 from headrace.plan.condition_times import condition_of
 from headrace.plan.dataset_status import Findings, dataset_status, was_bound
 from headrace.plan.dataset_tree import mounted_of
-from headrace.plan.declared import Declared, is_leaving
+from headrace.plan.declared import Declared, is_closing, is_leaving
 from headrace.plan.mount_options import patterns_of_references
 from headrace.plan.mounting import place_users_mounts, volume_in_the_way
 from headrace.plan.observed import Observed
@@ -110,11 +110,10 @@ def _waiting(own: str, key: str, other: Dataset | None) -> Wait | None:
 
 def _too_late(declared: Declared, key: str, other: Dataset | None) -> Wait | None:
     """Who was read through it goes on; who comes now would keep it for ever."""
-    if not is_leaving(other) or was_bound(declared.dataset_status):
+    if other is None or not is_closing(other) or was_bound(declared.dataset_status):
         return None
-    return wait(
-        Reason.DATASET_REFERENCE_NOT_READY, f"{declared.key} refers to dataset {key}, which is being deleted"
-    )
+    what = f"{key}, {'which' if is_leaving(other) else 'whose runtime'} is being deleted"
+    return wait(Reason.DATASET_REFERENCE_NOT_READY, f"{declared.key} refers to dataset {what}")
 
 
 def _mirrored(own: DatasetStatus, other: Dataset | None, waiting: Wait | None) -> DatasetStatus:

@@ -1,4 +1,4 @@
-"""What is said of an object that was taken in and makes no sense, and what is known of it all the same. Pure.
+"""The status of an object that was taken in and makes no sense, with its known facts all the same. Pure.
 
 The API server takes what its schema lets pass, and another release may have kept what this one refuses. Such an object
 is told of where people look, and keeps no other from anything.
@@ -41,7 +41,7 @@ class Refusal:
 
 
 def refusal_of(kind: str, before: Content | None, error: HeadraceError, now: datetime) -> Refusal:
-    """What is to be said of a Dataset or an operation. What goes on is not said to have failed."""
+    """The refusal of a Dataset or an operation. Work that goes on is not reported as failed."""
     status = dict(before or {})
     said = [dict(each) for each in status.get("conditions") or () if isinstance(each, Mapping)]
     condition_type, truth, phase = _verdict(kind, status)

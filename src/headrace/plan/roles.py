@@ -1,4 +1,4 @@
-"""What is to run: a master, workers and mounts, each with its settings, and where its secrets come from.
+"""The roles to run: a master, workers and mounts, each with its settings, and where its secrets come from.
 
 A secret is named here and never held: by the key of a Secret, or by the place in the Dataset where a person wrote it
 in clear. Names that only a backend knows (addresses, ports, folders, files) are not in the settings; it fills them in.
@@ -24,7 +24,7 @@ Settings = MasterSettings | WorkerSettings | MemberSettings
 
 
 class RoleKind(StrEnum):
-    """What a role does."""
+    """The kind of a role."""
 
     MASTER = "master"
     WORKER = "worker"

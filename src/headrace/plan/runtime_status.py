@@ -13,7 +13,13 @@ from headrace.api.formats import format_duration
 from headrace.api.ignored import ignored_fields
 from headrace.api.kinds import Runtime
 from headrace.api.runtime_parts import RuntimePhase, RuntimeStatus
-from headrace.api.scheduling import NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from headrace.api.scheduling import (
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Toleration,
+)
 from headrace.plan.condition_times import Fact, condition_of, conditions
 from headrace.plan.dataset_status import ignored_fact, refused_fact
 from headrace.plan.observed import Observed, RoleState
@@ -26,7 +32,7 @@ _HOST = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many of a role there should be, are, and are ready."""
+    """The numbers of a role's processes: wanted, running, and ready."""
 
     desired: int
     current: int
@@ -60,11 +66,14 @@ class Workforce:
     cache_states: Words
     is_bound: bool
     remounts: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    """Those of the dataset."""
+
     terminating: Wait | None = None
 
     @property
     def before(self) -> RuntimeStatus:
-        """What was said last."""
+        """The previous status."""
         return self.runtime.status or RuntimeStatus()
 
     def counts(self, kind: RoleKind) -> Counts:
@@ -156,7 +165,9 @@ def _facts(workforce: Workforce) -> Mapping[str, Fact]:
     ignored = ignored_fact(ignored_fields(workforce.runtime, has_pods=workforce.observed.has_pods))
     if ignored.status == "True" or RuntimeConditionType.FIELDS_IGNORED in said:
         facts[RuntimeConditionType.FIELDS_IGNORED] = ignored
-    refused = refused_fact(refused_fields(workforce.runtime, workforce.observed.policy))
+    refused = refused_fact(
+        refused_fields(workforce.runtime, workforce.observed.policy, workforce.tolerations)
+    )
     if refused.status == "True" or RuntimeConditionType.FIELDS_REFUSED in said:
         facts[RuntimeConditionType.FIELDS_REFUSED] = refused
     return facts

@@ -1,4 +1,4 @@
-"""What a runtime of any kind asks for, in one form. All kinds are one engine; what differs between them is data."""
+"""The demands of a runtime of any kind, in one form. All kinds are one engine; what differs between them is data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ KINDS: Mapping[str, RuntimeKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a role may run, beyond what the dataset says."""
+    """The place of a role, beyond what the dataset says."""
 
     node_selector: Mapping[str, str]
     tolerations: tuple[Toleration, ...]
@@ -57,7 +57,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a runtime asks for. `keeps_mounts`: a mount stays on a node that nobody uses any more."""
+    """The demands of a runtime. `keeps_mounts`: a mount stays on a node that nobody uses any more."""
 
     kind: RuntimeKind
     workers: int
@@ -75,7 +75,7 @@ class Wanted:
 
 
 def wanted_of(runtime: Runtime) -> Wanted:
-    """What the runtime asks for."""
+    """The demands of the runtime."""
     return _of_jindo(runtime) if isinstance(runtime, JindoRuntime) else _of_alluxio(runtime)
 
 

@@ -1,4 +1,4 @@
-"""Whether a node fits: node selectors with all their operators, plain labels, taints and tolerations."""
+"""The match of a node: node selectors with all their operators, plain labels, taints and tolerations."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from headrace.api.dataset import Dataset, DatasetSpec
 from headrace.api.ignored import IgnoredField, ignored_fields
-from headrace.api.kinds import Runtime
+from headrace.api.kinds import Runtime, kind_of
 from headrace.plan.backup_folders import refused_backup
 from headrace.plan.cache_folders import cache_folders, capacity_bytes
 from headrace.plan.cache_numbers import cache_states
@@ -28,6 +28,7 @@ from headrace.plan.runtime_status import Workforce
 from headrace.plan.runtimes import Wanted, wanted_of
 from headrace.plan.selectors import fits_labels, is_tolerated
 from headrace.plan.steps import NO_STEPS, Progress, Steps, next_steps
+from headrace.plan.tolerations import allowed_tolerations
 from headrace.plan.volume import ignored_capacity, volume_of
 
 
@@ -120,7 +121,13 @@ def _with_quotas(observed: Observed, cache: tuple[CacheFolder, ...]) -> Observed
 
 
 def _placed_workers(service: Service, blueprint: Blueprint) -> Placed:
-    rules = WorkerRules(service.dataset, service.wanted.worker, blueprint.cache, blueprint.tree.nodes)
+    rules = WorkerRules(
+        service.dataset,
+        service.wanted.worker,
+        blueprint.cache,
+        blueprint.tree.nodes,
+        blueprint.observed.policy,
+    )
     return place_workers(service.wanted.workers, rules, service.observed)
 
 
@@ -154,7 +161,8 @@ def _fits_master(node: Node, blueprint: Blueprint) -> bool:
     place, nodes = blueprint.wanted.master, blueprint.tree.nodes
     spec = blueprint.declared.dataset.spec if blueprint.declared.dataset else DatasetSpec()
     allowed = nodes is None or node.name in nodes
-    tolerations = (*spec.tolerations, *place.tolerations)
+    asked = (*spec.tolerations, *place.tolerations)
+    tolerations = allowed_tolerations(asked, blueprint.observed.policy)
     return allowed and fits_labels(node, place.node_selector) and is_tolerated(node, tolerations)
 
 
@@ -212,12 +220,21 @@ def _findings(service: Service, health: Health, tree: Tree, *, updating: bool) -
         runtime=service.runtime,
         waiting=health.waiting,
         degraded=(health.degraded or in_the_way) if health.waiting is None else None,
-        terminating=service.terminating if is_leaving(service.dataset) else None,
+        terminating=_closing(service),
         updating=updating,
         mounted=before.mounts if updating else tree.mounted,
         ignored=_ignored(service.dataset, tree),
         copies=min(service.wanted.block_replicas, max(service.wanted.workers, 1)),
     )
+
+
+def _closing(service: Service) -> Wait | None:
+    """Why the dataset cannot be deleted yet, or its runtime, which keeps everybody new from it as well."""
+    terminating = service.terminating
+    if terminating is None or is_leaving(service.dataset):
+        return terminating
+    what = f"its {kind_of(service.runtime).name} is being deleted"
+    return dataclasses.replace(terminating, message=f"{what}, and {terminating.message}")
 
 
 def _ignored(dataset: Dataset, tree: Tree) -> tuple[IgnoredField, ...]:
@@ -251,6 +268,7 @@ def _decided(
         is_bound=bound,
         remounts=findings.waiting is None and service.declared.dataset_status.mounts != findings.mounted,
         terminating=service.terminating if is_leaving(service.runtime) else None,
+        tolerations=service.dataset.spec.tolerations,
     )
     decision = Decision(
         declared=service.declared,

@@ -1,4 +1,4 @@
-"""What a backend may do now to get from what runs to what is to run: a few steps at a time, so that reads go on.
+"""The next steps of a backend from what runs to what is to run: a few at a time, so that reads go on.
 
 Starting: master, workers, mounts. Replacing: the master, and nobody who serves before it is ready again; then mounts
 that nobody uses, and one worker after the other, all others being ready, once the storage lets the master in; after a
@@ -62,7 +62,7 @@ class Progress:
 
     @property
     def facts(self) -> Mapping[str, RoleFacts]:
-        """What runs, by id."""
+        """The facts of the running roles, by id."""
         return {facts.id: facts for facts in self.observed.roles if facts.state is not RoleState.ENDED}
 
     def is_ready(self, role: Role) -> bool:

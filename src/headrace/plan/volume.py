@@ -55,7 +55,7 @@ class VolumeFacts:
     stranger: str = ""
 
     def differences(self, volume: Volume) -> tuple[str, ...]:
-        """What is otherwise than it is to be, in words."""
+        """The differences from the wanted state, in words."""
         return ("is to be deleted",) if self.is_leaving else tuple(self._differences(volume))
 
     def _differences(self, volume: Volume) -> Iterator[str]:

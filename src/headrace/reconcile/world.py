@@ -47,7 +47,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """What people declared for one name. `declared` is `None` when neither a dataset nor a runtime is there.
+    """The declarations of one name. `declared` is `None` when neither a dataset nor a runtime is there.
 
     `spares` are runtimes of its name that do not serve it; `is_leaving`: the deletion of the dataset or of a runtime
     was asked for.
@@ -68,7 +68,7 @@ class Declarations:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What is to be said of one object: its status (`None`: as it was), events, and our finalizers."""
+    """The new status of one object (`None`: as it was), events, and our finalizers."""
 
     thing: Thing
     status: Status | None
@@ -81,7 +81,7 @@ class World(Protocol[_Task_co]):
 
     @property
     def declarations(self) -> Declarations:
-        """What was declared when the pass began."""
+        """The declarations when the pass began."""
 
     @property
     def outdated(self) -> tuple[type[Exception], ...]:
@@ -89,7 +89,7 @@ class World(Protocol[_Task_co]):
 
     @property
     def starting_s(self) -> float:
-        """When to look again at what is starting, or being cleared."""
+        """Seconds until a role that starts, or files that are being cleared, are looked at again."""
 
     async def observe(self) -> Observed:
         """Everything that is known at this moment, but for other datasets' workers."""
@@ -107,10 +107,10 @@ class World(Protocol[_Task_co]):
         """Takes away the files of a dataset that has no roles any more; true when nothing of them is left."""
 
     async def follow_volume(self, volume: Volume | None, *, in_use: bool, closes: bool) -> None:
-        """Makes the volume and its claim, or takes them away. What a person made under these names is left alone."""
+        """Makes the volume and its claim, or takes them away; never those that a person made under these names."""
 
     async def write(self, statements: Iterable[Statement]) -> None:
-        """Says these, and has each object go with its dataset, as in Fluid. An object may be gone meanwhile.
+        """Writes these, and makes each object go with its dataset, as in Fluid. An object may be gone meanwhile.
 
         Raises an `ExceptionGroup` where some are refused: the others are written all the same.
         """
@@ -128,7 +128,7 @@ class World(Protocol[_Task_co]):
         """Takes our finalizers off an object that makes no sense and is to go."""
 
     def inputs(self, operation: Operation, job: JobFacts | None, hindrance: str) -> OperationInputs:
-        """What an operation is planned from. Of what was observed last."""
+        """The inputs of an operation's plan, of what was observed last."""
 
     def task(self, operation: Operation, run: str) -> _Task_co:
         """A run of an operation, for its driver."""

@@ -1,4 +1,4 @@
-"""What runs as a process of its own: one module and one `main` for each."""
+"""Roles, each a process of its own: one module and one `main` for each."""
 
 from headrace import authorities
 from headrace.garbage import collect_seldom

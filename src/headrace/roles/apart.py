@@ -80,7 +80,7 @@ def run_apart(words: Sequence[str], *, timeout_s: float) -> Outcome | None:
 
 
 def health_of(path: str, timeout_s: float = ANSWER_S) -> Health:
-    """Whether what is mounted at `path` answers. Blocks for `timeout_s` at most."""
+    """The health of the mount at `path`. Blocks for `timeout_s` at most."""
     return ask(path, timeout_s)[0]
 
 

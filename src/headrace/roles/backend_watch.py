@@ -1,4 +1,4 @@
-"""Has a local backend started again that nobody looks after, from the supervisor of one of its mounts.
+"""Restarts a local backend that nobody looks after, from the supervisor of one of its mounts.
 
 The backend's own supervisor and its guard start each other anew, but not when both are killed at once; the supervisor
 of a mount lives as long as somebody may read. It opens nothing of the backend's but the lock, and starts one program of
@@ -60,7 +60,7 @@ class BackendWatch:
             self._start(self._lock.parent, now_s)
 
     def is_starting(self) -> bool:
-        """Whether what it has started is at work."""
+        """True if the process that it has started is at work."""
         return self._process is not None and self._process.poll() is None
 
     def _start(self, folder: Path, now_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Whose fault it was that a process ended: its own, or that of somebody who killed it."""
+"""The cause of a process's end: the process itself, or somebody who killed it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def was_killed(code: int, oom_kills_before: int) -> bool:
 
 
 def oom_kills() -> int:
-    """How many processes the kernel of this machine has killed for want of memory; 0 where it does not say."""
+    """The number of processes that the kernel of this machine has killed for want of memory; 0 where it does not
+    say."""
     try:
         lines = _VMSTAT.read_text(encoding="ascii").splitlines()
     except OSError:

@@ -82,7 +82,7 @@ class Child:
         return self.process.pid
 
     def served_s(self) -> float | None:
-        """How long it has served; `None` when it never did."""
+        """The time that it has served; `None` when it never did."""
         return None if self.serving_since_s is None else time.monotonic() - self.serving_since_s
 
     def was_killed(self, code: int) -> bool:
@@ -96,7 +96,7 @@ class Child:
         self.relay.close()
 
     def dies_for_s(self) -> float:
-        """How long its first thread has ended while others have not; 0.0 while it lives."""
+        """The time since its first thread ended while others have not; 0.0 while it lives."""
         if not is_dying(self.pid):
             self.dying_since_s = None
             return 0.0

@@ -1,4 +1,4 @@
-"""A child of this process that another program in it has started, so that nobody has an object for it."""
+"""A child process known only by its pid, with the methods of `subprocess.Popen` that the supervisor uses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import signal
 
 
 class CopiedProcess:
-    """What a supervisor asks of it, in the words of `subprocess.Popen`. Its number is not given away before `wait`."""
+    """A child process, with the methods of `subprocess.Popen` that a supervisor uses. Its number is not given away
+    before `wait`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

@@ -112,7 +112,9 @@ class CopyProcess:
         if spec.settings.master is None or spec.token is None:
             return
         epoch, tag = epoch_of(outlook), outlook.snapshot.tag if outlook.snapshot else ""
-        async with ControlClient(spec.settings.master, spec.token, authority=self._authority) as client:
+        async with ControlClient(
+            spec.settings.master, spec.token, authority=self._authority, token_file=spec.token_file
+        ) as client:
             while True:
                 try:
                     latest = await client.outlook(after_epoch=epoch, after_snapshot=tag, wait_s=POLL_S)
@@ -154,6 +156,7 @@ def _member(spec: CopySpec, outlook: Outlook) -> EngineConfig:
         cluster=ClusterConfig(
             view=json.loads(json.dumps(outlook.view or {})),
             token=spec.token,
+            token_file=spec.token_file,
             node=spec.node,
             tls=spec.tls,
         ),
@@ -161,7 +164,7 @@ def _member(spec: CopySpec, outlook: Outlook) -> EngineConfig:
 
 
 def serve(spec: CopySpec, run: Callable[[CopySpec, ProgressFile], int] | None = None) -> int:
-    """Copies to the end; the exit code. What kept it from beginning is told in words, and in the file."""
+    """Copies to the end; the exit code. A fault that keeps it from beginning is told in words, and in the file."""
     progress = ProgressFile(spec.settings.progress_file, spec.settings.last_word_file)
     try:
         with _told(spec.settings.progress_address, progress):

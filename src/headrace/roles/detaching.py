@@ -19,13 +19,13 @@ def device_at(mountpoint: str) -> str | None:
 
 
 def mountpoints_below(folder: str) -> list[str]:
-    """What is mounted at `folder` and below it. Does not touch the mounts."""
+    """The mounts at `folder` and below it. Does not touch the mounts."""
     found = [entry.path for entry in mounts()]
     return [each for each in found if each == folder or each.startswith(f"{folder.rstrip('/')}/")]
 
 
 def detach_commands(mountpoint: str, *, lazy: bool, force: bool = False) -> list[list[str]]:
-    """What to try, in order, to take `mountpoint` off."""
+    """The commands to try, in order, to take `mountpoint` off."""
     as_root = [["umount", "-f", mountpoint]] if force else []
     # Without "-c" it looks at the mountpoint first, and a mount whose process stands still does not answer.
     as_root.append(["umount", "-l" if lazy or force else "-c", mountpoint])
@@ -58,7 +58,7 @@ def abort(device: str) -> bool:
 
 
 def abort_command(device: str) -> str:
-    """What root types to end the connection behind the mount `device`, whoever holds it."""
+    """The command by which root ends the connection behind the mount `device`, whoever holds it."""
     switch = _SWITCHES / device.partition(":")[2] / "abort"
     shown = "" if switch.exists() else f"mount -t fusectl fusectl {_SWITCHES} && "
     return f"{shown}echo 1 >{switch}"

@@ -1,4 +1,8 @@
-"""The pages of a mount or worker: `/metrics` for Prometheus, `/healthz` for whoever restarts processes."""
+"""The pages of a mount or worker: `/metrics` for Prometheus, `/healthz` for whoever restarts processes.
+
+`/healthz` waits for nobody, and least of all for those who ask for `/metrics`: else a process would be restarted for
+being asked too much.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,12 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from headrace.openmetrics import OPEN_METRICS
-from headrace.roles.pages import Page, Pages
+from headrace.roles.page_request import Page
+from headrace.roles.pages import Pages
 
 
 class Endpoint(Pages):
-    """Answers from threads of its own until it is closed."""
+    """Answers until it is closed: `healthy` is asked in one thread, `metrics` in another."""
 
     def __init__(
         self, address: str, metrics: Callable[[], str], healthy: Callable[[], bool], word: str = "mounted"
@@ -26,4 +31,6 @@ class Endpoint(Pages):
                 return Page(HTTPStatus.OK, f"{word}\n")
             return Page(HTTPStatus.SERVICE_UNAVAILABLE, f"not {word}\n")
 
-        super().__init__(address, answer, purpose="for metrics", setting="--metrics-address")
+        super().__init__(
+            address, answer, purpose="for metrics", setting="--metrics-address", slow=frozenset({"/metrics"})
+        )

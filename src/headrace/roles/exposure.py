@@ -1,4 +1,4 @@
-"""Whether a process shows a credential: its words and variables stay readable in /proc until it is another program.
+"""The exposure of credentials by a process: its words and variables stay readable in /proc until it is another program.
 
 Variables can be overwritten where /proc reads them, so that a process goes on without them.
 """
@@ -24,7 +24,7 @@ def credential_variables(spec: ProcessSpec, environment: Environment) -> frozens
 
 
 def shows_credential(spec: ProcessSpec, environment: Environment, words: Iterable[str]) -> bool:
-    """Whether a process with these words and variables shows a credential, of this spec or in a variable for one."""
+    """True if a process with these words and variables shows a credential, of this spec or in a variable for one."""
     if any(environment.get(name) for name in credential_variables(spec, environment)):
         return True
     shown = [text for each in (*words, *environment.variables.values()) for text in (each, unquote(each))]

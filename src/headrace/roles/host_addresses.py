@@ -1,4 +1,4 @@
-"""Where a process is, for others: the name of its machine, and the address under which it is reached."""
+"""The place of a process, for others: the name of its machine, and the address under which it is reached."""
 
 from __future__ import annotations
 

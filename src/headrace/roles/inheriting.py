@@ -1,4 +1,4 @@
-"""What a supervisor finds at its mountpoint when it starts: nothing, a mount to go on with, or one in the way."""
+"""The state of a supervisor's mountpoint when it starts: nothing, a mount to go on with, or one in the way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Found:
 
 
 def find(mountpoint: str, line: KeeperLine) -> Found:
-    """What is there. A mount of ours that is dead, or that nobody can go on with, is taken off.
+    """The mount that is there. A mount of ours that is dead, or that nobody can go on with, is taken off.
 
     Touches no mount that is served by somebody.
     """

@@ -32,7 +32,7 @@ _PATIENCE_S = 5.0
 
 @dataclass(frozen=True)
 class Claimed:
-    """What the keeper says of a mountpoint: `away`, held, free, or looked after by somebody else (`refused`)."""
+    """The keeper's answer about a mountpoint: `away`, held, free, or looked after by somebody else (`refused`)."""
 
     away: bool = False
     deposit: Deposit | None = None
@@ -84,7 +84,7 @@ class KeeperLine:
         return packet is not None and packet.kind is Kind.DONE
 
     def withdraw(self) -> None:
-        """Has the keeper forget what it holds of the mountpoint."""
+        """Makes the keeper forget what it holds of the mountpoint."""
         if self._socket is not None:
             self._ask(encode(Kind.WITHDRAW))
             self._drop()

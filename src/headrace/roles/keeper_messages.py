@@ -1,6 +1,6 @@
-"""What a supervisor and the keeper of its node say to each other: one packet a message, some with descriptors.
+"""Messages between a supervisor and the keeper of its node: one packet a message, some with descriptors.
 
-Format: docs/format/keeper-protocol.md. What is received is judged here and nowhere else. Knows no engine and no model
+Format: docs/format/keeper-protocol.md. Received messages are judged here and nowhere else. Knows no engine and no model
 library, so that the supervisor stays small.
 """
 
@@ -49,7 +49,7 @@ class Packet:
 
 @dataclass(frozen=True)
 class Deposit:
-    """What is kept of a mount, beside the two descriptors. Holds no credentials."""
+    """The kept facts of a mount, beside the two descriptors. Holds no credentials."""
 
     mountpoint: str
     lineage: str

@@ -1,4 +1,4 @@
-"""What a supervisor keeps of a mount, so that the next mount process can go on with it."""
+"""The parts of a mount that a supervisor keeps, so that the next mount process can go on with it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Keepable(Protocol):
 
 @dataclass(frozen=True)
 class Kept:
-    """What a successor needs. `words` are for it alone."""
+    """The state that a successor needs. `words` are for it alone."""
 
     words: str
     connection: int
@@ -39,7 +39,7 @@ class Kept:
 
     @classmethod
     def of(cls, mount: Keepable, name: str, log_file: Path | None) -> Kept:
-        """What its process gives away. The descriptors are the caller's."""
+        """The state that its process gives away. The descriptors are the caller's."""
         words, connection, ledger, apart = mount.keep()
         device = device_at(mount.mountpoint) or ""
         log = str(log_file) if log_file else None
@@ -47,7 +47,7 @@ class Kept:
 
     @property
     def descriptors(self) -> list[int]:
-        """What another process must have, in the order in which it is sent."""
+        """The descriptors for another process, in the order in which they are sent."""
         return [each for each in (self.connection, self.ledger, self.apart) if each is not None]
 
     @property
@@ -61,7 +61,7 @@ class Kept:
 
     @classmethod
     def received(cls, facts: Mapping[str, Any], descriptors: Sequence[int]) -> Kept:
-        """What was sent as `facts` with `descriptors`, which belong to the receiver."""
+        """The state that was sent as `facts` with `descriptors`, which belong to the receiver."""
         connection, ledger, *apart = descriptors
         return cls(**facts, connection=connection, ledger=ledger, apart=apart[0] if apart else None)
 

@@ -31,7 +31,7 @@ UNCLOSED = "unclosed"
 
 @dataclass(frozen=True)
 class Message:
-    """One message. Who receives it owns its descriptors."""
+    """One message. The receiver owns its descriptors."""
 
     kind: str
     words: Mapping[str, Any] = field(default_factory=dict)

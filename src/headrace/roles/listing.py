@@ -52,7 +52,7 @@ class ListingEngine:
             return path, current
 
     def describe(self, path: Path) -> SnapshotNote:
-        """What stands in the file's header."""
+        """The note in the file's header."""
         head = read_snapshot_head(path)
         return SnapshotNote(
             version=head.version,
@@ -67,7 +67,7 @@ class ListingEngine:
         return self._origins
 
     def set_view(self, view_json: str) -> None:
-        """Has loads go by these workers from now on."""
+        """Makes loads go by these workers from now on."""
         self._view = view_json
         if (lister := self._lister) is not None:
             lister.set_view(view_json)

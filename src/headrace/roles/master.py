@@ -17,7 +17,7 @@ from headrace.control.messages import DatasetNote
 from headrace.control.roster import policy_of
 from headrace.control.server import Server
 from headrace.control.state_file import Lock
-from headrace.control.tls import server_context
+from headrace.control.tls import renewed_server_context
 from headrace.engine.native import set_log
 from headrace.errors import HeadraceError
 from headrace.exits import complaint, exit_code
@@ -46,11 +46,11 @@ class MasterProcess:
             engine = ListingEngine(spec.config, spec.keys)
             cluster = Cluster(rules_of(spec), engine)
             api = Api(cluster, web=spec.settings.web)
-            server = Server(api.endpoints(), spec.token)
+            server = Server(api.endpoints(), spec.token, token_file=spec.token_file)
             api.server = server
             host, port = parse_address(spec.settings.listen)
             https = spec.settings.https
-            tls = server_context(https.certificate, https.key) if https else None
+            tls = renewed_server_context(https.certificate, https.key) if https else None
             await cluster.open()
             try:
                 port = await server.start(host, port, tls)
@@ -89,7 +89,7 @@ async def _refresh(cluster: Cluster) -> None:
 
 
 def rules_of(spec: MasterSpec) -> ClusterRules:
-    """What the settings say of the cluster."""
+    """The cluster's rules from the settings."""
     settings, config = spec.settings, spec.config
     return ClusterRules(
         name=settings.cluster,
@@ -128,7 +128,7 @@ def begin(spec: MasterSpec) -> int:
 
 
 def serve(spec: MasterSpec) -> int:
-    """Runs a master to its end; the exit code. What kept it from working is told in words."""
+    """Runs a master to its end; the exit code. A fault that keeps it from working is told in words."""
     try:
         return asyncio.run(_run(spec))
     except HeadraceError as error:

@@ -52,10 +52,10 @@ Tell = Callable[[str], None]
 async def first_outlook(
     master: str, token: SecretStr, folder: Path, tell: Tell, *, authority: Path | None = None
 ) -> Outlook:
-    """What a mount starts by, with its snapshot in the folder: the master's, or the last one known if it is away or has
-    none yet, as one that has lost its state and cannot list.
+    """The first outlook of a mount, with its snapshot in the folder: the master's, or the last one known if it is away
+    or has none yet, as one that has lost its state and cannot list.
 
-    Who knows nothing waits a while for a master that has no snapshot yet; `tell` hears of it.
+    A mount that knows nothing waits a while for a master that has no snapshot yet; `tell` hears of it.
     """
     make_folder(folder)
     kept = _kept(folder)
@@ -96,12 +96,12 @@ async def _fetched(client: ControlClient, folder: Path, tell: Tell, *, patience_
 
 
 def mount_id(node: str, mountpoint: Path) -> str:
-    """What the mount is called at the master: the same after each start."""
+    """The id of the mount at the master: the same after each start."""
     return f"mount-{hashlib.blake2b(f'{node}:{mountpoint}'.encode(), digest_size=8).hexdigest()}"
 
 
 def traffic_of(reads: ReadReport) -> Traffic:
-    """Where the bytes came from that a mount gave to programs."""
+    """The sources of the bytes that a mount gave to programs."""
     # What is read ahead, or warmed, comes from a worker first, and is read later.
     handed_out = reads.hit_bytes + reads.miss_bytes
     peer_bytes = min(reads.cluster_bytes, handed_out)
@@ -128,6 +128,7 @@ class Follower:
         if config.cluster is None:
             raise ValueError("only a member of a cluster follows one")
         self._engine, self._spec, self._token = engine, spec, config.cluster.token
+        self._token_file = config.cluster.token_file
         self._authority = config.cluster.tls.authority if config.cluster.tls else None
         self._node, self._mountpoint = config.cluster.node, mountpoint
         self._origins = tuple((mount.path, mount.label) for mount in config.origins)
@@ -152,7 +153,7 @@ class Follower:
         self._thread.join()
 
     def metrics(self) -> str:
-        """Whether the master answers, in the OpenMetrics format."""
+        """The reachability of the master, in the OpenMetrics format."""
         return self._reachability.metrics("headrace_mount_master_unreachable")
 
     def _stop(self) -> None:
@@ -170,7 +171,9 @@ class Follower:
             self._loop.close()
 
     async def _work(self) -> None:
-        async with ControlClient(self._spec.master, self._token, authority=self._authority) as client:
+        async with ControlClient(
+            self._spec.master, self._token, authority=self._authority, token_file=self._token_file
+        ) as client:
             await asyncio.gather(self._follow(client), self._report(client))
 
     async def _follow(self, client: ControlClient) -> None:

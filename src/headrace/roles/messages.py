@@ -1,4 +1,4 @@
-"""What a mount process and the command that starts it say to each other: its spec in, one answer back.
+"""Messages between a mount process and the command that starts it: its spec in, one answer back.
 
 Both travel through inherited file descriptors. A spec holds credentials, so it is never in an argument, in the
 environment or in a file with a name; the supervisor keeps its descriptor for the next mount process, unread.
@@ -27,7 +27,7 @@ _LONGEST = 64 << 20
 
 
 class ProcessSpec(Model):
-    """What a process needs to know from its start on, credentials among it."""
+    """The settings of a process from its start on, credentials among them."""
 
     def to_descriptor(self) -> int:
         """An inheritable descriptor of memory that holds the spec and has no name in any file system."""
@@ -47,7 +47,7 @@ class ProcessSpec(Model):
 
 
 class MemberSpec(Model):
-    """What makes a mount a member of a cluster: where its master is, and how it is called there."""
+    """The membership of a mount in a cluster: where its master is, and how it is called there."""
 
     master: str
     mount_id: str
@@ -74,6 +74,7 @@ class MasterSpec(ProcessSpec):
     config: EngineConfig
     state_directory: Path
     token: SecretStr
+    token_file: Path | None = None
     keys: tuple[KeySource, ...] = ()
 
 
@@ -100,6 +101,7 @@ class CopySpec(ProcessSpec):
     part_bytes: int
     node: str
     token: SecretStr | None = None
+    token_file: Path | None = None
     keys: tuple[KeySource, ...] = ()
     tls: TlsConfig | None = None
 
@@ -133,7 +135,7 @@ class Answer(Model):
 
     @property
     def exit_code(self) -> int:
-        """What the mount process exits with."""
+        """The exit code of the mount process."""
         if self.error_kind is None:
             return 0
         return int(exit_code(self.as_error()))

@@ -1,4 +1,5 @@
-"""What is mounted where, as the kernel lists it: reading the list touches no mount, so a dead one hangs nobody."""
+"""The mounts of this machine, as the kernel lists them: reading the list touches no mount, so a dead one hangs
+nobody."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def mounts(table: Path = _MOUNTS) -> list[MountEntry]:
 
 
 def mount_at(path: str) -> MountEntry | None:
-    """What is mounted on top at `path`; `None` when nothing is."""
+    """The topmost mount at `path`; `None` when there is none."""
     return topmost([entry for entry in mounts() if entry.path == path])
 
 

@@ -1,4 +1,4 @@
-"""Whether a folder can be mounted on, and how a mount is ended from outside its process."""
+"""The check that a folder can be mounted on, and the ways to end a mount from outside its process."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _log = logging.getLogger("headrace.mount")
 
 
 def can_supervise(spec: MountSpec) -> bool:
-    """Whether the process may go on as the supervisor; says in the log why not. With a keeper another one will come."""
+    """True if the process may go on as the supervisor; the log says why not. With a keeper another one will come."""
     if spec.keeper is not None:
         return False
     if fault := fault_of_installed():

@@ -1,8 +1,9 @@
 """Folders of a node that are given to the user whom a role runs as. Called as root, before that role.
 
-The places come from what people declare, on a node that other people use. So only folders are given away that were
-made here: below the place each name is opened by its parent's descriptor, never through a link. What is there already
-must be that user's, or it is removed and made anew, provided that it holds nothing but what Headrace keeps there.
+The places come from what people declare, on a node that other people use. So only folders are given away that were made
+here: below the place each name is opened by its parent's descriptor, never through a link. A folder that is there
+already must be that user's, or it is removed and made anew, provided that it holds nothing but what Headrace keeps
+there.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ class Owner:
 
 
 def give_state(place: Path, name: str, owner: Owner) -> None:
-    """Has the folder `name` of a place that is root's own belong to `owner`."""
+    """Gives the folder `name` of a place that is root's own to `owner`."""
     with _place(place) as parent:
         _give(parent, place / name, owner, is_cache=False)
 
 
 def give_cache(place: Path, dataset: str, owner: Owner) -> None:
-    """Has the cache folder of `namespace/name` in a place that somebody named belong to `owner`."""
+    """Gives the cache folder of `namespace/name` in a place that somebody named to `owner`."""
     namespace, _, name = dataset.partition("/")
     with _place(place) as top:
         _make(top, namespace, 0o755)

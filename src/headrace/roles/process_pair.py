@@ -1,4 +1,4 @@
-"""The process that was called becomes the two of a mount: its copy the first mount process, itself the supervisor.
+"""Forks the command: the child becomes the mount process, the parent its supervisor.
 
 All that the mount process begins with is loaded already, so no other Python has to begin for it. The supervisor is
 another program, as small as ever. Words and variables of the called process must hold no credential: they stay readable
@@ -29,7 +29,7 @@ _FAULT = 1
 
 
 def may_be_copied(spec: MountSpec, environment: Environment, words: Iterable[str]) -> bool:
-    """Whether a copy of this process, with these words, may serve the mount: nothing readable in /proc is a secret, no
+    """True if a copy of this process, with these words, may serve the mount: nothing readable in /proc is a secret, no
     keeper's mount has to be found before, and no thread of ours could hold a lock that the copy would wait for.
     """
     return not (spec.keeper is not None or _has_threads() or shows_credential(spec, environment, words))

@@ -77,7 +77,7 @@ class ProgressFile:
 
     @property
     def numbers(self) -> str:
-        """What was told last, as JSON without any sentence in it; empty before."""
+        """The last report, as JSON without any sentence in it; empty before."""
         return self._latest
 
     def tell(self, report: JobReport) -> None:
@@ -136,7 +136,7 @@ def last_word(progress: CopyProgress) -> str:
 
 
 def parse_progress(text: str) -> CopyProgress | None:
-    """What stands in such a file; `None` for anything else."""
+    """The progress in such a file; `None` for anything else."""
     try:
         return CopyProgress.model_validate_json(text)
     except ValidationError:
@@ -144,7 +144,7 @@ def parse_progress(text: str) -> CopyProgress | None:
 
 
 def read_progress(path: Path) -> CopyProgress | None:
-    """What was told last; `None` when nothing was, or the file is not one of these."""
+    """The last report; `None` when there was none, or the file is not one of these."""
     try:
         return CopyProgress.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):

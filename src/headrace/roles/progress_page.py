@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from http import HTTPStatus
 
-from headrace.roles.pages import Page, Pages
+from headrace.roles.page_request import Page
+from headrace.roles.pages import Pages
 
 PATH = "/v1/progress"
 _JSON = "application/json"
 
 
 class ProgressPage(Pages):
-    """Answers from threads of its own until it is closed. `read` is called there; empty: nothing is known yet."""
+    """Answers from a thread of its own until it is closed. `read` is called there; empty: nothing is known yet."""
 
     def __init__(self, address: str, read: Callable[[], str]) -> None:
         """Listens. Raises `BusyError`."""

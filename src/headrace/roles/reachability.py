@@ -1,4 +1,4 @@
-"""Whether the master answers: told once when that changes, and as a metric; never a line for each try."""
+"""The reachability of the master: told once when that changes, and as a metric; never a line for each try."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace.errors import HeadraceError
 
 
 class Reachability:
-    """What one process knows of its master."""
+    """The facts that one process knows of its master."""
 
     def __init__(self, log: logging.Logger, name: str, master: str) -> None:
         self._log, self._name, self._master = log, name, master

@@ -33,7 +33,7 @@ class Relay:
 
     @classmethod
     def pair(cls) -> tuple[Relay, socket.socket]:
-        """A relay, and the end for the mount process. What it sends before `start` waits."""
+        """A relay, and the end for the mount process. Messages sent before `start` wait."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         return cls(ours), theirs
 
@@ -59,7 +59,7 @@ class Relay:
             self._end.close()
 
     def has_ended(self, wait_s: float) -> bool:
-        """Whether it holds nothing any more, for which it gets `wait_s` seconds."""
+        """True if it holds nothing any more, for which it gets `wait_s` seconds."""
         if self._thread is not None:
             self._thread.join(wait_s)
         return self._thread is None or not self._thread.is_alive()

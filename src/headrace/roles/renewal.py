@@ -38,7 +38,7 @@ def become(
 
 
 def state_of(kept: Kept, restarts: Restarts, reason: str | None) -> dict[str, Any]:
-    """What the next program must know."""
+    """The state that the next program must know."""
     # A program that was installed earlier knows no other words; that the counts in a row begin anew was wished for.
     counts = {"count": restarts.count, "quick_in_a_row": restarts.quick_in_a_row}
     known = {name: value for name, value in asdict(kept).items() if value is not None or name != "apart"}
@@ -46,7 +46,7 @@ def state_of(kept: Kept, restarts: Restarts, reason: str | None) -> dict[str, An
 
 
 def adopted(state: dict[str, Any], spec: int) -> tuple[Kept, Restarts, str | None]:
-    """What the program before knew. No child inherits its descriptors, nor the one of the spec."""
+    """The state that the program before knew. No child inherits its descriptors, nor the one of the spec."""
     kept = Kept(**state["kept"])
     for descriptor in (spec, *kept.descriptors):
         os.set_inheritable(descriptor, False)

@@ -1,4 +1,4 @@
-"""How often a mount process that ends unexpectedly is started again. Pure: times in, a decision out."""
+"""The limit of restarts of a mount process that ends unexpectedly. Pure: times in, a decision out."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 
 def hear_signals(numbers: Iterable[signal.Signals], take: Callable[[signal.Signals], None]) -> None:
-    """Has `take` called with each of these signals, in a thread of its own. To be called in the first thread, once."""
+    """Calls `take` with each of these signals, in a thread of its own. To be called in the first thread, once."""
     heard = frozenset(numbers)
     reader, writer = socket.socketpair()
     writer.setblocking(False)

@@ -1,4 +1,5 @@
-"""Whether a process that others wait for was stopped: then they wait in vain, and whoever stopped it may not know."""
+"""The check that a process that others wait for was stopped: then they wait in vain, and whoever stopped it may not
+know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the storage answers a worker, by what its engine counts: tries and bytes."""
+"""The storage's answers to a worker, by what its engine counts: tries and bytes."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ LEAVE_S = 10.0
 
 
 class Step(Enum):
-    """What the supervisor is to do now."""
+    """The next step of the supervisor."""
 
     NOTHING = "nothing"
     STOP = "stop"
@@ -53,13 +53,13 @@ class Succession:
 
     @property
     def poll_s(self) -> float | None:
-        """How often there is something to look at; `None`: never."""
+        """The interval at which there is something to look at; `None`: never."""
         if self._keeper is None:
             return None
         return _POLL_S if self._leave_by_s is None else _SHORT_POLL_S
 
     def inherit(self, mountpoint: str, wait: Callable[[float], bool]) -> Found:
-        """What there is to go on with. `wait` lets some seconds pass, and is false when the supervisor shall end.
+        """The mount to go on with. `wait` lets some seconds pass, and is false when the supervisor shall end.
 
         `Found.wait` is why there could be no mount at all, if so.
         """
@@ -102,7 +102,7 @@ class Succession:
         return self._keeper is not None
 
     def next_step(self) -> Step:
-        """What is to be done now."""
+        """The next step."""
         if self._keeper is None or self._leave_by_s is None:
             return Step.NOTHING
         late = time.monotonic() > self._leave_by_s

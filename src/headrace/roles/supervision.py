@@ -78,7 +78,7 @@ class Supervision:
         return self._line is not None and self._line.send(Message(kind))
 
     def watch(self, put: Callable[[str], None]) -> None:
-        """Calls `put` with each wish of the supervisor, from a thread of its own; with ALONE when it has died."""
+        """Calls `put` with each request of the supervisor, from a thread of its own; with ALONE when it has died."""
         if self._line is not None:
             threading.Thread(
                 target=self._watch, args=(self._line, put), name="supervision", daemon=True

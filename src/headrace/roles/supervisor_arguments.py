@@ -15,8 +15,8 @@ from headrace.roles.keeper_line import KeeperLine
 
 @dataclass(frozen=True, slots=True)
 class SupervisorArguments:
-    """What a supervisor is told: `answer` where somebody waits for one, `adopted` where it goes on for another, `begun`
-    where the first mount process runs already.
+    """The arguments of a supervisor: `answer` where somebody waits for one, `adopted` where it goes on for another,
+    `begun` where the first mount process runs already.
     """
 
     mountpoint: str

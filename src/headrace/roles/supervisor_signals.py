@@ -15,7 +15,7 @@ from headrace.roles.renewal import SIGNALS
 def hear_signals(
     selector: selectors.BaseSelector, take: Callable[[int], None]
 ) -> tuple[socket.socket, socket.socket]:
-    """Has each signal taken in the loop of the selector. The sockets must be kept for as long as that is wanted."""
+    """Takes each signal in the loop of the selector. The sockets must be kept for as long as that is wanted."""
     reader, writer = socket.socketpair()
     for end in (reader, writer):
         end.setblocking(False)

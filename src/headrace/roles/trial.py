@@ -1,4 +1,4 @@
-"""Whether what is installed now would start, before a running mount depends on it."""
+"""The trial whether the installed release would start, before a running mount depends on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DEADLINE_S = 60
 
 
 def fault_of_installed() -> str | None:
-    """What keeps the installed program from starting; `None` when nothing does."""
+    """The fault that keeps the installed program from starting; `None` when there is none."""
     try:
         done = subprocess.run(_TRIAL, capture_output=True, text=True, check=False, timeout=_DEADLINE_S)
     except (OSError, subprocess.TimeoutExpired) as error:

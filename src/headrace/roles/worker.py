@@ -82,7 +82,10 @@ class WorkerProcess:
             self._listen_to_signals()
             tls = self._spec.config.cluster.tls if self._spec.config.cluster else None
             authority = tls.authority if tls else None
-            async with ControlClient(self._spec.master, self._spec.token, authority=authority) as client:
+            token_file = self._spec.config.cluster.token_file if self._spec.config.cluster else None
+            async with ControlClient(
+                self._spec.master, self._spec.token, authority=authority, token_file=token_file
+            ) as client:
                 outlook = await self._first_outlook(client)
                 if outlook is None:
                     return 0
@@ -146,6 +149,7 @@ class WorkerProcess:
         cluster = ClusterConfig(
             view=outlook.view or {},
             token=self._spec.token,
+            token_file=config.cluster.token_file if config.cluster else None,
             node=settings.node or self._name,
             tls=config.cluster.tls if config.cluster else None,
             worker=WorkerConfig(id=self._name, listen=listening_address(settings.listen)),
@@ -332,7 +336,7 @@ def begin(spec: WorkerSpec) -> int:
 
 
 def serve(spec: WorkerSpec) -> int:
-    """Runs a worker to its end; the exit code. What kept it from working is told in words."""
+    """Runs a worker to its end; the exit code. A fault that keeps it from working is told in words."""
     try:
         return asyncio.run(_run(spec))
     except HeadraceError as error:

@@ -1,4 +1,4 @@
-"""What a process may take of this machine when nobody said how much: a share of what it is allowed to."""
+"""A process's share of this machine when nobody set a limit: a part of what it is allowed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def descriptors_here() -> int:
 
 
 def group_memory_bytes(root: Path = Path("/")) -> int | None:
-    """What the control groups of this process allow together, of either version; `None` without a limit."""
+    """The memory that the control groups of this process allow together, of either version; `None` without a limit."""
     limits = [limit for file in _limit_files(root) if (limit := _limit(file)) is not None]
     return min(limits, default=None)
 

@@ -1,4 +1,4 @@
-"""What makes a process a member of a cluster: the mirror of `ClusterConfig` in `crates/engine/src/config.rs`."""
+"""Membership of a process in a cluster: the mirror of `ClusterConfig` in `crates/engine/src/config.rs`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.settings.model import Model
 
 
 class TlsConfig(Model):
-    """PEM files of TLS between members. Who asks a worker that has a `client_authority` needs a certificate, too."""
+    """PEM files of TLS between members. Clients of a worker that has a `client_authority` need a certificate, too."""
 
     authority: Path
     certificate: Path | None = None
@@ -20,7 +20,7 @@ class TlsConfig(Model):
 
 
 class WorkerConfig(Model):
-    """What only a worker has: its name in the view, and `address:port` to listen on."""
+    """Settings of a worker alone: its name in the view, and `address:port` to listen on."""
 
     id: str
     listen: str
@@ -31,6 +31,7 @@ class ClusterConfig(Model):
 
     view: dict[str, Any]
     token: SecretStr
+    token_file: Path | None = None
     node: str
     read_deadline_s: float = Field(default=300.0, gt=0)
     hedge: bool = True

@@ -1,4 +1,4 @@
-"""What people can say about a dataset and its mount, in their own words: the flags, the file and the SDK share it.
+"""Settings of a dataset and its mount, in people's own words: the flags, the file and the SDK share them.
 
 Text such as `100Gi` is checked when it is used to configure an engine, so that one place words each error.
 """
@@ -18,7 +18,7 @@ from headrace.settings.model import Model
 
 
 class MountMode(StrEnum):
-    """How the kernel is served; `auto` takes the fastest way that kernel and rights allow, but never `view`."""
+    """The way to serve the kernel; `auto` takes the fastest that kernel and rights allow, but never `view`."""
 
     AUTO = "auto"
     PASSTHROUGH = "passthrough"
@@ -50,17 +50,17 @@ class DatasetSettings(Model):
         description="File (JSON or KEY=VALUE lines) or folder (a file for each key) that holds credentials",
     )
     state_directory: Path | None = Field(
-        default=None, description="Where the snapshot, the lock and the socket are kept"
+        default=None, description="Folder of the snapshot, the lock and the socket"
     )
     memory: str | None = Field(
         default=None,
-        description="Most memory that data under way may take; else a quarter of what the control group allows, "
+        description="Memory limit for data in flight; else a quarter of what the control group allows, "
         "at most 1Gi, and 512Mi without a limit",
     )
     block_size: str = Field(default="4Mi", description="Size of a block; another size means another cache")
     read_ahead: str = Field(default="128Mi", description="Most bytes fetched ahead of one sequential reader")
     eviction: EvictionPolicy = Field(
-        default=EvictionPolicy.SCAN_RESISTANT, description="Which blocks leave a full cache"
+        default=EvictionPolicy.SCAN_RESISTANT, description="Eviction policy of a full cache"
     )
     snapshot: SnapshotPolicy = Field(
         default=SnapshotPolicy.REFRESH,
@@ -79,15 +79,15 @@ class DatasetSettings(Model):
     inodes: int = Field(default=64 << 20, description="Most names that the kernel may remember")
     list_memory: str | None = Field(
         default=None,
-        description="Most memory that the list of files may take while it is made, about 75 bytes a file and its name; "
+        description="Memory limit for the list of files while it is made, about 75 bytes a file and its name; "
         "else three quarters of what the control group allows, or of the machine's. A longer list is refused",
     )
 
 
 class MountSettings(Model):
-    """How a dataset is mounted."""
+    """The settings of a dataset's mount."""
 
-    mode: MountMode = Field(default=MountMode.AUTO, description="How the kernel is served")
+    mode: MountMode = Field(default=MountMode.AUTO, description="Way to serve the kernel")
     allow_other: bool = Field(default=False, description="Let other users read the mount")
     nonempty: bool = Field(default=False, description="Mount over a folder that is not empty")
     metrics_address: str | None = Field(

@@ -30,7 +30,7 @@ LARGEST_BLOCK_BYTES = 64 << 20
 
 
 class Medium(StrEnum):
-    """What a cache level is made of."""
+    """The medium of a cache level."""
 
     MEM = "MEM"
     SSD = "SSD"
@@ -38,7 +38,7 @@ class Medium(StrEnum):
 
 
 class EvictionPolicy(StrEnum):
-    """Which blocks leave a full cache."""
+    """The eviction policy of a full cache."""
 
     SCAN_RESISTANT = "scan-resistant"
     LRU = "lru"
@@ -68,7 +68,8 @@ class LevelConfig(Model):
 
 
 class Limits(Model):
-    """The hard limits of one process. What is not said is a share of what this process is allowed."""
+    """The hard limits of one process; a missing one is a share of what this process is
+    allowed."""
 
     memory_bytes: int = Field(default_factory=memory_bytes_here, ge=LEAST_MEMORY_BYTES)
     descriptors: int = Field(default_factory=descriptors_here, ge=64)
@@ -105,7 +106,7 @@ def _is_block_size(size: int) -> int:
 
 
 class TransferConfig(Model):
-    """How data is fetched."""
+    """Settings for fetching data."""
 
     block_size_bytes: Annotated[int, AfterValidator(_is_block_size)] = 4 << 20
     concurrency: int = Field(default=32, ge=1, le=4096)
@@ -116,8 +117,8 @@ class TransferConfig(Model):
 
 
 class SnapshotPolicy(StrEnum):
-    """Which snapshot an engine starts with: a new one, the last one if there is one, or the last one until a new one is
-    there."""
+    """The snapshot that an engine starts with: a new one, the last one if there is one, or the last one until a new one
+    is there."""
 
     REFRESH = "refresh"
     KEEP = "keep"

@@ -102,7 +102,7 @@ class Environment:
 
     @property
     def config_files(self) -> tuple[Path, ...]:
-        """Where the configuration file may be, the first one that exists wins."""
+        """The possible places of the configuration file; the first one that exists wins."""
         if named := self.get("HEADRACE_CONFIG"):
             return (Path(named),)
         user = Path(self.get("XDG_CONFIG_HOME") or self.home / ".config")
@@ -110,14 +110,15 @@ class Environment:
 
     @property
     def unit_directory(self) -> Path:
-        """Where services of systemd are written: the machine's for root, else this user's."""
+        """The folder of systemd's services: the machine's for root, else this user's."""
         if os.geteuid() == 0:
             return Path("/etc/systemd/system")
         return Path(self.get("XDG_CONFIG_HOME") or self.home / ".config") / "systemd" / "user"
 
     @property
     def runtime_directory(self) -> Path:
-        """Where running mounts are registered: a folder that a restart of the machine empties, if there is one."""
+        """The folder where running mounts are registered: one that a restart of the machine empties, if there is
+        one."""
         if named := self.get("HEADRACE_RUNTIME_DIR"):
             return Path(named)
         if os.geteuid() == 0:
@@ -128,7 +129,7 @@ class Environment:
 
     @property
     def state_directory(self) -> Path:
-        """Where snapshots, locks and sockets are kept, a folder for each dataset."""
+        """The folder of snapshots, locks and sockets, with a folder for each dataset."""
         if named := self.get("HEADRACE_STATE_DIR"):
             return Path(named)
         if os.geteuid() == 0:
@@ -137,7 +138,7 @@ class Environment:
 
     @property
     def cache_directory(self) -> Path:
-        """Where cache folders are made when none are named."""
+        """The folder of cache folders when none are named."""
         if named := self.get("HEADRACE_CACHE_DIR"):
             return Path(named)
         return Path(self.get("XDG_CACHE_HOME") or self.home / ".cache") / "headrace"

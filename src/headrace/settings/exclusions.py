@@ -1,7 +1,7 @@
 """Patterns of names that nobody wants, in the words of `.gitignore` files: their form alone.
 
-What they match is the engine's to say (`crates/engine/src/origin/exclusion.rs`), which refuses the same ones; here they
-are looked at where they are written, long before anything is listed.
+The engine decides what they match (`crates/engine/src/origin/exclusion.rs`) and refuses the same ones; here they are
+checked where they are written, long before anything is listed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def check_pattern(pattern: str) -> str:
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Why that is no pattern; `None` for one that is."""
+    """The reason why that is no pattern; `None` for one that is."""
     if pattern.startswith("#") or not pattern.lstrip("!").strip("/ "):
         return _NOTHING
     if any(character in pattern for character in "\n\r\0"):

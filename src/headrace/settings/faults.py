@@ -1,4 +1,4 @@
-"""Why a check refused a value, in a sentence for whoever wrote it: what is needed, and the bound in its own unit.
+"""The reason why a check refused a value, in a sentence for its author: what is needed, and the bound in its own unit.
 
 Only numbers are shown again: other values may be credentials.
 """
@@ -62,7 +62,7 @@ def first_fault(error: ValidationError) -> Mapping[str, Any]:
 
 
 def fault_text(fault: Mapping[str, Any]) -> str:
-    """What one fault says; what it is about is told by whoever shows it."""
+    """The text of one fault; the caller names the field."""
     kind, context = str(fault["type"]), fault.get("ctx") or {}
     if kind in _BOUNDS:
         return _out_of_bounds(kind, context, fault)

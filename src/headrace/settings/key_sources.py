@@ -1,4 +1,4 @@
-"""Where the keys of origins came from, as far as they can come anew: what a process that uses them reads again.
+"""Sources of the keys of origins, as far as they can come anew: what a process that uses them reads again.
 
 Knows no file format and reads nothing.
 """

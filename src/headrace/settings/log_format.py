@@ -1,4 +1,4 @@
-"""How programs write their logs; apart, for who needs no settings."""
+"""The format of logs; a module of its own, for callers that need no settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class LogFormat(StrEnum):
-    """How a line of the log is written."""
+    """The format of a line of the log."""
 
     TEXT = "text"
     JSON = "json"

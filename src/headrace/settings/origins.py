@@ -1,4 +1,4 @@
-"""Where data lives, by protocol: the mirror of `OriginConfig` in `crates/engine/src/config.rs`.
+"""Places of data, by protocol: the mirror of `OriginConfig` in `crates/engine/src/config.rs`.
 
 Credentials are `SecretStr`: they show as `**********` wherever such a value is printed. `renewal` is the name by which
 the engine knows keys that can come anew.
@@ -142,7 +142,7 @@ OriginConfig = Annotated[Origin, Field(discriminator="kind")]
 
 
 class Exclude(Model):
-    """What of an origin nobody wants: patterns, and where the origin lies below the folder that they are of."""
+    """Objects of an origin that nobody wants: patterns, and where the origin lies below the folder that they are of."""
 
     patterns: tuple[str, ...] = ()
     below: str = ""

@@ -1,4 +1,4 @@
-"""What each role of a cluster can be told: the master, a worker, a mount as a member, a load, a copy.
+"""The settings of each role of a cluster: the master, a worker, a mount as a member, a load, a copy.
 
 One file for each role, in YAML; `reading` puts environment and command line on top. Text such as `100Gi` is checked
 where it is used. Credentials and the token never stand in these values: only the places where they are kept.
@@ -28,7 +28,7 @@ class OriginSettings(Model):
 
     path: str = Field(default="", description="Place in the tree; empty for the root, if there is only one")
     origin: str = Field(
-        min_length=1, description="Where the data lives: `s3://bucket/prefix`, `oss://…`, `/path`"
+        min_length=1, description="Location of the data: `s3://bucket/prefix`, `oss://…`, `/path`"
     )
     options: Mapping[str, str] = Field(
         default_factory=dict, repr=False, description="Options of this origin, see the page on options"
@@ -38,7 +38,7 @@ class OriginSettings(Model):
     )
     exclude_below: str | None = Field(
         default=None,
-        description="Where the origin lies below the folder that the patterns are of; that folder itself by default",
+        description="Place of the origin below the folder that the patterns are of; that folder itself by default",
     )
     secret_file: Path | None = Field(default=None, description="File or folder that holds its credentials")
 
@@ -67,14 +67,14 @@ class TlsSettings(Model):
 
 
 class HttpsSettings(Model):
-    """What a server needs to speak HTTPS. Both are PEM files."""
+    """The settings of a server that speaks HTTPS. Both are PEM files."""
 
     certificate: Path = Field(description="Certificate for the master's address, with its chain")
     key: Path = Field(description="Key of the certificate")
 
 
 class RoleSettings(Model):
-    """What every role has."""
+    """The settings that every role has."""
 
     token_file: Path | None = Field(
         default=None, description="File with the token of the cluster; or the variable HEADRACE_TOKEN"
@@ -91,7 +91,7 @@ class MasterSettings(RoleSettings):
     cluster: str = Field(default="headrace", pattern=_NAME, description="Name of the cluster")
     listen: str = Field(default=f":{DEFAULT_MASTER_PORT}", description="`HOST:PORT` where it answers")
     state_directory: Path | None = Field(
-        default=None, description="Where its state, the token (at first start) and the snapshots are kept"
+        default=None, description="Folder of its state, the token (at first start) and the snapshots"
     )
     web: bool = Field(default=True, description="Serve the web page at /")
     origins: tuple[OriginSettings, ...] = Field(default=(), description="The origins of the dataset")
@@ -108,12 +108,14 @@ class MasterSettings(RoleSettings):
     )
     list_memory: str | None = Field(
         default=None,
-        description="Most memory that the list of files may take while it is made, about 75 bytes a file and its name; "
+        description="Memory limit for the list of files while it is made, about 75 bytes a file and its name; "
         "else three quarters of what the control group allows, or of the machine's. A longer list is refused",
     )
-    replicas: int = Field(default=1, ge=1, le=16, description="How many workers own each block")
+    replicas: int = Field(default=1, ge=1, le=16, description="Number of workers that own each block")
     block_size: str = Field(default="4Mi", description="Size of a block, for the whole cluster")
-    heartbeat_interval_s: float = Field(default=2.0, gt=0, le=60, description="How often workers report")
+    heartbeat_interval_s: float = Field(
+        default=2.0, gt=0, le=60, description="Interval at which workers report"
+    )
     dead_after_s: float = Field(
         default=15.0, gt=0, le=3600, description="A worker silent for so long is taken out of the ring"
     )
@@ -162,16 +164,14 @@ class WorkerSettings(RoleSettings):
     high: float = Field(default=0.98, description="Share of the quota at which eviction starts")
     low: float = Field(default=0.95, description="Share of the quota at which eviction stops")
     eviction: EvictionPolicy = Field(
-        default=EvictionPolicy.SCAN_RESISTANT, description="Which blocks leave a full cache"
+        default=EvictionPolicy.SCAN_RESISTANT, description="Eviction policy of a full cache"
     )
     memory: str | None = Field(
         default=None,
-        description="Most memory that data under way may take; else a quarter of what the control group allows, "
+        description="Memory limit for data in flight; else a quarter of what the control group allows, "
         "at most 1Gi, and 512Mi without a limit",
     )
-    state_directory: Path | None = Field(
-        default=None, description="Where its lock and the last view are kept"
-    )
+    state_directory: Path | None = Field(default=None, description="Folder of its lock and the last view")
     tls: TlsSettings | None = Field(
         default=None,
         description="TLS: `certificate`, `key`, `authority`; the authority is believed at an `https://` master, too",
@@ -198,7 +198,7 @@ class MemberSettings(RoleSettings):
     mountpoint: Path | None = Field(default=None, description="An empty folder")
     node: str | None = Field(default=None, description="The machine; workers on it are asked first")
     read_deadline_s: float = Field(
-        default=300.0, gt=0, description="How long a read waits for any worker before it fails"
+        default=300.0, gt=0, description="Time that a read waits for any worker before it fails"
     )
     hedge: bool = Field(default=True, description="Ask a second worker when the first is late and it pays")
     cache: tuple[str, ...] = Field(
@@ -208,18 +208,16 @@ class MemberSettings(RoleSettings):
     low: float = Field(default=0.95, description="Share of the quota at which eviction stops")
     memory: str | None = Field(
         default=None,
-        description="Most memory that data under way may take; else a quarter of what the control group allows, "
+        description="Memory limit for data in flight; else a quarter of what the control group allows, "
         "at most 1Gi, and 512Mi without a limit",
     )
     read_ahead: str = Field(default="128Mi", description="Most bytes fetched ahead of one sequential reader")
-    state_directory: Path | None = Field(
-        default=None, description="Where the snapshot and the last view are kept"
-    )
+    state_directory: Path | None = Field(default=None, description="Folder of the snapshot and the last view")
     tls: TlsSettings | None = Field(
         default=None,
         description="TLS towards the workers, and whom to believe at an `https://` master: `authority`",
     )
-    mode: MountMode = Field(default=MountMode.AUTO, description="How the kernel is served")
+    mode: MountMode = Field(default=MountMode.AUTO, description="Way to serve the kernel")
     allow_other: bool = Field(default=False, description="Let other users read the mount")
     nonempty: bool = Field(default=False, description="Mount over a folder that is not empty")
     metrics_address: str | None = Field(
@@ -268,7 +266,7 @@ class CopySettings(RoleSettings):
     )
     source_path: str = Field(default="", description="A file or folder of the source; empty for all of it")
     target: OriginSettings | None = Field(
-        default=None, description="Where the files are written: `s3://bucket/prefix`, `oss://…`, `/folder`"
+        default=None, description="Destination of the files: `s3://bucket/prefix`, `oss://…`, `/folder`"
     )
     machine_credentials: bool = Field(
         default=True,
@@ -280,13 +278,13 @@ class CopySettings(RoleSettings):
     )
     memory: str | None = Field(
         default=None,
-        description="Most memory that data under way may take; else a quarter of what the control group allows, "
+        description="Memory limit for data in flight; else a quarter of what the control group allows, "
         "at most 1Gi, and 512Mi without a limit",
     )
     concurrency: int = Field(default=32, ge=1, description="Requests to one origin at the same time")
     node: str | None = Field(default=None, description="The machine; workers on it are asked first")
     state_directory: Path | None = Field(
-        default=None, description="Where the ledger of what was copied is kept; the same one goes on"
+        default=None, description="Folder of the ledger of copied files; the same one resumes the copy"
     )
     progress_file: Path | None = Field(
         default=None, description="File that says how far it is, replaced every second"

@@ -1,4 +1,5 @@
-"""What a mount of the mode `view` cannot do yet: said before it begins, and not found out by whoever relies on it."""
+"""Limits of a mount of the mode `view`: reported before it begins, and not discovered by a program that relies on
+it."""
 
 from __future__ import annotations
 

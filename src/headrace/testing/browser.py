@@ -46,7 +46,7 @@ class BrowserError(RuntimeError):
 
 
 def chromium_program() -> str | None:
-    """Where Chromium without a screen is, if it is installed."""
+    """The path of Chromium without a screen, if it is installed."""
     return shutil.which(_PROGRAM)
 
 
@@ -88,7 +88,7 @@ class Browser:
         return tab
 
     def call(self, method: str, parameters: Mapping[str, Any] | None = None, session: str = "") -> Told:
-        """What the browser answers to one command; what happened until then is told to the tabs."""
+        """The browser's answer to one command; what happened until then is told to the tabs."""
         number = next(self._numbers)
         command = {"id": number, "method": method, "params": parameters or {}}
         os.write(
@@ -167,7 +167,7 @@ class Tab:
         self._call("Emulation.setDeviceMetricsOverride", **metrics)
 
     def darken(self, is_dark: bool) -> None:
-        """What the page learns of its reader's taste."""
+        """Tells the page that its reader prefers dark colours, or light ones."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
 
@@ -179,11 +179,11 @@ class Tab:
         return told["result"].get("value")
 
     def text(self, selector: str = "body") -> str:
-        """What a reader sees of an element."""
+        """The text of an element as a reader sees it."""
         return str(self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText"))
 
     def wait_for(self, expression: str) -> None:
-        """Until an expression is true; TimeoutError with the page's text when it does not become so."""
+        """Waits until an expression is true; TimeoutError with the page's text when it does not become so."""
         deadline = time.monotonic() + PATIENCE_S
         while not self.evaluate(expression):
             if time.monotonic() > deadline:

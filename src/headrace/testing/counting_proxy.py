@@ -33,7 +33,7 @@ class Fetch:
 
 
 class FetchLog:
-    """What a proxy writes and its test reads: a counter that is never late, and a line for each fetch."""
+    """The log that a proxy writes and its test reads: a counter that is never late, and a line for each fetch."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -152,7 +152,7 @@ class CountingProxy:
 
 
 def is_object(target: str) -> bool:
-    """Whether a request's target names an object: `/bucket/key`, not a bucket."""
+    """True if a request's target names an object: `/bucket/key`, not a bucket."""
     return bool(target.partition("?")[0].strip("/").partition("/")[2])
 
 

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 
 class Lie(Enum):
-    """What is done to an answer."""
+    """The distortion of an answer."""
 
     SHORT_BODY = "the promised length, half of the body, then the connection closes"
     WRONG_LENGTH = "a Content-Length of half the body, and all of the body"

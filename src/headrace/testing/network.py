@@ -30,7 +30,7 @@ from headrace.testing.rate_proxy import RateProxy
 
 
 class StorageLink(Protocol):
-    """What a server and its clients need to know of the link between them."""
+    """The link between a server and its clients, as both need to know it."""
 
     server_address: str
     command_prefix: Sequence[str]

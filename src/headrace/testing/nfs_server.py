@@ -56,7 +56,7 @@ def lacking() -> str:
 
 
 class NfsServer:
-    """A running server; leaving the `with` block ends it. What lies in `export` is served, at once, read-only."""
+    """A running server; leaving the `with` block ends it. The files in `export` are served, at once, read-only."""
 
     def __init__(
         self, export: Path, *, state: Path, squash: str = "no_root_squash", link: StorageLink | None = None

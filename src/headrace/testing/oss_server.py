@@ -1,9 +1,9 @@
 """A small server that speaks OSS's own REST protocol, for reading: list, GET with range and condition, HEAD.
 
 It refuses a wrong signature as OSS does. Buckets are reached by path (`/bucket/key`) and by host name
-(`bucket.localhost`; many machines resolve `localhost` only, so a client must then connect to 127.0.0.1 itself).
-What OSS does differently from S3 is kept: an impossible range is answered with the whole object and 200, etags
-are in capitals, a page holds 100 keys unless more are asked for.
+(`bucket.localhost`; many machines resolve `localhost` only, so a client must then connect to 127.0.0.1 itself). The
+differences of OSS from S3 are kept: an impossible range is answered with the whole object and 200, etags are in
+capitals, a page holds 100 keys unless more are asked for.
 """
 
 from __future__ import annotations

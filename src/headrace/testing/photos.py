@@ -41,7 +41,7 @@ LONGEST_PHOTO_SIDE_PX = 2000
 
 @dataclass(frozen=True)
 class PhotoSet:
-    """What to make: `classes` folders that share `files` files."""
+    """The photographs to make: `classes` folders that share `files` files."""
 
     files: int
     classes: int = 100
@@ -107,7 +107,7 @@ class PhotoCutter:
 
     @property
     def photographs(self) -> int:
-        """How many there are."""
+        """The number of photographs."""
         return len(self._photos)
 
     def cut(self, index: int, *, turn: int = 0) -> tuple[int, bytes]:

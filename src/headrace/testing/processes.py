@@ -164,7 +164,8 @@ def started_at_a_free_port(
 
 
 def signal_tree(root: int, signal_number: int) -> set[int]:
-    """Sends a signal to a process and all that descend from it; those that are gone need none. Whom it was sent to.
+    """Sends a signal to a process and all that descend from it; those that are gone need none. The processes that it
+    was sent to.
 
     Looks again until nobody is new: one that has not been told yet may start another.
     """
@@ -197,7 +198,7 @@ def _await_standstill(pids: Iterable[int]) -> None:
 
 
 def stands_still(pid: int) -> bool:
-    """Whether a process is stopped with all its threads, or has ended.
+    """True if a process is stopped with all its threads, or has ended.
 
     A thread that waits in the kernel where no signal reaches it stops before it is back in its program.
     """
@@ -216,7 +217,7 @@ def _thread_states(pid: int) -> list[str]:
 
 
 def processor_seconds(pids: Iterable[int]) -> float:
-    """What the processes that still live have used of the processors so far, in user and kernel mode."""
+    """The processor time of the processes that still live so far, in user and kernel mode."""
     ticks = 0
     for pid in pids:
         if stat := stat_of(pid):

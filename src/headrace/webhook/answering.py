@@ -19,7 +19,7 @@ DEADLINE_S = 1.5
 
 
 class Knowledge(Protocol):
-    """Where datasets are at home."""
+    """The homes of datasets."""
 
     async def homes(self, namespace: str, claims: Iterable[str]) -> Homes:
         """The claims of datasets among these, with their nodes."""

@@ -1,6 +1,6 @@
 """Keeps the certificate: reads and writes its Secret, announces its authorities, and serves it.
 
-What to do is decided in `rotation`. Every replica does this; the Secret's resourceVersion makes them agree.
+`rotation` decides what to do. Every replica does this; the Secret's resourceVersion makes them agree.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from headrace.errors import HeadraceError, MissingFileError
 from headrace.kube.faults import ConflictError
+from headrace.webhook.admission_paths import AdmissionPaths, path_of
 from headrace.webhook.certificate_rotation import (
     Kept,
     Rest,
@@ -88,6 +89,9 @@ class CertificateKeeper:
         self._announced: tuple[str, float] | None = None
         self._current: tuple[str, float] | None = None
         self._complaint = ""
+        self.paths = AdmissionPaths()
+        """Where API servers may ask this replica."""
+
         self.is_announced = False
         """True once the API servers were told of an authority that we serve with."""
 
@@ -108,6 +112,8 @@ class CertificateKeeper:
     async def _reconcile(self) -> float:
         secret = await self._objects.get("Secret", self._place.namespace, SECRET)
         kept = read_kept(secret)
+        # The path of the next pair is known long before any replica announces it.
+        self.paths.learn((kept.current, kept.next))
         step = self._step(kept)
         # Else there is nothing that could be used, or it is about to be replaced.
         if kept.current is not None and step not in {Step.MAKE, Step.PROMOTE}:
@@ -131,19 +137,19 @@ class CertificateKeeper:
     async def _use(self, pair: Pair, bundle: str) -> None:
         """Announces the authorities first, then serves; a configuration that is not there keeps nobody from serving."""
         try:
-            await self._announce(bundle)
+            await self._announce(bundle, path_of(pair))
         finally:
             if self._current is None or self._current[0] != pair.certificate:
                 self._current = (pair.certificate, self._monotonic())
             if self._serving.serve(pair):
                 _log.info("certificate: new connections are served with another one")
 
-    async def _announce(self, bundle: str) -> None:
+    async def _announce(self, bundle: str, path: str) -> None:
         if self._announced and self._announced[0] != bundle:
             self._announced = None
         try:
             configuration = await self._objects.get(_CONFIGURATION, None, self._place.configuration)
-            wanted = announced(configuration, self._place, bundle) if configuration else None
+            wanted = announced(configuration, self._place, bundle, path) if configuration else None
             if wanted is not None:
                 await self._objects.replace(wanted)
                 _log.info("%s %s: authorities announced", _CONFIGURATION, self._place.configuration)
@@ -172,17 +178,17 @@ def _age_s(noted: tuple[str, float] | None, what: str, now_s: float) -> float | 
     return now_s - noted[1] if noted and noted[0] == what else None
 
 
-def announced(configuration: Content, place: Place, bundle: str) -> Content | None:
-    """The configuration with this bundle wherever it names our service; `None` when it is so already."""
+def announced(configuration: Content, place: Place, bundle: str, path: str) -> Content | None:
+    """The configuration with this bundle and path wherever it names our service; `None` when it is so already."""
     encoded = base64.b64encode(bundle.encode()).decode()
     before = configuration.get("webhooks") or []
-    webhooks = [_believing(each, place, encoded) for each in before]
+    webhooks = [_believing(each, place, encoded, path) for each in before]
     return None if webhooks == before else {**configuration, "webhooks": webhooks}
 
 
-def _believing(webhook: Content, place: Place, encoded: str) -> Content:
+def _believing(webhook: Content, place: Place, encoded: str, path: str) -> Content:
     client = webhook.get("clientConfig") or {}
     service = client.get("service") or {}
     if (service.get("name"), service.get("namespace")) != (place.service, place.namespace):
         return webhook
-    return {**webhook, "clientConfig": {**client, "caBundle": encoded}}
+    return {**webhook, "clientConfig": {**client, "caBundle": encoded, "service": {**service, "path": path}}}

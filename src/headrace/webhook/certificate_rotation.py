@@ -1,4 +1,4 @@
-"""When certificates are replaced, and which authorities are believed meanwhile: no I/O and no clock.
+"""The rotation of certificates, and the authorities that are believed meanwhile: no I/O and no clock.
 
 A rotation goes in steps, so that no API server ever meets a certificate whose authority it does not know: the next
 pair is *prepared* and its authority announced; once it was announced for a while it is *promoted*; once every replica
@@ -28,7 +28,8 @@ _PREVIOUS = "previous-ca.crt"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How long a pair lives, and how long a change is given to reach everybody who must know of it."""
+    """The times of a rotation: how long a pair lives, and how long a change is given to reach everybody who must know
+    of it."""
 
     life: timedelta = timedelta(days=90)
     grace_s: float = 120.0
@@ -36,7 +37,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Kept:
-    """What the Secret holds. A part that is missing or incomplete is `None`, or empty."""
+    """The content of the Secret. A part that is missing or incomplete is `None`, or empty."""
 
     current: Pair | None = None
     next: Pair | None = None
@@ -50,7 +51,7 @@ class Kept:
 
 
 class Step(Enum):
-    """What is to be done to what is kept."""
+    """The next step for the Secret."""
 
     MAKE = "make"
     PREPARE = "prepare"
@@ -77,7 +78,7 @@ class Seen:
 
 
 def next_step(kept: Kept, names: frozenset[str], now: datetime, seen: Seen, rules: Rules) -> Step | Rest:
-    """What is to be done now."""
+    """The next step now."""
     current, following = _usable(kept.current, names, now), _usable(kept.next, names, now)
     if current is None:
         return Step.PROMOTE if following else Step.MAKE
@@ -93,7 +94,7 @@ def next_step(kept: Kept, names: frozenset[str], now: datetime, seen: Seen, rule
 
 
 def taken(step: Step, kept: Kept, fresh: Pair) -> Kept:
-    """What is kept after a step; `fresh` is a new pair, for the steps that need one."""
+    """The content after a step; `fresh` is a new pair, for the steps that need one."""
     old = kept.current.authority if kept.current else ""
     match step:
         case Step.MAKE:
@@ -107,7 +108,7 @@ def taken(step: Step, kept: Kept, fresh: Pair) -> Kept:
 
 
 def read_kept(secret: Mapping[str, Any] | None) -> Kept:
-    """What a Secret holds; of what cannot be read, nothing."""
+    """The content of a Secret; of a part that cannot be read, nothing."""
     data = (secret or {}).get("data") or {}
     return Kept(_pair(data, _CURRENT), _pair(data, _NEXT), _text(data, _PREVIOUS))
 

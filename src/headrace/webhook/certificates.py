@@ -33,7 +33,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """When the life of a pair began (`SKEW` after the start of its validity), when it ends, and its DNS names."""
+    """The facts about a pair: when its life began (`SKEW` after the start of its validity), when it ends, and its DNS
+    names."""
 
     begins: datetime
     ends: datetime

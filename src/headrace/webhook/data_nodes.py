@@ -1,4 +1,4 @@
-"""Where datasets are at home: from Datasets, runtimes and claims as the API server has them. Pure.
+"""The homes of datasets: from Datasets, runtimes and claims as the API server has them. Pure.
 
 Status is written by others, so it is checked here: a term that the API server would refuse would have it refuse the
 pod.

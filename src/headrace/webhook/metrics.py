@@ -1,4 +1,4 @@
-"""What a replica of the webhook counts, in the OpenMetrics format. One table says each name, kind and meaning."""
+"""The metrics of a replica of the webhook, in the OpenMetrics format. One table says each name, kind and meaning."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FAMILIES = (
 
 
 class Result(StrEnum):
-    """What became of a pod."""
+    """The result for a pod."""
 
     STEERED = "steered"
     UNCHANGED = "unchanged"
@@ -43,7 +43,7 @@ class Result(StrEnum):
 
 @dataclass
 class Tally:
-    """What was answered since the process began."""
+    """The answers since the process began."""
 
     answers: Counter[Result] = field(default_factory=Counter)
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""What the webhook knows of datasets, runtimes and claims: copies that watches keep, so that no question waits."""
+"""The webhook's knowledge of datasets, runtimes and claims: copies that watches keep, so that no question waits."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Mirror:
                 group.create_task(self._follow(copy), name=f"watch {copy.kind}")
 
     async def homes(self, namespace: str, claims: Iterable[str]) -> dict[str, Alternatives]:
-        """Where the datasets behind these claims are at home. Waits until everything was listed once."""
+        """The homes of the datasets behind these claims. Waits until everything was listed once."""
         for copy in self._copies:
             await copy.is_whole.wait()
         return homes_of(

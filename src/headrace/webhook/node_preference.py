@@ -1,4 +1,5 @@
-"""What a pod that uses datasets gets: it prefers, or by its label requires, the nodes that hold their data. Pure.
+"""The preference of a pod that uses datasets: it prefers, or by its label requires, the nodes that hold their data.
+Pure.
 
 Nothing here may keep a pod from running that would run without it, unless its own label asks for that.
 """
@@ -51,7 +52,7 @@ def claims_of(pod: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def decide(pod: Mapping[str, Any], homes: Homes) -> Decision:
-    """What the pod gets. Nothing when it uses no dataset, does not want to, or has a node already."""
+    """The decision on a pod. Nothing when it uses no dataset, does not want to, or has a node already."""
     spec = pod.get("spec") or {}
     labels = (pod.get("metadata") or {}).get("labels") or {}
     if spec.get("nodeName") or labels.get(SKIP_LABEL) == "false":

@@ -10,54 +10,58 @@ from typing import Any
 from aiohttp import web
 
 from headrace.errors import ConfigError
-from headrace.kube.probes import probe_pages
+from headrace.kube.probes import PROBE_BOUNDS, probe_pages
+from headrace.listening.crowd import Bounds
+from headrace.listening.guard import Times
+from headrace.listening.http import HttpListener
 from headrace.settings.addresses import format_address
 from headrace.webhook.reviews import Question, read_question
 
-PATH = "/pods"
 LARGEST_BODY_BYTES = 4 << 20
 """More than an API server takes itself (3 MiB), as JSON may come out a little longer than it went in."""
+
+Takes = Callable[[str], bool]
+"""True for a path that an API server was told."""
 
 Ask = Callable[[Question], Awaitable[dict[str, Any]]]
 """Answers a question."""
 
 _BODY_S = 1.5
+_SHUTDOWN_S = 5.0
+_BOUNDS = Bounds(connections=1024, strangers=1024, strangers_of_address=256, held_bytes=16 << 20)
+"""API servers prove nothing, so everybody is a stranger here; who has few connections keeps them."""
 
 
-class _Listener:
+class _Listener(HttpListener):
     """An application on one address, until it is closed."""
 
-    def __init__(self, application: web.Application) -> None:
-        self._runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=5.0)
-
-    async def start(self, host: str, port: int, context: ssl.SSLContext | None = None) -> int:
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listens; the port, also when 0 was asked for. Raises `ConfigError`."""
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host or None, port, ssl_context=context, reuse_address=True)
         try:
-            await site.start()
+            return await super().start(host, port, tls)
         except OSError as error:
-            await self.close()
             raise ConfigError.of(
                 f"cannot listen on {format_address(host, port)}: {error.strerror}", hint="name another port"
             ) from error
-        return int(self._runner.addresses[0][1])
-
-    async def close(self) -> None:
-        """Takes no more requests, answers those that are there, and ends."""
-        await self._runner.cleanup()
 
 
 class AdmissionServer(_Listener):
-    """Takes reviews to `answer`."""
+    """Takes reviews to `answer` that come by a path which `takes` knows."""
 
-    def __init__(self, answer: Ask) -> None:
+    def __init__(
+        self, answer: Ask, takes: Takes, *, bounds: Bounds | None = None, times: Times | None = None
+    ) -> None:
         application = web.Application(client_max_size=LARGEST_BODY_BYTES)
-        application.router.add_post(PATH, self._review)
-        super().__init__(application)
+        application.router.add_post("/{path:.*}", self._review)
+        super().__init__(
+            application, shutdown_s=_SHUTDOWN_S, bounds=bounds or _BOUNDS, times=times, keeps_strangers=True
+        )
         self._answer = answer
+        self._takes = takes
 
     async def _review(self, request: web.Request) -> web.Response:
+        if not self._takes(request.path):
+            return web.Response(status=404, text="nothing is here\n", headers={"Connection": "close"})
         try:
             async with asyncio.timeout(_BODY_S):
                 body = await request.read()
@@ -73,4 +77,4 @@ class ProbeServer(_Listener):
     """Tells kubelets that this process lives, and whether it is ready to be asked, and Prometheus what it did."""
 
     def __init__(self, is_ready: Callable[[], bool], metrics: Callable[[], str]) -> None:
-        super().__init__(probe_pages(is_ready, metrics))
+        super().__init__(probe_pages(is_ready, metrics), shutdown_s=_SHUTDOWN_S, bounds=PROBE_BOUNDS)

@@ -11,6 +11,7 @@ from functools import partial
 from headrace.errors import ConfigError
 from headrace.kube.client import KubeClient
 from headrace.kube.connection import configuration
+from headrace.webhook.admission_paths import AdmissionPaths
 from headrace.webhook.answering import answer
 from headrace.webhook.certificate_keeper import CertificateKeeper, Place
 from headrace.webhook.certificate_rotation import Rules
@@ -28,7 +29,7 @@ _AFTER_FAULT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """Where it listens, where it is known by, and how its certificates live. `health_port` 0 takes any."""
+    """The settings of a webhook: its address and name, and the life of its certificates. `health_port` 0 takes any."""
 
     host: str
     port: int
@@ -64,7 +65,7 @@ async def serve(settings: WebhookSettings, client: KubeClient, stopping: asyncio
         async with asyncio.TaskGroup() as group:
             background = [group.create_task(_keep(keeper)), group.create_task(mirror.follow())]
             ask = partial(answer, knowledge=mirror, tally=tally)
-            await _serve_when_possible(settings, serving, ask, stopping)
+            await _serve_when_possible(settings, serving, keeper.paths, ask, stopping)
             for task in background:
                 task.cancel()
     except* ConfigError as errors:
@@ -84,12 +85,16 @@ async def _keep(keeper: CertificateKeeper) -> None:
 
 
 async def _serve_when_possible(
-    settings: WebhookSettings, serving: ServingContext, ask: Ask, stopping: asyncio.Event
+    settings: WebhookSettings,
+    serving: ServingContext,
+    paths: AdmissionPaths,
+    ask: Ask,
+    stopping: asyncio.Event,
 ) -> None:
     """Listens from the first certificate on, until a while after the end: API servers learn late that we go."""
     if not await _first_of(serving.is_usable, stopping):
         return
-    server = AdmissionServer(ask)
+    server = AdmissionServer(ask, paths.takes)
     port = await server.start(settings.host, settings.port, serving.context)
     _log.info("listens on port %d as %s", port, settings.place.names[0])
     try:

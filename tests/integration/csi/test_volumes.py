@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -188,9 +190,14 @@ def test_a_kubelet_learns_of_the_driver(tmp_path: Path, shell: Shell, flat: Path
         assert "has registered the driver" in node.talk()
 
 
-def test_health_and_metrics_can_be_asked_for(tmp_path: Path, shell: Shell, flat: Path) -> None:
-    address = f"127.0.0.1:{free_port()}"
-    with node_at(tmp_path / "machine", shell, flat, "--metrics-address", address):
+def test_health_and_metrics_can_be_asked_for_beside_connections_that_say_nothing(
+    tmp_path: Path, shell: Shell, flat: Path
+) -> None:
+    port = free_port()
+    address = f"127.0.0.1:{port}"
+    with node_at(tmp_path / "machine", shell, flat, "--metrics-address", address), ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S))
         for page, content in (("healthz", b"well\n"), ("metrics", b"headrace_csi_published 0.0\n")):
             with urlopen(f"http://{address}/{page}") as answer:
                 assert content in answer.read()

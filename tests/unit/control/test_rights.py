@@ -59,6 +59,6 @@ def test_less_follows_from_more_and_never_the_other_way_round() -> None:
 def test_half_a_token_is_told_and_not_repeated() -> None:
     text = derive(WHOLE, Rights.READER).get_secret_value()
     for wrong in (text[:-2], text + "00", text[:-1] + "x"):
-        with pytest.raises(ConfigError, match="damaged") as raised:
+        with pytest.raises(ConfigError, match="malformed") as raised:
             need(SecretStr(wrong), Rights.READER)
         assert wrong[:30] not in f"{raised.value} {raised.value.hint}"

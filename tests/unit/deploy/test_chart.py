@@ -200,6 +200,7 @@ def test_the_webhook_is_never_in_the_way(objects: list[dict]) -> None:
     assert webhook["failurePolicy"] == "Ignore"
     assert webhook["timeoutSeconds"] <= 5
     assert "caBundle" not in webhook["clientConfig"]  # else an upgrade would take the webhook's own away
+    assert "path" not in webhook["clientConfig"]["service"], "which only the webhook and API servers know"
     excluded = webhook["namespaceSelector"]["matchExpressions"][0]
     assert excluded["operator"] == "NotIn"
     assert {"kube-system", "headrace-system"} <= set(excluded["values"])
@@ -347,6 +348,7 @@ def test_the_dashboard_asks_for_metrics_that_there_are(everything: list[dict]) -
         ({"policy": {"backupFolders": ["/a/../b"]}}, "backupFolders"),
         ({"policy": {"volumePaths": ["/mnt/.."]}}, "volumePaths"),
         ({"policy": {"podMetadata": ["example.com/"]}}, "podMetadata"),
+        ({"policy": {"tolerations": ["a b"]}}, "tolerations"),
         ({"policy": {"largestPods": {"fuse": {}}}}, "fuse"),
         ({"policy": {"cachePerNode": {"SSD": "50%"}}}, "SSD"),
         ({"policy": {"cachePerNode": {"TAPE": "1Gi"}}}, "TAPE"),

@@ -49,6 +49,18 @@ def test_what_looks_like_a_credential_is_starred(text: str) -> None:
         assert all(part not in told for part in _parts(PLANTED) | _parts(PLANTED.upper())), told
 
 
+def test_the_path_of_api_servers_to_the_webhook_is_starred() -> None:
+    secret = "0123456789abcdef" * 2
+    service = {"clientConfig": {"service": {"name": "headrace-webhook", "path": f"/pods/{secret}"}}}
+    assert secret not in json.dumps(Redactor().value(service))
+    told = Redactor().text(
+        f'Post "https://headrace-webhook.headrace-system.svc:443/pods/{secret}?timeout=2s": EOF'
+    )
+    assert secret not in told and "headrace-webhook.headrace-system.svc" in told
+    folder = "/var/lib/kubelet/pods/01234567-89ab-cdef-0123-456789abcdef/volumes"
+    assert Redactor().text(folder) == folder
+
+
 @pytest.mark.parametrize(
     "word", [JWT, "AKIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7EXAMPLE", "LTAI5tPlantedPlanted12"]
 )

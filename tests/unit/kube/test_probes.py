@@ -13,9 +13,9 @@ from headrace.openmetrics import OPEN_METRICS
 def test_life_readiness_and_numbers_are_told_apart() -> None:
     async def told() -> None:
         ready = False
-        runner = await serve_probes(0, lambda: ready, lambda: "headrace_reconciles_total 1\n# EOF\n")
+        probes = await serve_probes(0, lambda: ready, lambda: "headrace_reconciles_total 1\n# EOF\n")
         # It listens on each family of addresses, and the kernel chose a port for each.
-        port = next(address[1] for address in runner.addresses if len(address) == 2)
+        port = dict(probes.door.addresses)["0.0.0.0"]
 
         async def page(name: str) -> tuple[int, str, str]:
             async with aiohttp.request("GET", f"http://127.0.0.1:{port}/{name}") as found:
@@ -26,6 +26,21 @@ def test_life_readiness_and_numbers_are_told_apart() -> None:
         ready = True
         assert (await page("readyz"))[0] == 200
         assert await page("metrics") == (200, OPEN_METRICS, "headrace_reconciles_total 1\n# EOF\n")
-        await runner.cleanup()
+        await probes.close()
+
+    asyncio.run(told())
+
+
+def test_probes_are_answered_beside_connections_that_say_nothing() -> None:
+    async def told() -> None:
+        probes = await serve_probes(0, lambda: True, str)
+        port = dict(probes.door.addresses)["0.0.0.0"]
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(300)]
+        async with aiohttp.request("GET", f"http://127.0.0.1:{port}/healthz") as found:
+            assert found.status == 200
+        assert len(probes.door.crowd) <= 256
+        for _, writer in idle:
+            writer.transport.abort()
+        await probes.close()
 
     asyncio.run(told())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from headrace.control.messages import SnapshotNote
-from headrace.errors import CorruptDataError, HeadraceError, MissingFileError, UnsupportedError
-from headrace.operations.backups import BackupNote, folder_of, restore
+from headrace.errors import CorruptDataError, HeadraceError, MissingFileError, RefusedError, UnsupportedError
+from headrace.operations.backups import BackupNote, folder_of, read_note, restore
 
 TITLE = "default/shop"
 CONTENT = b"a snapshot"
@@ -79,6 +80,20 @@ def test_a_damaged_backup_is_refused_and_leaves_nothing(
     with pytest.raises(error, match=r"backup|kept"):
         restore(TITLE, f"local://{folder}", folder / "engine")
     assert not (folder / "engine").exists() or list((folder / "engine").iterdir()) == []
+
+
+def test_a_backup_of_another_user_says_so_and_what_to_do(folder: Path) -> None:
+    note = folder / "metadata-backup-shop-default.json"
+    note.chmod(0)
+    user = os.geteuid()
+    # Root may read everything.
+    os.seteuid(user or 65534)
+    try:
+        with pytest.raises(RefusedError, match=f"{note} may not be read by user") as refused:
+            read_note(TITLE, folder)
+    finally:
+        os.seteuid(user)
+    assert "runAs" in (refused.value.hint or "")
 
 
 def test_only_folders_are_taken() -> None:

@@ -237,6 +237,27 @@ def test_the_nodes_are_swept_before_the_last_word(world: OperatorWorld) -> None:
     assert DATASET not in world.cluster.objects
 
 
+def test_a_node_that_cannot_be_swept_is_named(world: OperatorWorld) -> None:
+    world.declare(replicas(1))
+    world.settle()
+    used = world.pods()["imagenet-worker-0"]
+    node = world.cluster.objects["Node", "", used]
+    for key in (DATASET, RUNTIME):
+        world.cluster.remove(key)
+    while any(name.startswith("imagenet") for name in world.pods()):
+        world.reconcile()
+    away = {**node["status"], "conditions": [{"type": "Ready", "status": "Unknown"}]}
+    world.cluster._store(("Node", "", used), {**node, "status": away})
+    for _ in range(4):
+        world.reconcile()
+    said = condition(world, "Ready")["message"]
+    assert said.endswith(f"what it left on {used} is being taken away; on {used} the node is not ready: wait")
+    world.cluster._store(("Node", "", used), node)
+    for _ in range(4):
+        world.reconcile()
+    assert DATASET not in world.cluster.objects
+
+
 @pytest.mark.parametrize(
     "refused",
     [
@@ -436,24 +457,42 @@ def test_a_dataset_that_is_being_deleted_is_kept_by_those_that_show_it_and_not_b
     assert "DatasetReferenceMissing" in str(world.get("Dataset", "late")["status"]["conditions"])
 
 
-def test_a_pod_that_waits_for_a_sub_path_that_is_not_there_is_told_why(world: OperatorWorld) -> None:
+@pytest.mark.parametrize(
+    ("words", "reason", "told_of"),
+    [
+        (
+            'failed to create subPath directory for volumeMount "data" of container "main"',
+            "SubPathMissing",
+            "a subPath that is not in dataset default/imagenet",
+        ),
+        (
+            'failed to prepare subPath for volumeMount "data" of container "main"',
+            "SubPathRefused",
+            "a subPath of dataset default/imagenet that kubelet does not open",
+        ),
+    ],
+)
+def test_a_pod_that_waits_for_a_sub_path_is_told_why(
+    world: OperatorWorld, words: str, reason: str, told_of: str
+) -> None:
     world.declare(replicas(1))
     world.settle()
     for name in ("fine", "odd"):
         world.use(name, "node-1")
     world.settle()
     assert not [each for each in world.cluster.of("Event") if each["involvedObject"]["kind"] == "Pod"]
-    message = 'failed to create subPath directory for volumeMount "data" of container "main"'
-    waiting = {"state": {"waiting": {"reason": "CreateContainerConfigError", "message": message}}}
     pod = world.cluster.objects["Pod", "default", "odd"]
-    world.cluster._store(("Pod", "default", "odd"), {**pod, "status": {"containerStatuses": [waiting]}})
-    for _ in range(3):
-        world.look_only()
+    for message in (words.replace('"data"', '"of another claim"'), words):
+        assert not [each for each in world.cluster.of("Event") if each["involvedObject"]["kind"] == "Pod"]
+        waiting = {"state": {"waiting": {"reason": "CreateContainerConfigError", "message": message}}}
+        world.cluster._store(("Pod", "default", "odd"), {**pod, "status": {"containerStatuses": [waiting]}})
+        for _ in range(3):
+            world.look_only()
     (told,) = [each for each in world.cluster.of("Event") if each["involvedObject"]["kind"] == "Pod"]
     about = told["involvedObject"]
     assert (about["apiVersion"], about["name"], about["namespace"]) == ("v1", "odd", "default")
-    assert (told["reason"], told["count"]) == ("SubPathMissing", 1)
-    assert "not in dataset default/imagenet" in told["message"]
+    assert (told["reason"], told["count"]) == (reason, 1)
+    assert told_of in told["message"]
 
 
 def test_the_same_event_is_not_written_at_each_look(world: OperatorWorld) -> None:

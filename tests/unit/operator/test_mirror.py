@@ -67,7 +67,7 @@ def test_of_pods_only_ours_and_those_that_use_a_claim_are_kept_and_little_of_the
     assert "hunter2" not in repr(mirror._objects)
     user = mirror.get("Pod", "default", "user")
     assert user is not None
-    assert user["spec"] == {"nodeName": "node-1", "claims": ["imagenet"]}
+    assert user["spec"] == {"nodeName": "node-1", "claims": ["imagenet"], "volumes": {"data": "imagenet"}}
 
 
 def test_a_pod_that_is_ours_no_more_is_forgotten() -> None:

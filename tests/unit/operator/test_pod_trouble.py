@@ -39,9 +39,17 @@ def pod(
     return {"metadata": metadata, "spec": {"nodeName": node}, "status": status}
 
 
-def waiting(reason: str, message: str = "") -> dict[str, Any]:
+def waiting(reason: str, message: str = "", **more: Any) -> dict[str, Any]:
     state = {"waiting": {"reason": reason, "message": message}}
-    return {"name": "copy", "image": "there/is:none", "state": state}
+    return {"name": "copy", "image": "there/is:none", "state": state, **more}
+
+
+ENDED = {
+    "exitCode": 3,
+    "reason": "Error",
+    "message": "serving\nerror: no bucket, secret=topsecret\nhint: make it",
+}
+AGAIN = waiting("CrashLoopBackOff", "back-off 40s", lastState={"terminated": ENDED})
 
 
 NOWHERE = pod(
@@ -87,6 +95,25 @@ KILLED = pod("Failed", {"state": {"terminated": {"exitCode": 137, "reason": "OOM
             "1 of its pods ended, the last with exit code 137 (OOMKilled)",
         ),
         (JOB, [KILLED], Reason.POD_KILLED, "1 of its pods ended"),
+        (
+            JOB,
+            [pod("Running", AGAIN)],
+            Reason.POD_KILLED,
+            "container copy of pod warm-x on node-1 ended and is started again (CrashLoopBackOff): "
+            "no bucket, secret=**********: look",
+        ),
+        (
+            JOB,
+            [pod("Pending", initContainerStatuses=[AGAIN])],
+            Reason.POD_NOT_STARTING,
+            "does not start (CrashLoopBackOff: back-off 40s): no bucket, secret=**********: see",
+        ),
+        (
+            JOB,
+            [pod("Failed", {"state": {"terminated": ENDED}}), pod("Running")],
+            Reason.POD_KILLED,
+            "1 of its pods ended, the last with exit code 3 (Error): no bucket, secret=**********: look",
+        ),
     ],
 )
 def test_trouble_is_told_by_the_pods(

@@ -94,8 +94,10 @@ def crashing(times: int, ago: timedelta = timedelta(seconds=20), code: int = 3) 
     return {"conditions": [], "containerStatuses": [each]}
 
 
-def test_what_ends_again_and_again_says_why_also_while_it_runs_once_more() -> None:
-    (facts,) = role_facts([pod(crashing(3), kind="master")], probes(answers=False), RoleStates())
+@pytest.mark.parametrize("which", ["containerStatuses", "initContainerStatuses"])
+def test_what_ends_again_and_again_says_why_also_while_it_runs_once_more(which: str) -> None:
+    status = {which: crashing(3)["containerStatuses"]}
+    (facts,) = role_facts([pod(status, kind="master")], probes(answers=False), RoleStates())
     assert (facts.state, facts.reason) == (RoleState.STARTING, "Unexpected")
     assert facts.message == (
         "its container ends again and again: the state folder is read-only, token=**********"

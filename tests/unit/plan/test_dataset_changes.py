@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from datetime import timedelta
 
+import pytest
 from planned import GPU, SEED, World, bound, changed, gpu_nodes, leaving, phases
 
 from headrace.api.dataset import DatasetPhase
@@ -209,7 +210,68 @@ def test_runtime_of_a_dataset_in_use_is_not_deleted_and_says_why() -> None:
     terminating = condition_of(made.runtime_status.conditions, "Terminating")
     assert terminating is not None
     assert terminating.reason == "VolumeInUse"
-    assert [(event.kind, event.reason) for event in made.events] == [("JindoRuntime", "VolumeInUse")]
+    told = [(event.kind, event.reason) for event in made.events]
+    assert told == [("Dataset", "VolumeInUse"), ("JindoRuntime", "VolumeInUse")]
+
+
+def test_a_dataset_whose_runtime_waits_to_be_deleted_shows_why_nobody_may_begin_to_use_it() -> None:
+    world = bound()
+    world.use(("pod default/train", "node-1"))
+    world.runtime = leaving(world.runtime)
+    made = world.reconcile()
+    assert made.closes
+    assert made.dataset_status is not None
+    assert made.dataset_status.phase is DatasetPhase.TERMINATING
+    said = condition_of(made.dataset_status.conditions, "Terminating")
+    assert said is not None
+    assert said.status == "True"
+    assert (said.message or "").startswith(
+        "its JindoRuntime is being deleted, and the volume of default/imagenet is in use by pod default/train"
+    )
+    world.use()
+    made = world.reconcile()
+    assert made.dataset_status is not None
+    assert made.dataset_status.phase is DatasetPhase.NOT_BOUND
+    ready = condition_of(made.dataset_status.conditions, "Ready")
+    assert ready is not None
+    assert ready.message == "the JindoRuntime of default/imagenet is being deleted: wait"
+
+
+@pytest.mark.parametrize(
+    ("why", "is_ready", "told"),
+    [
+        ("", True, "what it left on node-2 is being taken away: wait"),
+        ("", False, "what it left on node-2 is being taken away; on node-2 the node is not ready: wait"),
+        ("its container does not start: no", False, "; on node-2 its container does not start: no: wait"),
+    ],
+)
+def test_a_deletion_that_waits_for_a_node_to_be_cleaned_says_so(why: str, is_ready: bool, told: str) -> None:
+    world = bound()
+    world.dataset, world.runtime = leaving(world.dataset), leaving(world.runtime)
+    nodes = [dataclasses.replace(node, is_ready=is_ready) for node in gpu_nodes(4)]
+    world.see(sweeping={"node-2": why}, nodes=tuple(nodes))
+    assert "what it left" not in str(world.reconcile().dataset_status)
+    world.see(roles=())
+    made = world.reconcile()
+    assert made.dataset_status is not None
+    ready = condition_of(made.dataset_status.conditions, "Ready")
+    assert ready is not None
+    assert (ready.reason, made.dataset_status.phase) == ("Deleting", DatasetPhase.TERMINATING)
+    assert (ready.message or "").endswith(told)
+
+
+def test_a_dataset_that_has_a_runtime_again_is_no_longer_terminating() -> None:
+    """Also where somebody took the finalizer of the one before away."""
+    world = bound()
+    world.use(("pod default/train", "node-1"))
+    before, world.runtime = world.runtime, leaving(world.runtime)
+    world.reconcile()
+    world.runtime = before.model_copy(update={"status": None})
+    for index in range(4):
+        world.set_state(f"worker-{index}", RoleState.STARTING)
+    made = world.plan()
+    assert made.dataset_status is not None
+    assert made.dataset_status.phase is DatasetPhase.BOUND
 
 
 def test_dataset_whose_runtime_is_deleted_is_not_bound_and_forgets_its_numbers() -> None:

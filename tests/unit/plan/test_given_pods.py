@@ -60,6 +60,8 @@ def said(made: OperationPlan) -> str:
         ),
         ({"hostPID": True}, "hostPID"),
         ({"nodeName": "master-1"}, "nodeName"),
+        ({"tolerations": [{"operator": "Exists"}]}, "all taints"),
+        ({"tolerations": [{"key": "team-b", "operator": "Exists"}]}, "taint team-b"),
         ({"priorityClassName": "system-node-critical"}, "system-node-critical"),
         ({"serviceAccountName": "admin"}, "admin"),
         ({"serviceAccount": "admin"}, "admin"),
@@ -94,7 +96,8 @@ def test_a_script_is_held_to_the_same(world: World) -> None:
 def test_what_needs_no_right_runs_and_what_the_administrator_allows(world: World) -> None:
     volumes = [{"name": "out", "emptyDir": {}}, {"name": "c", "persistentVolumeClaim": {"claimName": "c"}}]
     security = {"runAsUser": 1000, "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}}
-    pod = {"containers": [PLAIN | {"securityContext": security}], "volumes": volumes}
+    taints = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    pod = {"containers": [PLAIN | {"securityContext": security}], "volumes": volumes, "tolerations": taints}
     assert processed(world, job={"podSpec": pod}, podMetadata={"labels": {"team": "a"}}).start is not None
     wide = Policy(process_pods="Any", service_accounts=("admin",), pod_metadata=("example.com",))
     noted = {"annotations": {"example.com/a": "b"}}
@@ -108,5 +111,7 @@ def test_a_copy_takes_no_device_and_no_profile(world: World) -> None:
     spec = {"from": place, "to": {"externalStorage": {"uri": "pvc://backups/a"}}}
     gpu = spec | {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
     assert "nvidia.com/gpu" in said(planned(world, "DataMigrate", gpu, Policy()))
+    taints = spec | {"tolerations": [{"key": "team-b", "operator": "Exists"}]}
+    assert "taint team-b" in said(planned(world, "DataMigrate", taints, Policy()))
     noted = spec | {"podMetadata": {"labels": {"sidecar.istio.io/inject": "true"}}}
     assert "sidecar.istio.io/inject" in said(planned(world, "DataMigrate", noted, Policy()))

@@ -37,6 +37,10 @@ def test_it_is_one_line_that_moves_no_cursor_and_is_not_long() -> None:
         "Authorization: Bearer topsecret",
         "headers {'Authorization': 'AWS4 topsecret'}",
         "the key AKIAtopsecret0000 is not known",
+        "no such option: --fs.oss-access-key-secret topsecret",
+        "AccountName=me;AccountKey=topsecret;EndpointSuffix=x",
+        "GET /a?sv=1&sig=topsecret&b=1",
+        "cannot read eyJtopsecretly.eyJzdWIi.c2ln",
     ],
 )
 def test_no_credential_is_told(said: str) -> None:
@@ -49,6 +53,8 @@ def test_no_credential_is_told(said: str) -> None:
     "said",
     [
         "the token file /run/token is not there",
+        "no such file: --token-file /run/token",
+        "--password is needed",
         "Secret default/keys lacks the key id",
         "port: 8700 is in use",
     ],

@@ -419,6 +419,50 @@ def test_a_master_that_ends_again_and_again_is_told_before_what_may_pass_by_itse
     assert ready(world).reason == Reason.NODES_TAKEN
 
 
+@pytest.mark.parametrize("state", [RoleState.FAILED, RoleState.STARTING])
+def test_workers_and_mounts_that_end_again_and_again_say_why_also_while_they_start_once_more(
+    state: RoleState,
+) -> None:
+    world = World.of()
+    for _ in range(2):
+        world.reconcile()
+    for index in range(4):
+        world.set_state(f"worker-{index}", state, message="the cache folder is read-only")
+    said = ready(world)
+    assert said.reason == Reason.WORKERS_FAILED
+    assert "worker-0 on node-1 failed: the cache folder is read-only: look at" in (said.message or "")
+    for index in range(4):
+        world.set_state(f"worker-{index}", RoleState.READY)
+    world.settle()
+    for number in range(1, 5):
+        world.set_state(f"mount-node-{number}", state, message="fusermount3 is missing")
+    said = ready(world)
+    assert said.reason == Reason.MOUNT_REFUSED
+    assert "fusermount3 is missing" in (said.message or "")
+
+
+@pytest.mark.parametrize("state", [RoleState.FAILED, RoleState.STARTING])
+def test_a_dataset_whose_workers_all_end_again_and_again_says_why(state: RoleState) -> None:
+    world = World.of()
+    world.settle()
+    for index in range(4):
+        world.set_state(f"worker-{index}", state, message="the cache folder is read-only" if index else "")
+    world.set_state("worker-0", RoleState.ENDED)
+    said = ready(world)
+    assert said.reason == Reason.WORKERS_GONE
+    assert "worker-1 on node-2 failed: the cache folder is read-only: bring" in (said.message or "")
+
+
+def test_a_node_that_cannot_mount_is_told_before_nodes_that_others_have() -> None:
+    world = World.of()
+    world.settle()
+    world.runtime = changed(world.runtime, replicas=5)
+    world.see(nodes=gpu_nodes(5), others={"node-5": TAKEN["node-1"]})
+    assert degraded(world).reason == Reason.NODES_TAKEN
+    world.set_state("mount-node-3", RoleState.FAILED, message="fusermount3 is missing")
+    assert degraded(world).reason == Reason.MOUNT_REFUSED
+
+
 def test_refused_keys_are_told_before_nodes_that_others_have() -> None:
     world = World.of()
     world.see(others=TAKEN)
@@ -429,9 +473,17 @@ def test_refused_keys_are_told_before_nodes_that_others_have() -> None:
 
 
 def ready(world: World) -> DatasetCondition:
+    return said_of(world, "Ready")
+
+
+def degraded(world: World) -> DatasetCondition:
+    return said_of(world, "Degraded")
+
+
+def said_of(world: World, kind: str) -> DatasetCondition:
     made = world.reconcile(seconds=0)
     assert made.dataset_status is not None
-    said = condition_of(made.dataset_status.conditions, "Ready")
+    said = condition_of(made.dataset_status.conditions, kind)
     assert said is not None
     return said
 

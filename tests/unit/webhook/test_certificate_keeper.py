@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
+import re
 import ssl
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -69,6 +70,11 @@ class Memory:
             raise RefusedError.of(f"no right to {kind}")
 
     @property
+    def path(self) -> str:
+        (webhook,) = self.objects["MutatingWebhookConfiguration", "headrace-webhook"]["webhooks"]
+        return str(webhook["clientConfig"]["service"]["path"])
+
+    @property
     def bundle(self) -> str:
         (webhook,) = self.objects["MutatingWebhookConfiguration", "headrace-webhook"]["webhooks"]
         return base64.b64decode(webhook["clientConfig"].get("caBundle", "")).decode()
@@ -114,6 +120,23 @@ def test_replicas_that_start_at_once_agree_and_are_believed() -> None:
     assert all(each.keeper.is_announced for each in replicas)
 
 
+def test_api_servers_are_told_a_path_that_replicas_know_and_nobody_guesses() -> None:
+    memory, other = Memory(), Memory()
+    replicas = [Replica(memory) for _ in range(2)]
+    settle(*replicas)
+    settle(Replica(other))
+    assert all(each.keeper.paths.takes(memory.path) for each in replicas)
+    assert re.fullmatch("/pods/[0-9a-f]{32}", memory.path)
+    for guess in ("/pods", "/pods/", "", other.path):
+        assert not any(each.keeper.paths.takes(guess) for each in replicas), guess
+    before = memory.path
+    configuration = copy.deepcopy(memory.objects["MutatingWebhookConfiguration", "headrace-webhook"])
+    del configuration["webhooks"][0]["clientConfig"]["service"]["path"]
+    memory.put(configuration)
+    settle(*replicas)
+    assert memory.path == before, "it is announced again where somebody took it away"
+
+
 def test_an_empty_secret_of_the_chart_is_filled_and_keeps_its_labels() -> None:
     memory = Memory()
     replica = Replica(memory)
@@ -156,11 +179,14 @@ def test_through_a_rotation_every_replica_is_believed_at_every_moment() -> None:
     (first,) = {served(each, memory) for each in replicas}
     for each in replicas:
         each.pass_time(ago + timedelta(hours=6))
-    seen, bundles = [], []
+    seen, bundles, paths = [], [], [memory.path]
     # One looks twice as often as the other.
     for turn in range(60):
         settle(*replicas[: 1 + turn % 2])
         bundles.append(memory.bundle.count("BEGIN CERTIFICATE"))
+        paths.append(memory.path)
+        # API servers ask by what they heard last, or by what they hear now.
+        assert all(each.keeper.paths.takes(path) for each in replicas for path in paths[-2:])
         seen.append([served(each, memory) for each in replicas])
         for each in replicas:
             each.pass_time(timedelta(seconds=10))
@@ -168,6 +194,7 @@ def test_through_a_rotation_every_replica_is_believed_at_every_moment() -> None:
     (last,) = set(seen[-1])
     assert last != first
     assert bundles[0] == 2
+    assert len(set(paths)) == 2
     assert bundles[-1] == 1
 
 
@@ -230,9 +257,12 @@ def test_only_webhooks_of_our_service_are_told() -> None:
     by_url = {"name": "c", "clientConfig": {"url": "https://host/"}}
     own = {"name": "a", "clientConfig": {"service": SERVICE, "caBundle": "b2xk"}}
     configuration = {"metadata": {"resourceVersion": "1"}, "webhooks": [own, foreign, by_url]}
-    wanted = announced(configuration, PLACE, "new")
+    wanted = announced(configuration, PLACE, "new", "/a")
     assert wanted is not None
-    assert wanted["webhooks"][0]["clientConfig"] == {"service": SERVICE, "caBundle": "bmV3"}
+    assert wanted["webhooks"][0]["clientConfig"] == {
+        "service": SERVICE | {"path": "/a"},
+        "caBundle": "bmV3",
+    }
     assert wanted["webhooks"][1:] == [foreign, by_url]
     assert wanted["metadata"] == {"resourceVersion": "1"}, "so that nobody's change in between is lost"
-    assert announced(wanted, PLACE, "new") is None
+    assert announced(wanted, PLACE, "new", "/a") is None

@@ -16,8 +16,10 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from headrace.errors import ConfigError
+from headrace.listening.crowd import Bounds
 from headrace.openmetrics import OPEN_METRICS
 from headrace.webhook.answering import answer
 from headrace.webhook.certificates import Pair, make_pair
@@ -27,6 +29,7 @@ from headrace.webhook.server import LARGEST_BODY_BYTES, AdmissionServer, ProbeSe
 from headrace.webhook.serving_certificate import ServingContext
 
 HOST = "localhost"
+PATH = "/pods/of-api-servers"
 LIFE = timedelta(days=90)
 HOME = {"matchExpressions": [{"key": HOST_LABEL, "operator": "In", "values": ["a"]}]}
 POD = {
@@ -77,10 +80,12 @@ def believing(authority: str) -> ssl.SSLContext:
 async def running(knowledge: Any, first: Pair, **options: Any) -> AsyncIterator[tuple[str, ServingContext]]:
     serving = ServingContext()
     serving.serve(first)
-    server = AdmissionServer(partial(answer, knowledge=knowledge, **{"tally": Tally(), **options}))
+    server = AdmissionServer(
+        partial(answer, knowledge=knowledge, **{"tally": Tally(), **options}), PATH.__eq__
+    )
     port = await server.start("127.0.0.1", 0, serving.context)
     try:
-        yield f"https://{HOST}:{port}/pods", serving
+        yield f"https://{HOST}:{port}{PATH}", serving
     finally:
         await server.close()
 
@@ -115,6 +120,19 @@ def test_a_pod_of_a_dataset_is_steered() -> None:
         assert operation["path"] == "/spec/affinity"
 
     tell(story)
+
+
+def test_who_does_not_know_the_path_of_the_api_servers_is_told_nothing() -> None:
+    tally = Tally()
+
+    async def story(session: aiohttp.ClientSession, url: str) -> None:
+        for path in ("/pods", "/", "/pods/", f"{PATH}x", PATH[:-1], f"/{PATH}", f"{PATH}/", "/pods/%00"):
+            async with session.post(URL(f"{URL(url).origin()}{path}", encoded=True), json=review()) as found:
+                assert (found.status, await found.text()) == (404, "nothing is here\n"), path
+        assert (await asked(session, url, review("u-2")))["patch"]
+
+    tell(story, tally=tally)
+    assert dict(tally.answers) == {Result.STEERED: 1}, "strangers' questions are not even read"
 
 
 def test_who_creates_a_pod_with_a_claim_that_is_being_deleted_is_told_that_it_waits() -> None:
@@ -176,6 +194,37 @@ def test_what_is_no_review_is_refused_and_the_next_one_is_answered() -> None:
         assert (await asked(session, url, review("u-2")))["uid"] == "u-2"
 
     tell(story)
+
+
+def test_who_says_nothing_or_half_of_it_keeps_no_api_server_out() -> None:
+    async def told() -> None:
+        first = pair()
+        serving = ServingContext()
+        serving.serve(first)
+        server = AdmissionServer(
+            partial(answer, knowledge=Known(), tally=Tally()),
+            PATH.__eq__,
+            bounds=Bounds(strangers_of_address=4),
+        )
+        port = await server.start("127.0.0.1", 0, serving.context)
+        connector = aiohttp.TCPConnector(ssl=believing(first.authority), family=2, force_close=True)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+            half = f"POST {PATH} HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{{".encode()
+            for _ in range(4):
+                idle.append(
+                    await asyncio.open_connection(
+                        "127.0.0.1", port, ssl=believing(first.authority), server_hostname=HOST
+                    )
+                )
+                idle[-1][1].write(half)
+                assert (await asked(session, f"https://{HOST}:{port}{PATH}", review("u-2")))["uid"] == "u-2"
+            assert len(server.door.crowd) <= 4
+            for _, writer in idle:
+                writer.transport.abort()
+        await server.close()
+
+    asyncio.run(told())
 
 
 def test_many_questions_at_once_each_get_their_own_answer() -> None:

@@ -1,7 +1,8 @@
 //! How origins spell the checksums of their objects in the headers of an answer.
 //!
-//! What a header tells is believed only where it can be nothing else: one of another length, one that is told twice in two
-//! ways, one that may be of the object or of its parts' checksums, and an entity tag that is no MD5 are no checksum.
+//! A checksum in a header is believed only where it can be nothing else: one of another length, one that is told twice
+//! in two ways, one that may be of the object or of its parts' checksums, and an entity tag that is no MD5 are no
+//! checksum.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -1,4 +1,4 @@
-//! When to ask somebody else for what a member is slow to give. Decisions only.
+//! The time to ask somebody else for data that a member is slow to give. Decisions only.
 //!
 //! A hedge asks for cached bytes only, so it never costs the origin anything. It is sent when an answer takes three times
 //! as long as nineteen of twenty did lately, and for one read in twenty at most: more would only add load to members

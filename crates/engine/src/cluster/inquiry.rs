@@ -1,7 +1,7 @@
-//! Whom to ask for the rest of a segment, and what to do about those who fail, or lag.
+//! The choice of the member to ask for the rest of a segment, and what to do about those who fail, or lag.
 //!
-//! A worker that does not answer is left to the last until it does. What a worker says of the origin (not there, changed,
-//! refused) is the answer; what is only its own trouble is tried elsewhere. With no worker left at all the read waits,
+//! A worker that does not answer is left to the last until it does. A worker's word on the origin (not there, changed,
+//! refused) is the answer; a trouble of its own is tried elsewhere. With no worker left at all the read waits,
 //! for a new view or a worker that is back, until the deadline.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a process is to its cluster, and how patient it is.
+//! The part of a process in its cluster, and its timeouts.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is to be held by its owners: runs of blocks of one file that lie in one stripe.
+//! The blocks that their owners are to hold: runs of blocks of one file that lie in one stripe.
 
 use std::ops::Range;
 use std::sync::Arc;

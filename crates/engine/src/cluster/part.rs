@@ -1,5 +1,5 @@
 //! One stretch of a file as a worker takes it: from the members that may have it, one after the other, and then from the
-//! origin, resumed where the last broke off. Whom to ask is decided elsewhere.
+//! origin, resumed where the last broke off. Others decide whom to ask.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the cluster asks of the network.
+//! The interface of the cluster to the network.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an error of a member means for a read. Pure.
+//! The meaning of a member's error for a read. Pure.
 
 use crate::error::{Error, ErrorKind};
 use crate::wire::REPORTED;

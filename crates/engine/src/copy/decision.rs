@@ -1,4 +1,4 @@
-//! What is to be done for one file: a pure function of what the source has, what the ledger says and what the target holds.
+//! The decision for one file: a pure function of what the source has, what the ledger says and what the target holds.
 
 use crate::ids::FileId;
 use crate::origin::Mark;

@@ -1,7 +1,7 @@
 //! The ledger of one copy: which version of the source became which content of the target, and what was begun.
 //!
-//! A file that is only appended to. What a kill cuts off, or what is damaged, is forgotten with all after it: then bytes
-//! are compared instead. It is written anew, compactly, when it is opened.
+//! A file that is only appended to. A record that a kill cuts off, or that is damaged, is forgotten with all after it:
+//! then bytes are compared instead. It is written anew, compactly, when it is opened.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Copying files to a target so that each is there whole, compared, and never sent twice.
 //!
-//! Knows origins as sources and targets as targets, and nothing of where either comes from. What a reader may rely on
-//! stands in `docs/semantics.md`, "Copies"; the ledger's format in `docs/format/copy-ledger.md`.
+//! Knows origins as sources and targets as targets, and nothing of where either comes from. The promises to a reader
+//! stand in `docs/semantics.md`, "Copies"; the ledger's format in `docs/format/copy-ledger.md`.
 //!
 //! - `decision`, `layout`, `overlap`: pure;
 //! - `ledger` (with `record`): what was done, on the disk;

@@ -1,4 +1,4 @@
-//! Whether two places are the same or one lies in the other: a copy between them would feed on itself.
+//! The overlap of two places, which are the same or one in the other: a copy between them would feed on itself.
 
 /// `first` and `second` are canonical names: `scheme://bucket/prefix@endpoint` or `local:///folder`.
 pub fn overlaps(first: &str, second: &str) -> bool {

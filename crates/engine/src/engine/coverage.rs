@@ -1,4 +1,4 @@
-//! How much of the current snapshot is in the cache. It is looked for once for each snapshot, when that is first asked; the
+//! The cached share of the current snapshot. It is looked for once for each snapshot, when that is first asked; the
 //! store counts from then on.
 
 use std::sync::Arc;

@@ -131,13 +131,17 @@ pub fn view(json: &serde_json::Value) -> Result<View> {
 
 fn client_security(config: &ClusterConfig) -> Result<ClientSecurity> {
     let token = Token::new(config.token.expose())?;
-    match &config.tls {
-        None => Ok(ClientSecurity::token_only(token)),
+    let security = match &config.tls {
+        None => ClientSecurity::token_only(token.clone()),
         Some(TlsConfig { authority, certificate, key, .. }) => {
             let identity = certificate.as_deref().zip(key.as_deref());
-            ClientSecurity::with_tls(token, authority, identity)
+            ClientSecurity::with_tls(token.clone(), authority, identity)?
         }
-    }
+    };
+    Ok(match &config.token_file {
+        Some(file) => security.with_token_file(token, file.clone()),
+        None => security,
+    })
 }
 
 fn seconds(number: f64) -> Duration {

@@ -1,4 +1,4 @@
-//! What an engine tells of itself: one serialisable record, without secrets.
+//! The report of an engine on itself: one serialisable record, without secrets.
 
 use serde::Serialize;
 

@@ -176,13 +176,17 @@ fn listen_address(config: &WorkerConfig) -> Result<SocketAddr> {
 fn server_security(config: &ClusterConfig) -> Result<ServerSecurity> {
     let token = Token::new(config.token.expose())?;
     token.derived(Rights::Worker)?;
-    match &config.tls {
-        None => Ok(ServerSecurity::token_only(token)),
+    let security = match &config.tls {
+        None => ServerSecurity::token_only(token.clone()),
         Some(tls) => match (&tls.certificate, &tls.key) {
             (Some(certificate), Some(key)) => {
-                ServerSecurity::with_tls(token, certificate, key, tls.client_authority.as_deref())
+                ServerSecurity::with_tls(token.clone(), certificate, key, tls.client_authority.as_deref())?
             }
-            _ => Err(Error::config("a worker with TLS needs its own certificate and key")),
+            _ => return Err(Error::config("a worker with TLS needs its own certificate and key")),
         },
-    }
+    };
+    Ok(match &config.token_file {
+        Some(file) => security.with_token_file(token, file.clone()),
+        None => security,
+    })
 }

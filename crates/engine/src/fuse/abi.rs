@@ -52,6 +52,7 @@ pub mod open {
 pub mod notify {
     pub const INVAL_INODE: i32 = 2;
     pub const INVAL_ENTRY: i32 = 3;
+    pub const STORE: i32 = 4;
     pub const RESEND: i32 = 7;
     pub const INC_EPOCH: i32 = 8;
 }

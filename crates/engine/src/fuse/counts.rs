@@ -1,4 +1,4 @@
-//! What a session counts: requests by operation, and the references to inodes that the kernel holds.
+//! Counters of a session: requests by operation, and the references to inodes that the kernel holds.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

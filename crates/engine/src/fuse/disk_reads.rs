@@ -1,5 +1,5 @@
-//! Reads whose bytes lie on a disk. Whoever waits for the disk answers, unless that hangs, or the reader may have been
-//! killed: then the read goes the way of those that wait for an origin.
+//! Reads whose bytes lie on a disk. The thread that waits for the disk answers, unless that hangs, or the reader may
+//! have been killed: then the read goes the way of those that wait for an origin.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -11,6 +11,7 @@ use super::directory::{self, Listing};
 use super::disk_reads::{DiskReads, Due, LOOK_EVERY};
 use super::interrupt::InFlight;
 use super::negotiate::Negotiated;
+use super::neighbourhood::Neighbourhood;
 use super::open_modes::{OpenModes, Opened};
 use super::options::Mode;
 use super::reads::{self, ReadBuffers};
@@ -36,6 +37,7 @@ pub struct SessionState {
     pub unanswered: Arc<Unanswered>,
     pub disk_reads: DiskReads,
     pub threads: RequestThreads,
+    pub neighbourhood: Arc<Neighbourhood>,
     pub counts: Counts,
     pub lookups: Lookups,
 }
@@ -86,8 +88,9 @@ impl SessionState {
             (Some(Opcode::ReadLink), _) => self.read_link(pending, header.inode),
             (Some(Opcode::Open), Body::Open { flags }) => self.open(pending, header, *flags, scratch.again),
             (Some(Opcode::Release), Body::Release { handle }) => self.release(pending, *handle),
-            (Some(Opcode::Read), Body::Read { handle, offset, length }) => {
-                self.read(pending, Read { header, handle: *handle, offset: *offset, length: *length }, scratch);
+            (Some(Opcode::Read), Body::Read { handle, offset, length, flags }) => {
+                let read = Read { header, handle: *handle, offset: *offset, length: *length };
+                self.read(pending, read, flags & libc::O_DIRECT == 0, scratch);
             }
             (Some(opcode), Body::ReadDirectory { cookie, length }) => {
                 let plus = opcode == Opcode::ReadDirectoryPlus;
@@ -175,14 +178,20 @@ impl SessionState {
         pending.error(0);
     }
 
-    fn read(self: &Arc<Self>, pending: Pending, read: Read, scratch: &mut Scratch) {
+    /// `keeps`: what is answered stays in the page cache.
+    fn read(self: &Arc<Self>, pending: Pending, read: Read, keeps: bool, scratch: &mut Scratch) {
         if read.length > MOST_BYTES {
             pending.error(libc::EINVAL);
             return;
         }
         let (inode, handle, length) = (read.header.inode, self.opens.handle(read.handle), read.length as usize);
         match self.filesystem.read_cached(inode, handle, read.offset, length) {
-            Ok(Some(found)) => reads::answer(pending, found, length, &mut scratch.reads),
+            Ok(Some(found)) => {
+                reads::answer(pending, found, length, &mut scratch.reads);
+                if keeps && self.negotiated.mode != Mode::View {
+                    self.neighbourhood.note(&self.filesystem, inode, read.offset, read.length);
+                }
+            }
             Ok(None) => {
                 let due = self.due(pending, read, self.unanswered.note(&self.device, &read));
                 match self.filesystem.read_from_disk(inode, handle, read.offset, length) {

@@ -1,4 +1,4 @@
-//! Whatever the kernel might send: no panic, and exactly one answer to each request that wants one.
+//! Anything that the kernel might send: no panic, and exactly one answer to each request that wants one.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
@@ -15,6 +15,7 @@ use super::disk_reads::DiskReads;
 use super::dispatch::{Scratch, SessionState};
 use super::ledger::Ledger;
 use super::negotiate::Negotiated;
+use super::neighbourhood::Neighbourhood;
 use super::open_modes::OpenModes;
 use super::options::Mode;
 use super::patience::Places;
@@ -109,6 +110,7 @@ fn session(runtime: tokio::runtime::Handle, mode: Mode) -> (Arc<SessionState>, U
         in_flight: Arc::default(),
         disk_reads: DiskReads::default(),
         threads: RequestThreads::new(places),
+        neighbourhood: Neighbourhood::new(Metrics::new().fuse_given_bytes),
         counts: Counts::new(&Metrics::new()),
         lookups: Lookups::new(ledger, 1000),
     };

@@ -127,6 +127,7 @@ pub fn resume(
 
 impl MountHandle {
     fn new(notifier: Notifier, session: Session, mounted: Mounted) -> Self {
+        session.give_through(notifier.queue());
         let (ledger, negotiated) = (session.ledger(), session.negotiated());
         let (apart, taken_off) = (Mutex::default(), AtomicBool::new(false));
         MountHandle { notifier, session, ledger, negotiated, mounted, apart, taken_off }

@@ -1,4 +1,5 @@
-//! What a supervisor keeps of a mount, so that another daemon can go on with it: its descriptors and a few words.
+//! The state that a supervisor keeps of a mount, so that another daemon can go on with it: its descriptors and a few
+//! words.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

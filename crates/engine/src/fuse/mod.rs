@@ -20,6 +20,7 @@ mod mount;
 mod mountinfo;
 mod mountpoint;
 mod negotiate;
+mod neighbourhood;
 mod notify;
 mod open_modes;
 mod options;

@@ -1,4 +1,5 @@
-//! What is mounted where, as `/proc/self/mountinfo` tells it: without touching a mount, so a dead one cannot hang us.
+//! The mounts of this machine, as `/proc/self/mountinfo` tells it: without touching a mount, so a dead one cannot hang
+//! us.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

@@ -1,12 +1,13 @@
-//! Messages that the daemon starts: "forget this name", "forget these pages". Sent from a thread of their own.
+//! Messages that the daemon starts: "forget this name", "forget these pages", "here are pages". Sent from a thread of
+//! their own.
 //!
 //! The kernel may hold such a message until a reader lets go of a page or a directory, and that reader may be waiting
 //! for an answer of ours. So no request thread ever sends one, and none is sent under a lock that one could want.
 
 use std::io::{self, IoSlice};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 use super::abi::{OUT_HEADER_BYTES, notify};
@@ -18,13 +19,16 @@ use crate::error::{Error, Result};
 use crate::sync::Mutex;
 use crate::vfs::Inode;
 
-/// What the kernel shall forget.
+/// What the kernel shall forget, or know.
 #[derive(Debug)]
 pub enum Notice<'a> {
     /// That `name` in `parent` is, or is not, what it was; open files stay as they are.
     Name { parent: Inode, name: &'a [u8] },
     /// Attributes and cached pages of an inode.
     Inode(Inode),
+    /// Bytes of an inode's content, from the start of a page to the end of one or of the file: for the page cache.
+    /// Only through a supervisor: the kernel holds who brings pages that somebody else is reading at the moment.
+    Pages { inode: Inode, offset: u64, bytes: &'a [u8] },
     /// Every name, when next used (Linux 6.16; older kernels: nothing happens and the caller is told).
     AllNames,
 }
@@ -39,9 +43,31 @@ pub type TellName<'a> = &'a mut dyn FnMut(Inode, &[u8]);
 /// The thread that sends; ends when dropped, or with the mount.
 #[derive(Debug)]
 pub struct Notifier {
-    queue: Option<Sender<Batch>>,
+    queue: Option<Arc<Sender<Batch>>>,
     thread: Option<JoinHandle<()>>,
     way: Arc<Way>,
+}
+
+/// Where notices of this mount's threads are left, for as long as the notifier lives.
+#[derive(Debug)]
+pub struct NoticeQueue {
+    queue: Weak<Sender<Batch>>,
+    way: Arc<Way>,
+}
+
+impl NoticeQueue {
+    /// Whether a supervisor sends, which the kernel may hold without harm.
+    pub fn is_relayed(&self) -> bool {
+        self.way.relay.lock().is_some()
+    }
+
+    /// Queues `notices` and returns at once. `until` is dropped when they are delivered, or never will be.
+    pub fn send(&self, notices: Notices, until: impl Send + 'static) {
+        if let Some(queue) = self.queue.upgrade() {
+            let (done, until): (_, Box<dyn Send>) = (tokio::sync::oneshot::channel().0, Box::new(until));
+            let _ = queue.send(Batch { notices, announces: None, until: Some(until), done });
+        }
+    }
 }
 
 /// How messages get to the kernel: through a supervisor if there is one.
@@ -57,6 +83,8 @@ struct Batch {
     notices: Notices,
     /// The snapshot that the kernel knows of once all are delivered.
     announces: Option<u64>,
+    /// Dropped when all are delivered.
+    until: Option<Box<dyn Send>>,
     done: tokio::sync::oneshot::Sender<Delivered>,
 }
 
@@ -98,7 +126,7 @@ impl Notifier {
             .name("headrace-notify".into())
             .spawn(move || deliver_all(&ours, &ledger, &batches))
             .map_err(|error| Error::from_io("start a thread for", std::path::Path::new("/dev/fuse"), error))?;
-        Ok(Notifier { queue: Some(queue), thread: Some(thread), way })
+        Ok(Notifier { queue: Some(Arc::new(queue)), thread: Some(thread), way })
     }
 
     /// From now on messages go through a supervisor.
@@ -113,6 +141,12 @@ impl Notifier {
         stop();
     }
 
+    /// For threads that may outlive it.
+    pub fn queue(&self) -> NoticeQueue {
+        let queue = self.queue.as_ref().map(Arc::downgrade).unwrap_or_default();
+        NoticeQueue { queue, way: self.way.clone() }
+    }
+
     /// What has not been delivered yet is left to the next daemon: the device is retired.
     pub fn abandon(&self) {
         if let Some(relay) = self.way.relay.lock().take() {
@@ -125,7 +159,7 @@ impl Notifier {
         let (done, delivery) = tokio::sync::oneshot::channel();
         if let Some(queue) = &self.queue {
             // The thread ends only with the mount; then nobody needs to forget anything.
-            let _ = queue.send(Batch { notices, announces, done });
+            let _ = queue.send(Batch { notices, announces, until: None, done });
         }
         delivery
     }
@@ -146,6 +180,7 @@ fn deliver_all(way: &Way, ledger: &Ledger, batches: &Receiver<Batch>) {
         if let Some(identity) = batch.announces.filter(|_| !way.device.is_retired()) {
             ledger.announced().store(identity, Ordering::Release);
         }
+        drop(batch.until);
         let _ = batch.done.send(delivered);
     }
 }
@@ -189,6 +224,9 @@ impl Way {
         while let Some(length) = rest.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes) as usize) {
             let Some((message, later)) = rest.split_at_checked(length.max(OUT_HEADER_BYTES)) else { break };
             rest = later;
+            if message[4..8] == notify::STORE.to_ne_bytes() {
+                continue;
+            }
             let _speaking = self.speaking.lock();
             match self.device.send(&[IoSlice::new(message)]).map_err(|error| error.raw_os_error()) {
                 Ok(()) => outcome.taken += 1,
@@ -214,6 +252,11 @@ impl Notice<'_> {
                 let (offset, whole) = (0, 0);
                 message(notify::INVAL_INODE, &[Words::new().u64(*inode).u64(offset).u64(whole).as_bytes()])
             }
+            Notice::Pages { inode, offset, bytes } => {
+                let (length, padding) = (bytes.len() as u32, 0);
+                let fields = Words::new().u64(*inode).u64(*offset).u32(length).u32(padding);
+                message(notify::STORE, &[fields.as_bytes(), bytes])
+            }
             Notice::AllNames => message(notify::INC_EPOCH, &[]),
         }
     }
@@ -227,6 +270,8 @@ pub fn request_resend(device: &Device) -> io::Result<()> {
 /// A message has the header of an answer, with unique 0 and its code in the place of the error.
 fn message(code: i32, parts: &[&[u8]]) -> Vec<u8> {
     let length = OUT_HEADER_BYTES + parts.iter().map(|part| part.len()).sum::<usize>();
-    let head = Words::new().u32(length as u32).u32(code as u32).u64(0);
-    [head.as_bytes()].iter().chain(parts).flat_map(|part| part.iter().copied()).collect()
+    let mut message = Vec::with_capacity(length);
+    message.extend_from_slice(Words::new().u32(length as u32).u32(code as u32).u64(0).as_bytes());
+    parts.iter().for_each(|part| message.extend_from_slice(part));
+    message
 }

@@ -1,4 +1,4 @@
-//! Who has which inode open how: through the page cache, or passed through to a local file.
+//! The modes in which inodes are open: through the page cache, or passed through to a local file.
 //!
 //! The kernel (fs/fuse/iomode.c) refuses with EIO an open that mixes both on one inode, or that names another backing
 //! file than the opens before it. It counts a file closed before it sends RELEASE and open only after our answer, so an

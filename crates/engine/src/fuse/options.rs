@@ -1,4 +1,4 @@
-//! What the caller may choose about a mount.
+//! The caller's options for a mount.
 
 use crate::error::{Error, Result};
 

@@ -1,5 +1,5 @@
-//! Which request threads may wait for a disk: half of them, so that a disk that hangs never takes the rest, which answer
-//! what needs none.
+//! The request threads that may wait for a disk: half of them, so that a disk that hangs never takes the rest, which
+//! answer what needs none.
 
 use std::time::Duration;
 

@@ -10,8 +10,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, Shutdown, recv, send, shutdown};
 
-/// Messages of this many bytes at most in one packet.
-pub const PACKET_BYTES: usize = 48 << 10;
+/// Messages of this many bytes at most in one packet: a supervisor, also one of before, takes 64 KiB.
+pub const PACKET_BYTES: usize = 62 << 10;
 const ANSWER_BYTES: usize = 12;
 
 /// What became of a packet of messages.

@@ -1,4 +1,4 @@
-//! What the kernel sent, taken apart with every bound checked. Pure: bytes in, a value out; no bytes make it panic.
+//! Requests of the kernel, taken apart with every bound checked. Pure: bytes in, a value out; no bytes make it panic.
 
 use super::abi::{IN_HEADER_BYTES, Opcode};
 use crate::vfs::Inode;
@@ -41,10 +41,12 @@ pub enum Body<'a> {
     Release {
         handle: u64,
     },
+    /// `flags`: of the open file.
     Read {
         handle: u64,
         offset: u64,
         length: u32,
+        flags: i32,
     },
     ReadDirectory {
         cookie: u64,
@@ -135,7 +137,11 @@ fn parse_body<'a>(opcode: Option<Opcode>, fields: &mut Fields<'a>) -> Option<Bod
         Some(Opcode::BatchForget) => Body::BatchForget { lookups: parse_batch_forget(fields)? },
         Some(Opcode::Open | Opcode::OpenDirectory) => Body::Open { flags: fields.u32()? as i32 },
         Some(Opcode::Release | Opcode::ReleaseDirectory) => Body::Release { handle: fields.u64()? },
-        Some(Opcode::Read) => Body::Read { handle: fields.u64()?, offset: fields.u64()?, length: fields.u32()? },
+        Some(Opcode::Read) => {
+            let (handle, offset, length) = (fields.u64()?, fields.u64()?, fields.u32()?);
+            let (_read_flags, _lock_owner) = (fields.u32(), fields.u64());
+            Body::Read { handle, offset, length, flags: fields.u32().unwrap_or(0) as i32 }
+        }
         Some(Opcode::ReadDirectory | Opcode::ReadDirectoryPlus) => {
             let _handle = fields.u64()?;
             Body::ReadDirectory { cookie: fields.u64()?, length: fields.u32()? }
@@ -190,7 +196,7 @@ mod tests {
         let bytes = request(15, &body);
         let parsed = Request::parse(&bytes).expect("well formed");
         assert_eq!(parsed.header, Header { unique: 7, inode: 9, thread: 42 });
-        assert_eq!(parsed.body, Body::Read { handle: 3, offset: 4096, length: 131_072 });
+        assert_eq!(parsed.body, Body::Read { handle: 3, offset: 4096, length: 131_072, flags: 0 });
     }
 
     #[test]

@@ -16,7 +16,8 @@ use super::disk_reads::DiskReads;
 use super::dispatch::{Scratch, SessionState};
 use super::ledger::{Ledger, RequestBuffer};
 use super::negotiate::{self, Negotiated};
-use super::notify;
+use super::neighbourhood::Neighbourhood;
+use super::notify::{self, NoticeQueue};
 use super::open_modes::OpenModes;
 use super::options::{Mode, MountOptions};
 use super::patience::Places;
@@ -124,6 +125,11 @@ impl Session {
         self.shared.lookups.held()
     }
 
+    /// Pages that nobody asked for are given this way.
+    pub(super) fn give_through(&self, queue: NoticeQueue) {
+        self.shared.neighbourhood.give_through(queue);
+    }
+
     pub(super) fn device(&self) -> Arc<Device> {
         self.shared.device.clone()
     }
@@ -214,6 +220,7 @@ fn share(
         in_flight: Arc::default(),
         disk_reads: DiskReads::default(),
         threads: RequestThreads::new(places),
+        neighbourhood: Neighbourhood::new(with.metrics.fuse_given_bytes.clone()),
         counts: Counts::new(&with.metrics),
         lookups,
     }

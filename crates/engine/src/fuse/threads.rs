@@ -1,5 +1,5 @@
-//! How many request threads of a session serve it, and how many wait for a disk meanwhile. A disk may hang, and who waits
-//! for it then cannot be waited for: neither by the mount's end nor by whoever hands it over.
+//! The number of request threads that serve a session, and of those that wait for a disk meanwhile. A disk may hang, and
+//! who waits for it then cannot be waited for: neither by the mount's end nor by whoever hands it over.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Which marks on the worker's data files were told of: each is news once.
+//! Marks on the worker's data files that were told of: each is news once.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! What S3 tells only when it is asked: checksums, by the header `x-amz-checksum-mode`, and the parts that an object was
-//! uploaded in, by the parameter `partNumber`. Either must be signed.
+//! Facts that S3 tells only when it is asked: checksums, by the header `x-amz-checksum-mode`, and the parts that an
+//! object was uploaded in, by the parameter `partNumber`. Either must be signed.
 //!
 //! OpenDAL's service cannot be given a header, and signs before the wire gets the request. So the request is signed once
 //! more, by the keys that the service signs with: they are seen as they go by. Knows nothing of keys and buckets.

@@ -1,4 +1,4 @@
-//! What of an origin somebody does not want, in the words of `.gitignore` files. For people: `docs/semantics.md`, "Names
+//! The unwanted files of an origin, in the words of `.gitignore` files. For people: `docs/semantics.md`, "Names
 //! that you do not want".
 //!
 //! Judges names alone, and never asks the origin.

@@ -1,4 +1,4 @@
-//! What went wrong on the wire, as a typed cause without any text of the other side but its error code.
+//! A fault on the wire, as a typed cause without any text of the other side but its error code.
 //!
 //! A fault never holds a URL, a header's value or a body, so nothing secret can leave through it.
 

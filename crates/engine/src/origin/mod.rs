@@ -1,4 +1,4 @@
-//! Where data lives: one trait, one implementation per protocol, and layers (retry, limit, metrics) around any of them.
+//! Origins of data: one trait, one implementation per protocol, and layers (retry, limit, metrics) around any of them.
 //!
 //! An origin knows nothing of snapshots, blocks or caches. It lists objects and streams bytes of one version of one object.
 

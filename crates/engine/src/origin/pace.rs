@@ -1,4 +1,4 @@
-//! How often and how fast an origin is asked: permits for requests in flight, back-off with jitter, and what to count.
+//! The pace at which an origin is asked: permits for requests in flight, back-off with jitter, and what to count.
 //!
 //! Shared by the layers (reads) and by the protocols (pages of a listing); knows nothing of either.
 

@@ -1,4 +1,4 @@
-//! Where an origin is, in words, and what a fault there means for the person who asked.
+//! The place of an origin, in words, and the meaning of a fault there for the person who asked.
 //!
 //! The one place that writes messages and hints of remote origins, so that all protocols speak alike.
 

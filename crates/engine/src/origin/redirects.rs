@@ -1,5 +1,5 @@
-//! Where a server may send us on to. What it answers is not to be trusted further than the server itself: nothing is asked
-//! in the clear that was asked under TLS, and no machine is asked that only we can reach.
+//! The places that a server may send us on to. Its answer is not to be trusted further than the server itself: nothing
+//! is asked in the clear that was asked under TLS, and no machine is asked that only we can reach.
 //!
 //! Credentials stay where they belong: the client leaves them out of a request to another host or port, and of a bucket,
 //! whose requests have more than one header of them, only its own host is asked.

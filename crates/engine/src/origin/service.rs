@@ -111,6 +111,11 @@ impl Made {
 }
 
 impl Current {
+    /// Whether its keys are those of `other`.
+    pub fn has_keys_of(&self, other: &Current) -> bool {
+        self.generation == other.generation
+    }
+
     /// The error, as one that newer keys may mend.
     pub fn refused(&self, error: Error) -> Error {
         refused_with(self.generation, error)

@@ -1,4 +1,4 @@
-//! What may stand as a worker's address in a view: a host that somebody can connect to, and a port.
+//! The form of a worker's address in a view: a host that somebody can connect to, and a port.
 
 use std::net::{IpAddr, Ipv6Addr};
 

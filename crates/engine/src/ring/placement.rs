@@ -1,4 +1,4 @@
-//! Who owns a stripe, and who may have had it before.
+//! The owners of a stripe, and those who may have had it before.
 
 use super::hash::StripeId;
 use super::table::{self, Candidate, Row, Table};

@@ -1,4 +1,4 @@
-//! What an attached process reads from files on lease: only that process sees it, so it tells the owner.
+//! The reads of an attached process from files on lease: only that process sees it, so it tells the owner.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! How long an attached process waits, and for whom. Knows no socket.
+//! The time that an attached process waits, and for whom. Knows no socket.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Where the owner of a state directory is reached, and whether it is there: alive, gone for good, to be succeeded, or
+//! The address of a state directory's owner, and its state: alive, gone for good, to be succeeded, or
 //! standing still.
 
 use std::os::fd::AsRawFd;

@@ -1,4 +1,4 @@
-//! What a listing left behind before it is arranged into a tree: directories, leaves, their names and texts.
+//! The result of a listing before it is arranged into a tree: directories, leaves, their names and texts.
 
 use super::directories::{Directories, Directory, NameArena, NameRange};
 use super::permissions::PermissionTable;

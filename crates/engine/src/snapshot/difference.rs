@@ -1,4 +1,4 @@
-//! What changed between two snapshots: counted, carried over into inodes, and listed for caches that must forget.
+//! The changes between two snapshots: counted, carried over into inodes, and listed for caches that must forget.
 
 use super::layout::INODE_MAX;
 use super::mapped::Snapshot;

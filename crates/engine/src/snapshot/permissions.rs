@@ -1,4 +1,4 @@
-//! Who may read what: each different owner, group and mode once, and which of them an entry has.
+//! Rights to read: each different owner, group and mode once, and which of them an entry has.
 
 use std::collections::HashMap;
 

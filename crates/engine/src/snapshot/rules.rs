@@ -1,4 +1,4 @@
-//! Which keys can be files, and what becomes of those that cannot. The same table for people:
+//! The keys that can be files, and the fate of those that cannot. The same table for people:
 //! `docs/semantics.md`, "Names".
 
 use super::NAME_MAX;

@@ -1,5 +1,5 @@
-//! What a transfer reads from before it fetches: the store of this process, or one that another process of this machine
-//! owns. Knows neither.
+//! The source that a transfer reads before it fetches: the store of this process, or one that another process of this
+//! machine owns. Knows neither.
 
 use std::any::Any;
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! What can be asked of a store's background thread, and the bounded way there. Knows nothing of how it is done.
+//! The errands of a store's background thread, and the bounded way there. Knows nothing of how it is done.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

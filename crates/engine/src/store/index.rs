@@ -1,4 +1,4 @@
-//! What a cache folder holds, in memory: file versions, their blocks and their open data files. No I/O of its own.
+//! The content of a cache folder, in memory: file versions, their blocks and their open data files. No I/O of its own.
 //!
 //! Sharded by file version, so that all blocks of one file stand under one lock. About 90 bytes a file of one block and
 //! 12 bytes for each further block.

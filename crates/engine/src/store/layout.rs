@@ -1,4 +1,4 @@
-//! Where things lie inside a cache folder. Pure names; the only place that knows them.
+//! The layout of a cache folder. Pure names; the only place that knows them.
 
 use std::path::{Path, PathBuf};
 

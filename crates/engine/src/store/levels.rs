@@ -1,4 +1,4 @@
-//! The folders of all levels together, and look-ups across them. What may be moved where stands in `mover`.
+//! The folders of all levels together, and look-ups across them. `mover` says what may be moved where.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! What of a list of files is here, counted as blocks come and go: telling it takes no look at each file.
+//! The part of a list of files that is here, counted as blocks come and go: telling it takes no look at each file.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Where a new block goes, and what gives way to it.
+//! The place of a new block, and the blocks that give way to it.
 
 use std::sync::Arc;
 

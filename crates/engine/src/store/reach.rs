@@ -1,4 +1,4 @@
-//! What lies on disks that hang, and what to tell whoever would wait for it.
+//! The data on disks that hang, and the answer to a reader that would wait for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Whether a disk hangs: a call on it has not returned for long. Whoever may wait for the disk says so here first, call
-//! by call, and whoever comes later looks elsewhere until that one has returned. A disk that is slow answers call by
-//! call, and so does not hang.
+//! The watch for a disk that hangs: a call on it has not returned for long. A thread that may wait for the disk says so
+//! here first, call by call, and one that comes later looks elsewhere until that one has returned. A disk that is slow
+//! answers call by call, and so does not hang.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

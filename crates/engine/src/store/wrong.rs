@@ -1,4 +1,4 @@
-//! Who is told of content that turned out to be wrong after somebody may have read it.
+//! The listeners for content that turned out to be wrong after somebody may have read it.
 
 use std::sync::{Arc, OnceLock};
 

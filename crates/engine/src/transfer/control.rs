@@ -1,4 +1,4 @@
-//! What the blocks of one request to an origin share: why it runs, who waits for it, and the means to stop it.
+//! The state that the blocks of one request to an origin share: why it runs, who waits for it, and the means to stop it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Which blocks are on their way or still in memory: the map that makes every fetch happen once.
+//! The blocks that are on their way or still in memory: the map that makes every fetch happen once.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

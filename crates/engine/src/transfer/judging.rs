@@ -3,7 +3,7 @@
 //! The checksum of all of a file decides. The checksum of its parts' checksums decides once it is known where the parts
 //! begin, which no answer about the whole object tells. So sizes that tools upload with are tried first: one that fits
 //! proves the bytes, and none that does not fit says anything. Only where none fits, the storage is asked for the first
-//! part, and for all of them where that is worth it. What all of them contradict is wrong.
+//! part, and for all of them where that is worth it. A block that all of them contradict is wrong.
 
 use futures::{StreamExt, TryStreamExt, stream};
 

@@ -1,5 +1,5 @@
 //! Blocks that the store did not keep and that stay in memory for a while, so that the many small reads of one block
-//! fetch it once. What readers have had to the end goes first; what nobody has read yet goes last.
+//! fetch it once. Blocks that readers have had to the end go first; those that nobody has read yet go last.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
-//! Who fetches what from where: single-flight fills, read-ahead, prefetch and warm-up.
+//! Transfers of data: single-flight fills, read-ahead, prefetch and warm-up.
 //!
 //! Every missing block is fetched by one task, whoever and however many want it (`flights`, `flight`, `fetch`); a reader
 //! gets its range as soon as it has arrived (`read`); what another process fetches for both is waited for without memory
 //! (`shared`); what a sequential reader will want next is fetched with long requests, several at a time (`reader`,
 //! `ahead`), or stored by another process of this machine at once (`brought`); known orders and warm-ups use what that
 //! leaves (`order`, `warm`).
-//! What has to wait for a disk does so on threads of its own (`disk`). All bytes on the way count against one memory
-//! budget (`memory`). Knows neither names nor inodes: `vfs` does.
+//! Work that has to wait for a disk does so on threads of its own (`disk`). All bytes on the way count against one
+//! memory budget (`memory`). Knows neither names nor inodes: `vfs` does.
 
 mod again;
 mod ahead;

@@ -1,8 +1,8 @@
-//! Whether what came is what the origin has: compared with the origin's own checksum of the whole object.
+//! The proof that the received bytes are the origin's: compared with the origin's own checksum of the whole object.
 //!
 //! A file of one block comes in one answer, which tells the checksum as well: nobody gets a byte of it before it was
-//! compared. A larger file is compared once all of it is in the store. What differs is dropped and fetched once more;
-//! what differs again is refused. Why so, and what it costs: `docs/decisions/0022-origin-checksums.md`.
+//! compared. A larger file is compared once all of it is in the store. A file that differs is dropped and fetched once
+//! more; one that differs again is refused. Why so, and what it costs: `docs/decisions/0022-origin-checksums.md`.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;

@@ -93,6 +93,15 @@ impl Transfer {
         Some(copied)
     }
 
+    /// The bytes of `range` (cut off at the end of the file) if all of them are in memory. Nothing is counted or fetched
+    /// for it.
+    pub fn in_memory(&self, source: &Source, range: ByteRange) -> Option<Vec<u8>> {
+        let reply = self.collect(source, range.clamp_to(source.size())).filter(Reply::is_at_once)?;
+        let mut bytes = vec![0; reply.length()];
+        reply.copy_at_once(&mut bytes)?;
+        Some(bytes)
+    }
+
     pub(super) fn collect(&self, source: &Source, range: ByteRange) -> Option<Reply> {
         let mut reply = Reply::default();
         for index in self.block_size.indices(range) {

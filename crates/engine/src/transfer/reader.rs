@@ -1,4 +1,4 @@
-//! Where a reader is in its file, and how far ahead of it to fetch. Decisions only: no I/O, no clock.
+//! The position of a reader in its file, and how far ahead of it to fetch. Decisions only: no I/O, no clock.
 //!
 //! One `ReaderState` belongs to a handle, or to an inode when opens are elided; it follows several positions at once, so
 //! that threads that read one file in different places are each seen as sequential. A position that is continued gets a

@@ -1,4 +1,4 @@
-//! What a read returns: bytes in memory, or places in cache files that hold them.
+//! The result of a read: bytes in memory, or places in cache files that hold them.
 
 use std::fs::File;
 use std::io;

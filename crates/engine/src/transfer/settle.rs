@@ -1,4 +1,4 @@
-//! What becomes of a complete block: it goes into the store on a blocking thread, or stays in memory for a while.
+//! The fate of a complete block: it goes into the store on a blocking thread, or stays in memory for a while.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Blocks that another process fetches for both: waited for without memory.
 //!
-//! Whoever holds memory while it waits for another one's fill may wait for somebody who waits for memory, and so for
+//! A task that holds memory while it waits for another one's fill may wait for somebody who waits for memory, and so for
 //! itself. So a block gets its memory when its first byte is here: who sends it has memory for it by then. Knows nothing
 //! of who that is.
 

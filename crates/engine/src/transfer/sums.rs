@@ -1,8 +1,8 @@
 //! The checksums of answers as they arrive. The MD5s of those that arrive at the same time are computed together: eight of
 //! them cost little more than one (`checksum::md5_lanes`).
 //!
-//! What arrives waits until it is enough, or its answer is complete. Whoever computes then takes all that waits, of all
-//! answers: the busier the machine, the more of them.
+//! Arrived bytes wait until they are enough, or their answer is complete. The thread that computes then takes all that
+//! wait, of all answers: the busier the machine, the more of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Warm-up: brings given files into the store, skips what is there, and calls itself complete only when every block has
-//! been seen in the store afterwards. What turned out not to be what the origin has is fetched once more (`proof`).
+//! been seen in the store afterwards. A block that turned out not to be the origin's is fetched once more (`proof`).
 //! Starting it again goes on where it was.
 
 use std::panic::AssertUnwindSafe;

@@ -1,8 +1,8 @@
 //! The content of all files of one list (one snapshot) as one file, its blob, that an EROFS image of the list points into.
 //!
-//! The kernel makes names and attributes of the image, and asks here for content alone. What an image shows is pinned: a
-//! refresh of the tree changes nothing in its blob. The next list has an image and a blob of its own, beside the others
-//! that programs still use.
+//! The kernel makes names and attributes of the image, and asks here for content alone. The content of an image is
+//! pinned: a refresh of the tree changes nothing in its blob. The next list has an image and a blob of its own, beside
+//! the others that programs still use.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Which snapshots the tree answers from: the current one, and a few before it for those who still hold their inodes.
+//! The snapshots that the tree answers from: the current one, and a few before it for those who still hold their inodes.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};

@@ -122,6 +122,11 @@ pub trait FileSystem: Send + Sync + 'static {
     /// needed for them: what is answered with files can be read from memory.
     fn read_cached(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Result<Option<ReadReply>>;
 
+    /// The same bytes, for whoever may want them soon: only those that are in memory, and counted as no read.
+    fn in_memory(&self, _inode: Inode, _offset: u64, _length: usize) -> Option<Vec<u8>> {
+        None
+    }
+
     /// What `read_cached` does not tell only because a disk has to be waited for; `None` when more is needed.
     fn read_from_disk(&self, _inode: Inode, _handle: u64, _offset: u64, _length: usize) -> Option<DiskRead> {
         None

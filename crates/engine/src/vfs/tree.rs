@@ -297,6 +297,11 @@ impl FileSystem for Tree {
         self.cached(&*self.file(inode, handle)?, handle, ByteRange::new(offset, length as u64))
     }
 
+    fn in_memory(&self, inode: Inode, offset: u64, length: usize) -> Option<Vec<u8>> {
+        let file = self.file(inode, 0).ok()?;
+        self.transfer.in_memory(&file.source, ByteRange::new(offset, length as u64))
+    }
+
     fn read_from_disk(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Option<DiskRead> {
         self.on_disk(&*self.file(inode, handle).ok()?, ByteRange::new(offset, length as u64))
     }

@@ -1,4 +1,4 @@
-//! What a service sends, and how it is cut into the parts that travel as one frame each.
+//! The bytes that a service sends, and how they are cut into the parts that travel as one frame each.
 
 use std::fs::File;
 use std::io;

@@ -119,7 +119,7 @@ proptest! {
             let server = tokio::spawn(async move {
                 let (stream, _) = listener.accept().await.expect("a client");
                 let mut transport = transport::accept(stream, None).await.expect("plain");
-                admit(&mut transport, &token(), 8).await.expect("admitted");
+                admit(&mut transport, &[&token()], 8).await.expect("admitted");
                 // Requests are on their way when the first answer comes.
                 let _ = transport.reader.next(1 << 20).await;
                 let _ = transport.writer.write_all(&frames[..end]).await;
@@ -147,7 +147,7 @@ async fn an_answer_that_ends_early_is_an_error_at_the_client() {
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.expect("a client");
         let mut transport = transport::accept(stream, None).await.expect("plain");
-        admit(&mut transport, &token(), 8).await.expect("admitted");
+        admit(&mut transport, &[&token()], 8).await.expect("admitted");
         let _ = transport.reader.next(1 << 20).await;
         let header = Header { flags: LAST, ..Header::control(1, Kind::Data, 1, b"too little") };
         let _ = transport.writer.write(&header.encode(), b"too little").await;

@@ -91,8 +91,9 @@ pub async fn greet(transport: &mut Transport, token: &Token) -> Result<Agreement
     Ok(Agreement { version, rights, requests: requests.max(1) })
 }
 
-/// The server's side. Says why before it fails, except to those who do not speak the protocol at all.
-pub async fn admit(transport: &mut Transport, token: &Token, requests: u32) -> Result<Agreement> {
+/// The server's side, for who has one of these tokens. Says why before it fails, except to those who do not speak the
+/// protocol at all.
+pub async fn admit(transport: &mut Transport, tokens: &[&Token], requests: u32) -> Result<Agreement> {
     let mut transcript = receive(transport, Kind::Hello).await?;
     let mut fields = Fields::new(&transcript);
     let (versions, _nonce) = (Versions::take(&mut fields)?, fields.array::<32>()?);
@@ -106,11 +107,18 @@ pub async fn admit(transport: &mut Transport, token: &Token, requests: u32) -> R
     let mut fields = Fields::new(&proof);
     let proof = fields.array()?;
     fields.end()?;
-    let rights = token.check_client(&transcript, proof)?;
+    let (token, rights) = admitted(tokens, &transcript, proof)?;
     let mut welcome = token.proof(Side::Server, rights, &transcript)?.to_vec();
     welcome.extend_from_slice(&requests.to_le_bytes());
     send(transport, Kind::Welcome, &welcome).await?;
     Ok(Agreement { version, rights, requests })
+}
+
+/// Whose token the client has proved, and its rights; why not, by the first of them.
+fn admitted<'a>(tokens: &[&'a Token], transcript: &[u8], proof: [u8; 32]) -> Result<(&'a Token, Rights)> {
+    let mut outcomes = tokens.iter().map(|token| token.check_client(transcript, proof).map(|rights| (*token, rights)));
+    let first = outcomes.next().unwrap_or_else(|| unreachable!("a server has a token"));
+    first.or_else(|error| outcomes.find_map(Result::ok).ok_or(error))
 }
 
 /// Tells the other side why the handshake ends here; a connection that is gone already is no further fault.

@@ -1,4 +1,4 @@
-//! When the other side was last heard of, and what follows from its silence.
+//! The time at which the other side was last heard of, and the effect of its silence.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

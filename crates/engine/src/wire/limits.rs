@@ -1,4 +1,4 @@
-//! What a server allows its clients, each bound with its reason.
+//! The limits of a server's clients, each bound with its reason.
 
 use std::time::Duration;
 
@@ -9,8 +9,10 @@ use crate::budget::Budget;
 pub struct ServerLimits {
     /// Connections at the same time. A mount has one or two to each worker.
     pub connections: usize,
-    /// Of these, those that have not proved that they know the token.
+    /// Of these, those that have not proved that they know the token. When there is one more, another one of them goes.
     pub handshakes: usize,
+    /// Of these, those of one address. Behind that of a node there may be hundreds of clients, which come at once.
+    pub handshakes_of_address: usize,
     /// Answers under way on one connection; each costs a task and a few queued frames.
     pub requests: u32,
     /// A handshake takes a few round trips.
@@ -35,7 +37,8 @@ impl Default for ServerLimits {
     fn default() -> Self {
         ServerLimits {
             connections: 1024,
-            handshakes: 128,
+            handshakes: 512,
+            handshakes_of_address: 256,
             requests: 1024,
             handshake: Duration::from_secs(5),
             refusal: Duration::from_secs(1),

@@ -1,4 +1,4 @@
-//! What one peer asks of another: a range of a file version, or a command about its cache.
+//! Requests of one peer to another: a range of a file version, or a command about its cache.
 //!
 //! A request describes itself completely: the peer needs no snapshot to serve it.
 

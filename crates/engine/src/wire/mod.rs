@@ -2,13 +2,14 @@
 //!
 //! Many requests share a connection; answers interleave frame by frame. Each answer has a window of credit, so a slow
 //! reader holds up nobody else. Both sides prove that they know a token of the cluster, and from which one follows what
-//! the client may ask for; TLS is optional. Every byte is described in `docs/format/peer-protocol.md`. What is asked for
-//! and who answers is the business of others.
+//! the client may ask for; TLS is optional. Every byte is described in `docs/format/peer-protocol.md`. Questions and
+//! answers are the business of others.
 //!
 //! - `frame`, `fields`, `message`, `failure`: what the bytes mean;
-//! - `token`, `security`, `handshake`: who is who;
+//! - `token`, `renewed`, `security`, `handshake`: who is who;
 //! - `socket`, `read`, `write`, `transport`, `heard`: a connection that carries frames;
-//! - `chunk`, `outbox`, `answer_memory`, `sink`, `service`, `answer_task`, `serving`, `limits`, `server`: those who answer;
+//! - `chunk`, `outbox`, `answer_memory`, `sink`, `service`, `answer_task`, `serving`, `limits`, `strangers`, `server`: those who
+//!   answer;
 //! - `pending`, `link`, `answer`, `peer`, `client_options`, `client`: those who ask.
 
 mod answer;
@@ -31,12 +32,14 @@ mod outbox;
 mod peer;
 mod pending;
 mod read;
+mod renewed;
 mod security;
 mod server;
 mod service;
 mod serving;
 mod sink;
 mod socket;
+mod strangers;
 mod token;
 mod transport;
 mod write;

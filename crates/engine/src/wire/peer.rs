@@ -13,7 +13,9 @@ use crate::sync::Mutex;
 use crate::wire::client_options::ClientOptions;
 use crate::wire::handshake::greet;
 use crate::wire::link::Link;
+use crate::wire::renewed::InForce;
 use crate::wire::security::ClientSecurity;
+use crate::wire::token::Token;
 use crate::wire::transport::connect;
 
 /// After a failed attempt nobody tries again for this long: the many who wait for the same peer fail at once instead of
@@ -99,15 +101,30 @@ impl Peer {
 
 impl Dial {
     async fn open(&self, address: &str) -> Result<Arc<Link>> {
-        let patience = self.options.connect_timeout;
-        timeout(patience, self.open_patiently(address)).await.unwrap_or_else(|_| Err(too_late(patience)))
+        let InForce { now, before } = self.security.token.in_force().await;
+        // A peer that has the new token takes the one before for as long; one that has not takes no other.
+        if let Some(before) = before
+            && let Ok(link) = self.open_in_time(address, &before).await
+        {
+            return Ok(link);
+        }
+        self.open_in_time(address, &now).await
     }
 
-    async fn open_patiently(&self, address: &str) -> Result<Arc<Link>> {
+    async fn open_in_time(&self, address: &str, token: &Token) -> Result<Arc<Link>> {
+        let patience = self.options.connect_timeout;
+        timeout(patience, self.open_with(address, token)).await.unwrap_or_else(|_| Err(too_late(patience)))
+    }
+
+    async fn open_with(&self, address: &str, token: &Token) -> Result<Arc<Link>> {
         let host = host_of(address)?;
+        let tls = match &self.security.tls {
+            Some(tls) => Some(tls.in_force().await.now),
+            None => None,
+        };
         let stream = TcpStream::connect(address).await.map_err(unreachable)?;
-        let mut transport = connect(stream, self.security.tls.clone(), host).await?;
-        let agreement = greet(&mut transport, &self.security.token).await.map_err(explain)?;
+        let mut transport = connect(stream, tls, host).await?;
+        let agreement = greet(&mut transport, token).await.map_err(explain)?;
         Ok(Link::start(transport, agreement, self.options.silence, self.metrics.clone()))
     }
 }

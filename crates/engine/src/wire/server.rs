@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -13,12 +14,15 @@ use tokio_util::task::TaskTracker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Metrics, PeerMetrics, UnsignedGauge};
 use crate::wire::answer_memory::AnswerMemory;
-use crate::wire::handshake::{admit, refuse};
+use crate::wire::handshake::{Agreement, admit, refuse};
 use crate::wire::limits::ServerLimits;
 use crate::wire::read::ended;
+use crate::wire::renewed::InForce;
 use crate::wire::security::ServerSecurity;
 use crate::wire::service::PeerService;
 use crate::wire::serving::{PeerServerState, serve};
+use crate::wire::strangers::{Stranger, Strangers};
+use crate::wire::token::Token;
 use crate::wire::transport::{Transport, accept};
 
 /// A running server; dropping it ends all its connections.
@@ -34,7 +38,7 @@ struct Acceptor {
     security: ServerSecurity,
     shared: PeerServerState,
     connections: Arc<Semaphore>,
-    handshakes: Arc<Semaphore>,
+    strangers: Arc<Strangers>,
 }
 
 impl PeerServer {
@@ -59,7 +63,8 @@ impl PeerServer {
         let listener = TcpListener::bind(listen).await.map_err(|error| cannot_listen(listen, error))?;
         let address = listener.local_addr().map_err(|error| cannot_listen(listen, error))?;
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
-        let (most_connections, most_handshakes) = (limits.connections, limits.handshakes);
+        let connections = Arc::new(Semaphore::new(limits.connections));
+        let strangers = Strangers::new(limits.handshakes, limits.handshakes_of_address);
         let shared = PeerServerState {
             service,
             memory: Arc::new(AnswerMemory::new(limits.memory.clone())),
@@ -68,9 +73,7 @@ impl PeerServer {
             tasks: tasks.clone(),
             closing: closing.clone(),
         };
-        let connections = Arc::new(Semaphore::new(most_connections));
-        let handshakes = Arc::new(Semaphore::new(most_handshakes));
-        let acceptor = Acceptor { listener, security, shared, connections, handshakes };
+        let acceptor = Acceptor { listener, security, shared, connections, strangers };
         tasks.spawn(acceptor.run());
         Ok(PeerServer { address, tasks, _closes_when_dropped: closing.clone().drop_guard(), closing })
     }
@@ -97,7 +100,11 @@ impl Acceptor {
                 () = self.shared.closing.cancelled() => return,
             };
             match accepted {
-                Ok((stream, from)) => self.take(stream, from),
+                Ok((stream, from)) => {
+                    self.take(stream, from);
+                    // Those who are there have their turn, and may prove who they are, before the next one comes.
+                    yield_now().await;
+                }
                 Err(error) => {
                     tracing::warn!("cannot accept a connection of a peer: {error}");
                     // Out of descriptors, most likely: trying again at once would burn a core.
@@ -107,20 +114,18 @@ impl Acceptor {
         }
     }
 
-    /// Serves a connection, or closes it when there are too many.
+    /// Serves a connection. When there are too many, one that has proved nothing has to go, or this one.
     fn take(&self, stream: TcpStream, from: SocketAddr) {
-        let (Ok(place), Ok(handshake)) =
-            (self.connections.clone().try_acquire_owned(), self.handshakes.clone().try_acquire_owned())
-        else {
+        let stranger = self.strangers.arrive(from.ip());
+        if self.connections.available_permits() == 0 && !stranger.end_another() {
             tracing::warn!("a connection of {from} is refused: there are too many");
             return;
-        };
-        let (security, shared) = (self.security.clone(), self.shared.clone());
+        }
+        let (security, shared, places) = (self.security.clone(), self.shared.clone(), self.connections.clone());
         self.shared.tasks.spawn(async move {
-            let _counted = Counted::new(&shared.metrics.served_connections, place);
             let closing = shared.closing.clone();
             let outcome = tokio::select! {
-                outcome = handle(stream, security, shared, handshake) => outcome,
+                outcome = handle(stream, security, shared, stranger, places) => outcome,
                 () = closing.cancelled() => Ok(()),
             };
             if let Err(error) = outcome {
@@ -134,23 +139,46 @@ async fn handle(
     stream: TcpStream,
     security: ServerSecurity,
     shared: PeerServerState,
-    handshake: OwnedSemaphorePermit,
+    stranger: Stranger,
+    places: Arc<Semaphore>,
 ) -> Result<()> {
-    let limits = shared.limits.clone();
-    let opening = async {
-        let mut transport = accept(stream, security.tls).await?;
-        let outcome = admit(&mut transport, &security.token, limits.requests).await;
-        Ok::<_, Error>((transport, outcome))
+    let opened = tokio::select! {
+        opened = open(stream, security, &shared, places) => opened?,
+        () = stranger.ended() => return Err(ended("to make room for others", None)),
     };
-    let (transport, outcome) =
+    drop(stranger);
+    let (transport, agreement, _counted) = opened;
+    serve(transport, agreement, shared).await
+}
+
+/// What a connection is once it has proved that it knows the token.
+async fn open(
+    stream: TcpStream,
+    security: ServerSecurity,
+    shared: &PeerServerState,
+    places: Arc<Semaphore>,
+) -> Result<(Transport, Agreement, Counted)> {
+    let limits = &shared.limits;
+    let opening = async {
+        // It is free, or becomes free in a moment, when another one has gone for this one.
+        let place = places.acquire_owned().await.map_err(|_| ended("early", None))?;
+        let counted = Counted::new(&shared.metrics.served_connections, place);
+        let tls = match &security.tls {
+            Some(tls) => Some(tls.in_force().await.now),
+            None => None,
+        };
+        let mut transport = accept(stream, tls).await?;
+        let InForce { now, before } = security.token.in_force().await;
+        let tokens: Vec<&Token> = std::iter::once(&*now).chain(before.as_deref()).collect();
+        let outcome = admit(&mut transport, &tokens, limits.requests).await;
+        Ok::<_, Error>((transport, outcome, counted))
+    };
+    let (transport, outcome, counted) =
         timeout(limits.handshake, opening).await.map_err(|_| ended("in a handshake that took too long", None))??;
     match outcome {
-        Ok(agreement) => {
-            drop(handshake);
-            serve(transport, agreement, shared).await
-        }
+        Ok(agreement) => Ok((transport, agreement, counted)),
         Err(error) => {
-            turn_away(transport, &error, &shared.metrics, &limits).await;
+            turn_away(transport, &error, &shared.metrics, limits).await;
             Err(error)
         }
     }

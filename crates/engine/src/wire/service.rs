@@ -1,4 +1,4 @@
-//! What a peer server asks of whoever owns the data.
+//! The interface of a peer server to the owner of the data.
 
 use async_trait::async_trait;
 

@@ -1,4 +1,4 @@
-//! Where a service puts its answer.
+//! The sink for a service's answer.
 
 use std::sync::Arc;
 

@@ -5,11 +5,14 @@
 //! process: a proof is a keyed BLAKE3 hash over everything both sides said.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
 
 const MIN_CHARACTERS: usize = 16;
+/// That others than owner and group can read or write a file.
+const OTHERS: u32 = 0o006;
 /// Of earlier versions, too, which had one token for everybody: whoever has the whole one is a worker on this wire.
 const WORKER_CONTEXT: &str = "headrace 2026 peer protocol, key of the shared token";
 const READER_CONTEXT: &str = "headrace 2026 peer protocol, key of readers from that of workers";
@@ -39,7 +42,7 @@ impl Rights {
 }
 
 /// A secret of a cluster, with the rights that it gives. Never prints itself.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     /// `None` in the hands of a reader.
     worker: Option<Key>,
@@ -74,8 +77,14 @@ impl Token {
         Token { worker: Some(key), reader: blake3::derive_key(READER_CONTEXT, &key) }
     }
 
-    /// The token in a file, as `new` takes it.
+    /// The token in a file, as `new` takes it. `PermissionDenied` for one that any user of this machine can read or write.
     pub fn from_file(path: &Path) -> Result<Token> {
+        let mode = std::fs::metadata(path).map_err(|error| Error::from_io("read the token in", path, error))?.mode();
+        if mode & OTHERS != 0 {
+            let message = format!("the token file {} is open to every user of this machine", path.display());
+            let error = Error::new(ErrorKind::PermissionDenied, message);
+            return Err(error.with_hint(format!("chmod 600 {}", path.display())));
+        }
         let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::InvalidData => Error::config(format!("the token in {} is not text", path.display())),
             _ => Error::from_io("read the token in", path, error),

@@ -1,8 +1,8 @@
 //! Checksums of pieces of blocks that were sent before, so that sending them again touches no byte.
 //!
 //! A block's identity names its content, so what was computed once holds for ever, whatever becomes of the cached copy.
-//! If that copy is damaged, the receiver notices by this very checksum, and has the worker look at the block. What was
-//! computed of a block that turns out damaged is forgotten.
+//! If that copy is damaged, the receiver notices by this very checksum, and has the worker look at the block. Checksums
+//! of a block that turns out damaged are forgotten.
 
 use std::collections::HashMap;
 use std::ops::Range;

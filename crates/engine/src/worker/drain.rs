@@ -1,4 +1,4 @@
-//! What a worker that leaves hands over: every block that it has, to those who own it from now on.
+//! The blocks that a leaving worker hands over: all that it has, to those who own it from now on.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How long the pieces of an answer are: each travels as one frame.
+//! The length of the pieces of an answer: each travels as one frame.
 
 use crate::ids::ByteRange;
 

@@ -1,4 +1,4 @@
-//! What a worker does for others: it serves blocks, fetching those it lacks, and carries out commands on its cache.
+//! The services of a worker: it serves blocks, fetching those it lacks, and carries out commands on its cache.
 //!
 //! Knows the wire's service interface, the transfer and the cluster; no sockets, no configuration.
 

@@ -1,6 +1,7 @@
 //! What every target keeps to: a file appears whole or not at all, can be gone on with, and leaves nothing when given up.
 #![allow(clippy::unwrap_used)]
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,12 +14,15 @@ use headrace_engine::config::{OriginConfig, TransferConfig};
 use headrace_engine::error::ErrorKind;
 use headrace_engine::ids::ByteRange;
 use headrace_engine::metrics::Metrics;
-use headrace_engine::origin::{Begun, Layout, Notes, Target, Writing, open_target};
+use headrace_engine::origin::{Begun, Layout, Notes, Target, Writing, open_target, renewal};
+use headrace_engine::secret::Secret;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::Mutex;
 
 const PART: u64 = 5;
 const CONTENT: &[u8] = b"0123456789abcdef";
 const LAYOUT: Layout = Layout { size: CONTENT.len() as u64, part_bytes: PART };
+const SMALL: Layout = Layout { size: PART, part_bytes: PART };
 const EMPTY: Layout = Layout { size: 0, part_bytes: PART };
 
 struct Place {
@@ -183,6 +187,67 @@ async fn an_answer_that_was_lost_at_the_end_is_found_out() {
     });
     writing.finish().await.unwrap();
     assert_eq!(place.content(b"a.bin").await, CONTENT);
+}
+
+/// Keys that end in the midst of an upload, before a part, before its end, or while a small file is sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_under_way_goes_on_with_renewed_keys_and_sends_nothing_twice() {
+    for protocol in [Protocol::S3, Protocol::Oss] {
+        for (number, (layout, before)) in
+            [(LAYOUT, 0), (LAYOUT, 1), (LAYOUT, 2), (LAYOUT, 4), (SMALL, 1)].into_iter().enumerate()
+        {
+            let world = World::new();
+            let server = serve(world.clone(), s3::handle_unsigned).await;
+            let name = format!("a write {protocol:?} {number}");
+            let config = keyed(config(protocol, &server.address, "to"), &name, "FIRST");
+            let target = open_target(&config, &settings(), &Metrics::new()).unwrap();
+            let mut writing = target.write(b"a.bin", layout, None, Arc::new(Kept::default())).await.unwrap();
+            let parts = layout.size.div_ceil(PART) as usize;
+            write_from(&mut writing, 0..before).await;
+            world.guard(|request| {
+                let shown = request.header("authorization").is_some_and(|shown| shown.contains("SECOND"));
+                (!shown).then(|| crate::servers::xml_error(403, "ExpiredToken"))
+            });
+            let renewing = Renewing::start(&name, keyed(config, &name, "SECOND"));
+            write_from(&mut writing, before..parts).await;
+            writing.finish().await.unwrap();
+            renewing.ended().await;
+            let size = layout.size as usize;
+            assert_eq!(world.get("to/a.bin").unwrap().body, CONTENT[..size], "{protocol:?} {before}");
+            assert_eq!(world.received.load(Ordering::SeqCst), layout.size, "{protocol:?} {before}");
+            assert!(world.uploads.lock().is_empty(), "{protocol:?} {before}");
+        }
+    }
+}
+
+fn keyed(mut config: OriginConfig, name: &str, key: &str) -> OriginConfig {
+    match &mut config {
+        OriginConfig::S3 { access_key_id, renewal, .. } | OriginConfig::Oss { access_key_id, renewal, .. } => {
+            (*access_key_id, *renewal) = (Some(Secret::new(key)), Some(name.to_owned()));
+        }
+        _ => {}
+    }
+    config
+}
+
+/// Answers the first demand for keys of a name.
+struct Renewing(tokio::task::JoinHandle<()>);
+
+impl Renewing {
+    fn start(name: &str, config: OriginConfig) -> Self {
+        let (name, names) = (name.to_owned(), [name.to_owned()]);
+        let bell = renewal::watch_demands(&names).unwrap();
+        Renewing(tokio::task::spawn_blocking(move || {
+            let mut waiting = [PollFd::new(bell.as_fd(), PollFlags::POLLIN)];
+            poll(&mut waiting, PollTimeout::from(20_000u16)).unwrap();
+            assert_eq!(renewal::demands(&names), names);
+            renewal::renew(&name, config);
+        }))
+    }
+
+    async fn ended(self) {
+        self.0.await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

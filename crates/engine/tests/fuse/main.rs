@@ -2,6 +2,7 @@
 
 mod disks;
 mod invalidation;
+mod maps;
 mod modes;
 mod mount;
 mod mounting;

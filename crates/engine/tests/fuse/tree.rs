@@ -50,6 +50,8 @@ pub struct Knobs {
     pub copy: AtomicBool,
     /// Nothing is cached: every read goes through the runtime.
     pub slow: AtomicBool,
+    /// Only what was asked for is in memory.
+    pub cold: AtomicBool,
     /// No local file for passthrough.
     pub no_backing: AtomicBool,
     /// Requests for a local file wait as long as this is set, as for a disk that hangs; `backings` counts them.
@@ -270,6 +272,14 @@ impl FileSystem for Tree {
             return Ok(None);
         }
         self.read_now(inode, offset, length).map(Some)
+    }
+
+    fn in_memory(&self, inode: Inode, offset: u64, length: usize) -> Option<Vec<u8>> {
+        if self.knobs.cold.load(Ordering::Relaxed) {
+            return None;
+        }
+        let Content::Memory(bytes) = &*self.content(inode).ok()? else { return None };
+        Some(cut(bytes, offset, length).to_vec())
     }
 
     fn read_from_disk(&self, _inode: Inode, _handle: u64, offset: u64, length: usize) -> Option<DiskRead> {

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use headrace_engine::error::ErrorKind;
 use headrace_engine::ids::ByteRange;
 use headrace_engine::metrics::Metrics;
-use headrace_engine::wire::{ClientOptions, ClientSecurity, PeerClient, Token};
+use headrace_engine::wire::{ClientOptions, ClientSecurity, PeerClient, ServerLimits, Token};
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -105,6 +105,72 @@ async fn a_wrong_token_is_refused_counted_and_explained() {
     assert!(error.hint().unwrap().contains("same cluster"), "{error:?}");
     assert_eq!(fixture.metrics.peer.refused_connections.get(), 1);
     assert_eq!(fixture.metrics.peer.served_requests.get(), 0);
+}
+
+/// Connections that say this and no more, one after the other.
+async fn idle(fixture: &Fixture, count: usize, said: &[u8]) -> Vec<TcpStream> {
+    let mut idle = Vec::new();
+    for _ in 0..count {
+        let mut stream = TcpStream::connect(fixture.server.address()).await.unwrap();
+        stream.write_all(said).await.unwrap();
+        idle.push(stream);
+    }
+    idle
+}
+
+/// True once the server has closed it, whatever it said before.
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut all = Vec::new();
+    let _ = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut all)).await.unwrap();
+    true
+}
+
+fn patient(limits: ServerLimits) -> ServerLimits {
+    ServerLimits { handshake: Duration::from_secs(3600), ..limits }
+}
+
+#[tokio::test]
+async fn idle_handshakes_keep_no_client_out() {
+    let nothing = Vec::new();
+    let half = frame(1, &[versions(1, 2), vec![7; 32]].concat());
+    for said in [nothing, half[..20].to_vec(), half] {
+        let limits = ServerLimits { handshakes: 8, handshakes_of_address: 8, ..ServerLimits::default() };
+        let fixture = Fixture::limited(Depot::new(), patient(limits)).await;
+        let mut idle = idle(&fixture, 20, &said).await;
+        let client = client(one_connection());
+        assert!(get(&client, &fixture.address(), &request("a", range())).await.is_ok());
+        for stream in &mut idle[..12] {
+            assert!(is_closed(stream).await);
+        }
+        assert!(get(&client, &fixture.address(), &request("a", range())).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn idle_handshakes_give_way_where_all_places_are_taken() {
+    let limits = ServerLimits { connections: 3, ..ServerLimits::default() };
+    let fixture = Fixture::limited(Depot::new(), patient(limits)).await;
+    let mut idle = idle(&fixture, 3, b"").await;
+    let clients = [client(one_connection()), client(one_connection()), client(one_connection())];
+    for client in &clients {
+        assert!(get(client, &fixture.address(), &request("a", range())).await.is_ok());
+    }
+    for stream in &mut idle {
+        assert!(is_closed(stream).await);
+    }
+    // Clients do not give way.
+    let mut late = TcpStream::connect(fixture.server.address()).await.unwrap();
+    assert!(is_closed(&mut late).await);
+    for client in &clients {
+        assert!(get(client, &fixture.address(), &request("a", range())).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_has_a_deadline() {
+    let limits = ServerLimits { handshake: Duration::from_millis(50), ..ServerLimits::default() };
+    let fixture = Fixture::limited(Depot::new(), limits).await;
+    assert!(is_closed(&mut idle(&fixture, 1, b"HRPP").await[0]).await);
 }
 
 /// A frame of the handshake, written by hand from docs/format/peer-protocol.md.

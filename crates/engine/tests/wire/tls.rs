@@ -3,6 +3,7 @@
 //! Certificates are made by the `openssl` command, fresh in every run.
 #![allow(clippy::unwrap_used)]
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -127,6 +128,52 @@ async fn sides_that_disagree_on_tls_fail_soon_and_say_so() {
     let security = ClientSecurity::with_tls(token(), &certificates.authority(), None).unwrap();
     let error = ask(security, &plain.address()).await.unwrap_err();
     assert!(error.hint().is_some_and(|hint| hint.contains("TLS")), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_shown_by_a_server_that_runs_and_a_broken_one_is_not() {
+    let (certificates, others) = (Certificates::new(), Certificates::new());
+    let fixture = Fixture::with(Depot::new(), certificates.server("IP:127.0.0.1", None)).await;
+    let believing = |by: &Certificates| ClientSecurity::with_tls(token(), &by.authority(), None).unwrap();
+    let (old, new) = (believing(&certificates), believing(&others));
+    let (certificate, key) = others.sign("server", "IP:127.0.0.1");
+    // A certificate whose key is not there yet.
+    std::fs::copy(&certificate, certificates.path("server.pem")).unwrap();
+    assert!(ask(old.clone(), &fixture.address()).await.is_ok());
+    std::fs::copy(&key, certificates.path("server.key")).unwrap();
+    assert!(ask(new, &fixture.address()).await.is_ok());
+    assert!(ask(old.clone(), &fixture.address()).await.is_err());
+    // A client that runs believes another authority once its file has changed.
+    std::fs::copy(others.authority(), certificates.authority()).unwrap();
+    assert!(ask(old, &fixture.address()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_renewed_token_is_taken_by_either_side_first_and_the_one_before_is_good_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let [of_server, of_client] = ["server", "client"].map(|name| folder.path().join(name));
+    let write = |path: &Path, text: &str| {
+        std::fs::write(path, text).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    for path in [&of_server, &of_client] {
+        write(path, "a token that all tests know");
+    }
+    let server = ServerSecurity::token_only(token()).with_token_file(token(), of_server.clone());
+    let fixture = Fixture::with(Depot::new(), server).await;
+    let client = ClientSecurity::token_only(token()).with_token_file(token(), of_client.clone());
+    write(&of_client, "another token that is new");
+    assert!(ask(client.clone(), &fixture.address()).await.is_ok(), "the server has the old one still");
+    write(&of_server, "another token that is new");
+    let new = Token::new("another token that is new").unwrap();
+    assert!(ask(ClientSecurity::token_only(new.clone()), &fixture.address()).await.is_ok());
+    assert!(ask(ClientSecurity::token_only(token()), &fixture.address()).await.is_ok(), "others have it still");
+    write(&of_server, "short");
+    assert!(ask(client.clone(), &fixture.address()).await.is_ok(), "a broken file changes nothing");
+    std::fs::remove_file(&of_server).unwrap();
+    assert!(ask(ClientSecurity::token_only(new), &fixture.address()).await.is_ok());
+    let never = Token::new("a token that nobody has").unwrap();
+    assert!(ask(ClientSecurity::token_only(never), &fixture.address()).await.is_err());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-"""Which backend a command on jobs speaks to: the one that is named, the local one if it is up, or the cluster."""
+"""The backend that a command on jobs speaks to: the one that is named, the local one if it is up, or the cluster."""
 
 from __future__ import annotations
 

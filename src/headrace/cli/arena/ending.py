@@ -45,7 +45,7 @@ def delete(values: Values) -> None:
 
 
 def prune(values: Values) -> None:
-    """Delete jobs that ended long ago. What waits or runs stays, however old it is."""
+    """Delete jobs that ended long ago. Jobs that wait or run stay, however old they are."""
     if not values["since"]:
         raise ConfigError.of("--since is missing: how long ago must a job have ended?", hint="--since 7d")
     older_than_s = parse_seconds(values["since"], "--since")

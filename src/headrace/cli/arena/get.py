@@ -20,7 +20,7 @@ from headrace.jobs.views import JobPhase
 JOB = Words("job", "JOB", "The job's name.")
 GET_FLAGS = (
     TYPE,
-    flag("--events -e", bool, "What happened to the job and its instances."),
+    flag("--events -e", bool, "Events of the job and its instances."),
     flag("--gpus -g", bool, "The GPUs of each instance; how busy they are is not measured."),
     OUTPUT,
     *WHERE,

@@ -19,7 +19,7 @@ _LARGEST_FILES_BYTES = 900 << 10
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """What a request needs beside its words: how a local file is read."""
+    """The context of a request beside its words: how a local file is read."""
 
     namespace: str
     read: Callable[[str], str]
@@ -76,11 +76,11 @@ def request_of(kind: JobKind, values: Values, context: RequestContext) -> JobSpe
 
 
 def ignored(values: Values) -> list[str]:
-    """What of the words has no meaning with any backend, each as a sentence."""
+    """The words that have no meaning with any backend, each as a sentence."""
     meanings = {
-        "model_name": "--model-name has no meaning here: there is no model registry",
-        "model_source": "--model-source has no meaning here: there is no model registry",
-        "gputopology": "--gputopology has no meaning here: it is of Alibaba's scheduler",
+        "model_name": "--model-name is ignored: there is no model registry",
+        "model_source": "--model-source is ignored: there is no model registry",
+        "gputopology": "--gputopology is ignored: it belongs to Alibaba's scheduler",
     }
     return [sentence for name, sentence in meanings.items() if values.get(name)]
 

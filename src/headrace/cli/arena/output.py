@@ -1,4 +1,4 @@
-"""What commands on jobs say: Arena's lines of information, faults one by one, documents in their forms."""
+"""Output of the commands on jobs: Arena's lines of information, faults one by one, documents in their forms."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def refuse(faults: Sequence[str]) -> None:
 
 
 def notice(sentences: Iterable[str]) -> None:
-    """What a person should know, and nothing needs to be done about."""
+    """Prints a fact that a person should know, and need not act on."""
     for sentence in sentences:
         printer.say(f"notice: {' '.join(sentence.split())}")
 

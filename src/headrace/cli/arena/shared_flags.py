@@ -9,7 +9,7 @@ ALL_NAMESPACES = flag("--all-namespaces -A", bool, "Of all namespaces.")
 BACKEND = flag(
     "--backend",
     str,
-    "Where jobs run: local or kubernetes. Without it local if the local backend is up, else the cluster of the "
+    "Backend for jobs: local or kubernetes. Without it local if the local backend is up, else the cluster of the "
     "kubeconfig.",
     metavar="NAME",
 )

@@ -8,12 +8,12 @@ from headrace.jobs.spec import JobKind
 
 SHARED: tuple[Flag, ...] = (
     flag("--name", str, "The job's name: up to 49 lower-case letters, digits and '-'.", metavar="NAME"),
-    flag("--image", str, "The image of the job's pods. Has no meaning on one machine.", metavar="IMAGE"),
+    flag("--image", str, "The image of the job's pods. Ignored on one machine.", metavar="IMAGE"),
     flag("--gpus", int, "GPUs of each worker; of MPI also the ranks of each worker."),
     flag("--device", list, "Another extended resource of each worker; again for more.", metavar="NAME=COUNT"),
     flag("--workers", int, "Workers; of PyTorch the master is one of them.", 1),
-    flag("--retry", int, "How often a job that failed is tried again."),
-    flag("--working-dir", str, "Where the command starts.", "/root", "/PATH"),
+    flag("--retry", int, "Number of retries of a job that failed."),
+    flag("--working-dir", str, "Folder that the command starts in.", "/root", "/PATH"),
     flag("--env -e", list, "A variable of all processes; again for more.", metavar="NAME=VALUE"),
     flag(
         "--data -d",
@@ -48,7 +48,7 @@ SHARED: tuple[Flag, ...] = (
     ),
     flag("--image-pull-secret", list, "A Secret for the registry; again for more.", metavar="NAME"),
     flag("--image-pull-policy", str, "Always, IfNotPresent or Never.", "Always", "POLICY"),
-    flag("--shell", str, "What runs a command that is one word.", "sh", "PROGRAM"),
+    flag("--shell", str, "Program that runs a command of one word.", "sh", "PROGRAM"),
     flag("--scheduler", str, "The scheduler of the job's pods.", metavar="NAME"),
     flag("--hostNetwork --host-network", bool, "Use the network of the nodes."),
     flag("--hostIPC --host-ipc", bool, "Use the IPC namespace of the nodes."),
@@ -57,19 +57,19 @@ SHARED: tuple[Flag, ...] = (
     flag(
         "--clean-task-policy",
         str,
-        "Whose processes go at the end: All, Running, None. Without it All for MPI, Running for the others.",
+        "Processes to stop at the end: All, Running, None. Without it All for MPI, Running for the others.",
         metavar="POLICY",
     ),
     flag("--running-timeout", str, "End the job as failed after so long.", metavar="DURATION"),
     flag("--starting-timeout", str, "End it as failed when it waits for so long.", metavar="DURATION"),
     flag("--ttl-after-finished", str, "Delete it so long after its end.", metavar="DURATION"),
     flag("--sync-mode", str, "Fetch code into WORKING-DIR/code first: git or rsync.", metavar="MODE"),
-    flag("--sync-source", str, "Where that code is.", metavar="ADDRESS"),
+    flag("--sync-source", str, "Address of that code.", metavar="ADDRESS"),
     flag("--sync-image", str, "The image that fetches it.", metavar="IMAGE"),
     flag("--tensorboard", bool, "A TensorBoard beside the job."),
     flag("--tensorboard-image", str, "Its image.", metavar="IMAGE"),
-    flag("--logdir", str, "What it reads: a folder below --data or --data-dir.", "/training_logs", "/PATH"),
-    flag("--model-name", str, "Has no meaning here: there is no model registry.", metavar="NAME"),
+    flag("--logdir", str, "Folder that it reads, below --data or --data-dir.", "/training_logs", "/PATH"),
+    flag("--model-name", str, "Ignored: there is no model registry.", metavar="NAME"),
     flag("--model-source", str, "The same.", metavar="ADDRESS"),
     flag(
         "--wait-warm",
@@ -82,16 +82,16 @@ SHARED: tuple[Flag, ...] = (
     BACKEND,
     flag("--config", str, "A kubeconfig: the job runs on that cluster.", metavar="FILE"),
     flag("--dry-run", bool, "Print the objects, create nothing."),
-    flag("--output -o", str, "How --dry-run prints: yaml or json.", "yaml", "FORMAT"),
+    flag("--output -o", str, "Format of --dry-run: yaml or json.", "yaml", "FORMAT"),
     REVEAL,
     flag(
         "--wait", bool, "Wait for the job's end, and answer as `arena wait` does. Ctrl-C leaves it running."
     ),
-    flag("--timeout", str, "How long --wait waits.", metavar="DURATION"),
+    flag("--timeout", str, "Timeout of --wait.", metavar="DURATION"),
     flag(
         "--skip-checks",
         bool,
-        "Create it whatever speaks against it now: for nodes, claims and classes that are yet to come.",
+        "Create the job even if checks fail, for example when nodes or claims will be added later.",
     ),
 )
 
@@ -102,7 +102,7 @@ _SIZES = (
 _MPI = (
     *_SIZES,
     flag("--mounts-on-launcher", bool, "The launcher sees the data as well."),
-    flag("--gputopology", bool, "Has no meaning here: it is of Alibaba's scheduler."),
+    flag("--gputopology", bool, "Ignored: it belongs to Alibaba's scheduler."),
 )
 _PYTORCH = (
     *_SIZES,
@@ -122,7 +122,7 @@ _TF = (
     flag("--chief", bool, "A chief of its own."),
     flag("--evaluator", bool, "An evaluator."),
     *(
-        flag(f"--{role}-port", int, f"Where a {role} listens; 0 chooses.", metavar="PORT")
+        flag(f"--{role}-port", int, f"Port of a {role}; 0 chooses one.", metavar="PORT")
         for role in _TF_ROLES[:3]
     ),
     *(
@@ -130,9 +130,9 @@ _TF = (
         for role in _TF_ROLES
         for what, limit, meaning in (
             ("cpu", "", "Processors"),
-            ("cpu", "-limit", "Most processors"),
+            ("cpu", "-limit", "Processor limit"),
             ("memory", "", "Memory"),
-            ("memory", "-limit", "Most memory"),
+            ("memory", "-limit", "Memory limit"),
         )
     ),
     *(

@@ -21,7 +21,7 @@ from headrace.jobs.flag_values import parse_seconds
 from headrace.jobs.job_choice import matching, the_instance
 
 WAIT_FLAGS = (
-    flag("--timeout", str, "How long; without it until the end.", metavar="DURATION"),
+    flag("--timeout", str, "Timeout; without it until the end.", metavar="DURATION"),
     TYPE,
     *WHERE,
 )

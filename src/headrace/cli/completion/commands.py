@@ -21,7 +21,7 @@ _FILES = re.compile(r"FILE|PATH|SOCKET|ORIGIN|PROGRAM")
 
 
 class Wanted(Enum):
-    """What stands in the place of a value."""
+    """The kind of value that a place takes."""
 
     ANYTHING = "anything"
     FILES = "files"

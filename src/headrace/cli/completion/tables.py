@@ -1,4 +1,4 @@
-"""What a completion script decides by, whatever the shell: which words lead on, and what may stand in a place."""
+"""The tables of a completion script, whatever the shell: which words lead on, and what may stand in a place."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def options(command: Command) -> dict[str, str]:
 
 
 def wanted(command: Command) -> set[Wanted]:
-    """What its words are that are no options."""
+    """The words of a command that are no options."""
     return {argument.wanted for argument in command.arguments}
 
 
 def kinds() -> list[str]:
-    """What declared objects may be called in a command."""
+    """The names of declared objects in a command."""
     return sorted({word for kind in KINDS.values() for word in (kind.singular, kind.plural)} | {"all"})

@@ -1,4 +1,5 @@
-"""What of a Kubernetes helps: the release and the datasets of some namespaces, with events and logs; never a Secret."""
+"""The helpful material of a Kubernetes: the release and the datasets of some namespaces, with events and logs; never a
+Secret."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 
 def within(seconds: float, ask: Callable[[], _T], what: str) -> _T:
-    """What `ask` answers. Raises what it raises, and `DeadlineError` when it takes longer: it is left alone then, and
+    """The answer of `ask`. Raises what it raises, and `DeadlineError` when it takes longer: it is left alone then, and
     ends with this process.
     """
     answers: list[_T] = []

@@ -1,4 +1,5 @@
-"""What of this machine helps: what the doctor says, mounts and their logs, the local backend, settings, versions."""
+"""The helpful material of this machine: what the doctor says, mounts and their logs, the local backend, settings,
+versions."""
 
 from __future__ import annotations
 

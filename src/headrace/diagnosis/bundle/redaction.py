@@ -1,4 +1,4 @@
-"""What leaves the machine in a bundle, without credentials: those that are known here, and all that look like some.
+"""The content of a bundle without credentials: those that are known here, and all that look like some.
 
 Rather a word too many is starred than one too few. Names of Secrets and of files stay, since they hold nothing.
 """
@@ -38,6 +38,8 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"://[^\s/@\"'<>]{1,1024}@"), f"://{REDACTED}@"),
     (re.compile(r"(?im)^(.*?\b(?:proxy-)?authorization\b\\?[\"']?\s*[:=]\s*).*$"), rf"\1{REDACTED}"),
     (re.compile(r"(?im)^(.*?\b(?:set-)?cookie\b\\?[\"']?\s*:\s*).*$"), rf"\1{REDACTED}"),
+    # Where API servers ask the webhook, which nobody else is to know.
+    (re.compile(r"(?i)(/pods/)[0-9a-f]{32}(?![0-9a-f\-])"), rf"\1{REDACTED}"),
     (re.compile(r"(?i)\b(bearer|basic|negotiate|digest)\s+[A-Za-z0-9+/=._~\-]{8,}"), rf"\1 {REDACTED}"),
     (re.compile(r"\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]+(?:\.[A-Za-z0-9_\-]*)?"), REDACTED),
     (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b"), REDACTED),

@@ -25,7 +25,7 @@ MOST_BYTES = 64 << 20
 
 @dataclass
 class Bundle:
-    """What is in, as it is added: everything passes the redactor, and nothing is larger than it may be."""
+    """The content of a bundle, as it is added: everything passes the redactor, and nothing is larger than it may be."""
 
     archive: tarfile.TarFile
     redactor: Redactor

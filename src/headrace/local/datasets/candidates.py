@@ -27,7 +27,7 @@ _ANSWER_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class NodeWish:
-    """What a program asks of its node. One that is named may have any taints, as in Kubernetes."""
+    """The demands of a program on its node. One that is named may have any taints, as in Kubernetes."""
 
     name: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class NodeWish:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What is asked for the nodes of one backend."""
+    """Candidate nodes of one backend."""
 
     context: BackendContext
     masters: Masters

@@ -1,4 +1,4 @@
-"""Where the processes of one dataset have their files, and the addresses under which they are reached."""
+"""The folders of the processes of one dataset, and the addresses under which they are reached."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class DatasetLayout:
         return self.role(role_id) / "settings.yaml"
 
     def state(self, role_id: str) -> Path:
-        """What one role keeps. The master's stays with the dataset wherever the master runs."""
+        """The folder of one role's state. The master's stays with the dataset wherever the master runs."""
         return self.folder / "state" / role_id
 
     def mountpoint(self, node: VirtualNode) -> Path:
-        """Where programs on a node see the files."""
+        """The folder on a node where programs see the files."""
         return node.folder / "mounts" / self.key[0] / self.key[1]
 
     def log(self, node: VirtualNode, role_id: str) -> Path:
@@ -57,7 +57,7 @@ class DatasetLayout:
         return node.folder / "logs" / f"{self.order_id(role_id)}.log"
 
     def order_id(self, role_id: str) -> str:
-        """What the role is called among those of all datasets. Neither namespaces nor datasets have dots."""
+        """The name of the role among those of all datasets. Neither namespaces nor datasets have dots."""
         return ".".join((*self.key, role_id))
 
 

@@ -1,4 +1,4 @@
-"""What the store says of one dataset: its declarations, and the objects of its namespace that they name."""
+"""The desired state of one dataset in the store: its declarations, and the objects of its namespace that they name."""
 
 from __future__ import annotations
 

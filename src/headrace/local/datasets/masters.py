@@ -17,7 +17,7 @@ from headrace.plan.roles import MASTER_ID
 
 @dataclass(frozen=True, slots=True)
 class Masters:
-    """Where masters answer."""
+    """The addresses of masters."""
 
     layout: BackendLayout
     addresses: Addresses

@@ -1,4 +1,4 @@
-"""Whether a dataset can be read on a node now."""
+"""The check that a dataset can be read on a node now."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class MountQuestions(Generic[T]):
         self._lock = threading.Lock()
 
     async def ask(self, mount: Hashable, question: Callable[[], T]) -> T:
-        """What `question` returns or raises; `TimeoutError` when a few seconds have passed.
+        """The result or the exception of `question`; `TimeoutError` when a few seconds have passed.
 
         Waits not at all for a mount that an earlier question still waits for.
         """

@@ -1,4 +1,4 @@
-"""Which objects have to do with which: kept in memory, so that a pass reads its own objects and not all others.
+"""An index of the references between objects: kept in memory, so that a pass reads its own objects and not all others.
 
 Of each object only names are kept. It is read anew whenever it changes.
 """

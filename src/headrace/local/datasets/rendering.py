@@ -37,7 +37,7 @@ _FOREGROUND = {RoleKind.MOUNT: ("--foreground",)}
 
 @dataclass(frozen=True, slots=True)
 class RenderContext:
-    """What a role is rendered with."""
+    """The values that a role is rendered with."""
 
     layout: DatasetLayout
     addresses: Addresses
@@ -85,7 +85,7 @@ def render(role: Role, node: VirtualNode, render_context: RenderContext) -> Role
 
 
 def master_url(cluster: DatasetLayout, addresses: Addresses) -> str | None:
-    """Where the master of a dataset answers, once it has a place."""
+    """The address of a dataset's master, once it has a place."""
     address = addresses.find(cluster.order_id(MASTER_ID))
     return f"http://{address}" if address else None
 

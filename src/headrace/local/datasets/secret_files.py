@@ -19,7 +19,7 @@ def secret_facts(desired: DesiredState, key: bytes) -> dict[str, SecretFacts]:
 
 
 def secret_content(file: SecretFile, desired: DesiredState, datasets: Mapping[str, Dataset]) -> bytes:
-    """What stands in a secret file. Raises `ConfigError`, which names the place and no value."""
+    """The content of a secret file. Raises `ConfigError`, which names the place and no value."""
     values = {}
     for option, place in file.values.items():
         if isinstance(place, PlainOption):

@@ -30,7 +30,7 @@ GRACE_S = 25.0
 
 
 class JobExecutor:
-    """What can be done for jobs. Used from one event loop."""
+    """The executor of steps for jobs. Used from one event loop."""
 
     def __init__(
         self, context: BackendContext, job_store: JobStore, data: JobData, on_end: Callable[[str], None]
@@ -71,7 +71,7 @@ class JobExecutor:
         return [consumer.id for consumer in self._context.consumers.all() if consumer.id.startswith(prefix)]
 
     async def instance_setup(self, record: JobRecord) -> InstanceSetup:
-        """What makes the specs of the job's instances. Raises when a node or what was asked for is gone."""
+        """The maker of the specs of the job's instances. Raises when a node or what was asked for is gone."""
         volumes = await self._data.volumes(record.spec)
         nodes = {node.name: node for node in await asyncio.to_thread(self._context.nodes.all)}
         if any(each.node not in nodes for each in record.instances):

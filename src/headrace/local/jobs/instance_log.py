@@ -16,7 +16,7 @@ WHOLE, PART = b"F", b"P"
 
 
 def older_file(path: Path) -> Path:
-    """Where the lines before those of the file are."""
+    """The file with the lines before those of the file."""
     return path.with_name(f"{path.name}.1")
 
 

@@ -188,7 +188,7 @@ class InstanceSetup:
 
 
 def command_of(spec: JobSpec) -> tuple[str, ...]:
-    """What is run: one word is a line for the shell, several are a program and its words."""
+    """The command to run: one word is a line for the shell, several are a program and its words."""
     return (spec.shell, "-c", spec.command[0]) if len(spec.command) == 1 else spec.command
 
 

@@ -1,4 +1,4 @@
-"""What the process of an instance is told, and what it says of itself. docs/format/local-jobs.md describes both.
+"""The spec of an instance's process, and its report. docs/format/local-jobs.md describes both.
 
 A spec holds values of variables and of configuration: it is a private file, which the process takes away when it has
 read it. The rest stays in the folder of the instance for whoever supervises.
@@ -85,7 +85,7 @@ def read_instance_spec(path: Path) -> InstanceSpec:
 
 
 def read_instance_report(path: Path) -> InstanceReport | None:
-    """What an instance said last; `None` when it has not begun."""
+    """The last report of an instance; `None` when it has not begun."""
     try:
         with path.open("rb") as file:
             return InstanceReport.model_validate_json(file.read(_LARGEST_STATE_BYTES))

@@ -1,4 +1,4 @@
-"""What becomes of the instances of a record when they are looked at: their states, codes and reasons. Pure."""
+"""The next states of the instances of a record when they are looked at, with codes and reasons. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What speaks against a job on this machine, and what of it has no meaning here: sentences that say what to do."""
+"""The obstacles to a job on this machine, and the parts of it that are ignored here: sentences that say what to do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AGENT_BREAKERS = " :"
 
 @dataclass(frozen=True, slots=True)
 class AdmissionContext:
-    """What a job is checked against."""
+    """The context in which a job is checked."""
 
     taken: frozenset[JobKind]
     """The kinds that have a job of its name."""
@@ -54,7 +54,7 @@ def problems(spec: JobSpec, here: AdmissionContext) -> Iterator[str]:
 
 
 def notices(spec: JobSpec) -> Iterator[str]:
-    """What is accepted, and has no effect on one machine."""
+    """The parts that are accepted, and have no effect on one machine."""
     if spec.image or any(role.image for role in spec.roles):
         yield "images are not pulled: programs run with what this machine has"
     if spec.priority_class:

@@ -55,18 +55,18 @@ class LocalJobBackend:
         return False
 
     def notices(self, spec: JobSpec) -> Sequence[str]:
-        """What of the request has no effect on one machine."""
+        """The parts of the request that have no effect on one machine."""
         return tuple(notices(spec))
 
     def problems(self, spec: JobSpec) -> Sequence[str]:
-        """What speaks against submitting; changes nothing."""
+        """The obstacles to submitting; changes nothing."""
         answer = self._client.ask(
             "POST", "/v1/training/problems", job_messages.Sentences, self._submission(spec)
         )
         return answer.sentences
 
     def objects(self, spec: JobSpec) -> Sequence[dict[str, Any]]:
-        """What the job would be on Kubernetes, without secrets' values: on one machine it is no object."""
+        """The job's objects on Kubernetes, without secrets' values: on one machine it is no object."""
         return [shown(thing) for thing in job_objects(spec)]
 
     def submit(self, spec: JobSpec) -> Sequence[str]:

@@ -22,13 +22,13 @@ from headrace.local.store.records import Reference
 
 @dataclass(frozen=True, slots=True)
 class JobData:
-    """What is asked about the data of jobs. Used from one event loop."""
+    """The state of the data of jobs. Used from one event loop."""
 
     context: BackendContext
     candidates: Candidates
 
     async def volumes(self, spec: JobSpec) -> tuple[Volume, ...]:
-        """What the job named, as it is now."""
+        """The data that the job named, as it is now."""
         return await asyncio.to_thread(volumes_of, spec, self.context.store)
 
     async def leaving(self, spec: JobSpec) -> str:
@@ -37,7 +37,7 @@ class JobData:
         return next((each.problem for each in volumes if each.is_leaving), "")
 
     async def cold(self, spec: JobSpec) -> str:
-        """What holds the job back before it may begin, in a sentence; empty: nothing."""
+        """The reason why the job may not begin yet, in a sentence; empty: none."""
         if spec.suspend:
             return f"it is suspended: `arena release {spec.name}` starts it"
         if not spec.wait_warm_percent:
@@ -65,7 +65,7 @@ class JobData:
         ]
 
     async def unmounted(self, volumes: Sequence[Volume], nodes: Sequence[VirtualNode]) -> str:
-        """What keeps the data from being read on these nodes, in a sentence; empty: nothing."""
+        """The reason why the data cannot be read on these nodes, in a sentence; empty: none."""
         for volume in volumes:
             if volume.dataset is None:
                 if volume.problem:

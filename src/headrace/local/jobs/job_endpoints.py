@@ -1,4 +1,4 @@
-"""What the supervisor answers about jobs."""
+"""The supervisor's answers about jobs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class JobEndpoints:
         ]
 
     async def problems(self, call: Call) -> BaseModel:
-        """What speaks against a job."""
+        """The obstacles to a job."""
         asked = call.parse(job_messages.Submission)
         found = await self._problems(_spec_of(asked), asked.search_path)
         return job_messages.Sentences(sentences=tuple(found))
@@ -88,7 +88,7 @@ class JobEndpoints:
         return job_messages.JobViews(jobs=tuple(view_of(each, events=events) for each in reversed(found)))
 
     async def delete(self, call: Call) -> BaseModel:
-        """Has a job ended and deleted; it is gone when no more is said of it."""
+        """Ends and deletes a job; it is gone when no more is said of it."""
         asked = call.parse(job_messages.JobName)
         await self._runner.change(asked.uid, lambda record: record.changed(is_leaving=True))
         return asked
@@ -117,7 +117,7 @@ class JobEndpoints:
         return job_messages.Sentences(sentences=tuple(done))
 
     async def entry(self, call: Call) -> BaseModel:
-        """Where a program runs that shall run in an instance."""
+        """The entry of a program that shall run in an instance."""
         asked = call.parse(job_messages.EntryWish)
         record = self._job_store.find(asked.uid)
         if record is None:

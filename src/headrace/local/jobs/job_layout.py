@@ -1,4 +1,4 @@
-"""Where a job keeps its files: one folder, open to its owner alone."""
+"""The files of a job: one folder, open to its owner alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class JobLayout:
 
     @property
     def spec(self) -> Path:
-        """What was asked for, with values of variables and files; gone when the job has ended."""
+        """The request, with values of variables and files; gone when the job has ended."""
         return self.folder / "spec.json"
 
     @property
@@ -38,7 +38,7 @@ class JobLayout:
 
     @property
     def hosts(self) -> Path:
-        """What appears at /etc/hosts."""
+        """The file that appears at /etc/hosts."""
         return self.folder / "hosts"
 
     @property
@@ -53,7 +53,7 @@ class JobLayout:
 
     @property
     def code(self) -> Path:
-        """What was fetched before the job began."""
+        """The folder of code that was fetched before the job began."""
         return self.folder / "code"
 
     def instance(self, name: str) -> Path:

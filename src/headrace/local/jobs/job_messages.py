@@ -1,4 +1,4 @@
-"""What commands and the supervisor say to each other about jobs. docs/format/local-api.md describes it."""
+"""Messages about jobs between commands and the supervisor. docs/format/local-api.md describes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Submission(Message):
 
 
 class Sentences(Message):
-    """What a person is told."""
+    """The sentences for a person."""
 
     sentences: tuple[str, ...] = ()
 
@@ -43,7 +43,7 @@ class NodeRooms(Message):
 
 
 class JobName(Message):
-    """Which job, by its identity."""
+    """The identity of a job."""
 
     uid: str = Field(max_length=64)
 
@@ -56,7 +56,7 @@ class EntryWish(Message):
 
 
 class Entry(Message):
-    """Where such a program runs: in the place of a process, with the environment of the instance."""
+    """The entry of such a program: in the place of a process, with the environment of the instance."""
 
     pid: int
     started_ticks: int
@@ -66,7 +66,7 @@ class Entry(Message):
 
 
 class LogQueryText(Message):
-    """Which lines of a job, as they are asked for in a query."""
+    """The selection of a job's lines, as a query asks for it."""
 
     uid: str
     instance: str = ""

@@ -68,7 +68,7 @@ class JobReconciler:
         self._queue.enqueue([(_JOB, uid) for uid in sorted(known)])
 
     def enqueue(self, uid: str) -> None:
-        """Has a job reconciled now."""
+        """Queues a job to be reconciled now."""
         self._queue.enqueue([(_JOB, uid)])
 
     def role_ended(self, record: RoleRecord) -> None:

@@ -1,4 +1,4 @@
-"""What is written down of a job: enough for any supervisor to go on with it. Holds no value of a secret variable and no
+"""The record of a job: enough for any supervisor to go on with it. Holds no value of a secret variable and no
 content of a configuration file; docs/format/local-jobs.md describes it.
 """
 
@@ -19,7 +19,7 @@ MOST_EVENTS = 100
 
 
 class Stage(StrEnum):
-    """Where a job is. Each pass brings it to the next stage at most."""
+    """The stage of a job. Each pass brings it to the next stage at most."""
 
     WAITING = "waiting"
     """For its data to be warm, and for nodes."""
@@ -138,7 +138,7 @@ class JobRecord(_Kept):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Where it runs, each node once."""
+        """Its nodes, each once."""
         return tuple(dict.fromkeys(each.node for each in self.instances))
 
     @property
@@ -160,15 +160,15 @@ class JobRecord(_Kept):
 
 
 def role_id(uid: str, instance: str) -> str:
-    """What the process of an instance is called among all roles of the backend."""
+    """The name of an instance's process among all roles of the backend."""
     return f"{role_prefix(uid)}{instance}"
 
 
 def role_prefix(uid: str) -> str:
-    """What the names of all processes of a job begin with."""
+    """The prefix of the names of all processes of a job."""
     return f"{TRAINING_PREFIX}{uid[:12]}:"
 
 
 def alive(instances: Iterable[Instance]) -> tuple[Instance, ...]:
-    """Those that have not ended."""
+    """The instances that have not ended."""
     return tuple(each for each in instances if not each.state.has_ended)

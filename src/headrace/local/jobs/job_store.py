@@ -90,7 +90,7 @@ class JobStore:
         write_private(layout.token, secrets.token_hex(32).encode())
 
     def spec(self, uid: str) -> JobSpec:
-        """What was asked for, with its secrets. Raises `CorruptDataError` when the job has ended."""
+        """The request, with its secrets. Raises `CorruptDataError` when the job has ended."""
         return spec_from_json(JobLayout(self._layout, uid).spec.read_bytes())
 
     def drop_secrets(self, uid: str) -> None:

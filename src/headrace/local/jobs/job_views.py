@@ -41,7 +41,7 @@ def _phase(record: JobRecord) -> JobPhase:
 
 
 def is_held(record: JobRecord) -> bool:
-    """Whether it waits, as it was wished, for its data or for a word."""
+    """True if it waits, as its user asked, for its data or for a release."""
     waits = record.stage is Stage.WAITING and record.attempt == 0
     return waits and (record.spec.suspend or record.spec.wait_warm_percent > 0)
 

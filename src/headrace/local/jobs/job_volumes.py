@@ -1,4 +1,4 @@
-"""What a job reads and where it is: datasets through their mounts on its nodes, claims of folders, plain folders."""
+"""The data of a job and its place: datasets through their mounts on its nodes, claims of folders, plain folders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOCAL = "local:///"
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """What a job named: a dataset, or a folder of this machine; or neither, and why."""
+    """A named source of data: a dataset, or a folder of this machine; or neither, and why."""
 
     wish: DataVolume
     dataset: Key | None = None
@@ -35,14 +35,14 @@ class Volume:
     """It is being deleted: who uses it may go on, and nobody else may begin to."""
 
     def source(self, layout: BackendLayout, node: VirtualNode) -> str:
-        """Where its files are on a node."""
+        """The folder of its files on a node."""
         if self.dataset is None:
             return self.folder
         return str(layout_of(layout, "/".join(self.dataset)).mountpoint(node))
 
 
 def volumes_of(spec: JobSpec, store: Store) -> tuple[Volume, ...]:
-    """What the job's data is now. Blocks."""
+    """The job's data as it is now. Blocks."""
     return tuple(_volume(each, spec.namespace, store) for each in spec.data)
 
 
@@ -52,13 +52,13 @@ def datasets_of(volumes: tuple[Volume, ...]) -> tuple[Key, ...]:
 
 
 def folders_of(spec: JobSpec) -> Iterator[str]:
-    """Where folders must be for the job's folders to appear at."""
+    """The folders that must exist for the job's folders to appear at."""
     yield from (each.path for each in spec.data)
     yield from (each.path for each in spec.host_folders if each.path != each.host_path)
 
 
 def files_of(spec: JobSpec) -> Iterator[str]:
-    """Where files must be for its configuration files to appear at."""
+    """The files that must exist for its configuration files to appear at."""
     yield from (each.path for each in spec.config_files)
 
 

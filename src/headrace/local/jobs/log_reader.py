@@ -20,7 +20,7 @@ _MOST_AT_ONCE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which lines, and how."""
+    """A selection of lines, and the manner of reading."""
 
     tail: int | None = None
     since: datetime | None = None
@@ -62,7 +62,7 @@ class Parser:
                 yield self._whole()
 
     def end(self) -> Iterator[LogLine]:
-        """What was begun and never finished."""
+        """The line that was begun and never finished."""
         if self._parts:
             yield self._whole()
 
@@ -73,7 +73,7 @@ class Parser:
 
 
 def wanted(lines: Iterable[LogLine], query: LogQuery) -> Iterator[LogLine]:
-    """Those that are asked for, of all lines that there are. Times are compared as text, which sorts as they do."""
+    """The selected lines, of all lines that there are. Times are compared as text, which sorts as they do."""
     since = _stamp_of(query.since) if query.since else b""
     later = (line for line in lines if line.stamp >= since)
     return iter(later) if query.tail is None else iter(deque(later, maxlen=max(query.tail, 0)))

@@ -39,7 +39,7 @@ class MeterReader:
         since: datetime,
         own: Sequence[str],
     ) -> Metering:
-        """After another reading; `own` are the ids of the job's uses. Who does not answer is left out."""
+        """After another reading; `own` are the ids of the job's uses. Processes that do not answer are left out."""
         found: list[Reading] = []
         for key in keys:
             found += _of_workers("/".join(key), await self._status(key), since)

@@ -17,7 +17,7 @@ _questions = MountQuestions[tuple[Entry, str] | None]()
 async def reading_of_mount(
     registry: Registry, mountpoint: str, source: str, since: datetime
 ) -> Reading | None:
-    """What it counts now; `None` when nothing is mounted there.
+    """The present counters of the mount; `None` when nothing is mounted there.
 
     Raises what the engine raises, and `TimeoutError` for a process that does not answer.
     """

@@ -1,4 +1,4 @@
-"""What a pass over a job observes, and what may be done about it: plain values between deciding and doing."""
+"""The observations of a pass over a job, and the steps that may follow: plain values between deciding and doing."""
 
 from __future__ import annotations
 

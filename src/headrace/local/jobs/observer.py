@@ -27,7 +27,7 @@ _LAST_PORT = 32_000
 
 @dataclass(frozen=True, slots=True)
 class JobObserver:
-    """What a job is seen with. Used from one event loop."""
+    """The observer of a job. Used from one event loop."""
 
     context: BackendContext
     data: JobData
@@ -130,7 +130,7 @@ def ports_of(
     nodes: Mapping[str, VirtualNode],
     taken: set[tuple[str, int]],
 ) -> dict[str, int]:
-    """A port for each process that others reach: as its role wishes, else one that is free. MPI finds its own."""
+    """A port for each process that others reach: as its role asks, else one that is free. MPI finds its own."""
     if spec.kind is JobKind.MPI:
         return {}
     found: dict[str, int] = {}

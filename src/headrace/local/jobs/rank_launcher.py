@@ -50,7 +50,7 @@ class RankRequest:
 
 
 class RankLauncher:
-    """Where an instance lets in who has the token of its job, and is of its user or root."""
+    """The door of an instance: open to a process that has the token of its job, and is of its user or root."""
 
     def __init__(self, path: Path, token: str) -> None:
         """Listens. Raises `OSError`."""
@@ -104,7 +104,7 @@ class RankLauncher:
 
 
 def ask(folder: Path, token: str, line: str) -> int:
-    """Has a line run in the instance of a folder, with the streams of this process; its exit code.
+    """Runs a line in the instance of a folder, with the streams of this process; its exit code.
 
     Raises `OSError` when the instance is not there, `EOFError` when it goes away or does not let us in.
     """

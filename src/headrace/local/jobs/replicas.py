@@ -1,4 +1,4 @@
-"""Which processes a job has, and what they are called: as its operator on Kubernetes would name its pods. Pure."""
+"""The processes of a job, and their names: as its operator on Kubernetes would name its pods. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the instances of a job may have of memory and processors, and the control groups that see to it."""
+"""The limits of memory and processors for the instances of a job, and the control groups that enforce them."""
 
 from __future__ import annotations
 

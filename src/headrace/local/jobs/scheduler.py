@@ -74,7 +74,7 @@ def schedule(spec: JobSpec, replicas: Sequence[Replica], sites: Iterable[Candida
 
 
 def needs_mount(spec: JobSpec, role: RoleName) -> bool:
-    """Whether a process reads the job's data: a launcher of MPI only when that was asked for."""
+    """True if a process reads the job's data: a launcher of MPI only when that was asked for."""
     return spec.kind is not JobKind.MPI or role is not RoleName.LAUNCHER or spec.mounts_on_launcher
 
 

@@ -1,4 +1,4 @@
-"""What is to be done for a job now: a pure step from what is written down and seen to what is written down next.
+"""The next step for a job: pure, from what is written down and seen to what is written down next.
 
 The steps follow from the record alone and may be taken again, so whoever dies between writing and doing loses nothing.
 Nothing of an attempt begins before everything of the one before has ended: there are never two launchers.

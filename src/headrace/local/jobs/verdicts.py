@@ -1,4 +1,5 @@
-"""Whether an attempt has ended, and how, from how its instances stand: the rules of each kind of job. Pure."""
+"""The verdict on an attempt, whether it has ended and how, from the states of its instances: the rules of each kind of
+job. Pure."""
 
 from __future__ import annotations
 

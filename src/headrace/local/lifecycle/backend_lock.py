@@ -1,4 +1,4 @@
-"""Who may change the world of a local backend: the one process that holds its lock."""
+"""The lock on the world of a local backend: only the process that holds it may change anything."""
 
 from __future__ import annotations
 

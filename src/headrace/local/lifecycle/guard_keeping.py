@@ -34,7 +34,7 @@ class GuardKeeper:
         self._guard: asyncio.subprocess.Process | None = None
 
     async def keep(self) -> None:
-        """Until it is cancelled."""
+        """Keeps the guard until it is cancelled."""
         pause_s = _PAUSE_S
         while True:
             began = asyncio.get_running_loop().time()

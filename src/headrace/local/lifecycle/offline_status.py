@@ -17,7 +17,7 @@ from headrace.process_stat import started_ticks
 
 
 def offline_status(layout: BackendLayout) -> BackendStatus | None:
-    """What is written down, and which of the processes run; `None` when there is no backend. Changes nothing."""
+    """The recorded state, and which of the processes run; `None` when there is no backend. Changes nothing."""
     if not layout.database.exists():
         return None
     database = Database(layout.database)

@@ -1,4 +1,5 @@
-"""What a guard does when its supervisor was killed: it starts the next one, unless the backend is being taken down."""
+"""The work of a guard when its supervisor was killed: it starts the next one, unless the backend is being taken
+down."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def relaunch(spec_json: bytes, *, was_well: bool, longest_pause_s: float) -> int
 
 
 def pause_s(restart: int, longest_s: float) -> float:
-    """How long to wait before this restart, counted from zero: not at all, then a second, two, four."""
+    """The time to wait before this restart, counted from zero: none, then a second, two, four."""
     return 0.0 if restart == 0 else min(longest_s, 2.0 ** min(restart - 1, 16))
 
 

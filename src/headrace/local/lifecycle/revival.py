@@ -1,7 +1,7 @@
 """Starts a supervisor where nobody looks after a backend any more: its supervisor and its guard were killed at once.
 
-The supervisors of mounts and the service of systemd notice that, and start this program. Whether it is to be done is
-looked at here, one at a time: not after a `headrace down`, not twice, and in nobody's folder but our own.
+The supervisors of mounts and the service of systemd notice that, and start this program. Here it is checked, one
+process at a time, whether it is to be done: not after a `headrace down`, not twice, and in nobody's folder but our own.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _go_home(layout: BackendLayout) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`FOLDER`: for supervisors of mounts, not for people. What went wrong is in the backend's log."""
+    """`FOLDER`: for supervisors of mounts, not for people. Faults are in the backend's log."""
     layout = BackendLayout(Path(arguments[0]))
     try:
         _check_ours(layout.folder)

@@ -53,7 +53,7 @@ WantedBy={target}
 
 
 def unit_path(layout: BackendLayout, environment: Environment) -> Path:
-    """Where the unit is written: among those of the machine for root, else among the user's."""
+    """The path of the unit: among those of the machine for root, else among the user's."""
     digest = hashlib.blake2b(bytes(layout.folder), digest_size=4).hexdigest()
     return environment.unit_directory / f"headrace-local-{digest}.service"
 

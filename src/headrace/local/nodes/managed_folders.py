@@ -1,7 +1,7 @@
 """Cache folders, which lie where a runtime says: written down before they are made, taken away by `down`.
 
-What was there before us stays: of a folder that was found empty only what came into it goes, and a folder above ours
-goes only if it was made for ours and is empty again.
+Older files stay: of a folder that was found empty only what came into it goes, and a folder above ours goes only if it
+was made for ours and is empty again.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ManagedFolders:
         return path
 
     def caches(self) -> list[Path]:
-        """Those that hold cached data."""
+        """The folders that hold cached data."""
         return [path for path, part in self._all().items() if part in (Part.MADE, Part.FOUND)]
 
     def remove(self, *, keep: bool) -> None:

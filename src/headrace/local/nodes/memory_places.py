@@ -1,4 +1,4 @@
-"""Where caches in memory lie on this machine when nobody says where: the planner names a folder of root's."""
+"""The default places of caches in memory on this machine: the planner names a folder of root's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node has room for, as facts for the planner."""
+"""The room of a node, as facts for the planner."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def node_facts(nodes: Iterable[VirtualNode], rooms: Mapping[str, Room]) -> tuple
 
 
 def is_ready(node: VirtualNode) -> bool:
-    """Whether programs can begin on a node: it is made, and its namespace has not been taken away since."""
+    """True if programs can begin on a node: it is made, and its namespace has not been taken away since."""
     return node.is_made and (node.namespace is None or (_NAMESPACES / node.namespace).exists())
 
 
 def rooms_of(runtime: Runtime | None, key: str, status: Mapping[str, Any] | None) -> dict[str, Room]:
-    """What there is room for at each folder of a dataset's cache: what is free, and what its workers hold. Blocks."""
+    """The room at each folder of a dataset's cache: what is free, and what its workers hold. Blocks."""
     folders = cache_folders(wanted_of(runtime), key, None) if runtime else ()
     held = _held_bytes(status)
     found: dict[str, tuple[str, int, str]] = {}

@@ -30,7 +30,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """What appears where: `part` of the folder or file `source` at `target`, which must be there already."""
+    """A bind mount: `part` of the folder or file `source` at `target`, which must be there already."""
 
     source: str
     target: str

@@ -1,6 +1,6 @@
 """Virtual nodes: as root a network namespace each, plugged to one switch; otherwise an address of loopback each.
 
-What is made is written down first, so that whoever comes after a kill finds it, and takes it over or away.
+Every change is written down first, so that a process that starts after a kill finds it, and takes it over or away.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NETWORK = "network"
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What the nodes of one backend are plugged to. Without a switch they are addresses of loopback.
+    """The network that the nodes of one backend are plugged to. Without a switch they are addresses of loopback.
 
     `table` has the rules of their way out; `guarded` are the devices of a machine
     that forwards for them alone.
@@ -92,11 +92,11 @@ class VirtualNode:
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """What stands before a command that shall run on this node."""
+        """The words before a command that shall run on this node."""
         return enter_prefix(self.namespace) if self.namespace else ()
 
     def lend(self, ports: Iterable[int]) -> None:
-        """Has this machine's servers on loopback answer the node, too. Blocks. Raises `UnsupportedError`."""
+        """Makes this machine's servers on loopback answer the node, too. Blocks. Raises `UnsupportedError`."""
         if self.namespace is None:
             return
         gateway = str(ipaddress.ip_network(f"{self.address}/{PREFIX_LENGTH}", strict=False)[-2])
@@ -115,13 +115,13 @@ class VirtualNodes:
         self._making = threading.Lock()
 
     def all(self) -> list[VirtualNode]:
-        """Those that are written down, in the order of their places."""
+        """The recorded nodes, in the order of their places."""
         with self._database.reading() as connection:
             rows = connection.execute("SELECT name, content FROM nodes").fetchall()
         return sorted((self._read(name, text) for name, text in rows), key=lambda node: node.place)
 
     def network(self) -> Network | None:
-        """What they are plugged to; `None` before there are any."""
+        """The network that they are plugged to; `None` before there are any."""
         text = self._database.fact(_NETWORK)
         if not text:
             return None

@@ -27,7 +27,7 @@ class BackupDriver:
         return replace(done, ended=moment())
 
     async def facts(self, operation: Operation, note: Note) -> JobFacts | None:  # noqa: ARG002
-        """What was kept."""
+        """The facts of the backup."""
         size = note.details.get("kept_bytes")
         if size is None:
             return None

@@ -1,7 +1,7 @@
-"""What a DataProcess asks to be run, as this machine can run it: pure, from its script or its pod.
+"""The program of a DataProcess, as this machine can run it: pure, from its script or its pod.
 
-Images are not used: programs run with what is on the machine. What cannot be had here and would change what a program
-does is refused; what cannot be had and changes nothing of its work is named as ignored.
+Images are not used: programs run with what is on the machine. A part that cannot be had here and would change what a
+program does is refused; one that changes nothing of its work is named as ignored.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Pod:
 
 
 def pod_of(program: ScriptProcessor | JobProcessor) -> Pod:
-    """What is to be run. Raises `UnsupportedError` that names what cannot be done here, by its field."""
+    """The pod to run. Raises `UnsupportedError` that names what cannot be done here, by its field."""
     return _script(program) if isinstance(program, ScriptProcessor) else _pod(program.pod_spec)
 
 

@@ -1,6 +1,6 @@
 """Copies between datasets and storage: each a process of its own on a node, followed by the file that it writes.
 
-What it keeps (its ledger) stays with the operation, so that a run after a kill, and the next run of a schedule, go on.
+Its ledger stays with the operation, so that a run after a kill, and the next run of a schedule, go on.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class CopyDriver:
         return note.with_details(role=role)
 
     async def facts(self, operation: Operation, note: Note) -> JobFacts | None:
-        """What the process says; `None` when it ended without a last word, and goes on when it is started again."""
+        """The report of the process; `None` when it ended without a last word, and goes on when it is started again."""
         role = note.details.get("role")
         record = self.context.roles.get(role) if role else None
         if record is None or record.order.version != note.run:

@@ -1,4 +1,4 @@
-"""A run of an operation on one machine, and what is written down of it, so that the next supervisor goes on with it."""
+"""A run of an operation on one machine, and its note, by which the next supervisor goes on with the same work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RunNotes:
         self._database = database
 
     def find(self, operation: Operation) -> Note | None:
-        """What is written down of one; `None` without."""
+        """The note of an operation; `None` without."""
         return self.read(uid_of(operation))
 
     async def keep(self, operation: Operation, note: Note) -> None:

@@ -1,4 +1,4 @@
-"""How each kind of work for operations is done on this machine."""
+"""The drivers of each kind of work for operations on this machine."""
 
 from __future__ import annotations
 

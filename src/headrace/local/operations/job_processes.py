@@ -1,7 +1,7 @@
 """Processes that do the work of operations: started once, followed whoever supervises, with a log and an exit code.
 
-What such a process does stands in its runner spec (`headrace.local.operations.runner_spec`); how it stands, in a file
-that it writes itself, so that a supervisor which was not there when it ended knows all the same.
+The runner spec (`headrace.local.operations.runner_spec`) says what such a process does; a file that it writes itself
+says how far it is, so that a supervisor which was not there when it ended knows all the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GRACE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """Where the process of a run stands, and what it said last."""
+    """The state of a run's process, and its last report."""
 
     is_running: bool
     state: RunnerState | None
@@ -71,7 +71,7 @@ class JobProcesses:
         self._context = context
 
     def folder(self, uid: str) -> Path:
-        """Where an operation keeps its files, for its owner alone."""
+        """The folder of an operation's files, for its owner alone."""
         return self._context.layout.folder / "operations" / uid
 
     async def start(self, record: Record, dataset: str, node: VirtualNode, runner_spec: RunnerSpec) -> str:
@@ -91,7 +91,7 @@ class JobProcesses:
         return role
 
     def status(self, uid: str, role: str, run: str) -> JobStatus | None:
-        """Where it stands; `None` when it never began for this run: a process begins nothing before it says so."""
+        """Its state; `None` when it never began for this run: a process begins nothing before it says so."""
         record = self._context.roles.get(role)
         if record is None or record.order.version != run:
             return None
@@ -106,7 +106,7 @@ class JobProcesses:
             await self._context.roles.stop(role, grace_s=_GRACE_S)
 
     async def end_leftovers(self, role: str) -> None:
-        """What it had started goes with it."""
+        """Processes that it had started are ended with it."""
         while True:
             alive = await asyncio.to_thread(tagged_processes, self._context.database.instance)
             left = [each for each in alive if each.role == role]
@@ -146,7 +146,7 @@ class JobProcesses:
 
 
 def role_of(record: Record) -> str:
-    """What the process of an operation is called among all roles: more parts than those of datasets have."""
+    """The name of an operation's process among all roles: more parts than those of datasets have."""
     reference = record.reference
     name = reference.name
     if len(name) > _LONGEST_NAME:

@@ -72,7 +72,7 @@ class ProcessDriver:
         return begun
 
     async def facts(self, operation: Operation, note: Note) -> JobFacts | None:
-        """Where the process stands."""
+        """The state of the process."""
         uid, node = uid_of(operation), note.details.get("node")
         if note.ended:
             return note.facts(JobState.COMPLETE, node=node, exit_code=0)

@@ -1,4 +1,4 @@
-"""What the process of an operation is told to do, and what it says of it. docs/format/local-state.md describes both.
+"""The orders of an operation's process, and its report. docs/format/local-state.md describes both.
 
 A runner spec may hold values of Secrets, for the environment of a program: it is written to a private file, which the
 process takes away as soon as it has read it.
@@ -24,7 +24,7 @@ class _Part(DeferredModel):
 
 
 class BindMount(_Part):
-    """What appears where, before a program begins: `part` of `source` at `target`."""
+    """A bind mount before a program begins: `part` of `source` at `target`."""
 
     source: str
     target: str
@@ -84,7 +84,7 @@ def read_runner_spec(path: Path) -> RunnerSpec:
 
 
 def read_runner_state(path: Path) -> RunnerState | None:
-    """What a process said last; `None` when it has not begun."""
+    """The last report of a process; `None` when it has not begun."""
     try:
         with path.open("rb") as file:
             return RunnerState.model_validate_json(file.read(_LARGEST_STATE_BYTES))

@@ -1,4 +1,5 @@
-"""What a DataProcess needs on its node, made: script, volumes, values of Secrets; and the runner spec from all that."""
+"""The volumes of a DataProcess on its node, made: script, volumes, values of Secrets; and the runner spec from all
+that."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ class VolumeSetup:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Where volumes appear. Raises `ConfigError` for one within the dataset."""
+        """The folders at which volumes appear. Raises `ConfigError` for one within the dataset."""
         found = {mount.path for each in (*self.pod.before, *self.pod.containers) for mount in each.mounts}
         for path in found:
             if Path(path).is_relative_to(self.job.mount_path):

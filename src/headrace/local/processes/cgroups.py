@@ -28,14 +28,14 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What programs may have together at most; `None`: as much as there is."""
+    """The limits of programs together; `None`: as much as there is."""
 
     memory_bytes: int | None = None
     cpus: float | None = None
 
     @property
     def controllers(self) -> tuple[str, ...]:
-        """What of the kernel it takes."""
+        """The controllers of the kernel that it takes."""
         asked = (("memory", self.memory_bytes), ("cpu", self.cpus))
         return tuple(name for name, limit in asked if limit is not None)
 
@@ -58,7 +58,7 @@ class ControlGroup:
 
     @classmethod
     def planned(cls, name: str, limits: Limits) -> ControlGroup:
-        """Where it would be. Raises `UnsupportedError` where the kernel has no place for one."""
+        """The control group at its future place. Raises `UnsupportedError` where the kernel has no place for one."""
         hierarchies = _hierarchies()
         found: dict[Path, _Folder] = {}
         for controller in limits.controllers:
@@ -88,7 +88,7 @@ class ControlGroup:
             (path / _MEMBERS).write_text("0")
 
     def kills(self) -> int:
-        """How many of its processes the kernel has killed, since they had no memory left."""
+        """The number of its processes that the kernel has killed, since they had no memory left."""
         for folder in self._folders:
             if "memory" in folder.controllers:
                 file = "memory.events" if folder.is_second_version else "memory.oom_control"

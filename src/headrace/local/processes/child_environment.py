@@ -1,5 +1,5 @@
-"""Which variables go on to the processes that the local backend starts: what a person happened to have set must not
-become part of every dataset.
+"""The variables that go on to the processes that the local backend starts: a variable that a person happened to have
+set must not become part of every dataset.
 """
 
 from __future__ import annotations

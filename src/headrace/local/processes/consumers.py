@@ -1,7 +1,7 @@
-"""Who uses datasets from this backend: programs of `headrace run`, and operations. Written down before it begins.
+"""The users of datasets from this backend: programs of `headrace run`, and operations. Written down before it begins.
 
-A use of a program lasts for as long as the process that asked for it, or any that it started. What is written down
-here is what the planner sees as users, so mounts come where it says, and no dataset goes away under it.
+A use of a program lasts for as long as the process that asked for it, or any that it started. The planner takes the
+recorded ones as users, so mounts come where it says, and no dataset goes away under them.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ class Consumer:
 
     @property
     def mountpoints(self) -> tuple[Path, ...]:
-        """Where there must be folders."""
+        """The paths that must be folders."""
         return tuple(Path(path) for path in (*self.paths, *self.folders) if path)
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """Where there must be something."""
+        """The paths that must exist."""
         return (*self.mountpoints, *map(Path, self.files))
 
     @property
     def user(self) -> str:
-        """Who it is, for people."""
+        """Its name, for people."""
         return f"{self.title} (process {self.pid})" if self.pid else self.title
 
 
@@ -76,7 +76,7 @@ class Consumers:
         self._some = asyncio.Event()
 
     def all(self) -> list[Consumer]:
-        """Those that are written down."""
+        """The recorded consumers."""
         return [self._consumers[each] for each in sorted(self._consumers)]
 
     def get(self, consumer_id: str) -> Consumer | None:

@@ -13,7 +13,7 @@ _PROGRAMS = ("headrace.roles.supervisor", "headrace.roles.mount", "headrace.cli.
 
 
 def successor_of(processes: Iterable[TaggedProcess]) -> TaggedProcess | None:
-    """Which of a role's processes has taken the place of the one that was started, or is about to."""
+    """The process of a role that has taken the place of the one that was started, or is about to."""
     programs = {_program_of(process): process for process in processes}
     return next((programs[name] for name in _PROGRAMS if name in programs), None)
 

@@ -31,7 +31,7 @@ class TaggedProcess:
 
 
 def tag_of(instance: str, role: str) -> str:
-    """What the environment of a role's processes says."""
+    """The tag in the environment of a role's processes."""
     return f"{instance}:{role}"
 
 

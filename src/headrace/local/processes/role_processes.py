@@ -84,7 +84,7 @@ class RoleProcesses:
         self._records = {record.order.id: record for record in read_roles(database)}
 
     def all(self) -> list[RoleRecord]:
-        """Those that are written down."""
+        """The recorded roles."""
         return [self._records[role] for role in sorted(self._records)]
 
     def get(self, role: str) -> RoleRecord | None:
@@ -92,8 +92,8 @@ class RoleProcesses:
         return self._records.get(role)
 
     def recover(self, known: Collection[str] = ()) -> None:
-        """Takes over what runs from before: by its number, or by its tag. What nobody wrote down is ended, but for
-        processes with a `known` tag, which are somebody else's.
+        """Takes over what runs from before: by its number, or by its tag. Processes without a record are ended, but for
+        those with a `known` tag, which are somebody else's.
         """
         firsts = {each.role: each for each in tagged_processes(self._database.instance) if each.is_first}
         for record in self.all():

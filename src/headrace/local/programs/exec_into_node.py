@@ -43,7 +43,7 @@ class ProgramError(ConfigError):
 def wait_for_files(
     client: LocalClient, wish: RunWish, *, timeout_s: float, tell: Callable[[str], None]
 ) -> RunState:
-    """Where the program will run, once the files are there; `tell` hears what is waited for, each thing once.
+    """The place of the program, once the files are there; `tell` hears what is waited for, each thing once.
 
     Raises what a person has to put right, and `DeadlineError` with the last thing that was waited for.
     """

@@ -60,7 +60,8 @@ class Runs:
         return await self.state(consumer.id)
 
     async def state(self, consumer_id: str) -> messages.RunState:
-        """Whether the files are there, or what they wait for. Raises `MissingFileError` for a dataset that went."""
+        """The state of the files: there, or waiting for something. Raises `MissingFileError` for a dataset that
+        went."""
         consumer = self._context.consumers.get(consumer_id)
         if consumer is None:
             raise MissingFileError.of(f"there is no run '{consumer_id[:64]}'")

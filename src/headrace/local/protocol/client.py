@@ -37,7 +37,7 @@ class LocalClient:
         self._layout = layout
 
     def hello(self) -> messages.Hello:
-        """Who answers. Raises `UnsupportedError` for another version of the protocol."""
+        """The name and version of the supervisor. Raises `UnsupportedError` for another version of the protocol."""
         hello = self._ask("GET", "/v1/hello", messages.Hello)
         if (hello.magic, hello.version) != (messages.MAGIC, messages.VERSION):
             raise UnsupportedError.of(
@@ -102,7 +102,7 @@ class LocalClient:
     def events(
         self, *, namespace: str | None = None, about: Named | None = None
     ) -> tuple[messages.EventLine, ...]:
-        """What happened; the latest last."""
+        """The events; the latest last."""
         query = {"namespace": namespace or ""}
         if about is not None:
             query = {"kind": about.kind, "namespace": about.namespace, "name": about.name}

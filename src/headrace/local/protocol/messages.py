@@ -1,4 +1,4 @@
-"""What the command line and the supervisor say to each other. docs/format/local-api.md describes it."""
+"""Messages between the command line and the supervisor. docs/format/local-api.md describes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_TAINTS = 100
 
 
 class Message(DeferredModel):
-    """A value on its way. What a newer release adds is left out."""
+    """A value on its way. Fields that a newer release adds are left out."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -41,7 +41,7 @@ class Fault(Message):
 
 
 class Named(Message):
-    """Which object."""
+    """The key of an object."""
 
     kind: str = Field(max_length=64)
     namespace: str = Field(default="", max_length=63)
@@ -49,7 +49,7 @@ class Named(Message):
 
 
 class Hello(Message):
-    """Who answers."""
+    """The supervisor's name and version."""
 
     magic: str = MAGIC
     version: int = VERSION
@@ -74,7 +74,7 @@ class Deletion(Message):
 
 
 class Scaling(Message):
-    """How many replicas a runtime shall have."""
+    """The number of replicas that a runtime shall have."""
 
     object: Named
     replicas: int = Field(ge=0, le=10_000)
@@ -89,7 +89,7 @@ class Patch(Message):
 
 
 class Outcome(Message):
-    """What became of one object: the deed, or the fault."""
+    """The outcome of one object: the deed, or the fault."""
 
     object: Named
     deed: str = ""
@@ -203,7 +203,7 @@ class RunWish(Message):
 
 
 class RunPlace(Message):
-    """Where the files of a dataset are on the node, and where they shall appear."""
+    """The place of a dataset's files on the node, and where they shall appear."""
 
     name: str
     mountpoint: str
@@ -265,7 +265,7 @@ class NodesWish(Message):
 
 
 class NodeChange(Message):
-    """What shall be different of one node. A label or annotation of `None` is taken away."""
+    """A change of one node. A label or annotation of `None` is taken away."""
 
     name: str = Field(max_length=253)
     labels: dict[str, str | None] = Field(default_factory=dict)
@@ -275,7 +275,7 @@ class NodeChange(Message):
 
 
 class SupervisorSpec(Message):
-    """What a supervisor is told at its start."""
+    """The settings of a supervisor at its start."""
 
     folder: Path
     nodes: NodesWish

@@ -49,7 +49,7 @@ Write = Callable[[Transaction], None]
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What all passes share: the backend, who has which nodes, and transactions that wake everybody but the dataset."""
+    """The parts that all passes share. A `transaction` wakes everybody but the dataset that writes."""
 
     context: BackendContext
     reservations: Reservations
@@ -72,7 +72,7 @@ class DatasetWorld:
 
     @cached_property
     def declarations(self) -> Declarations:
-        """What was declared when the pass began."""
+        """The declarations when the pass began."""
         desired = self.desired
         return Declarations(
             desired.title,
@@ -116,7 +116,7 @@ class DatasetWorld:
         return True
 
     async def follow_volume(self, volume: Volume | None, *, in_use: bool, closes: bool) -> None:  # noqa: ARG002
-        """Makes the volume and its claim, or takes them away. Those who begin are told of a deletion by commands."""
+        """Makes the volume and its claim, or takes them away. Commands tell of a deletion."""
         await self._write(lambda transaction: write_volume(transaction, self.desired, volume))
 
     async def write(self, statements: Iterable[Statement]) -> None:
@@ -156,7 +156,7 @@ class DatasetWorld:
         await self._write(lambda transaction: let_go(transaction, refused))
 
     def inputs(self, operation: Operation, job: JobFacts | None, hindrance: str) -> OperationInputs:
-        """What an operation is planned from."""
+        """The inputs of an operation's plan."""
         return operation_inputs(operation, self.desired, self.observed, job, hindrance)
 
     def task(self, operation: Operation, run: str) -> Task:

@@ -30,7 +30,7 @@ _GRACE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """What takes the steps of one dataset. Used from one event loop."""
+    """The executor of one dataset's steps. Used from one event loop."""
 
     instance: str
     render_context: RenderContext

@@ -36,7 +36,7 @@ _USERS_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """What the world is seen with."""
+    """The observer of the world."""
 
     layout: DatasetLayout
     addresses: Addresses
@@ -74,7 +74,7 @@ async def users_now(
     records: Sequence[RoleRecord],
     newest_s: float = 0.0,
 ) -> tuple[ConsumerFacts, ...]:
-    """Who uses the dataset, seen at most so many seconds ago."""
+    """The users of the dataset, seen at most so many seconds ago."""
     own = [record for record in records if (record.order.namespace, record.order.dataset) == desired.key]
     mounts = _mounts(observer, nodes, own)
     found = await observer.open_files.latest(newest_s) if mounts else ()

@@ -1,4 +1,4 @@
-"""Who uses a mount now: processes with a file open, mapped or executed below it, or with their folder there.
+"""Users of a mount now: processes with a file open, mapped or executed below it, or with their folder there.
 
 To know that of one mount means to look at every process of the machine, so one such look answers for all mounts.
 """
@@ -31,7 +31,8 @@ class OpenFile:
 
 
 class OpenFileScan:
-    """What all processes have below one folder, seen together for all who ask. Used from one event loop."""
+    """The files that all processes have open below one folder, scanned once for all who ask. Used from one event
+    loop."""
 
     def __init__(self, folder: Path, depth: int = _DEPTH) -> None:
         self._folder = str(folder)
@@ -41,7 +42,7 @@ class OpenFileScan:
         self._scanning: asyncio.Task[None] | None = None
 
     async def latest(self, newest_s: float) -> tuple[OpenFile, ...]:
-        """What was seen at most so many seconds ago; with 0, from now on."""
+        """The files seen at most so many seconds ago; with 0, from now on."""
         wanted_s = time.monotonic() - newest_s
         while self._begun_s < wanted_s:
             if self._scanning is None:
@@ -71,7 +72,7 @@ def users_of(
 
 
 def processes_below(folder: str, depth: int) -> tuple[OpenFile, ...]:
-    """What processes but this one have below a folder, each path cut after so many names below it. Blocks."""
+    """The files of processes but this one below a folder, each path cut after so many names below it. Blocks."""
     top, mapped = f"{folder}/", re.compile(rf" ({re.escape(folder)}/.*)")
     found: list[OpenFile] = []
     for process in os.listdir("/proc"):  # noqa: PTH208

@@ -1,4 +1,4 @@
-"""What an operation is planned from, out of the declarations that have to do with its dataset."""
+"""The inputs of an operation's plan, out of the declarations that have to do with its dataset."""
 
 from __future__ import annotations
 

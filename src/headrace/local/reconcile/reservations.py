@@ -1,6 +1,7 @@
-"""Which nodes the workers of each dataset have: those that run, and those that were planned and do not run yet.
+"""The nodes of each dataset's workers: those that run, and those that were planned and do not run yet.
 
-Datasets are reconciled at the same time. What one was given must be seen by the next before its processes are there.
+Datasets are reconciled at the same time. The nodes given to one dataset must be seen by the next before its processes
+are there.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Reservations:
         self._lacking: set[str] = set()
 
     def note(self, title: str, planned: Plan, wanted: int = 0) -> None:
-        """What was planned for a dataset that wants so many workers.
+        """Records the nodes planned for a dataset that wants so many workers.
 
         One that holds starts nothing: it has the nodes on which its workers run, and lacks none.
         """
@@ -41,7 +42,7 @@ class Reservations:
         self._lacking.discard(title)
 
     def see(self, title: str, records: Iterable[RoleRecord]) -> None:
-        """What a dataset has before it is reconciled."""
+        """Records the nodes of a dataset before it is reconciled."""
         running = frozenset(record.order.node for record in records if _worker_of(record) == title)
         self._held[title] = self._held.get(title, frozenset()) | running
 

@@ -1,4 +1,4 @@
-"""Where each role of a dataset stands: from its process, from what the master says of it, and from its mount."""
+"""The state of each role of a dataset: from its process, from what the master says of it, and from its mount."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class RoleFailure:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResults:
-    """What was seen: the master's status (`None`: it does not answer), mountpoints that answer, troubles by role."""
+    """The results of probes: the master's status (`None`: it does not answer), mountpoints that answer, troubles by
+    role."""
 
     status: Mapping[str, Any] | None
     mounted: frozenset[str]

@@ -1,4 +1,4 @@
-"""What is said of a dataset, and its volume and finalizers: written together, so that nobody sees half of it."""
+"""The status of a dataset, and its volume and finalizers: written together, so that nobody sees half of it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _set_finalizers(transaction: Transaction, present: Record, finalizers: Itera
 
 
 def set_owner_reference(transaction: Transaction, record: Record, owner: Record) -> None:
-    """Has an object go with its owner: as in Fluid, a dataset owns its runtime and its operations."""
+    """Makes an object go with its owner: as in Fluid, a dataset owns its runtime and its operations."""
     present, holder = transaction.get(record.reference), transaction.get(owner.reference)
     if present is None or holder is None or present.deleted or holder.deleted or holder.uid != owner.uid:
         return
@@ -120,7 +120,8 @@ def set_owner_reference(transaction: Transaction, record: Record, owner: Record)
 
 
 def write_volume(transaction: Transaction, desired: DesiredState, volume: Volume | None) -> None:
-    """Makes the volume and its claim, or takes them away. What a person made under these names is left alone."""
+    """Makes the volume and its claim, or takes them away. Objects that a person made under these names are left
+    alone."""
     if volume is None:
         _take_away(transaction, desired)
         return

@@ -1,4 +1,4 @@
-"""What the supervisor answers: the store, events, nodes and roles, as messages."""
+"""The answers of the supervisor: the store, events, nodes and roles, as messages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Endpoints:
         ]
 
     async def hello(self, _: Call) -> BaseModel:
-        """Who answers."""
+        """The supervisor's name and version."""
         return messages.Hello(pid=os.getpid(), instance=self._instance, release=self._release)
 
     async def status(self, _: Call) -> BaseModel:
@@ -167,7 +167,7 @@ class Endpoints:
                     continue
 
     async def events(self, call: Call) -> BaseModel:
-        """What happened; the latest last."""
+        """The events; the latest last."""
         reference = None
         if "name" in call.query:
             reference = Reference(_kind(call), call.query.get("namespace", ""), call.query["name"])

@@ -59,7 +59,7 @@ class Server:
         )
 
     async def start(self, layout: BackendLayout) -> None:
-        """Listens. Who holds the lock may take away the socket of a predecessor."""
+        """Listens. The holder of the lock may take away the socket of a predecessor."""
         path = layout.socket
         path.unlink(missing_ok=True)
         await self._runner.setup()

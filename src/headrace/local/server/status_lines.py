@@ -1,4 +1,4 @@
-"""What the backend says of its nodes, its processes and its troubles, from what is written down."""
+"""The backend's report on its nodes, its processes and its troubles, from what is written down."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def unstarted_line(order_id: str, seen: RoleFacts) -> messages.RoleLine:
 
 
 def trouble_lines(records: Iterable[Record]) -> Iterator[messages.TroubleLine]:
-    """What of the declared objects is not as it should be."""
+    """The faults of declared objects."""
     for record in records:
         if record.damage:
             yield _trouble(record, {"type": "Damaged", "message": record.damage})

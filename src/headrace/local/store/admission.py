@@ -1,4 +1,4 @@
-"""What people declare, on its way into the store: checked, put into one form, merged with what is there.
+"""Declarations on their way into the store: checked, put into one form, merged with what is there.
 
 Works within a transaction that it is handed; answers what became of the object.
 """
@@ -31,7 +31,7 @@ _SECRET_VALUES = ("data", "stringData")
 
 
 class Deed(StrEnum):
-    """What became of an object, in kubectl's words."""
+    """The outcome of an object, in kubectl's words."""
 
     CREATED = "created"
     CONFIGURED = "configured"
@@ -52,7 +52,7 @@ class Wish:
 
 
 def wish_of(thing: Object, namespace: str) -> Wish:
-    """What is wanted of an object that says no other namespace than its own, or else is in `namespace`."""
+    """The wanted state of an object that says no other namespace than its own, or else is in `namespace`."""
     kind, document = kind_of(thing), content_of(thing, reveal_secrets=True)
     metadata = document.pop("metadata")
     for key in ("apiVersion", "kind", "status"):

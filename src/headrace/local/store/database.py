@@ -134,7 +134,7 @@ class Database:
                 self._connection.execute("COMMIT")
 
     def fact(self, name: str) -> str:
-        """What is noted under a name; empty without."""
+        """The fact noted under a name; empty without."""
         with self._lock:
             row = self._connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return row[0] if row else ""

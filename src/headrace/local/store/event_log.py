@@ -1,4 +1,4 @@
-"""What happened to objects, for people: the same event again counts up, old ones make room."""
+"""Events of objects, for people: the same event again counts up, old ones make room."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The objects of the local backend: read at one moment, changed in transactions, watched from a version on.
 
-Every change of an object gets the next `resource_version` of the whole store. Who changes what they have read before
-says which version that was, and is refused if it is another one by now.
+Every change of an object gets the next `resource_version` of the whole store. A change of an object that was read
+before names its version, and is refused if there is another one by now.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects are meant: their kinds, and if not all of them, a namespace and names."""
+    """A selection of objects: their kinds, and if not all of them, a namespace and names."""
 
     kinds: tuple[str, ...]
     namespace: str | None = None
@@ -52,7 +52,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of an object: ADDED, MODIFIED or DELETED, and how it is now (or was last)."""
+    """The change of an object: ADDED, MODIFIED or DELETED, and how it is now (or was last)."""
 
     type: str
     document: dict[str, Any]
@@ -70,7 +70,7 @@ class Store:
     def on_change(self, listener: Callable[[tuple[Reference, ...]], None]) -> None:
         """Calls `listener` after each transaction, in the thread that made it, with the objects that it changed.
 
-        What is wrong with a listener is logged: the change is made by then, and is not told to have failed.
+        A listener's fault is logged: the change is made by then, and is not reported as failed.
         """
         self._listeners.append(listener)
 
@@ -123,7 +123,7 @@ class Store:
             return transaction.set_finalizers(record, finalizers)
 
     def changes(self, since: int, selection: Selection) -> tuple[list[Change], int]:
-        """What became of the objects that are meant after version `since`, and the version to go on from.
+        """The changes of the selected objects after version `since`, and the version to go on from.
 
         Of an object that changed several times only the last state is told. Raises `BusyError` when `since` is too
         long ago: list anew then.

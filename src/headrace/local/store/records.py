@@ -22,7 +22,7 @@ KEPT_METADATA = ("labels", "annotations", "ownerReferences")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reference:
-    """Which object: kind, namespace (empty for objects without one), name."""
+    """The key of an object: kind, namespace (empty for objects without one), name."""
 
     kind: str
     namespace: str

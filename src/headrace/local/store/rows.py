@@ -53,7 +53,7 @@ def last_document(text: str, reference: Reference) -> dict[str, Any]:
 def readable(
     rows: Iterable[tuple[str, str]], what: str, read: Callable[[dict[str, Any]], _Value]
 ) -> list[_Value]:
-    """What named rows of JSON hold. One that cannot be read is left out, and told of in the log."""
+    """The values in named rows of JSON. One that cannot be read is left out, and told of in the log."""
     found = []
     for name, text in rows:
         damage: list[str] = []

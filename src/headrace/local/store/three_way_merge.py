@@ -1,7 +1,7 @@
 """Three ways become one, as `kubectl apply` does it. Pure.
 
-What the file says now wins. What it said the last time and does not say now is taken away. All else stays: it was
-somebody else's to say. Lists are taken whole.
+The present content of the file wins. A field that the file had the last time and has no more is removed. All else
+stays: it was somebody else's to say. Lists are taken whole.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Values = Mapping[str, Any]
 
 
 def three_way_merge(live: Values, last: Values, wanted: Values) -> dict[str, Any]:
-    """What `live` becomes when a file that said `last` says `wanted`."""
+    """The merge of `live` with a file that said `last` and says `wanted`."""
     merged = {key: value for key, value in live.items() if key in wanted or key not in last}
     for key, value in wanted.items():
         merged[key] = _merged(live.get(key), last.get(key), value)

@@ -25,7 +25,7 @@ Find = Callable[[sqlite3.Connection, Reference], Record | None]
 
 
 class Transaction:
-    """Changes objects. What it has done is true when its transaction has ended."""
+    """Changes objects. Its changes are true when its transaction has ended."""
 
     def __init__(self, connection: sqlite3.Connection, find: Find, clock: Callable[[], datetime]) -> None:
         self._connection = connection
@@ -121,8 +121,8 @@ class Transaction:
     def delete(self, reference: Reference, *, expected: int | None = None) -> Record | None:
         """Asks for an object's deletion: it is gone now (`None`), or when its finalizers are.
 
-        What it owned goes as well once it is gone, in the same transaction. Raises `MissingFileError`, and `BusyError`
-        for another version than `expected`.
+        Objects that it owned are deleted as well once it is gone, in the same transaction. Raises `MissingFileError`,
+        and `BusyError` for another version than `expected`.
         """
         record = self._expect(reference, expected)
         if not record.finalizers:

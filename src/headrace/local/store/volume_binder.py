@@ -31,7 +31,7 @@ class Binding:
 
 
 def bindings(records: Iterable[Record]) -> list[Binding]:
-    """What has to change so that each claim that can have a volume has one, and every phase is true."""
+    """The changes by which each claim that can have a volume has one, and every phase is true."""
     everything = list(records)
     volumes = {each.reference.name: each for each in everything if each.reference.kind == KINDS[0]}
     claims = [each for each in everything if each.reference.kind == KINDS[1]]

@@ -38,7 +38,7 @@ class BackupDriver:
         return note
 
     async def facts(self, operation: Operation, note: Note) -> JobFacts | None:
-        """Where the Job stands, and at its end what was kept."""
+        """The state of the Job, and at its end the facts of the backup."""
         status = await self.kubernetes_jobs.status(operation, note.run)
         return None if status is None else backup_facts(note, status)
 
@@ -48,7 +48,7 @@ class BackupDriver:
         return False
 
     async def forget(self, operation: Operation, note: Note) -> None:
-        """What was made goes with the operation, which owns it."""
+        """Does nothing: the operation owns its Jobs, which go with it."""
 
 
 def backup_facts(note: Note, status: JobStatus) -> JobFacts:

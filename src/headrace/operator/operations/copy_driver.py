@@ -23,6 +23,7 @@ from headrace.operator.rendering.naming import COPY_PORT
 from headrace.operator.rendering.render_context import RenderContext
 from headrace.plan.job_specs import CopyJob
 from headrace.plan.operation_inputs import JobFacts, JobState
+from headrace.plan.tolerations import allowed_tolerations
 from headrace.roles.progress import CopyProgress, parse_progress
 
 _HOME = "home"
@@ -48,7 +49,7 @@ class CopyDriver:
         return note.with_details(**{_HOME: home})
 
     async def facts(self, operation: Operation, note: Note) -> JobFacts | None:
-        """Where the Job stands, and at its end what was copied."""
+        """The state of the Job, and at its end the facts of the copy."""
         status = await self.kubernetes_jobs.status(operation, note.run)
         if status is None:
             return None
@@ -60,7 +61,7 @@ class CopyDriver:
         return False
 
     async def forget(self, operation: Operation, note: Note) -> None:
-        """What was made goes with the operation, which owns it."""
+        """Does nothing: the operation owns its Jobs, which go with it."""
 
 
 def copy_facts(note: Note, status: JobStatus, now: CopyProgress | None = None) -> JobFacts:
@@ -130,4 +131,6 @@ def _chosen(nodes: tuple[str, ...], operation: Operation) -> str:
 
 def _tolerations(task: Task) -> list[Content]:
     dataset = task.desired.dataset
-    return [part_content(each) for each in dataset.spec.tolerations] if dataset else []
+    policy = task.observation.observed.policy
+    allowed = allowed_tolerations(dataset.spec.tolerations, policy) if dataset else ()
+    return [part_content(each) for each in allowed]

@@ -24,7 +24,7 @@ class ProgressClient:
     _silent: dict[str, float] = field(default_factory=dict)
 
     async def progress(self, address: str) -> CopyProgress | None:
-        """What the copy at this address says; `None` when it says nothing."""
+        """The progress of the copy at this address; `None` when it reports nothing."""
         if not address or self._silent.get(address, 0.0) > time.monotonic():
             return None
         try:

@@ -1,4 +1,4 @@
-"""A run of an operation on Kubernetes, and where its note is: in an annotation, so that the next operator goes on."""
+"""A run of an operation on Kubernetes, and its note, an annotation by which the next operator goes on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AnnotatedNotes:
     client: KubeClient
 
     def find(self, operation: Operation) -> Note | None:
-        """What is written down of one, as far as it makes sense and leads nowhere else."""
+        """The note of one, as far as it makes sense and leads nowhere else."""
         text = operation.metadata.annotations.get(NOTE_ANNOTATION)
         try:
             note = Note(**json.loads(text)) if text else None

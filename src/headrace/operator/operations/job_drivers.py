@@ -1,4 +1,4 @@
-"""How each kind of work for operations is done on Kubernetes."""
+"""The drivers of each kind of work for operations on Kubernetes."""
 
 from __future__ import annotations
 

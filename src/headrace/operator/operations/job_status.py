@@ -17,7 +17,7 @@ Content = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """Where a Job stands. `said` is all that the container which ended it left behind, `why` a sentence of it."""
+    """The state of a Job. `said` is all that the container which ended it left behind, `why` a sentence of it."""
 
     state: JobState
     node: str | None = None

@@ -18,13 +18,13 @@ _JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 
 @dataclass(frozen=True, slots=True)
 class KubernetesJobs:
-    """What all kinds of work that are Jobs do with them."""
+    """The common steps of all kinds of work that are Jobs."""
 
     client: KubeClient
     mirror: Mirror
 
     async def order(self, operation: Operation, files: Sequence[Content], job: Content) -> None:
-        """Has the Job of a run be there. A Job that is there stays as it is; those of earlier runs go."""
+        """Creates the Job of a run. A Job that is there stays as it is; those of earlier runs go."""
         name = job["metadata"]["name"]
         for each in self._jobs(operation):
             if each["metadata"]["name"] != name:
@@ -38,7 +38,7 @@ class KubernetesJobs:
             return
 
     async def status(self, operation: Operation, run: str) -> JobStatus | None:
-        """Where the Job of a run stands; `None` when nothing is left of it, or it was never made."""
+        """The state of a run's Job; `None` when nothing is left of it, or it was never made."""
         name, namespace = job_name(operation, run), operation.namespace or "default"
         job = self.mirror.get("Job", namespace, name)
         pods = [pod for pod in self._pods(operation) if _job_of(pod) == name]

@@ -1,13 +1,15 @@
-"""What keeps the Job of an operation from going on, by what its pods say. Kubernetes itself tries for ever. Pure."""
+"""The trouble that keeps the Job of an operation from going on, by its pods' statuses. Kubernetes itself tries for
+ever. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from headrace.api.times import parse_time
-from headrace.operator.role_states import HOPELESS, UNPULLED, short
+from headrace.operator.role_states import HOPELESS, UNPULLED, containers_of, short, words_of_end
+from headrace.plan.last_words import last_words
 from headrace.plan.operation_inputs import Trouble
 from headrace.plan.reasons import Reason, wait
 
@@ -24,7 +26,7 @@ def trouble_of(
     if newest is None or newest["status"].get("phase") in {"Succeeded", "Failed"}:
         return _without_pod(job, pods, now)
     if newest["status"].get("phase") == "Running":
-        return _after_others(pods)
+        return _restarting(newest) or _after_others(pods)
     return _unscheduled(newest) or _unstarted(newest, now) or _after_others(pods)
 
 
@@ -46,14 +48,14 @@ def _unscheduled(pod: Content) -> Trouble | None:
 
 def _unstarted(pod: Content, now: datetime) -> Trouble | None:
     where = f"pod {_name(pod)} on {pod['spec']['nodeName']}"
-    for status in _containers(pod):
+    for status in containers_of(pod):
         waiting = (status.get("state") or {}).get("waiting") or {}
         why = f"{waiting.get('reason')}: {short(waiting.get('message'))}"
         if waiting.get("reason") in UNPULLED:
             what = f"image {status.get('image')} cannot be had for {where} ({why})"
             return Trouble(wait(Reason.IMAGE_NOT_PULLED, what), _since(pod))
         if waiting.get("reason") in HOPELESS:
-            what = f"container {status.get('name')} of {where} does not start ({why})"
+            what = f"container {status.get('name')} of {where} does not start ({why}){words_of_end(status)}"
             return Trouble(wait(Reason.POD_NOT_STARTING, what), _since(pod))
     since = _since(pod)
     if not pod["spec"]["nodeName"] or since is None or now - since < _USUAL:
@@ -61,14 +63,25 @@ def _unstarted(pod: Content, now: datetime) -> Trouble | None:
     return Trouble(wait(Reason.POD_NOT_STARTING, f"{where} has its node, and does not begin"), since)
 
 
+def _restarting(pod: Content) -> Trouble | None:
+    """A container that has ended, and waits to be started again in the same pod."""
+    for status in containers_of(pod):
+        waiting = (status.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") in HOPELESS:
+            where = f"container {status.get('name')} of pod {_name(pod)} on {pod['spec']['nodeName']}"
+            what = f"{where} ended and is started again ({waiting['reason']}){words_of_end(status)}"
+            return Trouble(wait(Reason.POD_KILLED, what))
+    return None
+
+
 def _after_others(pods: Sequence[Content]) -> Trouble | None:
     failed = [pod for pod in pods if pod["status"].get("phase") == "Failed"]
     if not failed:
         return None
     last = max(failed, key=lambda pod: pod["metadata"].get("creationTimestamp") or "")
-    ended = [(each.get("state") or {}).get("terminated") or {} for each in _containers(last)]
+    ended = [(each.get("state") or {}).get("terminated") or {} for each in containers_of(last)]
     codes = [
-        f"exit code {each['exitCode']} ({each.get('reason') or 'no reason'})"
+        f"exit code {each['exitCode']} ({each.get('reason') or 'no reason'}){_said(each)}"
         for each in ended
         if each.get("exitCode")
     ]
@@ -76,9 +89,9 @@ def _after_others(pods: Sequence[Content]) -> Trouble | None:
     return Trouble(wait(Reason.POD_KILLED, f"{len(failed)} of its pods ended, the last with {why}"))
 
 
-def _containers(pod: Content) -> Iterator[Content]:
-    for kind in ("initContainerStatuses", "containerStatuses"):
-        yield from pod["status"].get(kind) or ()
+def _said(ended: Content) -> str:
+    words = last_words(str(ended.get("message") or ""))
+    return f": {words}" if words else ""
 
 
 def _since(pod: Content) -> datetime | None:

@@ -33,7 +33,7 @@ class ProcessDriver:
         return note.with_details(**{_ORDERED: True})
 
     async def facts(self, operation: Operation, note: Note) -> JobFacts | None:
-        """Where the Job stands, and how its program ended."""
+        """The state of the Job, and the end of its program."""
         status = await self.kubernetes_jobs.status(operation, note.run)
         if status is None:
             is_leaving = operation.metadata.deletion_timestamp is not None
@@ -55,4 +55,4 @@ class ProcessDriver:
         return False
 
     async def forget(self, operation: Operation, note: Note) -> None:
-        """What was made goes with the operation, which owns it."""
+        """Does nothing: the operation owns its Jobs, which go with it."""

@@ -1,4 +1,4 @@
-"""What a container of ours may do on its node, where it is not a mount."""
+"""The rights of a container of ours on its node, where it is not a mount."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class CopyPlan:
 def copy_objects(
     plan: CopyPlan, run: str, datasets: Mapping[str, Dataset], tolerations: Sequence[Content] = ()
 ) -> tuple[list[Content], Content]:
-    """What the pod reads, and the Job."""
+    """The objects that the pod reads, and the Job."""
     operation, names = plan.operation, plan.names
     made = [job_objects.files("ConfigMap", {"copy.yaml": _settings(plan)}, operation, names)]
     if values := plain_values(_secrets(plan.job), datasets):

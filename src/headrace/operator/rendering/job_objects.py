@@ -1,4 +1,4 @@
-"""What the Jobs of operations have in common: name, labels, owner, and when a pod is tried again."""
+"""The common parts of the Jobs of operations: name, labels, owner, and when a pod is tried again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STEM_LETTERS = 30
 
 @dataclass(frozen=True, slots=True)
 class JobPod:
-    """What a Job runs: the pod as Kubernetes has it, and what stands beside it."""
+    """The pod of a Job: as Kubernetes has it, and what stands beside it."""
 
     spec: Content
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class JobPod:
 
 
 def stem_of(operation: Operation) -> str:
-    """What the files of an operation's Jobs are called: readable, unique, and short enough with a run behind it."""
+    """The stem of the file names of an operation's Jobs: readable, unique, and short enough with a run behind it."""
     digest = hashlib.sha256((operation.metadata.uid or "").encode()).hexdigest()[:8]
     kind = operation.kind.removeprefix("Data").lower()
     return f"{operation.name[:_STEM_LETTERS].rstrip('-.').replace('.', '-')}-{kind}-{digest}"

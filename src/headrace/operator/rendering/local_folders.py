@@ -1,7 +1,7 @@
 """Folders of the nodes that datasets read: mounted read-only into master and workers, as far as they are opened.
 
-What is mounted is the opened folder, whole, and never the one that a dataset names: kubelet would follow a link there
-to any place of the node. In the pod such a link leads into the pod's own file system.
+The opened folder is mounted, whole, and never the one that a dataset names: kubelet would follow a link there to any
+place of the node. In the pod such a link leads into the pod's own file system.
 """
 
 from __future__ import annotations

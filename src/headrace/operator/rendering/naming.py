@@ -1,4 +1,4 @@
-"""What the objects of a dataset are called, and the labels by which they are found again."""
+"""The names of a dataset's objects, and the labels by which they are found again."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Names:
 
     @property
     def stem(self) -> str:
-        """What names begin with: the dataset's, or what is like it where a Service could not be called so."""
+        """The stem of names: the dataset's, or one like it where a Service could not be called so."""
         if len(self.dataset) <= _LONGEST_STEM and _SERVICE.fullmatch(self.dataset):
             return self.dataset
         digest = hashlib.sha256(self.dataset.encode()).hexdigest()[:_DIGITS]
@@ -144,7 +144,7 @@ class Names:
         return {NAME_LABEL: APPLICATION, **OURS, DATASET_LABEL: self._label, **component}
 
     def selector(self, kind: RoleKind) -> dict[str, str]:
-        """What selects the pods of a role: labels that nobody may change."""
+        """The selector of a role's pods: labels that nobody may change."""
         return {NAME_LABEL: APPLICATION, DATASET_LABEL: self._label, COMPONENT_LABEL: kind.value}
 
 

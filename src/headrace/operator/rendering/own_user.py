@@ -1,4 +1,4 @@
-"""What is a role's own: files that it may read where it runs as another user than root, and folders of the node.
+"""The files of a role: those that it may read where it runs as another user than root, and folders of the node.
 
 Secrets are root's, and readable by the group of the pod. A folder of a node is made and given to the user by a
 container that runs before, as root; the role sees it as a part of the place in which it was made, so that kubelet
@@ -23,7 +23,7 @@ _PLACES = "/host"
 
 
 def pod_security(role: Role) -> Content:
-    """What holds for a pod's volumes. Those that a person added are given to the group once, as Kubernetes does it."""
+    """The rules for a pod's volumes. Volumes that a person added are given to the group once, as Kubernetes does it."""
     if role.run_as is None:
         return {}
     return {"fsGroup": role.run_as.gid, "fsGroupChangePolicy": "OnRootMismatch"}

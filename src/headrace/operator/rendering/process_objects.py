@@ -26,7 +26,7 @@ _DATA = "headrace-dataset"
 def process_objects(
     operation: DataProcess, job: ProcessJob, run: str, names: Names, render_context: RenderContext
 ) -> tuple[list[Content], Content]:
-    """What the pod reads, and the Job."""
+    """The objects that the pod reads, and the Job."""
     made: list[Content] = []
     if isinstance(job.program, ScriptProcessor):
         made.append(job_objects.files("ConfigMap", {SCRIPT: job.program.source}, operation, names))

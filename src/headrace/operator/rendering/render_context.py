@@ -1,4 +1,4 @@
-"""What only this backend knows, and what a person wants on pods: all that goes into them beside a role."""
+"""The facts that only this backend knows, and a person's settings for pods: all that goes into them beside a role."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.api.kinds import Runtime
+from headrace.api.scheduling import Toleration
 from headrace.api.writing import part_content
 from headrace.operator.settings import OperatorSettings
 from headrace.plan.pod_policy import PART_OF_ROLE, allowed_words
 from headrace.plan.policy import Policy
 from headrace.plan.roles import RoleKind, digest_of
+from headrace.plan.tolerations import allowed_tolerations
 
 
 @dataclass(frozen=True, slots=True)
 class PodWishes:
-    """What a runtime says of the pods of one role and may say, as Kubernetes writes it."""
+    """The allowed settings of a runtime for the pods of one role, as Kubernetes writes them."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -56,10 +58,10 @@ class RenderContext:
 
 
 def wishes_of(
-    runtime: Runtime | None, policy: Policy, tolerations: tuple[Any, ...] = ()
+    runtime: Runtime | None, policy: Policy, tolerations: tuple[Toleration, ...] = ()
 ) -> dict[RoleKind, PodWishes]:
-    """What a runtime may have of the pods of each role; `tolerations` are those of the dataset."""
-    shared = tuple(part_content(each) for each in tolerations)
+    """The allowed settings of a runtime for the pods of each role; `tolerations` are those of the dataset."""
+    shared = tuple(part_content(each) for each in allowed_tolerations(tolerations, policy))
     return {kind: _wishes(runtime, kind, policy, shared) for kind in PART_OF_ROLE}
 
 
@@ -78,7 +80,7 @@ def _wishes(
         annotations=allowed.annotations,
         environment=tuple({"name": name, "value": value} for name, value in allowed.environment.items()),
         resources=allowed.resources,
-        tolerations=(*wide, *(part.get("tolerations") or ())),
+        tolerations=(*wide, *allowed.tolerations),
         volumes=allowed.volumes,
         volume_mounts=allowed.volume_mounts,
         pull_secrets=(*(spec.get("imagePullSecrets") or ()), *(part.get("imagePullSecrets") or ())),

@@ -1,4 +1,4 @@
-"""What puts the list of files of a backup before a master that begins: a container that runs first in its pod."""
+"""The container that puts the list of files of a backup before a master that begins: it runs first in its pod."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ MASTER_STATE = "/var/lib/headrace/master"
 
 
 def mountpoint(render_context: RenderContext, names: Names) -> str:
-    """Where the dataset is mounted on a node."""
+    """The mountpoint of the dataset on a node."""
     return f"{render_context.settings.node_folder}/mounts/{names.title}"
 
 
@@ -28,12 +28,12 @@ def state_folder(render_context: RenderContext, names: Names) -> str:
 
 
 def keeper_folder(render_context: RenderContext) -> str:
-    """Where the keeper of a node listens."""
+    """The folder in which the keeper of a node listens."""
     return f"{render_context.settings.node_folder}/keeper"
 
 
 def settings_file(role: Role, names: Names, render_context: RenderContext) -> str:
-    """The file, in JSON, which is YAML. What differs from pod to pod comes by the environment."""
+    """The file, in JSON, which is YAML. Settings that differ from pod to pod come by the environment."""
     own = role.settings.model_dump(
         mode="json", exclude_unset=True, exclude_none=True, exclude={"id", "node", "origins"}
     )

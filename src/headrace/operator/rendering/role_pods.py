@@ -35,7 +35,7 @@ _LEAST = {
 
 
 def pod_version(role: Role, render_context: RenderContext) -> str:
-    """What a pod of this role notes of itself: the planner's version, and this backend's part."""
+    """The version that a pod of this role notes of itself: the planner's, and this backend's part."""
     return f"{role.version}@{render_context.version(role.kind)}"
 
 

@@ -19,7 +19,7 @@ Content = dict[str, Any]
 
 
 def secret_folder(number: int) -> str:
-    """Where the credentials of an origin lie in a pod, by its place in the list."""
+    """The folder of an origin's credentials in a pod, by its place in the list."""
     return f"{FOLDER}/{number}"
 
 

@@ -21,7 +21,7 @@ LOG_TAIL_BYTES = 3000
 
 
 class Capability(enum.Enum):
-    """What a bed may be unable to do; the value says what it is, for a person."""
+    """An ability that a bed may lack; the value says what it is, for a person."""
 
     LINKS = "links that can be cut, limited and counted"
     SMALL_DISKS = "disks of a chosen size"

@@ -1,7 +1,7 @@
 """A whole cluster on a bed: a bucket on the storage node, a master, and on each node a worker and a mount.
 
-Everything is a real process, started by the commands that a person would type. What the commands are called is known to
-`words` alone.
+Everything is a real process, started by the commands that a person would type. Only `words` knows the names of the
+commands.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class OriginBytes:
-    """What the storage gave so far. `objects` is exact and counts no listing; `link` has all headers, too."""
+    """The bytes that the storage gave so far. `objects` is exact and counts no listing; `link` has all headers, too."""
 
     objects: int | None
     link: int | None
@@ -239,7 +239,7 @@ class ClusterBed:
             raise CommandError(f"the master does not answer: {error}") from error
 
     def worker_metrics(self, node: Node) -> dict[str, float]:
-        """What a worker counts, by the names of its metrics, labels included."""
+        """The metrics of a worker by their names, labels included."""
         return parse_metrics(fetch_text(words.worker_metrics_url(node.address)))
 
     def load(self, *paths: str, flags: Sequence[str] = ()) -> str:
@@ -262,7 +262,7 @@ class ClusterBed:
         return done.stdout
 
     def origin(self) -> OriginBytes:
-        """What the storage has given since the bed was made."""
+        """The bytes that the storage has given since the bed was made."""
         objects = self.fetched.object_bytes() if self.fetched else None
         link = self.bed.storage.link_bytes().sent if Capability.LINKS in self.bed.capabilities else None
         return OriginBytes(objects, link)
@@ -307,7 +307,7 @@ class ClusterBed:
         return last
 
     def wait_for_workers(self, nodes: Sequence[Node]) -> None:
-        """Until all of them take part, by the processes that were started last, and all workers have heard of it."""
+        """Waits until all of them take part, by the processes started last, and all workers have heard of it."""
         names = {node.name for node in nodes}
 
         def have_joined(status: words.ClusterStatus) -> bool:
@@ -332,7 +332,7 @@ class ClusterBed:
             return 0.0
 
     def wait_for_serving(self, node: Node) -> None:
-        """Until a worker answers its peers, by its own word: for a cluster whose master cannot say."""
+        """Waits until a worker answers its peers, by its own word: for a cluster whose master cannot say."""
 
         def serves() -> bool:
             try:

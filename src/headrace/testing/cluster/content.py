@@ -16,7 +16,7 @@ from headrace.testing.made_files import MadeFiles
 
 @dataclass
 class Content:
-    """What lies in the bucket: for each file its size and its SHA-256."""
+    """The content of the bucket: for each file its size and its SHA-256."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ READABLE = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r\S+ \S+ \S+ \S+ *(.*)$")
 
 
 def places_that_hold(pid: int, wanted: bytes) -> list[str]:
-    """Where in a process the bytes are found: arguments, environment, and each readable part of its memory.
+    """The places in a process that hold the bytes: arguments, environment, and each readable part of its memory.
 
     One that has ended holds nothing any more.
     """

@@ -26,7 +26,7 @@ class UnsupportedError(RuntimeError):
 
 @dataclass(frozen=True)
 class LinkBytes:
-    """What went over a node's link so far, in both directions as the node sees them, headers included."""
+    """The bytes over a node's link so far, in both directions as the node sees them, headers included."""
 
     received: int
     sent: int
@@ -49,7 +49,7 @@ class Link(Protocol):
 
 
 class Node:
-    """Where processes of a bed run. All of them are gone when the bed is closed."""
+    """A node for the processes of a bed. All of them are gone when the bed is closed."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class ServerPlace:
         self._log = log
 
     def publish(self, port: int) -> str:
-        """Where clients connect."""
+        """The address that clients connect to."""
         if self._log is None:
             return f"{self.server_address}:{port}"
         self._log.begin()
@@ -174,7 +174,7 @@ class ServerPlace:
         return listen
 
     def received_bytes(self) -> int:
-        """What clients received from here, headers included."""
+        """The number of bytes that clients received from here, headers included."""
         return self.node.link_bytes().sent
 
     def close(self) -> None:

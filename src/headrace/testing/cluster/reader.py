@@ -40,7 +40,7 @@ class FileRead:
 
 @dataclass
 class Waits:
-    """How long single opens and reads took: a histogram by powers of two of a microsecond."""
+    """The durations of single opens and reads: a histogram by powers of two of a microsecond."""
 
     longest_s: float = 0.0
     buckets: Counter[int] = field(default_factory=Counter)
@@ -52,7 +52,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a whole reading came to. Bucket N counts waits below 2^N microseconds."""
+    """The summary of a whole reading. Bucket N counts waits below 2^N microseconds."""
 
     files: int
     size_bytes: int

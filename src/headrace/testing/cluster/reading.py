@@ -47,7 +47,7 @@ class Reading:
         self._enough.touch()
 
     def files(self) -> list[FileRead]:
-        """What has been read so far."""
+        """The files read so far."""
         return [FileRead(**line["file"]) for line in self._lines() if "file" in line]
 
     def wait_for_files(self, count: int, *, timeout_s: float = 120) -> None:

@@ -21,7 +21,7 @@ SO_RCVBUFFORCE = 33
 
 
 def payload_of(packet: bytes, port: int) -> bytes:
-    """What a packet of this port carries, in either direction; nothing of others."""
+    """The payload of a packet of this port, in either direction; nothing of others."""
     if packet[12:14] != b"\x08\x00" or packet[ETHERNET_BYTES + 9] != TCP:
         return b""
     ip_bytes = (packet[ETHERNET_BYTES] & 0x0F) * 4

@@ -93,13 +93,13 @@ def mount_settings(name: str, mountpoint: Path, state: Path, *, token: Path, mas
 
 
 def tls_settings(folder: Path, name: str | None) -> Settings:
-    """What a worker is told of TLS; a mount, which has no name, only knows the authority."""
+    """The TLS settings of a worker; a mount, which has no name, only knows the authority."""
     own = {"certificate": str(folder / f"{name}.pem"), "key": str(folder / f"{name}.key")} if name else {}
     return {"tls": {"authority": str(folder / "authority.pem"), **own}}
 
 
 def https_settings(folder: Path, name: str) -> Settings:
-    """What a master is told of HTTPS."""
+    """The HTTPS settings of a master."""
     return {"https": {"certificate": str(folder / f"{name}.pem"), "key": str(folder / f"{name}.key")}}
 
 
@@ -132,7 +132,7 @@ def _asking(master: str, token: Path) -> list[str]:
 
 
 def status_url(master: str) -> str:
-    """Where the master tells of the whole cluster, to anybody."""
+    """The address at which the master tells of the whole cluster, to anybody."""
     return f"{master}/v1/status"
 
 
@@ -186,7 +186,7 @@ class LoadRow:
 
 @dataclass(frozen=True)
 class ClusterStatus:
-    """What the master tells of its cluster, as far as tests ask."""
+    """The master's status of its cluster, as far as tests ask."""
 
     epoch: int
     files: int
@@ -214,7 +214,7 @@ class ClusterStatus:
 
 
 def parse_status(text: str) -> ClusterStatus:
-    """What stands at `status_url`."""
+    """The status at `status_url`."""
     told = json.loads(text)
     workers = [
         WorkerRow(

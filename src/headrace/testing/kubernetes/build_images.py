@@ -42,7 +42,7 @@ class Images:
 
 
 def build_images(to: Path | None = None) -> Images:
-    """The images of this checkout, in the folder `to` (.cache/images). What has not changed is not written again."""
+    """The images of this checkout, in the folder `to` (.cache/images). Unchanged images are not written again."""
     folder = to or CHECKOUT / ".cache" / "images"
     folder.mkdir(parents=True, exist_ok=True)
     cache = Environment.current().cache_directory / "images"
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str]) -> int:
     """Builds the images and says where they are."""
     parser = argparse.ArgumentParser(prog="build_images", description=build_images.__doc__)
     parser.add_argument(
-        "--to", type=Path, metavar="FOLDER", help="where the tars go; .cache/images by default"
+        "--to", type=Path, metavar="FOLDER", help="folder of the tars; .cache/images by default"
     )
     for tar in build_images(parser.parse_args(arguments).to):
         sys.stdout.write(f"{tar}\n")

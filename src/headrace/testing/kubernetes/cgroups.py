@@ -25,7 +25,7 @@ def make_cgroup(name: str) -> None:
 
 
 def joining(name: str) -> tuple[str, ...]:
-    """What stands before a command that shall run in a group, in every hierarchy."""
+    """The words before a command that shall run in a group, in every hierarchy."""
     files = [str(hierarchy / name / "cgroup.procs") for hierarchy in _hierarchies()]
     script = 'while [ "$1" != -- ]; do echo $$ > "$1"; shift; done; shift; exec "$@"'
     return ("sh", "-ec", script, "sh", *files, "--")

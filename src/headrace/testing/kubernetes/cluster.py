@@ -58,7 +58,7 @@ class Cluster:
     def up(
         cls, folder: Path, *, nodes: int = 2, images: Iterable[Path] = (), lives_with: int | None = None
     ) -> Self:
-        """A cluster that is ready. What was in the folder of a cluster before is taken away first.
+        """A cluster that is ready. Earlier content of a cluster's folder is taken away first.
 
         All nodes hold `images`, archives of `images.image_tar`, which costs far less than to load them later.
 
@@ -193,7 +193,8 @@ class Cluster:
 
 
 def take_down(folder: Path) -> None:
-    """Takes everything away that belongs to the cluster of a folder, whoever made it. What is gone is no error."""
+    """Takes everything away that belongs to the cluster of a folder, whoever made it. A part that is gone is no
+    error."""
     layout = Layout(folder.resolve())
     _refuse_foreign(layout)
     running.kill_all(layout.instance)

@@ -25,7 +25,7 @@ _GRACE_S = 16
 
 
 class ControlPlane:
-    """What stands above the nodes, also of a cluster that another process has made."""
+    """The parts above the nodes, also of a cluster that another process has made."""
 
     def __init__(self, layout: Layout, plan: Plan) -> None:
         self._layout = layout

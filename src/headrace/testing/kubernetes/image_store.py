@@ -1,8 +1,8 @@
 """Images that a cluster's nodes hold from their beginning: imported once, and linked into the folder of each node.
 
 An import reads, checks and unpacks half a gigabyte: on each node for itself, that takes longest of all that a cluster
-needs. What containerd keeps of an image it never writes again, so that nodes can share the files; only its databases
-are each node's own.
+needs. Once written, the files of an image stay unchanged, so that nodes can share them; only the databases are each
+node's own.
 """
 
 from __future__ import annotations

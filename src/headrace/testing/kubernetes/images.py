@@ -1,6 +1,6 @@
 """Images for containers, made from folders and tars without a registry or a daemon.
 
-What is written is a docker-archive: `ctr -n k8s.io images import FILE` takes it, and so do docker and podman. The same
+The result is a docker-archive: `ctr -n k8s.io images import FILE` takes it, and so do docker and podman. The same
 content gives the same bytes.
 """
 
@@ -90,7 +90,7 @@ def image_identity(archive: Path) -> tuple[tuple[str, ...], str]:
 
 
 def json_of(archive: tarfile.TarFile, name: str) -> Any:
-    """What a file of an image's archive says."""
+    """The JSON in a file of an image's archive."""
     found = archive.extractfile(name)
     if found is None:
         raise ValueError(f"the archive is no image: {name} is no file")

@@ -17,7 +17,7 @@ _BUILDER = CHECKOUT / "tools" / "install_kubeflow.sh"
 
 
 def operator_folder(operator: str) -> Path:
-    """Where an operator and its manifests are, built now if they are not there (a few minutes)."""
+    """The folder of an operator and its manifests, built now if they are not there (a few minutes)."""
     done = subprocess.run(
         [_BUILDER, operator], capture_output=True, text=True, check=False, env=dict(os.environ)
     )
@@ -27,7 +27,7 @@ def operator_folder(operator: str) -> Path:
 
 
 def operator_image_name(operator: str) -> str:
-    """What its image is called on the nodes."""
+    """The name of its image on the nodes."""
     return f"headrace/test-{operator}:{TAG}"
 
 

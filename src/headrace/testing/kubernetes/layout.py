@@ -1,4 +1,4 @@
-"""What belongs to which cluster: its names, its folders and its addresses. All follows from the state folder.
+"""The belongings of a cluster: its names, its folders and its addresses. All follows from the state folder.
 
 So whoever knows the folder can take everything of a cluster away, also when its maker died before it wrote a word.
 """
@@ -27,7 +27,7 @@ _CLAIM = ".headrace-kubernetes"
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where things are in the cluster's subnet."""
+    """The addresses in the cluster's subnet."""
 
     subnet: IPv4Network
 
@@ -88,7 +88,7 @@ class Layout:
 
     @property
     def instance(self) -> str:
-        """What the processes of the cluster are marked with."""
+        """The mark of the cluster's processes."""
         return f"kubernetes-{self.identity}"
 
     @property
@@ -140,7 +140,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a cluster was made as; kept in its folder."""
+    """The plan that a cluster was made by; kept in its folder."""
 
     addresses: Addresses
     nodes: int

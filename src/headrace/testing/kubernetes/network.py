@@ -15,7 +15,7 @@ _PREFIX = 24
 def take_addresses(layout: Layout, nodes: int) -> Plan:
     """A plan whose addresses are the cluster's alone: the switch is there, and this machine's ways lead to it.
 
-    Who looks for free addresses meanwhile, another cluster of tests or a network of theirs, waits.
+    Another search for free addresses, by a cluster of tests or a network of theirs, waits meanwhile.
     """
     make_switch(layout.switch)
     with network_lock():

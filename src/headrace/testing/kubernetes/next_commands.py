@@ -1,4 +1,4 @@
-"""What to do with a cluster that stands: the commands that install the chart of this checkout, as `up` prints them."""
+"""The next commands with a cluster that stands: those that install the chart of this checkout, as `up` prints them."""
 
 from __future__ import annotations
 

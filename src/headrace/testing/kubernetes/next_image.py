@@ -1,6 +1,6 @@
 """The next version of an image that nodes have: one file more, under another tag.
 
-What is written is an OCI layout without the layers that the nodes have already, so it is small and loads at once.
+The result is an OCI layout without the layers that the nodes have already, so it is small and loads at once.
 """
 
 from __future__ import annotations

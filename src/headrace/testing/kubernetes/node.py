@@ -46,7 +46,7 @@ class Node:
     # --- its power and its cable ---
 
     def start(self) -> None:
-        """Starts what of the node does not run. What it held before a reboot is there again."""
+        """Starts what of the node does not run. Its state before a reboot is there again."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_node_files(self._layout, self._plan, self.number)
         ImageStore(self._layout).give(self.folder)
@@ -84,7 +84,7 @@ class Node:
         return (*self._prefix(), *words)
 
     def run(self, *words: str) -> str:
-        """What a command prints that runs on the node; `CommandError` when it fails."""
+        """The output of a command on the node; `CommandError` when it fails."""
         return run_command(*self.command(*words))
 
     def path(self, path: str) -> Path:

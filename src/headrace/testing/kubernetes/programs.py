@@ -40,7 +40,7 @@ _INSTALLED = (
 
 
 def program_folder() -> Path:
-    """Where tools/install_kubernetes.sh puts what it builds."""
+    """The folder in which tools/install_kubernetes.sh puts what it builds."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(cache) / "headrace" / "kubernetes" / VERSION
 

@@ -1,4 +1,5 @@
-"""Which clusters this machine has, and with whom each should end. Gone with the machine's power, as they are."""
+"""The clusters of this machine, and the process that each should end with. Gone with the machine's power, as they
+are."""
 
 from __future__ import annotations
 

@@ -54,12 +54,12 @@ def start(
 
 
 def processes_of(instance: str, role: str) -> list[TaggedProcess]:
-    """What lives of a role, with all that it has started."""
+    """The living processes of a role, with all that it has started."""
     return [each for each in tagged_processes(instance) if each.role == role]
 
 
 def is_running(instance: str, role: str, program: str) -> bool:
-    """Whether the program itself lives, not only what it has started."""
+    """True if the program itself lives, not only what it has started."""
     return any(program_of(each.pid) == program for each in processes_of(instance, role))
 
 
@@ -98,7 +98,7 @@ def kill_all(instance: str, roles_prefix: str = "") -> None:
 
 
 def resolved_name(program: str) -> str:
-    """What `program_of` says of a program: `sh` is a link, and so is a virtual environment's Python."""
+    """The name that `program_of` gives to a program: `sh` is a link, and so is a virtual environment's Python."""
     found = shutil.which(program, path=SEARCH_PATH) or program
     return Path(found).resolve().name
 

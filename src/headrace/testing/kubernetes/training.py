@@ -1,4 +1,4 @@
-"""What training jobs of the tests need of a cluster: the real MPI operator, and an image with Debian's Open MPI.
+"""The needs of the tests' training jobs in a cluster: the real MPI operator, and an image with Debian's Open MPI.
 
 Both images are made without a registry.
 """

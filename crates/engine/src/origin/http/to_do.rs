@@ -1,4 +1,4 @@
-//! What is still to be asked of a web server, as far as its pages say. Asks nobody.
+//! The requests that a web server is still to be sent, as far as its pages say. Asks nobody.
 
 use std::collections::{BTreeMap, HashSet};
 

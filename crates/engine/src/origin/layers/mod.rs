@@ -1,4 +1,4 @@
-//! What every origin gets around it, one file each: from the outside in retry, limit, silence, measure.
+//! Layers around every origin, one file each: from the outside in retry, limit, silence, measure.
 //!
 //! A layer is an origin around an origin. Layers act on reads; listings, checks and questions for a checksum go through
 //! unchanged, because they consist of many requests, to each of which their protocol applies the same pace itself.

@@ -1,4 +1,4 @@
-//! Whether a page can be the answer to what was asked: keys below the prefix and a way to go on; and, for who cuts the
+//! The check that a page can be the answer to a request: keys below the prefix and a way to go on; and, for who cuts the
 //! key space, rising keys that come after the start. A server that does not advance or names others' keys ends the
 //! listing with an error; one that has another order is listed anew, page after page (`sequence`).
 

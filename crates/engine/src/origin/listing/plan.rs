@@ -1,4 +1,4 @@
-//! What to ask of a bucket next, and what its answers mean for the rest. Pure.
+//! The next requests to a bucket, and the meaning of its answers for the rest. Pure.
 //!
 //! The key space is kept as disjoint ranges. A page answers the beginning of its range; when requests are to spare, the
 //! rest is cut up (`split`), so that even one flat folder is listed in parallel. Ranges ask by prefixes that end within

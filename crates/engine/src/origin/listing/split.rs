@@ -1,4 +1,4 @@
-//! Where to cut the rest of a key space so that several requests can list it at the same time.
+//! Cuts of the rest of a key space, so that several requests can list it at the same time.
 //!
 //! Pure: it sees a range and the first and last key of its page, and gives the ranges that are left. A range asks by a
 //! prefix of its own, so that a server sends hardly a key that another range sends, too, and answers at once where

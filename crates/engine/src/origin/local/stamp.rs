@@ -1,4 +1,4 @@
-//! What a folder's file system knows of a file beside size and modification time, as far as it can be relied on.
+//! The facts that a folder's file system has of a file beside size and modification time, as far as it can be relied on.
 
 use std::fs::{File, Metadata};
 use std::io;

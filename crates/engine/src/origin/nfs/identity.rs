@@ -1,4 +1,4 @@
-//! Who asks the server: the user and the groups of AUTH_SYS, which the server takes on trust.
+//! The identity shown to the server: the user and the groups of AUTH_SYS, which the server takes on trust.
 
 use bytes::Bytes;
 

@@ -16,6 +16,7 @@ use crate::ids::{ByteRange, Version};
 use crate::origin::bucket::{Bucket, folder_prefix};
 use crate::origin::pace::Pace;
 use crate::origin::remote::{Remote, key_text};
+use crate::origin::service::Current;
 use crate::origin::version::bare_tag;
 use crate::origin::{ByteStream, Exclusion, ListedObject, ObjectVersion, Origin, is_to_be_listed_anew, layers};
 
@@ -42,10 +43,18 @@ impl BucketTarget {
         Ok(format!("{}{}", self.prefix, key_text(key)?))
     }
 
-    fn writer(&self, path: &str, upload: &Arc<Upload>) -> Result<Box<dyn WriteDyn>> {
-        let context = upload.context(&self.remote.wire);
-        let opened = self.remote.service.current().write_dyn(&context, path, OpWrite::default());
-        opened.map_err(|error| self.remote.place.explain(&action(path), &error))
+    /// A writer with the newest keys that stands behind the parts that the bucket has.
+    async fn writer(&self, path: &str, upload: Arc<Upload>) -> Result<Writer> {
+        let (service, context) = (self.remote.service.current(), upload.context(&self.remote.wire));
+        let opened = service.write_dyn(&context, path, OpWrite::default());
+        let inner = opened.map_err(|error| self.remote.place.explain(&action(path), &error))?;
+        let mut writer = Writer { inner, service, upload };
+        for _ in 0..writer.upload.before() {
+            // Stands for a part that is there: the upload answers for it, and nothing is sent.
+            let stand_in = Bytes::from_static(b"-");
+            writer.write(stand_in).await.map_err(|error| self.explain(path, &error, &writer.service))?;
+        }
+        Ok(writer)
     }
 
     async fn head(&self, path: &str) -> Result<Option<TargetEntry>> {
@@ -149,15 +158,9 @@ impl Target for BucketTarget {
     ) -> Result<Box<dyn Writing>> {
         let path = self.path(key)?;
         let upload = Upload::new(begun.unwrap_or_default(), notes);
-        let mut writer = self.writer(&path, &upload)?;
-        for _ in 0..upload.before() {
-            // Stands for a part that is there: the upload answers for it, and nothing is sent.
-            writer
-                .write_dyn(Buffer::from(Bytes::from_static(b"-")))
-                .await
-                .map_err(|error| self.remote.place.explain(&action(&path), &error))?;
-        }
-        Ok(Box::new(Uploading { target: self.reader(), writer, path, layout, before: upload.before() }))
+        let before = upload.before();
+        let writer = self.writer(&path, upload).await?;
+        Ok(Box::new(Uploading { target: self.reader(), writer, path, layout, before, given: before, last: None }))
     }
 
     async fn abandon(&self, key: &[u8], token: &str) -> Result<()> {
@@ -169,16 +172,14 @@ impl Target for BucketTarget {
         let outcome = self
             .pace
             .patiently(|| async {
-                let upload = Upload::new(begun.clone(), Arc::new(NoNotes));
-                let mut writer = self.writer(&path, &upload)?;
                 // OpenDAL asks for the upload's id with its second piece, and gets the one that is to end.
-                for _ in 0..2 {
-                    writer
-                        .write_dyn(Buffer::from(Bytes::from_static(b"-")))
-                        .await
-                        .map_err(|error| self.explain(&path, &error))?;
-                }
-                writer.abort_dyn().await.map_err(|error| self.explain(&path, &error))
+                let mut writer = self.writer(&path, Upload::new(begun.clone(), Arc::new(NoNotes))).await?;
+                let stand_in = writer.write(Bytes::from_static(b"-")).await;
+                let outcome = match stand_in {
+                    Ok(()) => writer.inner.abort_dyn().await,
+                    Err(error) => Err(error),
+                };
+                outcome.map_err(|error| self.explain(&path, &error, &writer.service))
             })
             .await;
         match outcome {
@@ -206,8 +207,8 @@ impl BucketTarget {
         listed.map(|()| survey)
     }
 
-    fn explain(&self, path: &str, error: &opendal::Error) -> Error {
-        self.remote.place.explain(&action(path), error)
+    fn explain(&self, path: &str, error: &opendal::Error, service: &Current) -> Error {
+        service.refused(self.remote.place.explain(&action(path), error))
     }
 
     /// What a write in progress needs of its target.
@@ -228,13 +229,30 @@ impl Notes for NoNotes {
     fn kept(&self, _part: u32, _tag: &str) {}
 }
 
-/// A file on its way. OpenDAL's writer sends a part when the next one comes, and the last one at the end.
+/// OpenDAL's writer of one file, with the keys that it signs with. It sends a part when the next one comes, and the last
+/// one at the end.
+struct Writer {
+    inner: Box<dyn WriteDyn>,
+    service: Current,
+    upload: Arc<Upload>,
+}
+
+impl Writer {
+    async fn write(&mut self, bytes: Bytes) -> opendal::Result<()> {
+        self.inner.write_dyn(Buffer::from(bytes)).await
+    }
+}
+
+/// A file on its way.
 struct Uploading {
     target: BucketTarget,
-    writer: Box<dyn WriteDyn>,
+    writer: Writer,
     path: String,
     layout: Layout,
     before: usize,
+    /// Parts that the writer has, and the last of them, which the bucket may not have yet.
+    given: usize,
+    last: Option<Bytes>,
 }
 
 #[async_trait]
@@ -249,11 +267,13 @@ impl Writing for Uploading {
             // A piece that could not be sent stays with the writer, which tries it again with the same call.
             let outcome = {
                 let _permit = self.target.pace.permit().await;
-                self.writer.write_dyn(Buffer::from(bytes.clone())).await
+                self.writer.write(bytes.clone()).await
             };
-            let Err(error) = outcome else { return Ok(()) };
-            let error = self.target.explain(&self.path, &error);
-            self.target.pace.pause_or_fail(error, &mut failures).await?;
+            let Err(error) = outcome else {
+                (self.given, self.last) = (self.given + 1, Some(bytes));
+                return Ok(());
+            };
+            self.pause_or_fail(self.explain(&error), &mut failures).await?;
         }
     }
 
@@ -262,9 +282,9 @@ impl Writing for Uploading {
         loop {
             let outcome = {
                 let _permit = self.target.pace.permit().await;
-                self.writer.close_dyn().await
+                self.writer.inner.close_dyn().await
             };
-            match outcome.map_err(|error| self.target.explain(&self.path, &error)) {
+            match outcome.map_err(|error| self.explain(&error)) {
                 Ok(metadata) => {
                     return match metadata.etag() {
                         Some(tag) if !tag.is_empty() => Ok(held(self.layout.size, &bare_tag(tag.as_bytes()))),
@@ -273,13 +293,35 @@ impl Writing for Uploading {
                 }
                 // An answer that was lost on its way leaves no upload, but the file.
                 Err(error) if is_absent(&error) => return self.found().await.map_err(|_| error),
-                Err(error) => self.target.pace.pause_or_fail(error, &mut failures).await?,
+                Err(error) => self.pause_or_fail(error, &mut failures).await?,
             }
         }
     }
 }
 
 impl Uploading {
+    fn explain(&self, error: &opendal::Error) -> Error {
+        self.target.explain(&self.path, error, &self.writer.service)
+    }
+
+    /// After a failure: the same upload goes on where it was, by new keys if there are any.
+    async fn pause_or_fail(&mut self, error: Error, failures: &mut u32) -> Result<()> {
+        self.target.pace.pause_or_fail(error, failures).await?;
+        if self.writer.service.has_keys_of(&self.target.remote.service.current()) {
+            return Ok(());
+        }
+        let upload = self.writer.upload.gone_on_with();
+        let taken = upload.taken();
+        self.writer = self.target.writer(&self.path, upload).await?;
+        match &self.last {
+            // Nothing is sent by that: it takes the place of the last part.
+            Some(last) if taken < self.given => {
+                self.writer.write(last.clone()).await.map_err(|error| self.explain(&error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What stands under the name, if it can be what was written.
     async fn found(&self) -> Result<TargetEntry> {
         let found = self.target.head(&self.path).await?.filter(|held| held.size == self.layout.size);

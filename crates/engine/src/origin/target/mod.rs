@@ -1,4 +1,4 @@
-//! Where data is written: one trait, an implementation for buckets and one for folders.
+//! Targets of writes: one trait, an implementation for buckets and one for folders.
 //!
 //! A target knows nothing of sources, ledgers or what a copy is. A file appears under its name whole, or not at all; what
 //! a write leaves behind when its process is killed can be gone on with, or taken away, by whoever has its token.

@@ -36,9 +36,19 @@ impl Upload {
         Arc::new(Upload { before: begun.parts.len(), known: Mutex::new(begun), notes })
     }
 
+    /// The same upload with what is known of it by now, for a writer that begins anew.
+    pub fn gone_on_with(&self) -> Arc<Self> {
+        Self::new(self.known.lock().clone(), self.notes.clone())
+    }
+
     /// How many parts need not be sent again.
     pub fn before(&self) -> usize {
         self.before
+    }
+
+    /// How many parts the bucket has taken, now and before.
+    pub fn taken(&self) -> usize {
+        self.known.lock().parts.len()
     }
 
     /// A context for OpenDAL's writer whose requests go through this upload.
@@ -70,6 +80,9 @@ impl Upload {
                 let tag = answer.headers().get(http::header::ETAG).ok_or_else(garbled)?;
                 let tag = String::from_utf8(bare_tag(tag.as_bytes()).into()).map_err(|_| garbled())?;
                 self.notes.kept(number as u32, &tag);
+                let mut known = self.known.lock();
+                known.parts.truncate(number);
+                known.parts.push(tag);
             }
             Step::Finish | Step::Other => {}
         }

@@ -1,4 +1,4 @@
-//! Which block gives way to which: pure decisions on marks and ticks. Knows no files, no bytes and no clock.
+//! The choice of the block that gives way: pure decisions on marks and ticks. Knows no files, no bytes and no clock.
 //!
 //! Time is counted in accesses ("ticks"). Each resident block carries a `Mark`; a policy updates it on use and says, for
 //! a candidate drawn at random by the store, whether and how gladly it would be given up. So a policy needs no lists: the

@@ -2,8 +2,8 @@
 //!
 //! Each epoch reads each block once. Whatever is evicted during an epoch to admit another block of the same dataset
 //! would have been hit before the newcomer is read again, so nothing resident gives way as long as it is part of what is
-//! being read. What is no longer part of it shows by its silence: blocks come back within some gap (of at most two
-//! epochs, when shuffled), learned from a sample of all blocks; a resident silent for clearly longer is free to go.
+//! being read. A block that is no longer part of it shows by its silence: blocks come back within some gap (of at most
+//! two epochs, when shuffled), learned from a sample of all blocks; a resident silent for clearly longer is free to go.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -7,7 +7,7 @@
 //! A lock ends with its descriptor, and a map does not. So a file that was ever given away whole (`Part::is_lent`) gets no
 //! holes at all: it goes in one piece, by being unlinked, and its inode lives on for its maps.
 //!
-//! What goes because it is wrong goes although it is on loan. The file is marked then: who has it open sees that, and asks
+//! A block that is wrong goes although it is on loan. The file is marked then: who has it open sees that, and asks
 //! again.
 
 use std::sync::Arc;

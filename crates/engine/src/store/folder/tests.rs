@@ -1,4 +1,4 @@
-//! What eviction gives back to the file system, which only the folder itself can show.
+//! The room that eviction gives back to the file system, which only the folder itself can show.
 
 use bytes::Bytes;
 

@@ -39,11 +39,13 @@ impl Stored {
 }
 
 type Tamper = Box<dyn Fn(&Request, Reply) -> Reply + Send>;
+type Gate = Box<dyn Fn(&Request) -> Option<Reply> + Send>;
 
 /// What a server holds, counts and lies about.
 pub struct World {
     pub objects: Mutex<BTreeMap<String, Stored>>,
     tamper: Mutex<Option<Tamper>>,
+    gate: Mutex<Option<Gate>>,
     pub requests: AtomicU64,
     pub in_flight: AtomicU64,
     pub most_in_flight: AtomicU64,
@@ -59,6 +61,7 @@ impl World {
         Arc::new(World {
             objects: Mutex::default(),
             tamper: Mutex::default(),
+            gate: Mutex::default(),
             requests: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
             most_in_flight: AtomicU64::new(0),
@@ -93,6 +96,15 @@ impl World {
     /// From now on every honest reply passes through `tamper`.
     pub fn tamper(&self, tamper: impl Fn(&Request, Reply) -> Reply + Send + 'static) {
         *self.tamper.lock() = Some(Box::new(tamper));
+    }
+
+    /// From now on a request for which `gate` has a reply gets that, and nothing else becomes of it.
+    pub fn guard(&self, gate: impl Fn(&Request) -> Option<Reply> + Send + 'static) {
+        *self.gate.lock() = Some(Box::new(gate));
+    }
+
+    pub fn turned_away(&self, request: &Request) -> Option<Reply> {
+        self.gate.lock().as_ref().and_then(|gate| gate(request))
     }
 
     pub fn be_honest(&self) {

@@ -107,7 +107,8 @@ async fn connection(mut socket: TcpStream, world: Arc<World>, handler: Handler) 
         let Some(request) = next_request(&mut socket, &mut buffer).await else { return };
         world.requests.fetch_add(1, Ordering::SeqCst);
         let in_flight = InFlight::new(&world);
-        let reply = world.tampered(&request, handler(&world, &request));
+        let turned_away = world.turned_away(&request);
+        let reply = turned_away.unwrap_or_else(|| world.tampered(&request, handler(&world, &request)));
         if !send(&mut socket, &request, reply, in_flight).await {
             return;
         }
