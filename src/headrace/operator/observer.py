@@ -12,7 +12,6 @@ from pydantic import SecretStr
 
 from headrace.api.dataset import DatasetPhase
 from headrace.api.mounts import scheme_of
-from headrace.api.operations import OperationPhase, OperationStatus
 from headrace.api.quantities import amount_of
 from headrace.api.scheduling import NodeSelector
 from headrace.control.client import ControlClient
@@ -41,6 +40,7 @@ from headrace.plan.observed import (
     SecretFacts,
     Taint,
 )
+from headrace.plan.operation_inputs import running_operations
 from headrace.plan.policy import Policy
 from headrace.plan.reasons import Wait
 from headrace.plan.referring import referred
@@ -99,7 +99,7 @@ async def observe(
         data=data_facts(status) if status is not None else None,
         users=_users(desired, users_of(desired.mirror, desired.key)),
         referrers=desired.referrers,
-        operations=_operations(desired),
+        operations=running_operations(desired.operations),
         hosts=_hosts(desired),
         volume=volume_facts(desired.mirror, desired.key),
         keepers=_keepers(desired.mirror, settings.namespace),
@@ -304,15 +304,6 @@ def _users(desired: DesiredState, pods: Iterable[Content]) -> tuple[ConsumerFact
         for pod in pods
         if pod["spec"]["nodeName"] and pod["status"].get("phase") not in _ENDED
     )
-
-
-def _operations(desired: DesiredState) -> dict[str, tuple[str, ...]]:
-    """The operations on the dataset that run now."""
-    found: dict[str, tuple[str, ...]] = {}
-    for operation in desired.operations:
-        if (operation.status or OperationStatus()).phase is OperationPhase.EXECUTING:
-            found[operation.kind] = (*found.get(operation.kind, ()), operation.name)
-    return found
 
 
 def _sweeping(desired: DesiredState, namespace: str, now: datetime) -> dict[str, str]:

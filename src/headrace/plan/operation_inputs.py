@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -60,6 +61,15 @@ class JobFacts:
         """True when all that was asked for is there, as far as somebody counted."""
         whole = self.done_bytes >= self.total_bytes and self.done_files >= self.total_files
         return whole and not self.faults and not self.did_not_fit_bytes
+
+
+def running_operations(operations: Iterable[Operation]) -> dict[str, tuple[str, ...]]:
+    """The names of those that run now, by kind."""
+    found: dict[str, tuple[str, ...]] = {}
+    for each in operations:
+        if (each.status or OperationStatus()).phase is OperationPhase.EXECUTING:
+            found[each.kind] = (*found.get(each.kind, ()), each.name)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from headrace.local.operations.job_processes import role_of, start_job
 from headrace.local.processes.private_files import make_private_folder, write_private
 from headrace.local.processes.role_processes import RoleRecord
 from headrace.netns.loopback import loopback_ports
+from headrace.operations.copy_facts import facts_of_ended, facts_of_running
 from headrace.operations.run_notes import Note
 from headrace.operations.work import uid_of
 from headrace.plan.job_specs import CopyJob, CopyPlace
@@ -170,27 +171,12 @@ def _datasets(desired: DesiredState) -> dict[str, Dataset]:
 
 
 def facts_of(note: Note, progress: CopyProgress | None) -> JobFacts:
-    """How far the work is by what its process said last. One that counted its files has its faults among them."""
+    """The facts by the last report of its process."""
     if progress is None:
         return note.facts(JobState.STARTING)
-    counts = _counts(progress)
     if progress.state == "running":
-        return note.facts(
-            JobState.RUNNING, **counts, bytes_per_second=progress.bytes_per_second, left_s=progress.left_s
-        )
-    could_begin = progress.state == "done" or progress.total_files > 0
-    ended = JobState.COMPLETE if could_begin and progress.state != "cancelled" else JobState.FAILED
-    return note.facts(ended, ended_at=progress.ended_at, message=progress.message, **counts)
-
-
-def _counts(progress: CopyProgress) -> dict[str, int]:
-    return {
-        "done_bytes": progress.done_bytes,
-        "total_bytes": progress.total_bytes,
-        "done_files": progress.done_files,
-        "total_files": progress.total_files,
-        "faults": len(progress.errors),
-    }
+        return note.facts(JobState.RUNNING, **facts_of_running(progress))
+    return facts_of_ended(note, progress)
 
 
 def _lost(note: Note, record: RoleRecord) -> JobFacts | None:

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, cast
 
 from headrace.api.kinds import Operation
-from headrace.api.operations import OperationPhase, OperationStatus
 from headrace.control.client import ControlClient
 from headrace.errors import HeadraceError
 from headrace.local.datasets.claim_facts import claim_facts
@@ -27,6 +26,7 @@ from headrace.local.reconcile.open_file_scan import OpenFileScan, users_of
 from headrace.local.reconcile.role_states import ProbeResults, RoleFailure, RoleStates, failed_start
 from headrace.plan.master_status import data_facts
 from headrace.plan.observed import ConsumerFacts, Observed, RoleFacts
+from headrace.plan.operation_inputs import running_operations
 from headrace.plan.referring import referred
 
 _ANSWER_S = 3.0
@@ -113,7 +113,7 @@ def _observed(
         data=data_facts(probed.status) if probed.status is not None else None,
         users=probed.users,
         referrers=desired.referrers,
-        operations=_operations(desired),
+        operations=running_operations(cast("Operation", each.thing()) for each in desired.operations),
         hosts=probed.hosts,
     )
 
@@ -182,14 +182,3 @@ async def _answering(mounts: Mapping[str, str]) -> frozenset[str]:
     """The nodes whose mounts are there and answer."""
     found = await asyncio.gather(*(answers(mountpoint) for mountpoint in mounts))
     return frozenset(node for node, answer in zip(mounts.values(), found, strict=True) if answer)
-
-
-def _operations(desired: DesiredState) -> dict[str, tuple[str, ...]]:
-    """The operations on the dataset that run now."""
-    found: dict[str, tuple[str, ...]] = {}
-    for record in desired.operations:
-        status = cast("Operation", record.thing()).status or OperationStatus()
-        if status.phase is OperationPhase.EXECUTING:
-            kind = record.reference.kind
-            found[kind] = (*found.get(kind, ()), record.reference.name)
-    return found

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 from zlib import crc32
 
 from headrace.api.datamigrate import DataMigrate
 from headrace.api.kinds import Operation
 from headrace.api.writing import part_content
 from headrace.errors import BusyError
+from headrace.operations.copy_facts import facts_of_ended, facts_of_running
 from headrace.operations.run_notes import Note
 from headrace.operator.desired_state import DesiredState
 from headrace.operator.mirror import Content
@@ -65,45 +65,18 @@ class CopyDriver:
 
 
 def copy_facts(note: Note, status: JobStatus, now: CopyProgress | None = None) -> JobFacts:
-    """The facts; `now` is what a copy that runs says of itself.
-
-    One that counted its files has its faults among them, and is judged by these.
-    """
-    on_change = parse_progress(status.said)
-    if status.state not in {JobState.COMPLETE, JobState.FAILED} or on_change is None:
-        return note.facts(
-            status.state,
-            ended_at=status.ended_at,
-            message=status.why,
-            node=status.node,
-            trouble=status.trouble,
-            **_going(now),
-        )
-    could_begin = on_change.state == "done" or on_change.total_files > 0
+    """The facts; `now` is the report of a copy that runs."""
+    last = parse_progress(status.said)
+    if status.state in {JobState.COMPLETE, JobState.FAILED} and last is not None:
+        return facts_of_ended(note, last, status.node)
     return note.facts(
-        JobState.COMPLETE if could_begin and on_change.state != "cancelled" else JobState.FAILED,
-        ended_at=on_change.ended_at,
-        message=on_change.message,
+        status.state,
+        ended_at=status.ended_at,
+        message=status.why,
         node=status.node,
-        done_bytes=on_change.done_bytes,
-        total_bytes=on_change.total_bytes,
-        done_files=on_change.done_files,
-        total_files=on_change.total_files,
-        faults=max(on_change.faults, len(on_change.errors)),
+        trouble=status.trouble,
+        **(facts_of_running(now) if now is not None and now.state == "running" else {}),
     )
-
-
-def _going(now: CopyProgress | None) -> dict[str, Any]:
-    if now is None or now.state != "running":
-        return {}
-    return {
-        "done_bytes": now.done_bytes,
-        "total_bytes": now.total_bytes,
-        "done_files": now.done_files,
-        "total_files": now.total_files,
-        "bytes_per_second": now.bytes_per_second,
-        "left_s": now.left_s,
-    }
 
 
 def _render_context(task: Task, job: CopyJob) -> RenderContext:
