@@ -78,7 +78,9 @@ class Work(Generic[_Task]):
         if note is None:
             return None
         if note.fault:
-            return note.facts(JobState.FAILED, message=note.fault, exit_code=note.details.get("exit_code"))
+            code = note.details.get("exit_code")
+            known = code if isinstance(code, int) else None
+            return note.facts(JobState.FAILED, message=note.fault, exit_code=known)
         if uid_of(operation) in self._starting:
             return note.facts(JobState.STARTING)
         return await self.drivers[note.kind].facts(operation, note)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
@@ -88,7 +88,9 @@ class DatasetWorld:
 
     async def users(self) -> tuple[ConsumerFacts, ...]:
         """The users of the dataset, asked of the API server: what the watch tells of may come later."""
-        return await users_now(self._desired, self._backend.client)
+        users = await users_now(self._desired, self._backend.client)
+        self._observation = replace(self._seen, observed=replace(self._seen.observed, users=users))
+        return users
 
     def others(self) -> Mapping[str, tuple[OtherWorker, ...]]:
         """Workers of other datasets, by node."""

@@ -74,13 +74,13 @@ class _Pass(Generic[_Task]):
         """All of it. What one part cannot do stops no other."""
         operations = OperationPass(self.world, self.work, self.now)
         # Before the master is asked: what a load says to be cached is in the status that is written first.
-        jobs = [(each, await operations.facts(each)) for each in self.declarations.operations]
+        await operations.ask_loads(self.declarations.operations)
         self.observed = await self.world.observe()
         requeues = []
         if not self.declarations.is_held:
             requeues.append(await self._part(self._serve()))
-        for operation, job in jobs:
-            requeues.append(await self._part(operations.advance(operation, job)))
+        for operation in self.declarations.operations:
+            requeues.append(await self._part(operations.advance(operation)))
         for refused in self._refused():
             requeues.append(await self._part(self._refuse(refused)))
         requeues.append(await self._part(self.world.finish()))
@@ -198,6 +198,9 @@ class _Pass(Generic[_Task]):
 
     async def _refuse(self, refused: Refused) -> None:
         if not refused.is_leaving:
+            self.log.warning(
+                "%s/%s/%s: %s", refused.kind.lower(), refused.namespace, refused.name, refused.fault
+            )
             await self.world.refuse(refused, self.now)
             return
         if refused.operation is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
 from headrace.api.kinds import Operation
-from headrace.operations.work import Work
+from headrace.operations.work import Work, uid_of
 from headrace.plan.operation_inputs import JobFacts
 from headrace.plan.operations import OperationPlan, plan_operation
 from headrace.reconcile.world import Statement, World
@@ -25,16 +26,21 @@ class OperationPass(Generic[_Task]):
     world: World[_Task]
     work: Work[_Task]
     now: datetime
+    _loads: dict[str, JobFacts | Exception | None] = field(default_factory=dict)
 
-    async def facts(self, operation: Operation) -> JobFacts | Exception | None:
-        """How its work stands, or why that cannot be told now, which is said where it has its turn."""
-        try:
-            return await self.work.facts(operation)
-        except Exception as error:
-            return error
+    async def ask_loads(self, operations: Iterable[Operation]) -> None:
+        """Asks how loads stand. Why one cannot tell is said where that operation has its turn."""
+        for each in operations:
+            if each.kind == "DataLoad":
+                try:
+                    self._loads[uid_of(each)] = await self.work.facts(each)
+                except Exception as error:
+                    self._loads[uid_of(each)] = error
 
-    async def advance(self, operation: Operation, job: JobFacts | Exception | None) -> float:
+    async def advance(self, operation: Operation) -> float:
         """Brings it a step further; seconds until the next."""
+        uid = uid_of(operation)
+        job = self._loads[uid] if uid in self._loads else await self.work.facts(operation)
         if isinstance(job, Exception):
             raise job
         hindrance = self.work.hindrance(operation)

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
+from headrace.api.dataset import Dataset
 from headrace.api.kinds import OPERATIONS, Operation, Runtime
 from headrace.errors import HeadraceError
 from headrace.local.datasets.dataset_layout import DatasetLayout
@@ -20,7 +21,7 @@ from headrace.local.operations.job_driver import Task
 from headrace.local.processes.role_processes import RoleProcesses
 from headrace.local.reconcile.executor import STARTING_S, Executor
 from headrace.local.reconcile.observer import Observer, observe, users_now
-from headrace.local.reconcile.operation_inputs import operation_inputs
+from headrace.local.reconcile.operation_inputs import declared_in, operation_inputs
 from headrace.local.reconcile.reservations import Reservations
 from headrace.local.reconcile.status_writer import (
     delete_operation,
@@ -33,6 +34,7 @@ from headrace.local.reconcile.status_writer import (
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.store.records import Record
 from headrace.local.store.transaction import Transaction
+from headrace.plan.job_specs import OperationContext
 from headrace.plan.observed import ConsumerFacts, Observed, OtherWorker
 from headrace.plan.operation_inputs import JobFacts, OperationInputs
 from headrace.plan.outcome import Plan
@@ -157,7 +159,8 @@ class DatasetWorld:
 
     def inputs(self, operation: Operation, job: JobFacts | None, hindrance: str) -> OperationInputs:
         """The inputs of an operation's plan."""
-        return operation_inputs(operation, self.desired, self.observed, job, hindrance)
+        context = OperationContext(*self._known, self.observed)
+        return operation_inputs(operation, self.desired, context, job, hindrance)
 
     def task(self, operation: Operation, run: str) -> Task:
         """A run of an operation, for its driver."""
@@ -181,6 +184,10 @@ class DatasetWorld:
                 write(transaction)
 
         await asyncio.to_thread(written)
+
+    @cached_property
+    def _known(self) -> tuple[Mapping[str, Dataset], Mapping[str, Runtime]]:
+        return declared_in(self.desired)
 
     @property
     def _roles(self) -> RoleProcesses:

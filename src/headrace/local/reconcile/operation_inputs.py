@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import cast
 
 from headrace.api.dataprocess import DataProcess
@@ -13,20 +12,23 @@ from headrace.local.datasets.desired_state import DesiredState, title_of
 from headrace.local.operations.containers import ignored_here
 from headrace.local.store.records import Record
 from headrace.plan.job_specs import OperationContext
-from headrace.plan.observed import Observed
 from headrace.plan.operation_inputs import JobFacts, OperationInputs
 from headrace.plan.refusals import refusal_text
 
 
 def operation_inputs(
-    operation: Operation, desired: DesiredState, observed: Observed, job: JobFacts | None, hindrance: str
+    operation: Operation,
+    desired: DesiredState,
+    context: OperationContext,
+    job: JobFacts | None,
+    hindrance: str,
 ) -> OperationInputs:
     """All of it."""
     first = _predecessor(operation, desired)
     fault = first.fault() if first else None
     return OperationInputs(
         operation,
-        _operation_context(desired, observed),
+        context,
         cast("Operation | None", first.understood()) if first else None,
         job,
         _ignored(operation),
@@ -42,7 +44,8 @@ def _ignored(operation: Operation) -> tuple[IgnoredField, ...]:
     return (*without_pods, *(ignored_here(operation) if isinstance(operation, DataProcess) else ()))
 
 
-def _operation_context(desired: DesiredState, observed: Observed) -> OperationContext:
+def declared_in(desired: DesiredState) -> tuple[dict[str, Dataset], dict[str, Runtime]]:
+    """The datasets and runtimes that operations may name, as far as they make sense."""
     datasets: dict[str, Dataset] = {}
     runtimes: dict[str, Runtime] = {}
     for record in desired.records:
@@ -50,8 +53,7 @@ def _operation_context(desired: DesiredState, observed: Observed) -> OperationCo
             datasets[title_of(record)] = cast("Dataset", thing)
         elif record.reference.kind in RUNTIMES and (thing := record.understood()):
             runtimes[title_of(record)] = cast("Runtime", thing)
-    known: Mapping[str, Dataset] = datasets
-    return OperationContext(known, runtimes, observed)
+    return datasets, runtimes
 
 
 def _predecessor(operation: Operation, desired: DesiredState) -> Record | None:
