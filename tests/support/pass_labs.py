@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import planned
 import pytest
@@ -139,33 +139,8 @@ class _SpiedWorld:
         return called
 
 
-class Lab(Protocol):
-    """A dataset in a world. `look` is one pass over it, after which the world goes on for a moment."""
-
-    spy: Spy
-    driver: Driver
-    work: Work[Any]
-
-    def declare(self, text: str = SEED) -> None: ...
-    def delete(self, kind: str, name: str = "imagenet") -> None: ...
-    def force_away(self, kind: str) -> None: ...
-    def spoil(self, kind: str, name: str = "imagenet") -> None: ...
-    def use(self) -> None: ...
-    def leave(self) -> None: ...
-
-    home_of_odd: str
-    """In whose passes an operation is that makes no sense."""
-
-    def look(self, name: str = "imagenet") -> ReconcileResult: ...
-    def kinds(self) -> list[str]: ...
-    def has_volume(self) -> bool: ...
-    def is_there(self, kind: str, name: str = "imagenet") -> bool: ...
-    def reasons(self, kind: str, name: str = "imagenet") -> set[str]: ...
-    def events(self) -> set[str]: ...
-
-
 class _Base:
-    """What all have in common."""
+    """The common part. `look` is one pass over the dataset, after which the world goes on for a moment."""
 
     def __init__(self, backend: Any, notes: Notes) -> None:
         self.spy, self.driver = Spy(backend), Driver()
@@ -174,6 +149,7 @@ class _Base:
         self.reconciler = DatasetReconciler(self.spy, self.work, log)
 
     home_of_odd = KEY[1]
+    """The dataset in whose passes an operation is that makes no sense."""
 
     async def _looked(self, name: str) -> ReconcileResult:
         self.spy.trace.clear()
@@ -544,3 +520,7 @@ class _MemoryWorld:
         metadata["finalizers"] = list(finalizers)
         if not finalizers and "deletionTimestamp" in metadata:
             del self.lab.contents[at]
+
+
+Lab = MemoryLab | LocalLab | ClusterLab
+"""A dataset in a world."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import yaml
 from operator_context import SETTINGS, OperatorWorld
 from planned import GPU, SEED
 
-from headrace.operations.run_notes import Note
 from headrace.operator.settings import Image
-from headrace.plan.operation_inputs import JobFacts, JobState
 
 DATASET, RUNTIME = ("Dataset", "default", "imagenet"), ("JindoRuntime", "default", "imagenet")
 
@@ -345,43 +343,6 @@ def test_a_load_that_names_another_namespace_says_so_in_its_status_and_begins_on
     world.settle()
     # It has begun: that no master answers here is another fault.
     assert "Refused" not in str(world.get("DataLoad", "odd")["status"])
-
-
-class _Loads:
-    """Loads that are over as soon as somebody asks how they stand; what they brought is cached then."""
-
-    def __init__(self, world: OperatorWorld) -> None:
-        self.world = world
-
-    async def begin(self, _task: object, _job: object, note: Note) -> Note:
-        return note.with_details(loads=["a"])
-
-    async def facts(self, _operation: object, note: Note) -> JobFacts:
-        self.world.masters.cached_bytes = 1000
-        return note.facts(JobState.COMPLETE, done_bytes=1000, total_bytes=1000)
-
-
-def test_a_dataset_tells_what_was_loaded_before_the_load_says_that_it_is_complete(
-    world: OperatorWorld,
-) -> None:
-    world.declare()
-    world.settle()
-    cast("dict[str, object]", world.work.drivers)["load"] = _Loads(world)
-    load = {
-        "apiVersion": "data.fluid.io/v1alpha1",
-        "kind": "DataLoad",
-        "metadata": {"name": "warm", "namespace": "default"},
-        "spec": {"dataset": {"name": "imagenet", "namespace": "default"}},
-    }
-    world.declare(yaml.safe_dump(load))
-    for _ in range(10):
-        world.reconcile()
-        told = world.get("DataLoad", "warm")
-        if told is not None and (told.get("status") or {}).get("phase") == "Complete":
-            break
-    else:
-        raise AssertionError("the load does not end")
-    assert world.get("Dataset", "imagenet")["status"]["cacheStates"]["cachedPercentage"] == "100.0%"
 
 
 def test_a_dataset_that_makes_no_sense_any_more_says_so_and_what_runs_goes_on(world: OperatorWorld) -> None:

@@ -87,16 +87,6 @@ def test_an_invalid_dataset_that_is_read_waits_for_its_readers(world: OperatorWo
     assert DATASET not in world.cluster.objects
 
 
-def test_an_invalid_dataset_that_stays_keeps_what_runs_and_its_finalizer(world: OperatorWorld) -> None:
-    world.declare()
-    world.settle()
-    before = world.pods()
-    spoil(world, DATASET, **TWICE)
-    looks(world)
-    assert world.pods() == before
-    assert world.get("Dataset", "imagenet")["metadata"]["finalizers"]
-
-
 @pytest.mark.parametrize("dataset", [SEED, SEED.replace("mountPoint: oss", "mountPoint: o ss"), ""])
 def test_an_invalid_operation_goes_and_keeps_what_others_hold_it_for(
     world: OperatorWorld, dataset: str
