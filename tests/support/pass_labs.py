@@ -44,7 +44,7 @@ from headrace.plan.outcome import Plan
 from headrace.plan.refusals import dataset_that_leaves, operation_that_leaves
 from headrace.plan.volume import Volume
 from headrace.reconcile.dataset_reconciler import DatasetReconciler
-from headrace.reconcile.world import STEP_REFUSED, Declarations, Refused, Statement
+from headrace.reconcile.world import Declarations, Refused, Statement, Subject
 from headrace.settings.environment import Environment
 from headrace.work_queue import ReconcileResult
 
@@ -99,6 +99,7 @@ class Spy:
     def __init__(self, backend: Any) -> None:
         self.backend = backend
         self.trace: list[str] = []
+        self.written: list[Statement] = []
         self.faults: dict[str, Exception] = {}
         self.before: dict[str, Callable[[], None]] = {}
         self.answers: dict[str, Callable[[Any], Any]] = {}
@@ -131,6 +132,9 @@ class _SpiedWorld:
             return lambda *args, **more: (self._spy.note(name), found(*args, **more))[1]
 
         async def called(*args: Any, **more: Any) -> Any:
+            if name == "write":
+                args = (list(args[0]),)
+                self._spy.written += args[0]
             self._spy.note(name)
             made = await found(*args, **more)
             answer = self._spy.answers.get(name)
@@ -153,6 +157,7 @@ class _Base:
 
     async def _looked(self, name: str) -> ReconcileResult:
         self.spy.trace.clear()
+        self.spy.written.clear()
         try:
             return await self.reconciler.reconcile("default", name)
         finally:
@@ -446,7 +451,11 @@ class _MemoryWorld:
                 operation = operation_that_leaves(content) if kind in OPERATIONS else None
                 if kind == "Dataset" and is_leaving:
                     understood[f"{kind}/{name}"] = dataset_that_leaves(content)
-                refused.append(Refused(kind, "default", name, metadata["uid"], fault, is_leaving, operation))
+                own = Subject(kind, "default", name, metadata["uid"])
+                about = content if kind in OPERATIONS else lab.contents.get(("Dataset", name))
+                told_of = Subject(about["kind"], "default", name, about["metadata"]["uid"]) if about else None
+                status = (about or {}).get("status")
+                refused.append(Refused(own, fault, is_leaving, told_of, status, operation))
         dataset, runtime = understood.get("Dataset/imagenet"), understood.get("JindoRuntime/imagenet")
         declared = planned.Declared(dataset, runtime) if dataset or runtime else None
         operations = tuple(each for name, each in understood.items() if name.startswith("DataLoad/"))
@@ -475,29 +484,18 @@ class _MemoryWorld:
 
     async def write(self, statements: Iterable[Statement]) -> None:
         for each in statements:
-            at = each.thing.kind, each.thing.name
+            at = each.about.kind, each.about.name
             if at not in self.lab.contents:
                 continue
-            content = self.lab.contents[at]
+            self.lab.told |= {event.reason for event in each.events}
             if each.status is not None:
-                content["status"] = each.status.model_dump(by_alias=True, exclude_none=True, mode="json")
-            self._set_finalizers(at, each.finalizers)
+                self.lab.contents[at]["status"] = dict(each.status)
+            if each.finalizers is not None:
+                self._set_finalizers(at, each.finalizers)
 
     async def take(self, plan: Plan) -> float | None:
         self.processes._take(plan)
         return None
-
-    async def tell_of_step(self, error: Exception) -> None:
-        self.lab.told.add(STEP_REFUSED)
-
-    async def refuse(self, refused: Refused, now: datetime) -> None:
-        kind = "Dataset" if refused.kind == "JindoRuntime" else refused.kind
-        self.lab.contents[(kind, refused.name)].setdefault("status", {})["conditions"] = [
-            {"reason": "Refused"}
-        ]
-
-    async def let_go(self, refused: Refused) -> None:
-        self._set_finalizers((refused.kind, refused.name), ())
 
     def inputs(self, operation: Operation, job: JobFacts | None, hindrance: str) -> OperationInputs:
         declared = self.declarations.declared

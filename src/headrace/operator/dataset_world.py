@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
-from headrace.api.kinds import RUNTIMES, Operation
-from headrace.errors import HeadraceError
+from headrace.api.kinds import Operation
 from headrace.kube.client import KubeClient
 from headrace.kube.faults import ConflictError
 from headrace.operator.desired_state import DesiredState
@@ -25,14 +24,12 @@ from headrace.operator.settings import OperatorSettings
 from headrace.operator.status_writer import StatusWriter
 from headrace.operator.user_trouble import user_events
 from headrace.operator.volume_controller import VolumeMaker
-from headrace.plan.dataset_events import Event, EventType
 from headrace.plan.observed import ConsumerFacts, Observed, OtherWorker
 from headrace.plan.operation_inputs import JobFacts, OperationInputs
 from headrace.plan.outcome import Plan
-from headrace.plan.reasons import Reason
 from headrace.plan.volume import Volume
 from headrace.reconcile.faults import Faults
-from headrace.reconcile.world import STEP_REFUSED, Declarations, Refused, Statement
+from headrace.reconcile.world import Declarations, Statement
 
 _STARTING_S = 2.0
 
@@ -121,40 +118,20 @@ class DatasetWorld:
         said = list(statements)
         for each in said:
             with faults.part():
-                await writer.write_status(each.thing, each.status, each.events, each.finalizers)
+                await writer.write(each)
         for each in said:
             # After the status: that it is another object by then costs no more than a pass.
             with Faults().part():
-                await writer.set_owner_reference(each.thing, self._desired.dataset)
+                await writer.set_owner_reference(each.about, self._desired.dataset)
         faults.raise_all()
 
     async def take(self, plan: Plan) -> float | None:
         """Takes all steps that may be taken now. Watches tell what comes of them."""
         event = await self._executor.execute(plan)
-        if event is not None:
-            await self._record(event.reason, event.message, event.type, ("Dataset",))
+        content = self._backend.mirror.get("Dataset", *self._desired.key)
+        if event is not None and content is not None:
+            await self._backend.status_writer.record_event(content, "Dataset", event)
         return None
-
-    async def tell_of_step(self, error: HeadraceError) -> None:
-        """Tells, by an event, why a step could not be taken."""
-        await self._record(STEP_REFUSED, str(error))
-
-    async def refuse(self, refused: Refused, now: datetime) -> None:
-        """Says of an object that it makes no sense; of a runtime its dataset says it, and both have an event."""
-        kind, name = refused.kind, refused.name
-        if kind in RUNTIMES:
-            kind, name = "Dataset", self._desired.key[1]
-        content = self._backend.mirror.get(kind, refused.namespace, name)
-        if content is not None:
-            await self._backend.status_writer.write_refusal(kind, content, refused.fault, now)
-        if kind == "Dataset":
-            await self._record(Reason.REFUSED, str(refused.fault), kinds=RUNTIMES)
-
-    async def let_go(self, refused: Refused) -> None:
-        """Takes our finalizers off an object that makes no sense and is to go."""
-        content = self._backend.mirror.get(refused.kind, refused.namespace, refused.name)
-        if content is not None:
-            await self._backend.status_writer.remove_finalizer(refused.kind, content)
 
     def inputs(self, operation: Operation, job: JobFacts | None, hindrance: str) -> OperationInputs:
         """The inputs of an operation's plan."""
@@ -183,16 +160,3 @@ class DatasetWorld:
     @property
     def _executor(self) -> Executor:
         return Executor(self._backend.client, self._backend.masters, self._desired, self._seen)
-
-    async def _record(
-        self,
-        reason: str,
-        message: str,
-        event_type: EventType = EventType.WARNING,
-        kinds: Iterable[str] = ("Dataset", *RUNTIMES),
-    ) -> None:
-        for kind in kinds:
-            content = self._backend.mirror.get(kind, *self._desired.key)
-            if content is not None:
-                event = Event(kind, event_type, reason, message)
-                await self._backend.status_writer.record_event(content, kind, event)

@@ -29,7 +29,7 @@ from headrace.plan.policy import Policy
 from headrace.plan.refusals import dataset_that_leaves, operation_that_leaves
 from headrace.plan.roles import RoleKind
 from headrace.plan.sharing import allowed_referrers, allows, shared_with_of
-from headrace.reconcile.world import Refused
+from headrace.reconcile.world import Refused, Subject
 from headrace.work_queue import Dataset as Key
 
 
@@ -117,20 +117,18 @@ class DesiredState:
         """Declarations that the API server took and that make no sense: dataset, runtimes, operations. A dataset that
         refers to one which makes no sense is refused for that.
         """
+        own = self.mirror.get("Dataset", *self.key)
         found = [
-            _refused(kind, content, error)
+            _refused(kind, content, error, own)
             for kind in ("Dataset", *RUNTIMES)
             if self.lenient and (content := self.mirror.get(kind, *self.key))
             if (error := _fault_of(kind, content))
         ]
-        if self.lenient and not found and (fault := self._fault):
-            content = self.mirror.get("Dataset", *self.key)
-            found = [_refused("Dataset", content, fault)] if content else []
-        read = (
-            (kind, content, _fault_of(kind, content))
-            for kind, content in operations_of(self.mirror, self.key)
-        )
-        return [*found, *(_refused(kind, content, error) for kind, content, error in read if error)]
+        if self.lenient and own and not found and (fault := self._fault):
+            found = [_refused("Dataset", own, fault, own)]
+        operations = operations_of(self.mirror, self.key)
+        read = ((kind, content, _fault_of(kind, content)) for kind, content in operations)
+        return [*found, *(_refused(kind, content, error, content) for kind, content, error in read if error)]
 
     @property
     def referrers(self) -> tuple[str, ...]:
@@ -266,11 +264,20 @@ def _fault_of(kind: str, content: Content) -> ConfigError | None:
     return None
 
 
-def _refused(kind: str, content: Content, fault: ConfigError) -> Refused:
-    metadata, whole = content["metadata"], {**content, "kind": kind}
-    operation = operation_that_leaves(whole) if kind in OPERATIONS else None
-    space = metadata.get("namespace") or "default"
-    return Refused(kind, space, metadata["name"], metadata["uid"], fault, is_leaving(content), operation)
+def _refused(kind: str, content: Content, fault: ConfigError, told_of: Content | None) -> Refused:
+    return Refused(
+        _subject(kind, content),
+        fault,
+        is_leaving(content),
+        _subject("Dataset" if kind in RUNTIMES else kind, told_of) if told_of else None,
+        (told_of or {}).get("status"),
+        operation_that_leaves({**content, "kind": kind}) if kind in OPERATIONS else None,
+    )
+
+
+def _subject(kind: str, content: Content) -> Subject:
+    metadata = content["metadata"]
+    return Subject(kind, metadata.get("namespace") or "default", metadata["name"], metadata["uid"])
 
 
 def _with_kind(content: Content, kind: str) -> Content:

@@ -10,15 +10,14 @@ from datetime import UTC, datetime
 
 from headrace.api.dataset import Dataset
 from headrace.api.names import FINALIZERS
-from headrace.api.writing import part_content
 from headrace.errors import HeadraceError, MissingFileError
 from headrace.kube.client import Content, KubeClient
 from headrace.merge_patch import difference
 from headrace.operator.event_correlator import EventCorrelator, EventSeries
+from headrace.operator.leaving import is_leaving
 from headrace.operator.mirror import Mirror
 from headrace.plan.dataset_events import Event
-from headrace.plan.refusals import refusal_of
-from headrace.reconcile.world import Status, Thing
+from headrace.reconcile.world import Statement, Subject
 
 _log = logging.getLogger("headrace.operator")
 
@@ -34,42 +33,28 @@ class StatusWriter:
     identity: str
     on_change: EventCorrelator = field(default_factory=EventCorrelator)
 
-    async def write_status(
-        self, thing: Thing, status: Status | None, events: Iterable[Event], finalizers: Iterable[str]
-    ) -> None:
+    async def write(self, statement: Statement) -> None:
         """Status, events and our finalizers of one object, which may be gone meanwhile."""
-        kind, namespace, name = thing.kind, thing.metadata.namespace or "default", thing.metadata.name
-        known = self.mirror.get(kind, namespace, name)
-        if known is None or known["metadata"]["uid"] != thing.metadata.uid:
+        kind, namespace, name = statement.about.kind, statement.about.namespace, statement.about.name
+        known = self._find(statement.about)
+        if known is None:
             return
         try:
-            await self._set_finalizers(kind, known, finalizers)
-            if status is not None and (patch := difference(known.get("status") or {}, part_content(status))):
+            if statement.finalizers is not None:
+                await self._set_finalizers(kind, known, statement.finalizers)
+            before = known.get("status") or {}
+            if statement.status is not None and (patch := difference(before, statement.status)):
                 await self.client.patch(kind, namespace, name, {"status": patch}, "status")
         except MissingFileError:
             return
-        for event in events:
+        for event in statement.events:
             if event.kind == kind:
                 await self.record_event(known, kind, event)
 
-    async def write_refusal(self, kind: str, known: Content, error: HeadraceError, now: datetime) -> None:
-        """Says of a Dataset or an operation that it makes no sense: in its status, and by an event."""
-        refusal = refusal_of(kind, known.get("status"), error, now)
-        namespace, name = known["metadata"].get("namespace") or "default", known["metadata"]["name"]
-        try:
-            if patch := difference(known.get("status") or {}, refusal.status):
-                await self.client.patch(kind, namespace, name, {"status": patch}, "status")
-        except MissingFileError:
-            return
-        for event in refusal.events:
-            await self.record_event(known, kind, event)
-
-    async def remove_finalizer(self, kind: str, known: Content) -> None:
-        """Takes our finalizer off an object that nobody understands and that is to go."""
-        try:
-            await self._set_finalizers(kind, known, ())
-        except MissingFileError:
-            return
+    def _find(self, subject: Subject) -> Content | None:
+        """The object as it was seen last; `None` where it is gone, or another one has its name."""
+        known = self.mirror.get(subject.kind, subject.namespace, subject.name)
+        return known if known is not None and known["metadata"]["uid"] == subject.uid else None
 
     async def record_event(self, about: Content, kind: str, event: Event) -> None:
         """An event about an object, for `kubectl describe`. Where it cannot be written, nothing waits for it."""
@@ -110,14 +95,14 @@ class StatusWriter:
             "reportingInstance": self.identity,
         }
 
-    async def set_owner_reference(self, thing: Thing, owner: Dataset | None) -> None:
-        """Has an object go with its dataset, as in Fluid."""
-        if owner is None or thing.kind == "Dataset":
+    async def set_owner_reference(self, subject: Subject, owner: Dataset | None) -> None:
+        """Makes an object go with its dataset, as in Fluid."""
+        kind, namespace, name = subject.kind, subject.namespace, subject.name
+        known = self._find(subject)
+        if known is None or owner is None or kind == "Dataset":
             return
-        kind, namespace, name = thing.kind, thing.metadata.namespace or "default", thing.metadata.name
-        known = self.mirror.get(kind, namespace, name)
-        leaving = thing.metadata.deletion_timestamp or owner.metadata.deletion_timestamp
-        if known is None or leaving or (owner.metadata.namespace or "default") != namespace:
+        leaving = is_leaving(known) or owner.metadata.deletion_timestamp
+        if leaving or (owner.metadata.namespace or "default") != namespace:
             return
         owners = known["metadata"].get("ownerReferences") or []
         if any(each["uid"] == owner.metadata.uid for each in owners):

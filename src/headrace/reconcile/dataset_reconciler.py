@@ -8,21 +8,27 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
-from headrace.api.kinds import OPERATIONS, kind_of
+from headrace.api.kinds import OPERATIONS, RUNTIMES, kind_of
 from headrace.api.names import FINALIZERS
 from headrace.errors import HeadraceError
 from headrace.operations.work import Work
+from headrace.plan.dataset_events import Event, EventType
 from headrace.plan.observed import Observed, RoleState
 from headrace.plan.outcome import Finalizers, Plan
 from headrace.plan.plan import plan, plan_abandoned, plan_spare
+from headrace.plan.reasons import Reason
+from headrace.plan.refusals import refusal_of
 from headrace.plan.roles import MOUNT_PREFIX
 from headrace.reconcile.faults import Faults
 from headrace.reconcile.operation_pass import OperationPass
-from headrace.reconcile.world import Backend, Declarations, Refused, Statement, World
+from headrace.reconcile.world import Backend, Declarations, Refused, Statement, Subject, World
 from headrace.work_queue import ReconcileResult
 
 _AGAIN_S = 1.0
 _AFTER_FAULT_S = 5.0
+
+STEP_REFUSED = "StepRefused"
+"""The reason of the event that tells of a step which could not be taken."""
 
 _Task = TypeVar("_Task")
 
@@ -158,19 +164,15 @@ class _Pass(Generic[_Task]):
         await self.world.follow_volume(planned.volume, in_use=in_use, closes=planned.closes)
 
     def _statements(self, planned: Plan) -> Iterator[Statement]:
-        declared = self.declarations.declared
-        if declared is None:
+        declared, finalizers = self.declarations.declared, planned.finalizers
+        if declared is not None and declared.dataset is not None:
+            yield Statement.of(declared.dataset, planned.dataset_status, planned.events, finalizers.dataset)
+        if declared is None or declared.runtime is None:
             return
-        if declared.dataset is not None:
-            yield Statement(
-                declared.dataset, planned.dataset_status, planned.events, planned.finalizers.dataset
-            )
-        if declared.runtime is None:
-            return
-        yield Statement(declared.runtime, planned.runtime_status, planned.events, planned.finalizers.runtime)
+        yield Statement.of(declared.runtime, planned.runtime_status, planned.events, finalizers.runtime)
         for spare in self.declarations.spares:
             other = plan_spare(spare, declared.runtime, self.now)
-            yield Statement(spare, other.runtime_status, other.events, other.finalizers.runtime)
+            yield Statement.of(spare, other.runtime_status, other.events, other.finalizers.runtime)
 
     async def _taken(self, planned: Plan) -> float | None:
         """Takes the steps; one that cannot be taken is told of."""
@@ -183,37 +185,60 @@ class _Pass(Generic[_Task]):
             wait_s = await self.world.take(planned)
         if isinstance(steps.fault, HeadraceError) and not self.faults.is_outdated:
             with self.faults.part():
-                await self.world.tell_of_step(steps.fault)
+                await self.world.write(self._step_faults(str(steps.fault)))
         return planned.requeue_after_s if wait_s is None else min(planned.requeue_after_s, wait_s)
+
+    def _step_faults(self, message: str) -> Iterator[Statement]:
+        declared = self.declarations.declared
+        for thing in (declared.dataset, declared.runtime) if declared else ():
+            if thing is not None:
+                yield Statement(Subject.of(thing), events=(_warning(thing.kind, STEP_REFUSED, message),))
 
     def _refused(self) -> Iterator[Refused]:
         """What is to be told, or to be let go, now. Of a dataset and its runtimes one thing at a time is told."""
-        is_told = False
+        is_told = self.declarations.is_leaving
         for each in self.declarations.refused:
-            if each.kind in OPERATIONS:
+            if each.subject.kind in OPERATIONS:
                 yield each
-            elif not each.is_leaving and not is_told:
+            elif not is_told:
                 is_told = True
                 yield each
 
     async def _refuse(self, refused: Refused) -> None:
         if not refused.is_leaving:
-            self.log.warning(
-                "%s/%s/%s: %s", refused.kind.lower(), refused.namespace, refused.name, refused.fault
-            )
-            await self.world.refuse(refused, self.now)
+            await self._tell(refused)
             return
         if refused.operation is not None:
             await self.work.cancel(refused.operation)
             await self.work.forget(refused.operation)
-        await self.world.let_go(refused)
+        await self._let_go(refused)
+
+    async def _tell(self, refused: Refused) -> None:
+        """Says of an object that it makes no sense, in the status where people look, and by an event."""
+        subject, told_of = refused.subject, refused.told_of
+        self.log.warning("%s/%s/%s: %s", subject.kind, subject.namespace, subject.name, refused.fault)
+        statements = []
+        if told_of is not None:
+            refusal = refusal_of(told_of.kind, refused.status, refused.fault, self.now)
+            statements.append(Statement(told_of, refusal.status, refusal.events))
+        if told_of != subject:
+            event = _warning(subject.kind, Reason.REFUSED, str(refused.fault))
+            statements.append(Statement(subject, events=(event,)))
+        await self.world.write(statements)
+
+    async def _let_go(self, refused: Refused) -> None:
+        await self.world.write([Statement(refused.subject, finalizers=())])
 
     async def _let_go_of_runtimes(self) -> None:
         """Nothing is left of the dataset: runtimes of it that make no sense may go, if that was asked for."""
         for refused in self.declarations.refused:
-            if refused.is_leaving and refused.kind not in (*OPERATIONS, "Dataset"):
+            if refused.is_leaving and refused.subject.kind in RUNTIMES:
                 with self.faults.part():
-                    await self.world.let_go(refused)
+                    await self._let_go(refused)
+
+
+def _warning(kind: str, reason: str, message: str) -> Event:
+    return Event(kind, EventType.WARNING, reason, message)
 
 
 def _roles_in(planned: Plan) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class OperationPass(Generic[_Task]):
         if not planned.finalizers and not planned.cancel:
             # Once the last finalizer is off, whoever waits for its end expects nothing of it any more.
             await self.work.forget(operation)
-        await self.world.write([Statement(operation, planned.status, planned.events, planned.finalizers)])
+        await self.world.write([Statement.of(operation, planned.status, planned.events, planned.finalizers)])
         if planned.delete:
             await self.world.delete(operation)
         await self._order(operation, planned)

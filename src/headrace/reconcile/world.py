@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from headrace.api.dataset import Dataset, DatasetStatus
 from headrace.api.kinds import OPERATIONS, Operation, Runtime
 from headrace.api.operations import OperationStatus
 from headrace.api.runtime_parts import RuntimeStatus
+from headrace.api.writing import part_content
 from headrace.errors import HeadraceError
 from headrace.plan.dataset_events import Event
 from headrace.plan.declared import Declared
@@ -23,25 +24,38 @@ from headrace.work_queue import Dataset as Key
 Thing = Dataset | Runtime | Operation
 Status = DatasetStatus | RuntimeStatus | OperationStatus
 
-STEP_REFUSED = "StepRefused"
-"""The reason of the event that tells of a step which could not be taken."""
-
 _Task_co = TypeVar("_Task_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """An object that was taken in and makes no sense, and why. Of an operation, `operation` is enough to end its work.
-
-    A Dataset that refers to one which makes no sense is refused for that.
-    """
+class Subject:
+    """One object. Another one of its name, which has another `uid`, is not meant."""
 
     kind: str
     namespace: str
     name: str
     uid: str
+
+    @classmethod
+    def of(cls, thing: Thing) -> Subject:
+        """The object as it was read."""
+        metadata = thing.metadata
+        return cls(thing.kind, metadata.namespace or "default", metadata.name, metadata.uid or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An object that was taken in and makes no sense, and why.
+
+    `told_of` is the object whose status says it (that of a runtime says its dataset), with that `status`. Of an
+    operation, `operation` is enough to end its work. A Dataset that refers to one which makes no sense is refused, too.
+    """
+
+    subject: Subject
     fault: HeadraceError
     is_leaving: bool = False
+    told_of: Subject | None = None
+    status: Mapping[str, Any] | None = None
     operation: Operation | None = None
 
 
@@ -63,17 +77,24 @@ class Declarations:
     @property
     def is_held(self) -> bool:
         """True when dataset or runtime makes no sense: what runs goes on as it is, unless all is to go anyway."""
-        return not self.is_leaving and any(each.kind not in OPERATIONS for each in self.refused)
+        return not self.is_leaving and any(each.subject.kind not in OPERATIONS for each in self.refused)
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The new status of one object (`None`: as it was), events, and our finalizers."""
+    """The new status of one object, events, and our finalizers. Status or finalizers of `None` stay as they are."""
 
-    thing: Thing
-    status: Status | None
-    events: tuple[Event, ...]
-    finalizers: tuple[str, ...]
+    about: Subject
+    status: Mapping[str, Any] | None = None
+    events: tuple[Event, ...] = ()
+    finalizers: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(
+        cls, thing: Thing, status: Status | None, events: tuple[Event, ...], finalizers: tuple[str, ...]
+    ) -> Statement:
+        """The statement of a plan."""
+        return cls(Subject.of(thing), None if status is None else part_content(status), events, finalizers)
 
 
 class World(Protocol[_Task_co]):
@@ -117,15 +138,6 @@ class World(Protocol[_Task_co]):
 
     async def take(self, plan: Plan) -> float | None:
         """Takes all steps that may be taken now; seconds until something of it is to be seen, or done again."""
-
-    async def tell_of_step(self, error: HeadraceError) -> None:
-        """Tells, by an event, why a step could not be taken."""
-
-    async def refuse(self, refused: Refused, now: datetime) -> None:
-        """Says of an object that it makes no sense; of a runtime its dataset says it."""
-
-    async def let_go(self, refused: Refused) -> None:
-        """Takes our finalizers off an object that makes no sense and is to go."""
 
     def inputs(self, operation: Operation, job: JobFacts | None, hindrance: str) -> OperationInputs:
         """The inputs of an operation's plan, of what was observed last."""

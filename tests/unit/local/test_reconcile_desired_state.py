@@ -160,7 +160,7 @@ def test_status_event_finalizer_and_volume_are_written_together(filled: Store, d
         write_volume(transaction, desired, volume_of(dataset))
         write_statement(
             transaction,
-            Statement(
+            Statement.of(
                 dataset,
                 DatasetStatus(phase=DatasetPhase.BOUND),
                 (event,),
@@ -197,7 +197,7 @@ def test_the_second_writing_of_the_same_changes_nothing(filled: Store) -> None:
             write_volume(transaction, desired, volume_of(dataset))
             write_statement(
                 transaction,
-                Statement(
+                Statement.of(
                     dataset,
                     DatasetStatus(phase=DatasetPhase.BOUND),
                     (),

@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from headrace.api.dataset import Dataset
-from headrace.api.kinds import OPERATIONS, Operation, Runtime
-from headrace.errors import HeadraceError
+from headrace.api.kinds import OPERATIONS, RUNTIMES, Operation, Runtime
 from headrace.local.datasets.dataset_layout import DatasetLayout
 from headrace.local.datasets.desired_state import DesiredState
 from headrace.local.datasets.rendering import RenderContext
@@ -23,14 +22,7 @@ from headrace.local.reconcile.executor import STARTING_S, Executor
 from headrace.local.reconcile.observer import Observer, observe, users_now
 from headrace.local.reconcile.operation_inputs import declared_in, operation_inputs
 from headrace.local.reconcile.reservations import Reservations
-from headrace.local.reconcile.status_writer import (
-    delete_operation,
-    let_go,
-    note_step_fault,
-    write_refusal,
-    write_statement,
-    write_volume,
-)
+from headrace.local.reconcile.status_writer import find, write_statement, write_volume
 from headrace.local.reconciler import Dataset as Key
 from headrace.local.store.records import Record
 from headrace.local.store.transaction import Transaction
@@ -41,7 +33,7 @@ from headrace.plan.outcome import Plan
 from headrace.plan.refusals import operation_that_leaves
 from headrace.plan.runtimes import wanted_of
 from headrace.plan.volume import Volume
-from headrace.reconcile.world import Declarations, Refused, Statement
+from headrace.reconcile.world import Declarations, Refused, Statement, Subject
 
 if TYPE_CHECKING:
     from headrace.local.context import BackendContext
@@ -81,7 +73,7 @@ class DatasetWorld:
             desired.declared,
             tuple(cast("Runtime", each.thing()) for each in desired.spares),
             tuple(cast("Operation", each.thing()) for each in desired.operations),
-            tuple(_refused(each) for each in desired.refused),
+            tuple(_refused(each, desired.dataset) for each in desired.refused),
             desired.is_leaving,
         )
 
@@ -145,18 +137,6 @@ class DatasetWorld:
         """Takes all steps that may be taken now."""
         return await self._executor.execute(plan, self.now)
 
-    async def tell_of_step(self, error: HeadraceError) -> None:
-        """Tells, by an event, why a step could not be taken."""
-        await self._write(lambda transaction: note_step_fault(transaction, self.desired, error))
-
-    async def refuse(self, refused: Refused, now: datetime) -> None:
-        """Says of an object that it makes no sense; of a runtime its dataset says it."""
-        await self._write(lambda transaction: write_refusal(transaction, refused, self.desired.dataset, now))
-
-    async def let_go(self, refused: Refused) -> None:
-        """Takes our finalizers off an object that makes no sense and is to go."""
-        await self._write(lambda transaction: let_go(transaction, refused))
-
     def inputs(self, operation: Operation, job: JobFacts | None, hindrance: str) -> OperationInputs:
         """The inputs of an operation's plan."""
         context = OperationContext(*self._known, self.observed)
@@ -169,7 +149,12 @@ class DatasetWorld:
 
     async def delete(self, operation: Operation) -> None:
         """Deletes an operation that nobody needs any more."""
-        await self._write(lambda transaction: delete_operation(transaction, operation))
+
+        def delete(transaction: Transaction) -> None:
+            if present := find(transaction, Subject.of(operation)):
+                transaction.delete(present.reference)
+
+        await self._write(delete)
 
     async def finish(self) -> None:
         """A node that was given up may be what others wait for."""
@@ -219,16 +204,20 @@ class DatasetWorld:
                 self.observer.back_off.note_end(record, self.now)
 
 
-def _refused(record: Record) -> Refused:
-    reference, fault = record.reference, record.fault()
+def _refused(record: Record, dataset: Record | None) -> Refused:
+    fault, is_operation = record.fault(), record.reference.kind in OPERATIONS
     assert fault is not None
-    is_operation = reference.kind in OPERATIONS
+    told_of = dataset if record.reference.kind in RUNTIMES else record
     return Refused(
-        reference.kind,
-        reference.namespace,
-        reference.name,
-        record.uid,
+        _subject(record),
         fault,
         record.deleted is not None,
+        _subject(told_of) if told_of else None,
+        told_of.status if told_of else None,
         operation_that_leaves(record.document()) if is_operation else None,
     )
+
+
+def _subject(record: Record) -> Subject:
+    reference = record.reference
+    return Subject(reference.kind, reference.namespace, reference.name, record.uid)

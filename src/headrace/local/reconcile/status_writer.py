@@ -2,94 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any
 
 from headrace.api.core import PersistentVolume, PersistentVolumeClaim
-from headrace.api.kinds import RUNTIMES, Operation
 from headrace.api.names import FINALIZERS
-from headrace.api.writing import content_of, part_content
-from headrace.errors import HeadraceError
+from headrace.api.writing import content_of
 from headrace.local.datasets.desired_state import DesiredState
 from headrace.local.store.records import Record, Reference
 from headrace.local.store.transaction import Transaction, owners_of
-from headrace.plan.dataset_events import Event, EventType
-from headrace.plan.refusals import refusal_of
 from headrace.plan.volume import DRIVER, Volume, persistent_volume, persistent_volume_claim
-from headrace.reconcile.world import STEP_REFUSED, Refused, Statement, Thing
+from headrace.reconcile.world import Statement, Subject
 
 
 def write_statement(transaction: Transaction, statement: Statement, dataset: Record | None) -> None:
     """Status, events and our finalizers of one object, which may be gone meanwhile; it goes with its dataset."""
-    present = _present(transaction, statement.thing)
+    present = find(transaction, statement.about)
     if present is None:
         return
     if dataset is not None and present.reference != dataset.reference:
         set_owner_reference(transaction, present, dataset)
         present = transaction.need(present.reference)
-    _note_events(transaction, present, statement.events)
-    if statement.status is not None:
-        present = transaction.set_status(present, part_content(statement.status))
-    _set_finalizers(transaction, present, statement.finalizers)
-
-
-def delete_operation(transaction: Transaction, operation: Operation) -> None:
-    """Deletes it, unless it is gone or another one by now."""
-    present = _present(transaction, operation)
-    if present is not None:
-        transaction.delete(present.reference)
-
-
-def note_step_fault(transaction: Transaction, desired: DesiredState, error: HeadraceError) -> None:
-    """Tells people of a step that could not be taken: of the dataset and its runtime."""
-    for record in (desired.dataset, desired.runtime):
-        if record is not None and (present := _same(transaction, record.reference, record.uid)):
-            transaction.note_event(present, EventType.WARNING.value, STEP_REFUSED, str(error))
-
-
-def write_refusal(transaction: Transaction, refused: Refused, dataset: Record | None, now: datetime) -> None:
-    """Says of an object that it makes no sense; of a runtime its dataset says it."""
-    about = dataset if refused.kind in RUNTIMES else _same(transaction, _at(refused), refused.uid)
-    present = _same(transaction, about.reference, about.uid) if about else None
-    if present is None or present.deleted:
-        return
-    refusal = refusal_of(present.reference.kind, present.status, refused.fault, now)
-    transaction.set_status(present, refusal.status)
-    _note_events(transaction, present, refusal.events)
-
-
-def let_go(transaction: Transaction, refused: Refused) -> None:
-    """Takes our finalizers off."""
-    present = _same(transaction, _at(refused), refused.uid)
-    if present is not None:
-        _set_finalizers(transaction, present, ())
-
-
-def _at(refused: Refused) -> Reference:
-    return Reference(refused.kind, refused.namespace, refused.name)
-
-
-def _present(transaction: Transaction, thing: Thing) -> Record | None:
-    reference = Reference(thing.kind, thing.metadata.namespace or "default", thing.metadata.name)
-    return _same(transaction, reference, thing.metadata.uid)
-
-
-def _same(transaction: Transaction, reference: Reference, uid: str | None) -> Record | None:
-    """The object as it is by now; `None` where it is gone, or another one has its name."""
-    present = transaction.get(reference)
-    return present if present is not None and present.uid == uid else None
-
-
-def _note_events(transaction: Transaction, present: Record, events: Iterable[Event]) -> None:
-    for event in events:
+    for event in statement.events:
         if event.kind == present.reference.kind:
             transaction.note_event(present, event.type.value, event.reason, event.message)
+    if statement.status is not None:
+        present = transaction.set_status(present, statement.status)
+    if statement.finalizers is not None:
+        foreign = [each for each in present.finalizers if each not in FINALIZERS.values()]
+        transaction.set_finalizers(present, (*foreign, *statement.finalizers))
 
 
-def _set_finalizers(transaction: Transaction, present: Record, finalizers: Iterable[str]) -> None:
-    foreign = [each for each in present.finalizers if each not in FINALIZERS.values()]
-    transaction.set_finalizers(present, (*foreign, *finalizers))
+def find(transaction: Transaction, subject: Subject) -> Record | None:
+    """The object as it is by now; `None` where it is gone, or another one has its name."""
+    present = transaction.get(Reference(subject.kind, subject.namespace, subject.name))
+    return present if present is not None and present.uid == subject.uid else None
 
 
 def set_owner_reference(transaction: Transaction, record: Record, owner: Record) -> None:
