@@ -75,7 +75,7 @@ def open_file(path: Path, flags: int, mode: int = 0o600) -> int:
         )
     try:
         if not walk.is_trusted:
-            _check_file(path, os.fstat(descriptor))
+            _check_file(path, descriptor)
         if flags & os.O_TRUNC:
             os.ftruncate(descriptor, 0)
     except OSError:
@@ -97,7 +97,8 @@ def _opened_file(path: Path, flags: int, mode: int, folder: int) -> int:
         raise
 
 
-def _check_file(path: Path, facts: os.stat_result) -> None:
+def _check_file(path: Path, descriptor: int) -> None:
+    facts = os.fstat(descriptor)
     if stat.S_ISCHR(facts.st_mode) and facts.st_uid == 0:
         return
     if not stat.S_ISREG(facts.st_mode):
@@ -111,6 +112,8 @@ def _check_file(path: Path, facts: os.stat_result) -> None:
         raise RefusedError.of(
             f"{path} has another name, which leads to the same file", hint="remove it, or name another file"
         )
+    if writers := _writers(facts, descriptor):
+        raise RefusedError.of(f"{writers} may write to {path}", hint=f"chmod go-w {path}, or remove it")
 
 
 @contextmanager

@@ -25,6 +25,8 @@ TRANSITION_S = 600.0
 """How long the value of before is still good: files come to the machines of a cluster one after the other."""
 
 _Stamp = tuple[int, ...]
+# Where it has the time of the last change: of content, owner, mode or name.
+_CHANGED = 4
 
 
 class Renewed(Generic[_T]):
@@ -65,9 +67,16 @@ class Renewed(Generic[_T]):
             _log.warning("%s of before stays in force: %s", self._what, error.message)
             return
         if found != self._now:
-            self._before, self._until_s = self._now, time.monotonic() + TRANSITION_S
+            self._before, self._until_s = self._now, time.monotonic() + self._left_s()
             self._now = found
             _log.info("%s was read again, and is in force", self._what)
+
+    def _left_s(self) -> float:
+        # From the change on: the files may be looked at long after it.
+        changed_s = max(
+            (stamp[_CHANGED] / 1e9 for stamp in self._stamps if len(stamp) > _CHANGED), default=0.0
+        )
+        return min(TRANSITION_S, max(0.0, TRANSITION_S - (time.time() - changed_s)))
 
     def _look(self) -> tuple[_Stamp, ...]:
         return tuple(_stamp(path) for path in self._files)

@@ -184,7 +184,8 @@ class Server:
         verdict, rights = self._verifier.check(request.method, request.path_qs, digest, headers, _now_ms())
         if rights is None:
             return self._refuse(verdict)
-        if (guard := guard_of(request)) is not None:
+        # What was signed once is no secret: sent again, or late, it proves nothing about who sends it now.
+        if verdict is Verdict.GOOD and (guard := guard_of(request)) is not None:
             guard.prove()
         signing = _Signing(keys.of(rights), headers[NONCE])
         if verdict is not Verdict.GOOD or rights < needs:

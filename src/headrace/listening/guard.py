@@ -36,7 +36,7 @@ class Times:
     answer_s: float = 15.0
     """A stranger, to read its answer."""
     idle_s: float = 75.0
-    """Anybody, between two requests; longer than clients keep a connection that they do not use."""
+    """Anybody, between two requests; longer than our clients keep a connection that they do not use."""
 
 
 class _State(Enum):

@@ -70,8 +70,8 @@ class Pages:
         self._timeout_s = timeout_s
         self._crowd: Crowd[_Visitor] = Crowd(bounds)
         # Of a slow page, those whom the one that is being made is for, and those who came later.
-        self._waiting: dict[str, list[_Visitor]] = {}
-        self._later: dict[str, list[_Visitor]] = {}
+        self._waiting: dict[str, set[_Visitor]] = {}
+        self._later: dict[str, set[_Visitor]] = {}
         self._maker = _Maker(answer, self._wake)
         self._bell, self._ringer = socket.socketpair()
         self._is_closing = False
@@ -127,9 +127,9 @@ class Pages:
         self._bell.recv(_PIECE_BYTES)
         while self._maker.made:
             made = self._maker.made.popleft()
-            for visitor in self._waiting.pop(made.path, []):
+            for visitor in self._waiting.pop(made.path, set()):
                 self._say(visitor, made.answer)
-            if later := self._later.pop(made.path, []):
+            if later := self._later.pop(made.path, None):
                 self._waiting[made.path] = later
                 self._maker.make(made.path)
 
@@ -190,9 +190,9 @@ class Pages:
     def _wait_for(self, path: str, visitor: _Visitor) -> None:
         visitor.due_s = math.inf
         if path in self._waiting:
-            self._later.setdefault(path, []).append(visitor)
+            self._later.setdefault(path, set()).add(visitor)
             return
-        self._waiting[path] = [visitor]
+        self._waiting[path] = {visitor}
         self._maker.make(path)
 
     def _say(self, visitor: _Visitor, answer: bytes) -> None:
@@ -227,6 +227,8 @@ class Pages:
         if visitor.connection in self._selector.get_map():
             self._selector.unregister(visitor.connection)
         self._crowd.leave(visitor)
+        for waiting in (*self._waiting.values(), *self._later.values()):
+            waiting.discard(visitor)
         visitor.connection.close()
 
 

@@ -28,6 +28,8 @@ Ask = Callable[[Question], Awaitable[dict[str, Any]]]
 
 _BODY_S = 1.5
 _SHUTDOWN_S = 5.0
+# Go's clients, as API servers are, keep an unused connection for 90 s: a review that met its end would be lost.
+_TIMES = Times(idle_s=120.0)
 _BOUNDS = Bounds(connections=1024, strangers=1024, strangers_of_address=256, held_bytes=16 << 20)
 """API servers prove nothing, so everybody is a stranger here; who has few connections keeps them."""
 
@@ -54,7 +56,11 @@ class AdmissionServer(_Listener):
         application = web.Application(client_max_size=LARGEST_BODY_BYTES)
         application.router.add_post("/{path:.*}", self._review)
         super().__init__(
-            application, shutdown_s=_SHUTDOWN_S, bounds=bounds or _BOUNDS, times=times, keeps_strangers=True
+            application,
+            shutdown_s=_SHUTDOWN_S,
+            bounds=bounds or _BOUNDS,
+            times=times or _TIMES,
+            keeps_strangers=True,
         )
         self._answer = answer
         self._takes = takes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from pydantic import SecretStr
 from headrace.control.client import ControlClient
 from headrace.control.http_call import Call
 from headrace.control.messages import Message
-from headrace.control.renewed_files import Renewed, renewed_token
+from headrace.control.renewed_files import TRANSITION_S, Renewed, renewed_token
 from headrace.control.rights import Rights, derive
 from headrace.control.server import Endpoint, Reply, Server
 from headrace.control.tls import renewed_server_context
@@ -76,6 +77,15 @@ def test_the_token_of_before_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     write(file, NEW)
     assert token.in_force() == (NEW, OLD)
     monkeypatch.setattr("time.monotonic", lambda: float("inf"))
+    assert token.in_force() == (NEW,)
+
+
+def test_a_file_that_changed_long_before_anybody_looked_leaves_the_token_of_before_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = renewed_token(OLD, write(tmp_path / "token", NEW), Rights.READER)
+    seen_s = time.time()
+    monkeypatch.setattr("time.time", lambda: seen_s + TRANSITION_S + 1)
     assert token.in_force() == (NEW,)
 
 

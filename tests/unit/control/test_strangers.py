@@ -222,6 +222,25 @@ def test_a_member_is_known_with_its_body_or_before_and_no_other_body_is_taken(
     asyncio.run(test())
 
 
+@pytest.mark.parametrize("age_ms", [0, 3_600_000], ids=["a replay", "late"])
+def test_what_was_signed_once_makes_nobody_else_a_member(age_ms: int) -> None:
+    async def test() -> None:
+        async with attacked(Bounds(connections=12, strangers=6, strangers_of_address=4), PATIENT) as master:
+            now_ms = int(time.time() * 1000) - age_ms
+            signed = SigningKey.of(TOKEN).sign_request("POST", "/v1/loads", b"{}", now_ms=now_ms)
+            told = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
+            seen = f"POST /v1/loads HTTP/1.1\r\nHost: m\r\n{told}Content-Length: 2\r\n\r\n{{}}"
+            line = await master.say(seen)
+            assert await line.status() == (401 if age_ms else 200)
+            for _ in range(12):
+                line = await master.say(seen)
+                assert await line.status() == 401
+            assert len(master.server.door.crowd) - master.server.door.crowd.strangers <= 1
+            await master.works()
+
+    asyncio.run(test())
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [(f"Content-Length: {LARGEST_BODY_BYTES + 1}\r\n", 413), ("Transfer-Encoding: chunked\r\n", 411)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import socket
 import threading
@@ -16,7 +17,7 @@ import pytest
 
 from headrace.listening.crowd import Bounds
 from headrace.roles.page_request import MOST_HEAD_BYTES, Page
-from headrace.roles.pages import Pages
+from headrace.roles.pages import Pages, _Visitor
 
 PATIENCE_S = 60
 LARGE = "x" * (8 << 20)
@@ -127,6 +128,18 @@ def test_who_asks_while_a_page_is_made_gets_the_next_one(make: Callable[..., Sit
     site.may_answer.set()
     assert all(is_closed(connection) for connection in (first, *later))
     assert site.made == 2
+
+
+def test_who_asked_for_a_slow_page_and_left_is_forgotten(make: Callable[..., Site]) -> None:
+    """Without a page that is made, nobody else would look at them."""
+    site = make(bounds=Bounds(connections=4, strangers=4, strangers_of_address=4))
+    site.connect("GET /slow HTTP/1.1\r\n\r\n")
+    site.is_asked.wait(PATIENCE_S)
+    for _ in range(50):
+        site.connect("GET /slow HTTP/1.1\r\n\r\n")
+        assert site.get("/healthz") == "/healthz\n"
+    gc.collect()
+    assert sum(isinstance(each, _Visitor) for each in gc.get_objects()) <= 8
 
 
 @pytest.mark.parametrize("said", ["", "GET /heal", "GET /large HTTP/1.1\r\n\r\n"])

@@ -58,6 +58,15 @@ impl Endpoint {
         }
     }
 
+    /// The address, where it is written as one.
+    pub fn address(&self) -> Option<std::net::IpAddr> {
+        match self.url.host()? {
+            url::Host::Domain(_) => None,
+            url::Host::Ipv4(address) => Some(address.into()),
+            url::Host::Ipv6(address) => Some(address.into()),
+        }
+    }
+
     /// `host[:port]`, and the path if there is one: what names the server, whichever scheme it is reached by.
     pub fn host(&self) -> &str {
         self.text.split_once("://").map_or(&self.text, |(_, host)| host)

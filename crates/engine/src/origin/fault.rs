@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, StatusCode};
 
+use crate::origin::machine_addresses::MachineAddress;
 use crate::origin::redirects::Refused;
 use crate::origin::version::http_seconds;
 
@@ -21,6 +22,8 @@ pub(super) struct Fault {
 pub(super) enum Cause {
     /// The host's name could not be resolved.
     NameUnknown,
+    /// It has no address but those at which machines are told their keys.
+    MachineAddress,
     ConnectionRefused,
     /// No connection within the time for it.
     ConnectTimeout,
@@ -84,6 +87,8 @@ impl Fault {
         let chain = Chain::of(error);
         let cause = if let Some(refused) = Refused::inside(error) {
             Cause::Redirected(refused)
+        } else if MachineAddress::is_inside(error) {
+            Cause::MachineAddress
         } else if chain.says("proxy authorization required") {
             Cause::ProxyUnauthorized
         } else if chain.says("tunnel error: unsuccessful") || chain.says("tunnel error: unexpected end") {

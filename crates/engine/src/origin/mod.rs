@@ -13,6 +13,7 @@ mod key_encoding;
 mod layers;
 mod listing;
 mod local;
+mod machine_addresses;
 mod nfs;
 mod open;
 mod oss;

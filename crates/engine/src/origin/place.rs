@@ -75,6 +75,11 @@ impl OriginNames {
                 format!("{endpoint} does not answer"),
                 "check the endpoint, and that no firewall stands between",
             ),
+            Cause::MachineAddress => Error::new(
+                ErrorKind::Config,
+                format!("cannot {action}: {endpoint} has no address but one at which machines are told their keys"),
+            )
+            .with_hint("write the name of a storage server; link-local addresses (169.254.…, fe80::…) are none"),
             Cause::CannotConnect => {
                 unreachable(format!("no connection to {endpoint}"), "check the endpoint and this machine's network")
             }

@@ -4,21 +4,18 @@
 //! Credentials stay where they belong: the client leaves them out of a request to another host or port, and of a bucket,
 //! whose requests have more than one header of them, only its own host is asked.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use reqwest::Url;
 use reqwest::redirect::{Attempt, Policy};
 use url::Host;
 
 use crate::origin::endpoint::Endpoint;
+use crate::origin::machine_addresses::is_of_machines;
 
 const MOST: usize = 5;
-/// Where clouds tell machines their keys, by name and by address.
+/// Where clouds tell machines their keys, by name.
 const METADATA_NAMES: [&str; 3] = ["metadata", "metadata.google.internal", "metadata.goog"];
-const METADATA_ADDRESSES: [IpAddr; 2] = [
-    IpAddr::V4(std::net::Ipv4Addr::new(100, 100, 100, 200)),
-    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
-];
 
 /// Which hosts may be meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,11 +103,7 @@ fn is_ours_alone(host: &Host<&str>) -> bool {
 
 fn is_address_ours_alone(address: IpAddr) -> bool {
     let address = address.to_canonical();
-    let is_local = match address {
-        IpAddr::V4(v4) => v4.is_loopback() || v4.is_link_local() || v4.is_unspecified(),
-        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unicast_link_local() || v6.is_unspecified(),
-    };
-    is_local || METADATA_ADDRESSES.contains(&address)
+    address.is_loopback() || address.is_unspecified() || is_of_machines(address)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::origin::checksum_mode::{ChecksumMode, may_refuse_header};
 use crate::origin::endpoint::Endpoint;
 use crate::origin::fault::{Cause, Fault};
 use crate::origin::key_encoding::KeyEncoding;
+use crate::origin::machine_addresses::{Lookup, is_of_machines};
 use crate::origin::proxies::Proxies;
 use crate::origin::redirects::Redirects;
 use crate::origin::spelling::as_signed;
@@ -77,7 +78,15 @@ impl Wire {
         // The cryptography of TLS between workers, too: a second library would double the time of a clean build. Who comes
         // first installs it, for all of this library.
         let _ = ring::default_provider().install_default();
+        if endpoint.address().is_some_and(is_of_machines) {
+            return Err(Error::config(format!(
+                "{} is an address at which machines are told their keys",
+                endpoint.host()
+            ))
+            .with_hint("write the endpoint of a storage server"));
+        }
         let mut builder = reqwest::Client::builder()
+            .dns_resolver(Arc::new(Lookup))
             .http1_only()
             .tcp_nodelay(true)
             .connect_timeout(CONNECT_TIMEOUT.min(silence))
@@ -335,4 +344,47 @@ fn response(answer: reqwest::Response) -> Response<HttpBody> {
         Err(error) => Err(Fault::of_transport(&error).into_opendal()),
     });
     converted.map(|()| HttpBody::new(body, None))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+    use super::*;
+    use crate::origin::machine_addresses::of_origins;
+
+    #[test]
+    fn an_endpoint_that_is_such_an_address_is_refused_before_anything_is_asked() {
+        for text in
+            ["http://169.254.169.254", "https://[fd00:ec2::254]:8443", "http://2852039166/latest", "[fe80::1]:80"]
+        {
+            let endpoint = Endpoint::parse(text).unwrap();
+            let refused = Wire::new(&endpoint, Redirects::AnyHost, 1, Duration::from_secs(1)).err().unwrap();
+            assert!(refused.to_string().contains("machines are told their keys"), "{text}: {refused}");
+        }
+        let endpoint = Endpoint::parse("http://127.0.0.1:9000").unwrap();
+        assert!(Wire::new(&endpoint, Redirects::AnyHost, 1, Duration::from_secs(1)).is_ok());
+    }
+
+    struct ToMetadata;
+
+    impl Resolve for ToMetadata {
+        fn resolve(&self, _: Name) -> Resolving {
+            Box::pin(async {
+                Ok(Box::new(of_origins([SocketAddr::from(([169, 254, 169, 254], 0))].into_iter())?.into_iter())
+                    as Addrs)
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn the_client_tells_why_it_connected_to_nobody() {
+        let _ = ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().dns_resolver(Arc::new(ToMetadata)).build().unwrap();
+        let error = client.get("http://data.example/latest/meta-data/").send().await.unwrap_err();
+        assert_eq!(Fault::of_transport(&error).cause, Cause::MachineAddress);
+    }
 }

@@ -4,7 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::error::Result;
 use crate::sync::Mutex;
@@ -45,6 +45,8 @@ pub(super) struct InForce<T> {
 
 /// Equal for a file that need not be read again; `None`: it is not there.
 type Stamp = Option<[i64; 7]>;
+/// Where it has the time of the last change: of content, owner, mode or name.
+const CHANGED_S: usize = 5;
 
 impl<T: Send + Sync + 'static> Renewed<T> {
     /// For ever the same.
@@ -113,11 +115,16 @@ impl<T> Inner<T> {
         // Outside the lock, which those who only want what is in force wait for.
         let made = (self.source.make)();
         let mut state = self.state.lock();
+        if state.stamps != found {
+            // They changed once more meanwhile, and whoever saw that has read them, or will.
+            return;
+        }
         match made {
             Ok(value) if (self.source.is_same)(&value, &state.now) => {}
             Ok(value) => {
                 let before = std::mem::replace(&mut state.now, Arc::new(value));
-                state.before = Some((before, Instant::now() + TRANSITION));
+                let left = transition_left(&found, SystemTime::now());
+                state.before = left.map(|left| (before, Instant::now() + left));
                 tracing::info!("{} was read again, and is in force", self.source.what);
             }
             Err(error) => tracing::warn!("{} of before stays in force: {error}", self.source.what),
@@ -137,6 +144,15 @@ impl<T> std::fmt::Debug for Renewed<T> {
     }
 }
 
+/// What is left of the transition that began when the newest of the files came to be; `None` when it is over. Files may
+/// be looked at long after they changed.
+fn transition_left(stamps: &[Stamp], now: SystemTime) -> Option<Duration> {
+    let now_s = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+    let changed_s = stamps.iter().flatten().map(|stamp| stamp[CHANGED_S]).max()?;
+    let passed = Duration::from_secs(u64::try_from(now_s - changed_s).unwrap_or(0));
+    TRANSITION.checked_sub(passed).filter(|left| !left.is_zero())
+}
+
 fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
     files.iter().map(|path| stamp(path)).collect()
 }
@@ -145,4 +161,29 @@ fn stamp(path: &Path) -> Stamp {
     let found = std::fs::metadata(path).ok()?;
     let (device, inode, size) = (found.dev() as i64, found.ino() as i64, found.size() as i64);
     Some([device, inode, size, found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_file(changed_s: i64) -> Stamp {
+        Some([1, 2, 3, 0, 0, changed_s, 0])
+    }
+
+    #[test]
+    fn the_transition_begins_when_the_newest_file_changed_and_not_when_somebody_looks() {
+        let now = UNIX_EPOCH + Duration::from_secs(10_000);
+        for (stamps, left_s) in [
+            (vec![of_file(10_000)], Some(600)),
+            (vec![of_file(1_000), of_file(9_900)], Some(500)),
+            (vec![of_file(9_401)], Some(1)),
+            (vec![of_file(9_400)], None),
+            (vec![of_file(1_000)], None),
+            (vec![of_file(10_500)], Some(600)),
+            (vec![None], None),
+        ] {
+            assert_eq!(transition_left(&stamps, now), left_s.map(Duration::from_secs), "{stamps:?}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use crate::origin::fault::Cause;
+use crate::origin::machine_addresses::of_origins;
 use crate::origin::nfs::failure::Failure;
 use crate::origin::nfs::xdr::{Reader, Writer};
 
@@ -75,7 +76,8 @@ impl Dial {
         let connecting = async {
             let addresses =
                 tokio::net::lookup_host((self.host.as_str(), port)).await.map_err(|_| Cause::NameUnknown)?;
-            connect_to_any(addresses).await.map_err(|error| connect_cause(&error))
+            let allowed = of_origins(addresses).map_err(|_| Cause::MachineAddress)?;
+            connect_to_any(allowed.into_iter()).await.map_err(|error| connect_cause(&error))
         };
         let stream = match timeout(limit, connecting).await {
             Ok(outcome) => outcome.map_err(Failure::Wire)?,
@@ -233,6 +235,14 @@ mod tests {
 
     fn reply(words: &[u32]) -> Reader {
         Reader::new(words.iter().fold(Writer::default(), |writer, word| writer.number(*word)).finish())
+    }
+
+    #[tokio::test]
+    async fn no_server_is_looked_for_where_machines_are_told_their_keys() {
+        for host in ["169.254.169.254", "0xa9fea9fe", "fd00:ec2::254"] {
+            let dial = Dial { host: host.into(), credential: Bytes::new(), silence: Duration::from_secs(1) };
+            assert_eq!(dial.open(2049).await.unwrap_err(), Failure::Wire(Cause::MachineAddress), "{host}");
+        }
     }
 
     #[test]
