@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
 from headrace.api.kinds import Operation
+from headrace.errors import HeadraceError
 from headrace.kube.client import KubeClient
 from headrace.kube.faults import ConflictError
 from headrace.operator.desired_state import DesiredState
@@ -121,7 +123,7 @@ class DatasetWorld:
                 await writer.write(each)
         for each in said:
             # After the status: that it is another object by then costs no more than a pass.
-            with Faults().part():
+            with suppress(HeadraceError):
                 await writer.set_owner_reference(each.about, self._desired.dataset)
         faults.raise_all()
 
