@@ -248,6 +248,15 @@ def test_one_thing_at_a_time_is_told_of_a_dataset(served: Lab) -> None:
     assert told == ["Dataset"]
 
 
+def test_a_dataset_that_leaves_says_nothing_else(served: Lab) -> None:
+    served.use()
+    served.spoil("JindoRuntime")
+    served.delete("Dataset")
+    looks(served, 2)
+    assert [each.about.kind for each in served.spy.written if each.status] == ["Dataset"]
+    assert "Refused" not in served.reasons("Dataset")
+
+
 def test_a_runtime_that_makes_no_sense_may_go_when_nothing_runs_any_more(served: Lab) -> None:
     served.spoil("JindoRuntime")
     served.delete("JindoRuntime")
