@@ -51,6 +51,10 @@ class Kind:
     garbled: frozenset[str] = frozenset()
     # It tells them in another order than that of their bytes.
     unordered: bool = False
+    # It takes an upload in parts as boto3 does it by default, with checksums.
+    takes_summed_parts: bool = True
+    # It tells what proves such an object: the checksum of its parts, or the parts.
+    proves_parts: bool = True
     # How many keys it is given beside: more than a page holds where that is done in a moment.
     paged: int = 1_020
 
@@ -202,8 +206,8 @@ KINDS = (
     Kind("moto", _moto, quick=True, paged=0),
     Kind("gofakes3", _gofakes3, quick=True, garbled=frozenset({CONTROL})),
     Kind("s3rver", _s3rver, quick=True, keys=KEYS_OF_S3RVER, unordered=True),
-    Kind("s3proxy", _s3proxy, unordered=True),
-    Kind("s3mock", _s3mock, unordered=True),
+    Kind("s3proxy", _s3proxy, unordered=True, takes_summed_parts=False),
+    Kind("s3mock", _s3mock, unordered=True, takes_summed_parts=False),
     # Each of its keys is a file that is synced; its pages are made to hold a hundred.
     Kind("swift", _swift, keys=KEYS_OF_SWIFT, paged=120),
     Kind("minio", _minio),

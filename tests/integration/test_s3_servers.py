@@ -101,3 +101,21 @@ def test_what_is_copied_there_comes_back(shell: Shell, foreign: Running, tmp_pat
     (tmp_path / "copy.yaml").chmod(0o600)
     shell.must("copy", "--config", tmp_path / "copy.yaml")
     assert {key: foreign.client.get("data", key) for key in content} == content
+
+
+def test_what_another_client_uploaded_in_parts_is_read_and_no_good_byte_is_called_wrong(
+    shell: Shell, foreign: Running, tmp_path: Path
+) -> None:
+    if not foreign.kind.takes_summed_parts:
+        pytest.skip(f"{foreign.kind} refuses such an upload")
+    parts = [os.urandom(PART), os.urandom(PART), os.urandom(77)]
+    foreign.client.put_in_parts("data", "parts/usual.bin", parts, summed=True)
+    with shell.mounted(
+        "s3://data/parts", tmp_path / "mnt", cache=tmp_path / "cache", options=foreign.options
+    ) as mountpoint:
+        shell.must("warm", mountpoint)
+        assert tree_of(mountpoint) == {"usual.bin": b"".join(parts)}
+        shell.must("verify", mountpoint)
+        proofs = shell.status(mountpoint)["proofs"]
+        assert proofs["mismatches"] == 0
+        assert proofs["proven_bytes"] == (sum(map(len, parts)) if foreign.kind.proves_parts else 0)

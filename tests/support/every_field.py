@@ -115,7 +115,8 @@ ELSEWHERE = {
             "spec.dataset.namespace",
             "spec.loadMetadata",
             *("spec.target[]", "spec.target[].path", "spec.target[].replicas"),
-        )
+        ),
+        "test_repairs.py": ("spec.policy", "spec.schedule"),
     },
     "DataMigrate": {
         "test_operations.py": (

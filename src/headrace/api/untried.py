@@ -27,7 +27,7 @@ UNTRIED: Mapping[str, tuple[str, ...]] = {
         "spec.podMetadata.labels",
         "spec.*.disabled",
     ),
-    "DataLoad": (*_CRON, "spec.runAfter*", "spec.ttlSecondsAfterFinished"),
+    "DataLoad": ("spec.runAfter*", "spec.ttlSecondsAfterFinished"),
     "DataMigrate": (
         "spec.from.externalStorage*",
         "spec.to.dataset*",

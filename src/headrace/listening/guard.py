@@ -1,7 +1,8 @@
 """One connection of a listener: strangers are read within bounds, and a server of HTTP sees nothing but whole heads.
 
-A stranger asks one thing at a time and has a deadline for all it does. Bytes that it sends while it is answered are
-read and forgotten. Knows nothing of the requests' meaning.
+A stranger asks one thing at a time and has a deadline for all it does. What it sends while it is answered is its next
+request where the connection lives on, and is kept until then; elsewhere it is read and forgotten. Knows nothing of the
+requests' meaning.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ class Guard(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._state = _State.HEAD
         self._head = bytearray()
+        self._early = bytearray()
         self._body_left = 0
+        self._answer_bytes = 0
         self._held_bytes = 0
         self._has_surplus = False
         self._is_dismissed = False
@@ -92,7 +95,8 @@ class Guard(asyncio.Protocol):
         if self.is_member:
             return
         self._state = _State.ANSWER
-        self._hold(size_bytes if size_bytes > SMALL_ANSWER_BYTES else 0)
+        self._answer_bytes = size_bytes if size_bytes > SMALL_ANSWER_BYTES else 0
+        self._hold(self._answer_bytes + len(self._early))
         self._start_timer(self._times.answer_s)
 
     @property
@@ -108,6 +112,7 @@ class Guard(asyncio.Protocol):
     async def dismiss(self, at_most_s: float) -> None:
         """Reads and forgets what still comes, until it goes: else the kernel would take back the answer just sent."""
         self._is_dismissed = True
+        self._early.clear()
         if self._transport is not None:
             self._transport.resume_reading()
         with contextlib.suppress(TimeoutError):
@@ -120,6 +125,7 @@ class Guard(asyncio.Protocol):
         if self.may_ask_again and not self.is_member:
             self._state = _State.HEAD
             self._start_timer(self._times.idle_s)
+            self._take_early()
 
     def end(self) -> None:
         """Closes the connection at once."""
@@ -136,8 +142,9 @@ class Guard(asyncio.Protocol):
         if not isinstance(transport, asyncio.Transport):
             raise TypeError("no connection of a stream")
         self._transport = transport
-        # Who waits until an answer is sent waits for all of it: the rest would be memory that nobody counts.
-        transport.set_write_buffer_limits(0)
+        # Who waits until an answer is sent waits for all of it: the rest would be memory that nobody counts. Not zero,
+        # with which a connection of TLS that has sent all it had says every other time that it is full.
+        transport.set_write_buffer_limits(1)
         self._start_timer(self._times.head_s)
 
     def data_received(self, data: bytes) -> None:
@@ -150,6 +157,8 @@ class Guard(asyncio.Protocol):
             self._gather(data)
         elif self._state is _State.BODY:
             self._take_body(data)
+        elif self.may_ask_again:
+            self._keep_early(data)
 
     def eof_received(self) -> None:
         """It sends no more."""
@@ -227,6 +236,22 @@ class Guard(asyncio.Protocol):
         if piece:
             self._hold(self._held_bytes + len(piece))
             self._hand_on(piece)
+
+    def _keep_early(self, data: bytes) -> None:
+        """The answer is on its way or there already, before who sends it has its turn to say so: no byte is lost."""
+        self._early += data
+        self._hold(self._answer_bytes + len(self._early))
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def _take_early(self) -> None:
+        if not self._early:
+            return
+        early = bytes(self._early)
+        self._early.clear()
+        if self._transport is not None:
+            self._transport.resume_reading()
+        self.data_received(early)
 
     def _hand_on(self, data: bytes) -> None:
         if self._inner is not None:

@@ -323,3 +323,31 @@ def test_probes_tell_life_from_readiness() -> None:
         await probes.close()
 
     asyncio.run(told())
+
+
+@pytest.mark.parametrize("padding_bytes", [0, 5_000, 200_000])
+def test_every_question_of_a_kept_connection_is_answered_however_it_is_cut_into_records(padding_bytes: int) -> None:
+    """As Go's clients send: pieces of 4 KiB, and the next question as soon as the answer before it is there."""
+
+    async def told() -> None:
+        first = pair()
+        async with running(Known(), first) as (url, _):
+            port, tls = URL(url).port, believing(first.authority)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname=HOST)
+            body = json.dumps(review()).encode() + b" " * padding_bytes
+            head = f"POST {PATH} HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            for _ in range(30):
+                for at in range(0, len(head + body), 4096):
+                    writer.write((head + body)[at : at + 4096])
+                    await writer.drain()
+                assert await asyncio.wait_for(_status_and_body(reader), timeout=30) == 200
+            writer.transport.abort()
+
+    asyncio.run(told())
+
+
+async def _status_and_body(reader: asyncio.StreamReader) -> int:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    length = next(line for line in head.splitlines() if line.lower().startswith("content-length:"))
+    await reader.readexactly(int(length.partition(":")[2]))
+    return int(head.split()[1])

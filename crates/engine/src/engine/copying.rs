@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ids::FileKey;
 use crate::metrics::Metrics;
 use crate::origin::{ObjectVersion, Origin, Target, open_target};
-use crate::snapshot::{NodeIndex, NodeKind, Snapshot};
+use crate::snapshot::{NodeIndex, NodeKind, Rejections, Snapshot};
 use crate::sync::{Condvar, Mutex};
 
 const LEDGER: &str = "copy.hrc";
@@ -91,7 +91,7 @@ impl Copier {
             counts: counts.clone(),
             total_files: sources.total_files,
             total_bytes: sources.total_bytes,
-            left_out: sources.left_out,
+            left_out: sources.left_out.clone(),
             cancelled: CancellationToken::new(),
             ended: Mutex::new(None),
             changed: Condvar::new(),
@@ -212,7 +212,7 @@ struct SnapshotSources {
     prefix: usize,
     total_files: u64,
     total_bytes: u64,
-    left_out: u64,
+    left_out: String,
 }
 
 impl SnapshotSources {
@@ -237,9 +237,15 @@ impl SnapshotSources {
             total_bytes += if node.kind == NodeKind::File { node.size } else { 0 };
         }
         let names = origins.iter().map(|origin| Arc::from(origin.name())).collect();
-        let left_out = snapshot.rejections().counts.iter().map(|(_, count)| count).sum();
+        let left_out = named(&snapshot.rejections());
         Ok(SnapshotSources { snapshot, origins, names, items, prefix, total_files, total_bytes, left_out })
     }
+}
+
+/// What nobody excluded, and yet is not in the list: each rule with how many names it left out.
+fn named(rejections: &Rejections) -> String {
+    let found: Vec<_> = rejections.unwished_rules().map(|(rule, count)| format!("{rule} {count}")).collect();
+    found.join(", ")
 }
 
 impl Sources for SnapshotSources {
@@ -272,7 +278,7 @@ struct RunningCopy {
     counts: Arc<Counts>,
     total_files: u64,
     total_bytes: u64,
-    left_out: u64,
+    left_out: String,
     cancelled: CancellationToken,
     ended: Mutex<Option<(JobState, String)>>,
     changed: Condvar,
@@ -290,8 +296,11 @@ impl RunningCopy {
         };
         let message = match (&outcome, state) {
             (Err(error), _) => error.to_string(),
-            (_, JobState::Done) if self.left_out > 0 => {
-                format!("{done} files are there; {} names of the source cannot be files", self.left_out)
+            (_, JobState::Done) if !self.left_out.is_empty() => {
+                format!(
+                    "{done} files are there and were compared; not copied, as the source has them: {}",
+                    self.left_out
+                )
             }
             (_, JobState::Done) => format!("{done} files are there and were compared"),
             (_, JobState::Cancelled) => format!("cancelled: {done} of {total} files are there"),

@@ -109,7 +109,13 @@ pub struct Rejections {
 impl Rejections {
     /// How much was left out that somebody may miss: all but what was excluded on purpose.
     pub fn unwished(&self) -> u64 {
-        self.counts.iter().filter(|(rule, _)| rule != Rule::Excluded.name()).map(|(_, count)| count).sum()
+        self.unwished_rules().map(|(_, count)| count).sum()
+    }
+
+    /// The rules by which, and how much each.
+    pub fn unwished_rules(&self) -> impl Iterator<Item = (&str, u64)> {
+        let found = self.counts.iter().map(|(rule, count)| (rule.as_str(), *count));
+        found.filter(|(rule, _)| *rule != Rule::Excluded.name())
     }
 }
 

@@ -302,6 +302,11 @@ impl Flight {
         self.end(Phase::Gone, Outcome::Failed(error.clone()));
     }
 
+    /// True while all of its bytes are in memory.
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self.state.lock().phase, Phase::Complete | Phase::Kept { .. })
+    }
+
     /// True while it is neither complete nor ended.
     pub(crate) fn is_filling(&self) -> bool {
         matches!(self.state.lock().phase, Phase::Filling)

@@ -67,6 +67,11 @@ impl Flights {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
+    /// All of them as they are now.
+    pub(crate) fn all(&self) -> Vec<Arc<Flight>> {
+        self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect()
+    }
+
     fn shard(&self, id: &BlockId) -> &Mutex<HashMap<BlockId, Arc<Flight>>> {
         // The id is a hash already; neighbouring blocks of one file go to neighbouring shards.
         &self.shards[(usize::from(id.file.0[0]) + id.index as usize) % SHARDS]

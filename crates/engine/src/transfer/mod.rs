@@ -24,6 +24,7 @@ mod flights;
 mod hold;
 mod judging;
 mod kept;
+mod landing;
 mod memory;
 mod order;
 mod pace;

@@ -108,10 +108,12 @@ impl BlockService {
         Some(ring.member(*primary).address.clone())
     }
 
-    /// True when every block of the range is in the store.
+    /// True when every block of the range is in the store, or in memory on its way there.
     fn holds(&self, source: &Source, request: &GetRequest) -> bool {
         let mut indices = self.transfer.block_size().indices(request.range);
-        indices.all(|index| self.store.may_contain(&source.id(), index))
+        indices.all(|index| {
+            self.store.may_contain(&source.id(), index) || self.transfer.holds_in_memory(&source.block(index))
+        })
     }
 
     /// Notes for the time of the answer that another worker's fill waits for ours. `Busy` when ours may wait for that one.

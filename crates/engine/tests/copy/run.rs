@@ -312,6 +312,20 @@ fn names_that_a_target_cannot_hold_fail_and_the_others_are_copied() {
 }
 
 #[test]
+fn what_is_not_copied_is_named_by_its_rule_and_what_was_excluded_is_not_missed() {
+    let scene = Scene::new();
+    scene.file(b"a", b"content");
+    scene.file(b"b.o", b"nobody wants it");
+    let mut config = scene.config(scene.folder());
+    config.source.origins[0].exclude = Exclude { patterns: vec!["*.o".to_owned()], below: String::new() };
+    assert_eq!(whole(config.clone()).message, "1 files are there and were compared");
+    let fifo = std::process::Command::new("mkfifo").arg(scene.source.path().join("pipe")).status().unwrap();
+    assert!(fifo.success());
+    let message = whole(config).message;
+    assert!(message.ends_with("not copied, as the source has them: special-file 1"), "{message}");
+}
+
+#[test]
 fn an_empty_source_is_copied_and_a_missing_one_or_bucket_is_told() {
     let scene = Scene::new();
     assert_eq!(whole(scene.config(scene.folder())).total_files, 0);

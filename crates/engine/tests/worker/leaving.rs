@@ -26,7 +26,11 @@ struct Two {
 
 impl Two {
     async fn start(origin: &Arc<MemoryOrigin>, stays: &Plan) -> Self {
-        let workers = [Worker::start(0, origin, stays).await, Worker::start(1, origin, &AMPLE).await];
+        Self::start_with(origin, stays, &AMPLE).await
+    }
+
+    async fn start_with(origin: &Arc<MemoryOrigin>, stays: &Plan, leaves: &Plan) -> Self {
+        let workers = [Worker::start(0, origin, stays).await, Worker::start(1, origin, leaves).await];
         let mut seen = view(1, 1, &workers);
         seen.members[1].state = MemberState::Draining;
         workers.iter().for_each(|worker| worker.cluster.set_view(seen.clone()).unwrap());
@@ -63,6 +67,24 @@ async fn what_it_has_is_with_the_others_when_it_is_through() {
     assert_eq!((told.state, told.done_bytes, told.total_bytes), (HoldState::Complete, 5 * BLOCK, 5 * BLOCK));
     assert!(kept.iter().all(|key| two.stays.store.cached_bytes(&key.id()) == BLOCK));
     assert_eq!(origin.bytes_sent(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_disk_has_yet_is_handed_over_from_memory() {
+    let origin = MemoryOrigin::new();
+    let two = Two::start_with(&origin, &AMPLE, &Plan { quota_bytes: BLOCK - 1, ..AMPLE }).await;
+    for number in 0..3 {
+        let name = format!("file/{number}");
+        origin.put(&name, BLOCK, number);
+        let object = object(&name, BLOCK, number);
+        assert_eq!(two.leaves.read(&object).await, pattern(BLOCK, number));
+        assert_eq!(two.leaves.store.cached_bytes(&key(&object).id()), 0, "it stays in memory");
+    }
+    let fetched_bytes = origin.bytes_sent();
+    let told = two.drain().await;
+    assert_eq!((told.state, told.done_bytes, told.total_bytes), (HoldState::Complete, 3 * BLOCK, 3 * BLOCK));
+    assert_eq!(two.stays.store.usage().iter().map(|level| level.content_bytes).sum::<u64>(), 3 * BLOCK);
+    assert_eq!(origin.bytes_sent(), fetched_bytes, "nothing is fetched again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from headrace.control.outlooks import epoch_of, last_outlook
 from headrace.engine.registry import Registry
 from headrace.process_stat import process_tree
 from headrace.settings.environment import Environment
@@ -307,7 +308,7 @@ class ClusterBed:
         return last
 
     def wait_for_workers(self, nodes: Sequence[Node]) -> None:
-        """Waits until all of them take part, by the processes started last, and all workers have heard of it."""
+        """Waits until all of them take part, by the processes started last, and all members have heard of it."""
         names = {node.name for node in nodes}
 
         def have_joined(status: words.ClusterStatus) -> bool:
@@ -320,16 +321,22 @@ class ClusterBed:
         self.wait_for(f"the workers {sorted(names)}", have_joined)
 
     def _all_go_by(self, status: words.ClusterStatus) -> bool:
-        """A worker hears of a view with its next heartbeat, and before that asks nobody whom only that view lists."""
+        """A member hears of a view a moment later, and before that asks nobody whom only that view lists."""
         running = {name for name, worker in self.workers.items() if worker.is_running()}
-        members = [node for node in self.bed.nodes if node.name in status.active() & running]
-        return all(self._epoch_of(node) >= status.epoch for node in members)
+        workers = [node for node in self.bed.nodes if node.name in status.active() & running]
+        mounted = {name for name, mount in self.mounts.items() if mount.is_running()}
+        mounts = [node for node in self.bed.nodes if node.name in mounted]
+        epochs = [*map(self._epoch_of, workers), *map(self._epoch_of_mount, mounts)]
+        return all(epoch >= status.epoch for epoch in epochs)
 
     def _epoch_of(self, node: Node) -> float:
         try:
             return self.worker_metrics(node).get(words.EPOCH_METRIC, 0.0)
         except OSError:
             return 0.0
+
+    def _epoch_of_mount(self, node: Node) -> int:
+        return epoch_of(last_outlook(node.state_folder / "mount"))
 
     def wait_for_serving(self, node: Node) -> None:
         """Waits until a worker answers its peers, by its own word: for a cluster whose master cannot say."""
