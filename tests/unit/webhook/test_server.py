@@ -326,7 +326,9 @@ def test_probes_tell_life_from_readiness() -> None:
 
 
 @pytest.mark.parametrize("padding_bytes", [0, 5_000, 200_000])
-def test_every_question_of_a_kept_connection_is_answered_however_it_is_cut_into_records(padding_bytes: int) -> None:
+def test_every_question_of_a_kept_connection_is_answered_however_it_is_cut_into_records(
+    padding_bytes: int,
+) -> None:
     """As Go's clients send: pieces of 4 KiB, and the next question as soon as the answer before it is there."""
 
     async def told() -> None:
