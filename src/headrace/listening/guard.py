@@ -1,8 +1,8 @@
 """One connection of a listener: strangers are read within bounds, and a server of HTTP sees nothing but whole heads.
 
 A stranger asks one thing at a time and has a deadline for all it does. Bytes that it sends while it is answered are its
-next request where the connection lives on, and are kept until then; elsewhere they are read and forgotten. Knows nothing
-of the requests' meaning.
+next request where the connection lives on, and are kept until then; elsewhere they are read and forgotten. Knows
+nothing of the requests' meaning.
 """
 
 from __future__ import annotations
