@@ -52,6 +52,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Promises and measurements": (
         "docs/semantics.md",
         "docs/safety.md",
+        "docs/compatibility.md",
         "docs/listeners.md",
         "docs/benchmarks.md",
         "docs/benchmarks-kubernetes.md",
