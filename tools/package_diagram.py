@@ -16,6 +16,7 @@ PAGE = Path("ARCHITECTURE.md")
 DIAGRAMS = {
     "packages": ("headrace", frozenset({"testing"})),
     "rooms": ("headrace.local", frozenset({"attendant", "guard", "relaunch", "training"})),
+    "roles": ("headrace.roles", frozenset()),
 }
 
 Arrows = Mapping[str, frozenset[str]]

@@ -22,7 +22,7 @@ from headrace.local.processes.process_tags import TaggedProcess, tagged_processe
 from headrace.local.protocol.client import LocalClient
 from headrace.local.protocol.messages import BackendStatus, Declaration, Named
 from headrace.process_stat import stat_of
-from headrace.roles.detaching import mountpoints_below
+from headrace.roles.mountpoint.detaching import mountpoints_below
 
 from .harness import tree_of
 

@@ -15,7 +15,7 @@ _BUILT_AT_IMPORT = """
 import importlib
 from pydantic import BaseModel
 for role in ("mount", "worker", "master", "copy"):
-    importlib.import_module(f"headrace.roles.{role}")
+    importlib.import_module(f"headrace.roles.processes.{role}")
 importlib.import_module("headrace.local.supervisor")
 def all_of(base):
     for each in base.__subclasses__():

@@ -1,4 +1,4 @@
-"""Roles, each a process of its own: one module and one `main` for each."""
+"""Roles, each a process of its own, and what starts and supervises them. ARCHITECTURE.md has the order of the rooms."""
 
 from headrace import authorities
 from headrace.garbage import collect_seldom

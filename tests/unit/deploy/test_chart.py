@@ -16,7 +16,7 @@ from headrace.operator.rendering.role_pods import GRACE_S
 from headrace.plan.policy import Policy, policy_of
 from headrace.plan.roles import RoleKind
 from headrace.plan.volume import DRIVER
-from headrace.roles.succession import LEAVE_S
+from headrace.roles.keeper.succession import LEAVE_S
 from headrace.settings.environment import HEADRACE_VARIABLES
 from headrace.settings.reading import settable_by_variable, variable_of
 from headrace.settings.roles import ROLES
