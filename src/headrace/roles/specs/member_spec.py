@@ -10,7 +10,6 @@ from pydantic import SecretStr
 
 from headrace.control.messages import Outlook
 from headrace.control.outlooks import origins_of
-from headrace.engine import caches
 from headrace.engine.registry import Registry
 from headrace.errors import ConfigError
 from headrace.roles.cluster.first_outlook import first_outlook
@@ -47,7 +46,7 @@ def member_spec(
         parse_address(settings.metrics_address)
     node = settings.node or host_name()
     state = absolute(settings.state_directory or _state(environment, master, mountpoint))
-    levels = _levels(settings)
+    levels = resolved_settings.prepared_levels(settings)
     tls = resolved_settings.tls_of(settings.tls)
     authority = tls.authority if tls else None
     outlook = asyncio.run(first_outlook(master, token, state, terminal.say, authority=authority))
@@ -96,12 +95,6 @@ def _config(
             tls=resolved_settings.tls_of(settings.tls),
         ),
     )
-
-
-def _levels(settings: MemberSettings) -> tuple[LevelConfig, ...]:
-    if not settings.cache or tuple(settings.cache) == caches.NO_CACHE:
-        return ()
-    return resolved_settings.prepared_levels(settings)
 
 
 def _mount_settings(settings: MemberSettings) -> MountSettings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from headrace.control.rights import Rights, need
-from headrace.engine import caches
 from headrace.errors import ConfigError
 from headrace.roles.cluster.host_addresses import host_name
 from headrace.roles.messages import WorkerSpec
@@ -57,7 +56,7 @@ def worker_spec(settings: WorkerSettings, environment: Environment, terminal: Te
 
 def _cache_levels(settings: WorkerSettings) -> tuple[LevelConfig, ...]:
     """The cache levels with their folders made. Raises `ConfigError` for none: a worker is its cache."""
-    if not settings.cache or tuple(settings.cache) == caches.NO_CACHE:
+    if not settings.cache:
         raise ConfigError.of(
             "a worker needs a cache folder", hint="give --cache PATH:QUOTA, such as /ssd/headrace:80%"
         )
