@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace.local.processes.process_tags import TaggedProcess
-from headrace.process_stat import strings_of
+from headrace.process.stat import strings_of
 
 # Once it has taken the place, it has a mount process of its own again. The first mount process is a copy of the called
 # one (`roles.launching.process_pair`).

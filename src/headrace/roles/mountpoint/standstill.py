@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 
-from headrace.process_stat import stat_of
+from headrace.process.stat import stat_of
 
 # Longer than a debugger or a snapshot of the machine stops a process for.
 _LASTS_S = 3.0

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from headrace.errors import DeadlineError
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 from headrace.roles.mountpoint.detaching import abort, abort_command
 from headrace.roles.mountpoint.mount_table import MountEntry
 from headrace.roles.mountpoint.other_namespaces import holders_of, sees_all_processes, users_of_the_detached

@@ -21,7 +21,7 @@ from headrace.control.tls import renewed_server_context
 from headrace.engine.native import set_log
 from headrace.errors import HeadraceError
 from headrace.exits import complaint, exit_code
-from headrace.garbage import pass_over_what_is_there
+from headrace.process.garbage import pass_over_what_is_there
 from headrace.roles.cluster.dataset_fingerprint import fingerprint
 from headrace.roles.cluster.host_addresses import host_name
 from headrace.roles.cluster.listing import ListingEngine

@@ -26,7 +26,7 @@ from headrace.engine.registry import Registry
 from headrace.engine.registry_entry import Entry, own_entry
 from headrace.errors import BusyError, DeadlineError, HeadraceError
 from headrace.exits import complaint, exit_code
-from headrace.garbage import pass_over_what_is_there
+from headrace.process.garbage import pass_over_what_is_there
 from headrace.roles.keeper.keeping import Kept
 from headrace.roles.logs import LogFile, set_python_level, start_python_log
 from headrace.roles.messages import Answer, MountSpec

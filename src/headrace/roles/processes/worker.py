@@ -37,7 +37,7 @@ from headrace.engine.native import set_log, version
 from headrace.engine.status import LevelReport
 from headrace.errors import BusyError, ConfigError, DeadlineError, HeadraceError, RefusedError
 from headrace.exits import complaint, exit_code
-from headrace.garbage import pass_over_what_is_there
+from headrace.process.garbage import pass_over_what_is_there
 from headrace.roles.cluster.dataset_fingerprint import fingerprint
 from headrace.roles.cluster.draining import Drain
 from headrace.roles.cluster.host_addresses import advertised_address, listening_address

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace.process_stat import stat_of
+from headrace.process.stat import stat_of
 from headrace.roles.supervision.blame import oom_kills, was_killed
 from headrace.roles.supervision.copied_process import CopiedProcess
 from headrace.roles.supervision.lifeline import Lifeline, Message

@@ -9,7 +9,7 @@ import time
 from headrace.engine.registry import Registry
 from headrace.engine.registry_entry import Entry
 from headrace.errors import DeadlineError, EngineError, RefusedError, UnsupportedError
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 from headrace.roles.mountpoint.standstill import Standstill
 
 _DEADLINE_S = 120.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.process_stat import strings_of
+from headrace.process.stat import strings_of
 
 TIMES = 100
 AGAIN = (

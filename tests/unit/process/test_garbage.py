@@ -41,7 +41,7 @@ def test_a_program_that_serves_looks_at_what_came_since_it_began() -> None:
     program = """
 import gc, weakref
 import headrace.roles
-from headrace.garbage import pass_over_what_is_there
+from headrace.process.garbage import pass_over_what_is_there
 pass_over_what_is_there()
 class Ring: pass
 first = Ring(); first.itself = first

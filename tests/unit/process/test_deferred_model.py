@@ -7,7 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from headrace.deferred_model import DeferredModel
+from headrace.process.deferred_model import DeferredModel
 
 _THREADS = 4
 # In a process of its own: in this one, other tests have used some.
