@@ -112,8 +112,9 @@ def test_with_tls_a_listener_learns_nothing(make_cluster, tmp_path: Path, with_t
         assert b"marked" not in control.read_bytes()
     else:
         wait_until(lambda: b"marked" in control.read_bytes(), "the list of files", timeout_s=DEADLINE_S)
-    shown = cluster.must([words.headrace_program(), "status", "--cluster", cluster.master_url, "--json"])
-    assert cluster.node(1).name in shown
+    asking = [words.headrace_program(), "status", "--cluster", cluster.master_url, "--json"]
+    assert cluster.node(1).name in cluster.must([*asking, "--token-file", str(cluster.token_file)])
+    assert cluster.node(1).name not in cluster.must(asking)
 
 
 def test_a_worker_with_a_certificate_of_others_is_not_believed(make_cluster, tmp_path: Path) -> None:
