@@ -21,5 +21,7 @@ printf '%s\n' horovod==0.28.1 tensorflow-cpu==2.13.1 setuptools==65.5.0 'wheel<0
 # S3 servers of the tests, each of which has an environment of its own.
 printf '%s\n' 'moto[s3]==5.2.5' 'flask>=3' 'flask-cors>=5' | compile - --output-file requirements-moto.lock "$@"
 printf '%s\n' 'swift==2.38.3' | compile - --output-file requirements-swift.lock "$@"
+# What makes a release has one, too.
+compile pyproject.toml --group release --constraint requirements-dev.lock --output-file requirements-release.lock "$@"
 # The builder of the site, which has an environment of its own, too.
 compile --group site --output-file requirements-site.lock "$@"
