@@ -437,6 +437,26 @@ def test_wishes_for_places_reach_the_pods(everything: list[dict]) -> None:
     assert driver["priorityClassName"] == "system-node-critical"
 
 
+@pytest.mark.parametrize("component", ["operator", "webhook", "jobs"])
+def test_variables_of_opentelemetry_reach_the_control_plane_with_the_names_of_its_pods(
+    everything: list[dict], component: str
+) -> None:
+    pod = named(everything, "Deployment", f"headrace-{component}")["spec"]["template"]["spec"]
+    variables = {each["name"]: each for each in pod["containers"][0]["env"]}
+    endpoint = EVERY_OPTION["openTelemetry"]["OTEL_EXPORTER_OTLP_ENDPOINT"]
+    assert variables["OTEL_EXPORTER_OTLP_ENDPOINT"]["value"] == endpoint
+    assert {"POD_NAME", "POD_NAMESPACE"} <= set(variables)
+
+
+def test_the_driver_which_goes_nowhere_is_not_told_of_a_collector(everything: list[dict]) -> None:
+    pod = named(everything, "DaemonSet", "headrace-csi")["spec"]["template"]["spec"]
+    assert not [each for each in pod["containers"][0]["env"] if each["name"].startswith("OTEL_")]
+
+
+def test_only_variables_of_opentelemetry_are_taken() -> None:
+    assert "LD_PRELOAD" in refusal({"openTelemetry": {"LD_PRELOAD": "/x"}})
+
+
 def test_an_image_may_be_named_by_its_digest_alone() -> None:
     digest = "@sha256:" + "0" * 64
     objects = render({"image": {"engine": {"repository": "engine", "tag": digest}}})
