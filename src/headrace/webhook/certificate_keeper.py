@@ -34,6 +34,7 @@ _log = logging.getLogger("headrace.webhook")
 
 SECRET = "headrace-webhook-certificate"  # noqa: S105 - a name
 _CONFIGURATION = "MutatingWebhookConfiguration"
+_OF_DECLARED = "ValidatingWebhookConfiguration"
 _RECONCILE_EVERY_S = 20.0
 _AGAIN_S = 1.0
 
@@ -52,7 +53,7 @@ class Objects(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The Service that the webhook is reached by, and the configuration that tells API servers of it."""
+    """The Service that the webhook is reached by, and the name of the configurations that tell API servers of it."""
 
     service: str
     namespace: str
@@ -89,6 +90,7 @@ class CertificateKeeper:
         self._announced: tuple[str, float] | None = None
         self._current: tuple[str, float] | None = None
         self._complaint = ""
+        self._complaint_of_declared = ""
         self.paths = AdmissionPaths()
         """Where API servers may ask this replica."""
 
@@ -161,6 +163,21 @@ class CertificateKeeper:
         elif self._announced is None or wanted is not None:
             self._announced = (bundle, self._monotonic())
             self.is_announced = True
+        await self._announce_for_declared(bundle, path)
+
+    async def _announce_for_declared(self, bundle: str, path: str) -> None:
+        """The same where declared objects are asked about; pods come first, and wait for none of it."""
+        try:
+            configuration = await self._objects.get(_OF_DECLARED, None, self._place.configuration)
+            wanted = announced(configuration, self._place, bundle, path) if configuration else None
+            if wanted is not None:
+                await self._objects.replace(wanted)
+        except ConflictError:
+            raise
+        except HeadraceError as error:
+            if str(error) != self._complaint_of_declared:
+                _log.warning("certificate: declared objects are judged by the operator alone: %s", error)
+            self._complaint_of_declared = str(error)
 
     async def _take(self, step: Step, kept: Kept, secret: Content | None) -> None:
         fresh = make_pair(self._place.names, self._now(), self._rules.life)

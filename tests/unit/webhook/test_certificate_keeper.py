@@ -209,6 +209,38 @@ def test_a_bundle_that_somebody_took_away_is_announced_again() -> None:
     assert served(replica, memory)
 
 
+OF_DECLARED = {
+    "kind": "ValidatingWebhookConfiguration",
+    "metadata": {"name": "headrace-webhook"},
+    "webhooks": [{"name": "declared.headrace.io", "clientConfig": {"service": {**SERVICE, "path": None}}}],
+}
+
+
+def test_declared_objects_are_asked_about_at_the_same_path_and_by_the_same_authority() -> None:
+    memory = Memory()
+    memory.put(OF_DECLARED)
+    settle(Replica(memory))
+    (pods,), (declared,) = (
+        memory.objects[kind, "headrace-webhook"]["webhooks"]
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    )
+    assert declared["clientConfig"] == pods["clientConfig"]
+    assert memory.path != SERVICE["path"]
+
+
+def test_without_the_right_to_the_other_configuration_pods_are_steered_all_the_same() -> None:
+    memory = Memory()
+    memory.refused = {"ValidatingWebhookConfiguration"}
+    replica = Replica(memory)
+    settle(replica)
+    assert served(replica, memory) and replica.keeper.is_announced
+    replica.pass_time(timedelta(days=70))
+    settle(replica)
+    replica.pass_time(timedelta(hours=1))
+    settle(replica)
+    assert memory.bundle.count("BEGIN CERTIFICATE") == 2, "it rotates, too"
+
+
 def test_without_the_right_to_announce_it_serves_all_the_same_and_does_not_rotate() -> None:
     memory = Memory()
     memory.refused = {"MutatingWebhookConfiguration"}
