@@ -12,6 +12,7 @@ from headrace.errors import ConfigError
 from headrace.kube.client import KubeClient
 from headrace.kube.connection import configuration
 from headrace.otlp import exported
+from headrace.plan.policy import Policy
 from headrace.webhook.admission_paths import AdmissionPaths
 from headrace.webhook.answering import answer
 from headrace.webhook.certificate_keeper import CertificateKeeper, Place
@@ -38,6 +39,8 @@ class WebhookSettings:
     health_port: int = 8080
     rules: Rules = field(default_factory=Rules)
     linger_s: float = _LINGER_S
+    policy: Policy | None = None
+    """What the administrator allows of declared objects; without it nobody is warned."""
 
 
 async def run_webhook(settings: WebhookSettings, kubeconfig: str | None = None) -> None:
@@ -68,7 +71,7 @@ async def serve(settings: WebhookSettings, client: KubeClient, stopping: asyncio
     try:
         async with exported("headrace-webhook", metrics), asyncio.TaskGroup() as group:
             background = [group.create_task(_keep(keeper)), group.create_task(mirror.follow())]
-            ask = partial(answer, knowledge=mirror, tally=tally)
+            ask = partial(answer, knowledge=mirror, tally=tally, policy=settings.policy)
             await _serve_when_possible(settings, serving, keeper.paths, ask, stopping)
             for task in background:
                 task.cancel()
