@@ -15,12 +15,10 @@ from headrace.cli import options, printer
 from headrace.cli.dataset_words import settings_of
 from headrace.diagnosis import cache_checks, cache_facts, machine_checks, machine_facts, origins
 from headrace.diagnosis.findings import Finding, Level, has_fault
-from headrace.engine.caches import NO_CACHE, parse_cache
 from headrace.errors import ConfigError
 from headrace.exits import ExitCode
 from headrace.settings.dataset import DatasetSettings
 from headrace.settings.environment import Environment
-from headrace.settings.paths import absolute
 
 _MARKS = {Level.GOOD: "ok", Level.NOTE: "note", Level.FAULT: "FAULT"}
 
@@ -98,11 +96,9 @@ def of_cluster(kubeconfig: str | None, namespace: str | None) -> list[Finding]:
 
 
 def _cache_folders(environment: Environment, settings: DatasetSettings) -> list[Path]:
-    if settings.cache == NO_CACHE:
-        return []
-    if not settings.cache:
+    if settings.cache is None:
         return [environment.cache_directory]
-    return [absolute(folder) for word in settings.cache for folder in parse_cache(word).folders]
+    return [folder for word in settings.cache for folder in word.folders]
 
 
 def _told(finding: Finding, *, quiet: bool) -> Finding:

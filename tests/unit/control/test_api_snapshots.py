@@ -17,7 +17,7 @@ from headrace.control.fetching import fetch_snapshot
 from headrace.control.messages import Outlook
 from headrace.control.outlooks import last_outlook
 from headrace.errors import MissingFileError, OriginUnreachableError, RefusedError
-from headrace.roles.member import first_outlook
+from headrace.roles.cluster.first_outlook import first_outlook
 
 pytestmark = pytest.mark.usefixtures("module")
 

@@ -16,10 +16,11 @@ from headrace.operator.rendering.role_pods import GRACE_S
 from headrace.plan.policy import Policy, policy_of
 from headrace.plan.roles import RoleKind
 from headrace.plan.volume import DRIVER
-from headrace.roles.succession import LEAVE_S
+from headrace.roles.keeper.succession import LEAVE_S
 from headrace.settings.environment import HEADRACE_VARIABLES
 from headrace.settings.reading import settable_by_variable, variable_of
 from headrace.settings.roles import ROLES
+from headrace.settings.sizes import Quota
 from headrace.webhook.certificate_keeper import SECRET
 
 pytestmark = [
@@ -290,9 +291,9 @@ def test_the_policy_reaches_the_operator_and_is_the_safe_one_unless_somebody_say
     assert policy.environment == ("A",)
     assert policy.largest_pods.mount == {**Policy().largest_pods.mount, "cpu": 2}
     assert policy.volumes == Policy().volumes
-    assert (policy.cache_per_node.mem, policy.cache_per_node.ssd) == ("50%", "1Ti")
+    assert (policy.cache_per_node.mem, policy.cache_per_node.ssd) == (Quota(share=0.5), Quota(1 << 40))
     # As large as values come from YAML.
-    assert policy_in({"policy": {"cachePerNode": {"SSD": 1 << 40}}}).cache_per_node.ssd == 1 << 40
+    assert policy_in({"policy": {"cachePerNode": {"SSD": 1 << 40}}}).cache_per_node.ssd == Quota(1 << 40)
 
 
 def test_datasets_are_not_read_by_the_nodes_own_keys_unless_it_is_said() -> None:

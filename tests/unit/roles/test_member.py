@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.control.messages import Traffic
 from headrace.engine.status import ReadReport
-from headrace.roles.member import traffic_of
+from headrace.roles.cluster.follower import traffic_of
 
 
 def test_bytes_of_workers_on_other_nodes_are_told_apart() -> None:
