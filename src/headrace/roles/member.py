@@ -64,11 +64,18 @@ async def first_outlook(
     async with ControlClient(master, token, authority=authority) as client:
         try:
             return await _fetched(client, folder, tell, patience_s=PATIENCE_S if kept is None else 0.0)
-        except (OriginUnreachableError, DeadlineError, BusyError) as error:
-            if kept is None:
+        except OSError as error:
+            if kept is None or not _may_pass(error):
                 raise
-            tell(f"{error.message}; going by what was known last")
+            why = error.message if isinstance(error, HeadraceError) else f"{folder}: {error.strerror}"
+            tell(f"{why}; going by what was known last")
             return kept
+
+
+def _may_pass(error: OSError) -> bool:
+    """True where the master is away or has nothing yet, and where the folder takes nothing at present."""
+    is_ours = isinstance(error, HeadraceError)
+    return not is_ours or isinstance(error, OriginUnreachableError | DeadlineError | BusyError)
 
 
 def _kept(folder: Path) -> Outlook | None:

@@ -35,7 +35,6 @@ def test_a_mount_whose_folder_takes_no_snapshot_for_a_while_follows_again(
 ) -> None:
     module = cluster_double.make_module()
     monkeypatch.setattr(module.Lister, "origins", lambda _: [(each.path, each.label) for each in ORIGINS])
-    monkeypatch.setattr(module, "continue_snapshot", lambda *_: None, raising=False)
     monkeypatch.setattr(native, "load", lambda: module)
     folder, aside = tmp_path / "mount", tmp_path / "aside"
     folder.mkdir()
