@@ -55,7 +55,7 @@ async def first_outlook(
     master: str, token: SecretStr, folder: Path, tell: Tell, *, authority: Path | None = None
 ) -> Outlook:
     """The first outlook of a mount, with its snapshot in the folder: the master's, or the last one known if it is away
-    or has none yet, as one that has lost its state and cannot list.
+    or has none yet, as one that has lost its state and cannot list, or if the folder takes no newer one.
 
     A mount that knows nothing waits a while for a master that has no snapshot yet; `tell` hears of it.
     """
