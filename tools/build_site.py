@@ -60,7 +60,14 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "benchmarks",
     ),
     "Reference": ("docs/reference",),
-    "Develop": ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/glossary.md", "findings"),
+    "Develop": (
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/releasing.md",
+        "docs/glossary.md",
+        "findings",
+    ),
     "Formats": ("docs/format",),
     "Decisions": ("docs/decisions",),
 }

@@ -7,6 +7,7 @@ _EXTRAS = {
     "google": "kubernetes",  # protobuf
     "grpc": "kubernetes",
     "kubernetes_asyncio": "kubernetes",
+    "opentelemetry": "otlp",
     "tensorflow": "tensorflow",
     "torch": "torch",
 }

@@ -44,6 +44,19 @@ def test_a_verb_that_needs_an_extra_names_it(words: list[str], tmp_path: Path) -
     assert done.stderr.endswith("is not installed\nhint: pip install 'headrace[kubernetes]'\n")
 
 
+def test_a_master_that_is_to_send_metrics_names_the_extra_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    words = ["master", str(tmp_path / "data"), "--name", "c", "--listen", "127.0.0.1:0"]
+    words += ["--state-directory", str(tmp_path / "state")]
+    program = f"from headrace.cli.main import main\nsys.exit(main({words!r}))"
+    done = _run_without(("opentelemetry",), program)
+    assert done.returncode == ExitCode.UNSUPPORTED
+    assert done.stderr.endswith("hint: pip install 'headrace[otlp]'\n")
+
+
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
 def test_a_source_of_the_sdk_names_the_extra_of_its_framework(framework: str) -> None:
     program = (

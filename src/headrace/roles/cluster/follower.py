@@ -32,6 +32,8 @@ _log = logging.getLogger("headrace.mount")
 
 _RETRY_S = 2.0
 _REPORT_EVERY_S = 10.0
+_OF_THIS_ONE = (MissingFileError, CorruptDataError)
+"""What is wrong with one snapshot alone, and not with the master."""
 
 
 def traffic_of(reads: ReadReport) -> Traffic:
@@ -135,7 +137,10 @@ class Follower:
     async def _move_on(self, client: ControlClient, outlook: Outlook, note: SnapshotNote) -> None:
         try:
             await fetch_snapshot(client, note, self._folder, continue_snapshot)
-        except (MissingFileError, CorruptDataError) as error:
+        except OSError as error:
+            # A folder that takes nothing at present, on a full disk, is no reason to follow no more.
+            if isinstance(error, HeadraceError) and not isinstance(error, _OF_THIS_ONE):
+                raise
             _log.warning("mount/%s: snapshot %d: %s", self._mountpoint, note.version, error)
             await asyncio.sleep(_RETRY_S)
             return

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from headrace.errors import BusyError
 from headrace.listening.crowd import Bounds, Crowd
+from headrace.listening.spare import Spare
 from headrace.roles.pages.page_request import MOST_HEAD_BYTES, Page, encoded, read_request
 from headrace.settings.addresses import parse_address
 
@@ -72,6 +73,7 @@ class Pages:
         # Of a slow page, those whom the one that is being made is for, and those who came later.
         self._waiting: dict[str, set[_Visitor]] = {}
         self._later: dict[str, set[_Visitor]] = {}
+        self._spare = Spare()
         self._maker = _Maker(answer, self._wake)
         self._bell, self._ringer = socket.socketpair()
         self._is_closing = False
@@ -113,6 +115,7 @@ class Pages:
                     _log.exception("pages: a connection met a fault of ours")
             self._expire()
         self._listener.close()
+        self._spare.close()
         for visitor in self._crowd:
             self._end(visitor)
 
@@ -148,15 +151,22 @@ class Pages:
             connection, address = self._listener.accept()
         except OSError as error:
             if not isinstance(error, (BlockingIOError, ConnectionError)):
-                # Out of descriptors, most likely.
-                self._end_all(self._crowd.oldest())
-                time.sleep(0.02)
+                self._make_room()
             return
+        self._spare.renew()
         connection.setblocking(False)
         visitor = _Visitor(connection)
         visitor.due_s = time.monotonic() + self._timeout_s
         self._selector.register(connection, selectors.EVENT_READ, lambda: self._hear(visitor))
         self._end_all(self._crowd.arrive(visitor, str(address[0])))
+
+    def _make_room(self) -> None:
+        """For the next connection, where the process is out of descriptors, most likely."""
+        oldest = self._crowd.oldest()
+        self._end_all(oldest)
+        if oldest or not self._spare.lend():
+            time.sleep(0.02)
+            self._spare.renew()
 
     def _hear(self, visitor: _Visitor) -> None:
         try:

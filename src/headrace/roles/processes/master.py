@@ -21,6 +21,7 @@ from headrace.control.tls import renewed_server_context
 from headrace.engine.native import set_log
 from headrace.errors import HeadraceError
 from headrace.exits import complaint, exit_code
+from headrace.otlp import exported
 from headrace.process.garbage import pass_over_what_is_there
 from headrace.roles.cluster.dataset_fingerprint import fingerprint
 from headrace.roles.cluster.host_addresses import host_name
@@ -58,7 +59,8 @@ class MasterProcess:
                 where = format_address(host or host_name(), port)
                 scheme = "https" if tls else "http"
                 _log.info("master: cluster %s at %s://%s", spec.settings.cluster, scheme, where)
-                await self._ended.wait()
+                async with exported("headrace-master", api.metrics):
+                    await self._ended.wait()
                 await server.close()
             finally:
                 await cluster.close()
