@@ -34,6 +34,7 @@ NEVER = (
     "logging",
     "yaml",
     "aiohttp",
+    "prometheus_client",
     "headrace._native",
 )
 
