@@ -10,7 +10,7 @@ import pytest
 
 from headrace.control.cluster_token import read_token
 from headrace.control.rights import Rights, derive
-from headrace.process_stat import process_tree
+from headrace.process.stat import process_tree
 from headrace.testing.cluster import Capability, ClusterBed, Node, words
 from headrace.testing.cluster.cluster_bed import CommandError, wait_until
 from headrace.testing.cluster.content import make_files

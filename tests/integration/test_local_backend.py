@@ -259,8 +259,11 @@ def test_a_dataset_is_bound_read_loaded_and_deleted(
     text = YAML.format(
         key=keys.access_key_id, secret=keys.secret_access_key, endpoint=storage.endpoint, cache=cache
     )
-    apply(backend, text, tmp_path)
+    # A setting of pods is named as one that has no effect here.
+    apply(backend, text.replace("replicas: 2", "replicas: 2\n  worker: {env: {EXAMPLE: value}}"), tmp_path)
     eventually(lambda: phase(backend) == "Bound", backend)
+    ignored = "spec.worker.env (here roles are processes, not pods)"
+    eventually(lambda: ignored in str(status_of(backend, "JindoRuntime").get("conditions")), backend)
     tell(backend.must("get", "dataset").stdout)
     eventually(lambda: all(folder.is_mount() for folder in mountpoints(backend)), backend)
 

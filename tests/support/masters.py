@@ -26,10 +26,10 @@ from headrace.control.cluster import Cluster
 from headrace.control.messages import Heartbeat
 from headrace.control.server import Server
 from headrace.errors import DeadlineError, OriginUnreachableError
-from headrace.roles.datasets import fingerprint
-from headrace.roles.listing import ListingEngine
-from headrace.roles.master import rules_of
+from headrace.roles.cluster.dataset_fingerprint import fingerprint
+from headrace.roles.cluster.listing import ListingEngine
 from headrace.roles.messages import MasterSpec, ProcessSpec, WorkerSpec
+from headrace.roles.processes.master import rules_of
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.engine import EngineConfig, FolderConfig, LevelConfig, Medium
 from headrace.settings.origins import OriginMount, S3Origin

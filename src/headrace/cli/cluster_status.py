@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from headrace.api.formats import format_percentage
-from headrace.cli import printer, resolved_settings
+from headrace.cli import printer
 from headrace.cli.master_client import ask_master
+from headrace.cli.role_settings import settings_of_role
 from headrace.hit_ratio import hit_bytes
+from headrace.roles.specs.resolved_settings import token_of
 from headrace.settings.environment import Environment
 from headrace.settings.roles import LoadSettings
 from headrace.settings.sizes import format_size
@@ -20,8 +22,8 @@ _TEXTS = ("LOAD", "PATHS", "WORKER", "NODE", "STATE", "TIERS", "MOUNTPOINT")
 def show(master: str, token_file: Path | None, *, json: bool) -> None:
     """Prints it."""
     environment = Environment.current()
-    settings = resolved_settings.settings_of(LoadSettings, None, environment, token_file=token_file)
-    token = resolved_settings.token_of(settings, environment)
+    settings = settings_of_role(LoadSettings, None, environment, token_file=token_file)
+    token = token_of(settings, environment)
     status = ask_master(master, token, lambda client: client.status())
     if not status.get("named", True):
         printer.say("names are shown to holders of a token: give --token-file, or set HEADRACE_TOKEN_FILE")

@@ -182,7 +182,10 @@ VERBS: dict[str, Verb] = {
         "Print a script by which a shell completes words: source <(headrace completion bash).",
     ),
     "version": Verb(
-        "version", "run", "Show the versions of Headrace and of its engine.", alone="version.run"
+        "version",
+        "run",
+        "Show the version of Headrace, the commit that it was built from, and the version of its engine.",
+        alone="version.run",
     ),
 }
 """In the order of the help."""

@@ -124,10 +124,14 @@ class Api:
         report = cluster_report(self._cluster, now_s=time.time(), monotonic_s=time.monotonic())
         return Reply.of(report)
 
-    async def _metrics(self, _call: Call) -> Reply:
+    def metrics(self) -> str:
+        """The text that Prometheus reads."""
         requests = self.server.requests if self.server else {}
         refused = self.server.refused if self.server else {}
-        return Reply(metrics_text(self._cluster, requests, refused).encode(), OPEN_METRICS)
+        return metrics_text(self._cluster, requests, refused)
+
+    async def _metrics(self, _call: Call) -> Reply:
+        return Reply(self.metrics().encode(), OPEN_METRICS)
 
     async def _health(self, _call: Call) -> Reply:
         return Reply(b"serving\n", "text/plain; charset=utf-8")

@@ -19,9 +19,8 @@ from pathlib import Path
 from headrace.csi.deposits import Deposits, Held
 from headrace.errors import BusyError, ConfigError, HeadraceError
 from headrace.listening.spare import Spare
-from headrace.roles.child import is_dying
-from headrace.roles.detaching import abort, detach
-from headrace.roles.keeper_messages import (
+from headrace.roles.keeper.keeping import is_ended
+from headrace.roles.keeper.messages import (
     LARGEST_BYTES,
     MOST_DESCRIPTORS,
     Deposit,
@@ -31,8 +30,9 @@ from headrace.roles.keeper_messages import (
     decode,
     encode,
 )
-from headrace.roles.keeping import is_ended
-from headrace.roles.mount_table import mount_at
+from headrace.roles.mountpoint.detaching import abort, detach
+from headrace.roles.mountpoint.mount_table import mount_at
+from headrace.roles.supervision.child import is_dying
 from headrace.trusted_folders import make_folder
 
 _log = logging.getLogger("headrace.keeper")

@@ -11,6 +11,7 @@ from functools import partial
 from headrace.errors import ConfigError
 from headrace.kube.client import KubeClient
 from headrace.kube.connection import configuration
+from headrace.otlp import exported
 from headrace.plan.policy import Policy
 from headrace.webhook.admission_paths import AdmissionPaths
 from headrace.webhook.answering import answer
@@ -62,10 +63,13 @@ async def serve(settings: WebhookSettings, client: KubeClient, stopping: asyncio
     def is_ready() -> bool:
         return keeper.is_announced and mirror.is_whole and not stopping.is_set()
 
-    probes = ProbeServer(is_ready, lambda: metrics_text(tally, is_ready=is_ready(), ends=serving.ends))
+    def metrics() -> str:
+        return metrics_text(tally, is_ready=is_ready(), ends=serving.ends)
+
+    probes = ProbeServer(is_ready, metrics)
     await probes.start(settings.host, settings.health_port)
     try:
-        async with asyncio.TaskGroup() as group:
+        async with exported("headrace-webhook", metrics), asyncio.TaskGroup() as group:
             background = [group.create_task(_keep(keeper)), group.create_task(mirror.follow())]
             ask = partial(answer, knowledge=mirror, tally=tally, policy=settings.policy)
             await _serve_when_possible(settings, serving, keeper.paths, ask, stopping)

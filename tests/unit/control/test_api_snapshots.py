@@ -16,8 +16,8 @@ from headrace.control.client import ControlClient
 from headrace.control.fetching import fetch_snapshot
 from headrace.control.messages import Outlook
 from headrace.control.outlooks import last_outlook
-from headrace.errors import MissingFileError, OriginUnreachableError, RefusedError
-from headrace.roles.member import first_outlook
+from headrace.errors import MissingFileError, NoSpaceError, OriginUnreachableError, RefusedError
+from headrace.roles.cluster.first_outlook import first_outlook
 
 pytestmark = pytest.mark.usefixtures("module")
 
@@ -86,6 +86,23 @@ def test_origins_that_do_not_answer_at_the_start_are_asked_again(
         assert (await client.status())["refresh_error"] is None
 
     (tmp_path / "unreachable").touch()
+    with_master(tmp_path, test)
+
+
+def test_a_folder_that_takes_no_snapshot_is_told_and_tried_again(tmp_path: Path) -> None:
+    async def test(master: Running, client: ControlClient) -> None:
+        await until(lambda: master.cluster.shelf.refresh_error is not None)
+        said = f"cannot keep a list of files in {folder}: Not a directory"
+        assert (await client.status())["refresh_error"] == said
+        with pytest.raises(NoSpaceError, match="cannot keep a list of files"):
+            await client.refresh()
+        folder.unlink()
+        folder.mkdir()
+        await until(lambda: master.cluster.shelf.newest is not None)
+        assert (await client.status())["refresh_error"] is None
+
+    folder = tmp_path / "engine"
+    folder.touch()
     with_master(tmp_path, test)
 
 

@@ -17,10 +17,11 @@ from headrace.operator.rendering.role_pods import GRACE_S
 from headrace.plan.policy import Policy, policy_of
 from headrace.plan.roles import RoleKind
 from headrace.plan.volume import DRIVER
-from headrace.roles.succession import LEAVE_S
+from headrace.roles.keeper.succession import LEAVE_S
 from headrace.settings.environment import HEADRACE_VARIABLES
 from headrace.settings.reading import settable_by_variable, variable_of
 from headrace.settings.roles import ROLES
+from headrace.settings.sizes import Quota
 from headrace.webhook.certificate_keeper import SECRET
 
 pytestmark = [
@@ -315,9 +316,9 @@ def test_the_policy_reaches_the_operator_and_is_the_safe_one_unless_somebody_say
     assert policy.environment == ("A",)
     assert policy.largest_pods.mount == {**Policy().largest_pods.mount, "cpu": 2}
     assert policy.volumes == Policy().volumes
-    assert (policy.cache_per_node.mem, policy.cache_per_node.ssd) == ("50%", "1Ti")
+    assert (policy.cache_per_node.mem, policy.cache_per_node.ssd) == (Quota(share=0.5), Quota(1 << 40))
     # As large as values come from YAML.
-    assert policy_in({"policy": {"cachePerNode": {"SSD": 1 << 40}}}).cache_per_node.ssd == 1 << 40
+    assert policy_in({"policy": {"cachePerNode": {"SSD": 1 << 40}}}).cache_per_node.ssd == Quota(1 << 40)
 
 
 def test_datasets_are_not_read_by_the_nodes_own_keys_unless_it_is_said() -> None:
@@ -459,6 +460,26 @@ def test_wishes_for_places_reach_the_pods(everything: list[dict]) -> None:
     driver = named(everything, "DaemonSet", "headrace-csi")["spec"]["template"]["spec"]
     assert driver["tolerations"] == [{"operator": "Exists"}]
     assert driver["priorityClassName"] == "system-node-critical"
+
+
+@pytest.mark.parametrize("component", ["operator", "webhook", "jobs"])
+def test_variables_of_opentelemetry_reach_the_control_plane_with_the_names_of_its_pods(
+    everything: list[dict], component: str
+) -> None:
+    pod = named(everything, "Deployment", f"headrace-{component}")["spec"]["template"]["spec"]
+    variables = {each["name"]: each for each in pod["containers"][0]["env"]}
+    endpoint = EVERY_OPTION["openTelemetry"]["OTEL_EXPORTER_OTLP_ENDPOINT"]
+    assert variables["OTEL_EXPORTER_OTLP_ENDPOINT"]["value"] == endpoint
+    assert {"POD_NAME", "POD_NAMESPACE"} <= set(variables)
+
+
+def test_the_driver_which_goes_nowhere_is_not_told_of_a_collector(everything: list[dict]) -> None:
+    pod = named(everything, "DaemonSet", "headrace-csi")["spec"]["template"]["spec"]
+    assert not [each for each in pod["containers"][0]["env"] if each["name"].startswith("OTEL_")]
+
+
+def test_only_variables_of_opentelemetry_are_taken() -> None:
+    assert "LD_PRELOAD" in refusal({"openTelemetry": {"LD_PRELOAD": "/x"}})
 
 
 def test_an_image_may_be_named_by_its_digest_alone() -> None:

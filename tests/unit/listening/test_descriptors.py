@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
 from headrace.roles.keeper_messages import LARGEST_BYTES, Kind, decode, encode
 
 MOST_FILES = 64

@@ -6,12 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Transfer;
-use super::reader::ReaderState;
-use super::reply::{Piece, StoredPart};
-use super::source::Source;
+use super::reply::{Piece, Reply, StoredPart};
 use crate::error::Result;
-use crate::ids::ByteRange;
 use crate::store::{BlockHandle, DiskWatch};
 
 /// Bytes that lie in cache files, and may not be in memory; with the right to one thread that waits for their disks.
@@ -38,6 +34,18 @@ impl DiskRead {
         let block = BlockHandle::new(file, 0, length as u32, Arc::new(()));
         self.parts.push(StoredPart { block, offset: 0, length });
         self
+    }
+
+    /// What of `reply` lies in cache files, if all of it does, and as few threads wait for their disks as may.
+    pub(super) fn of_reply(reply: Reply) -> Option<Self> {
+        let stored = |piece| match piece {
+            Piece::Stored(part) => Some(part),
+            Piece::Memory(_) => None,
+        };
+        let parts = reply.pieces.into_iter().map(stored).collect::<Option<Vec<_>>>()?;
+        let disks = parts.iter().filter_map(|part| part.block.watch.as_ref());
+        let rights = disks.map(|disk| disk.threads.clone().try_acquire_owned().ok()).collect::<Option<_>>()?;
+        Some(DiskRead { parts, _rights: rights })
     }
 
     pub fn disks(&self) -> Disks {
@@ -75,27 +83,5 @@ impl Disks {
     /// Whether one of them hangs: whoever waits for it should look elsewhere.
     pub fn hang(&self) -> bool {
         self.0.iter().any(|disk| disk.hangs())
-    }
-}
-
-impl Transfer {
-    /// What `read_at_once` does not return only because a disk has to be waited for. `None` when `range` needs anything
-    /// else, or when as many threads wait for the disk as may.
-    pub fn read_from_disk(
-        self: &Arc<Self>,
-        source: &Source,
-        range: ByteRange,
-        reader: &ReaderState,
-    ) -> Option<DiskRead> {
-        let range = range.clamp_to(source.size());
-        let stored = |piece| match piece {
-            Piece::Stored(part) => Some(part),
-            Piece::Memory(_) => None,
-        };
-        let parts = self.collect(source, range)?.pieces.into_iter().map(stored).collect::<Option<Vec<_>>>()?;
-        let disks = parts.iter().filter_map(|part| part.block.watch.as_ref());
-        let rights = disks.map(|disk| disk.threads.clone().try_acquire_owned().ok()).collect::<Option<_>>()?;
-        self.note_hit(source, range, reader);
-        Some(DiskRead { parts, _rights: rights })
     }
 }

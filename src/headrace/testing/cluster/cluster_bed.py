@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from headrace.control.outlooks import epoch_of, last_outlook
 from headrace.engine.registry import Registry
-from headrace.process_stat import process_tree
+from headrace.process.stat import process_tree
 from headrace.settings.environment import Environment
 from headrace.testing.cluster import words
 from headrace.testing.cluster.bed import Bed, Capability
