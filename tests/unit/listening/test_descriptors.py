@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from headrace.roles.keeper_messages import LARGEST_BYTES, Kind, decode, encode
+from headrace.roles.keeper.messages import LARGEST_BYTES, Kind, decode, encode
 
 MOST_FILES = 64
 PATIENCE_S = 60.0
@@ -62,7 +62,7 @@ PROGRAMS = {
         asyncio.run(serve())
     """,
     "pages": """
-        from headrace.roles.endpoint import Endpoint
+        from headrace.roles.pages.endpoint import Endpoint
 
         begin(Endpoint("127.0.0.1:0", lambda: "", lambda: True).port)
         threading.Event().wait()
