@@ -21,7 +21,7 @@ BINDINGS = CRATES / "python" / "src"
 
 FLOOR = (
     *("error", "ids", "secret", "sync", "budget", "metrics"),
-    *("config", "checksum", "fields", "own_files", "page_cache"),
+    *("config", "checksum", "fields", "local_peers", "own_files", "page_cache"),
 )
 RANKS: tuple[tuple[str, ...], ...] = (
     FLOOR,

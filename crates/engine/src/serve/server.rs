@@ -20,6 +20,7 @@ use super::message::{ReadItem, Welcome, decode_inode, decode_inodes, decode_item
 use super::socket::{Frame, Line, Patient, address};
 use crate::budget::{Budget, Permit};
 use crate::error::{Error, ErrorKind, Result};
+use crate::local_peers::friend;
 use crate::metrics::Counter;
 use crate::sync::Mutex;
 use crate::vfs::{AtHand, Backing, FileSystem, ReadReply};
@@ -188,7 +189,8 @@ fn accept(listener: &UnixListener, shared: &Arc<OwnerServerState>) {
 
 /// Answers `stream` on a thread of its own, if there is room for one more.
 fn begin(shared: &Arc<OwnerServerState>, stream: Arc<UnixStream>) {
-    let Some(client) = friend(&stream) else { return };
+    let Ok(Some(peer)) = friend(&*stream) else { return };
+    let client = peer.pid() as u64;
     if !note(&shared.streams, &stream, MAX_CONNECTIONS) {
         return;
     }
@@ -213,13 +215,6 @@ fn note(streams: &Mutex<Vec<Weak<UnixStream>>>, stream: &Arc<UnixStream>, most: 
         streams.push(Arc::downgrade(stream));
     }
     has_room
-}
-
-/// The process at the other end, if it is of our own user or of root.
-fn friend(stream: &UnixStream) -> Option<u64> {
-    let peer = nix::sys::socket::getsockopt(stream, nix::sys::socket::sockopt::PeerCredentials).ok()?;
-    let is_friend = peer.uid() == 0 || peer.uid() == nix::unistd::geteuid().as_raw();
-    is_friend.then_some(peer.pid() as u64)
 }
 
 impl OwnerServerState {
