@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from headrace.roles.keeper.messages import LARGEST_BYTES, Kind, decode, encode
 
 MOST_FILES = 64
