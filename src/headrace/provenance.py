@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from importlib import metadata
 from pathlib import Path
 
@@ -37,6 +36,8 @@ def checked_out_commit(checkout: Path) -> str | None:
     """The commit of a checkout, if it is one that git knows and will speak of."""
     if not (checkout / ".git").exists() or not (checkout / "pyproject.toml").is_file():
         return None
+    import subprocess  # noqa: PLC0415 - of a checkout alone
+
     # No tag: what follows is the commit alone.
     command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:

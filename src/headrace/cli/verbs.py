@@ -154,7 +154,7 @@ VERBS: dict[str, Verb] = {
     "webhook": Verb(
         "webhook",
         "run",
-        "Run the admission webhook: pods that use a dataset prefer the nodes that hold its data.",
+        "Run the admission webhook: pods prefer nodes with their data, and authors learn at once what is refused.",
     ),
     "jobkeeper": Verb(
         "jobkeeper",

@@ -130,6 +130,26 @@ def test_a_mount_begins_by_what_it_knew_while_a_new_master_cannot_list(tmp_path:
     with_master(tmp_path / "m2", without_one)
 
 
+def test_a_mount_whose_folder_takes_nothing_begins_by_what_it_knew(tmp_path: Path) -> None:
+    folder, said = tmp_path / "mount", list[str]()
+
+    async def test(master: Running, client: ControlClient) -> None:
+        await client.heartbeat(heartbeat(known_epoch=0))
+        await until(lambda: master.cluster.view.epoch > 0 and master.cluster.shelf.newest is not None)
+        kept = await first_outlook(master.url, TOKEN, folder, said.append)
+        await client.refresh()
+        newest = (await client.outlook()).snapshot
+        assert newest is not None
+        in_the_way = folder / f".snapshot-{newest.tag}.part"
+        in_the_way.mkdir()
+        assert await first_outlook(master.url, TOKEN, folder, said.append) == kept
+        assert "Is a directory; going by what was known last" in said[-1]
+        in_the_way.rmdir()
+        assert (await first_outlook(master.url, TOKEN, folder, said.append)).snapshot == newest
+
+    with_master(tmp_path, test)
+
+
 def test_a_snapshot_of_an_impostor_is_not_believed(tmp_path: Path) -> None:
     async def test(master: Running, _: ControlClient) -> None:
         await until(lambda: master.cluster.shelf.newest is not None)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +65,12 @@ def test_metrics_are_summed_over_their_labels() -> None:
     assert mount_counters(values) == Counters(
         read_bytes=1000, remote_bytes=400, kernel_bytes=300, stalled_s=2.5, fetched_bytes=0
     )
+
+
+def test_what_reads_metrics_is_loaded_when_there_are_some() -> None:
+    program = "import sys, headrace.kubeflow.metering; print('prometheus_client' in sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_half_a_text_has_no_values() -> None:

@@ -35,9 +35,8 @@ def test_a_mount_whose_folder_takes_no_snapshot_for_a_while_follows_again(
 ) -> None:
     module = cluster_double.make_module()
     monkeypatch.setattr(module.Lister, "origins", lambda _: [(each.path, each.label) for each in ORIGINS])
-    monkeypatch.setattr(module, "continue_snapshot", lambda *_: None, raising=False)
     monkeypatch.setattr(native, "load", lambda: module)
-    folder, aside = tmp_path / "mount", tmp_path / "aside"
+    folder = tmp_path / "mount"
     folder.mkdir()
     adopted: list[int] = []
 
@@ -49,13 +48,12 @@ def test_a_mount_whose_folder_takes_no_snapshot_for_a_while_follows_again(
         member = MemberSpec(master=master.url, mount_id="m")
         with Follower(engine, member, config, tmp_path / "mnt", lambda: None):
             await until(lambda: len(adopted) == 1)
-            folder.rename(aside)
+            folder.rename(tmp_path / "aside")
             folder.touch()
             await client.refresh()
             await until(lambda: "snapshot 2" in caplog.text)
             assert len(adopted) == 1
             folder.unlink()
-            aside.rename(folder)
             await until(lambda: len(adopted) == 2)
 
     engine = SimpleNamespace(

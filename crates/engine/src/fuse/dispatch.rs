@@ -20,7 +20,7 @@ use super::request::{Body, Header, Malformed, Request};
 use super::threads::RequestThreads;
 use super::unanswered::{Note, Read, Unanswered};
 use crate::error::{Error, ErrorKind};
-use crate::vfs::{DiskRead, FileSystem, Inode, ReadReply};
+use crate::vfs::{AtHand, DiskRead, FileSystem, Inode, ReadReply};
 
 /// Nothing larger is believed of a request: 16 MiB, far beyond what the kernel asks for.
 const MOST_BYTES: u32 = 16 << 20;
@@ -185,22 +185,23 @@ impl SessionState {
             return;
         }
         let (inode, handle, length) = (read.header.inode, self.opens.handle(read.handle), read.length as usize);
-        match self.filesystem.read_cached(inode, handle, read.offset, length) {
-            Ok(Some(found)) => {
+        match self.filesystem.at_hand(inode, handle, read.offset, length, true) {
+            Ok(AtHand::Here(found)) => {
                 reads::answer(pending, found, length, &mut scratch.reads);
                 if keeps && self.negotiated.mode != Mode::View {
                     self.neighbourhood.note(&self.filesystem, inode, read.offset, read.length);
                 }
             }
-            Ok(None) => {
-                let due = self.due(pending, read, self.unanswered.note(&self.device, &read));
-                match self.filesystem.read_from_disk(inode, handle, read.offset, length) {
-                    Some(found) => self.read_from_disk(due, found, scratch),
-                    None => self.read_later(due),
-                }
-            }
+            Ok(AtHand::OnDisk(found)) => self.read_from_disk(self.noted(pending, read), found, scratch),
+            Ok(AtHand::Missing) => self.read_later(self.noted(pending, read)),
             Err(error) => fail(pending, &error),
         }
+    }
+
+    /// The read with a note that outlives this process.
+    fn noted(&self, pending: Pending, read: Read) -> Due {
+        let note = self.unanswered.note(&self.device, &read);
+        self.due(pending, read, note)
     }
 
     fn due(&self, pending: Pending, read: Read, note: Note) -> Due {

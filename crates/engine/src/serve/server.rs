@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::local_peers::friend;
 use crate::metrics::Counter;
 use crate::sync::Mutex;
-use crate::vfs::{Backing, FileSystem, ReadReply};
+use crate::vfs::{AtHand, Backing, FileSystem, ReadReply};
 
 /// Connections at the same time; one more is refused. A data loader has one or two a worker.
 const MAX_CONNECTIONS: usize = 512;
@@ -372,7 +372,7 @@ impl Connection {
     fn start(&self, item: ReadItem) -> Pending {
         let length = (item.length as usize).min(MAX_PAYLOAD_BYTES);
         let filesystem = self.shared.filesystem.clone();
-        match filesystem.read_cached(item.inode, 0, item.offset, length) {
+        match filesystem.at_hand(item.inode, 0, item.offset, length, false).map(AtHand::here) {
             Ok(Some(reply)) => Pending::Here(Ok(reply)),
             Err(error) => Pending::Here(Err(error)),
             Ok(None) => Pending::Coming(self.shared.runtime.spawn(filesystem.read(item.inode, 0, item.offset, length))),

@@ -19,7 +19,7 @@ use super::*;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
-use crate::vfs::{Attributes, Backing, DirectoryEntry, FileSystem, Inode, Opened, ReadReply, Statistics};
+use crate::vfs::{AtHand, Attributes, Backing, DirectoryEntry, FileSystem, Inode, Opened, ReadReply, Statistics};
 
 /// Long enough for a busy machine, short enough to wait for in a test.
 fn patience() -> Patience {
@@ -60,8 +60,8 @@ impl FileSystem for Files {
         Some(Backing { file: Arc::new(file), size: 0, pin: Box::new(()) })
     }
 
-    fn read_cached(&self, _: Inode, _: u64, _: u64, length: usize) -> Result<Option<ReadReply>> {
-        Ok(Some(ReadReply::Memory(vec![vec![self.instance as u8; length].into()])))
+    fn at_hand(&self, _: Inode, _: u64, _: u64, length: usize, _: bool) -> Result<AtHand<ReadReply>> {
+        Ok(AtHand::Here(ReadReply::Memory(vec![vec![self.instance as u8; length].into()])))
     }
 
     fn read(self: Arc<Self>, _: Inode, _: u64, _: u64, _: usize) -> BoxFuture<'static, Result<ReadReply>> {

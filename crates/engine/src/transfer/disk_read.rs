@@ -18,6 +18,35 @@ pub struct DiskRead {
     _rights: Vec<OwnedSemaphorePermit>,
 }
 
+/// The bytes of a read, as far as they can be had without an origin.
+pub enum AtHand<T> {
+    /// Neither an origin nor a disk is needed.
+    Here(T),
+    /// They lie on a disk: for a thread that may wait for it.
+    OnDisk(DiskRead),
+    /// Anything else: they have to be fetched, or as many threads wait for their disk as may.
+    Missing,
+}
+
+impl<T> AtHand<T> {
+    /// The same, with what is here as `change` returns it.
+    pub fn try_map<U>(self, change: impl FnOnce(T) -> Result<U>) -> Result<AtHand<U>> {
+        Ok(match self {
+            AtHand::Here(found) => AtHand::Here(change(found)?),
+            AtHand::OnDisk(found) => AtHand::OnDisk(found),
+            AtHand::Missing => AtHand::Missing,
+        })
+    }
+
+    /// What is here.
+    pub fn here(self) -> Option<T> {
+        match self {
+            AtHand::Here(found) => Some(found),
+            AtHand::OnDisk(_) | AtHand::Missing => None,
+        }
+    }
+}
+
 /// The disks that a read waits for.
 #[derive(Debug, Clone)]
 pub struct Disks(Vec<Arc<DiskWatch>>);

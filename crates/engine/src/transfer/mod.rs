@@ -76,7 +76,7 @@ use read::Reads;
 use warm::Warmer;
 
 pub(crate) use disk::{on_disks, unless_disks_hang};
-pub use disk_read::{DiskRead, Disks};
+pub use disk_read::{AtHand, DiskRead, Disks};
 pub use hold::HoldOutcome;
 pub use order::{OrderedFiles, Prefetch};
 pub use progress::{WarmProgress, WarmState};
@@ -141,20 +141,16 @@ impl Transfer {
         self.reads.read_cached(source, range, reader)
     }
 
-    /// The same, for callers that must not wait for a disk either.
-    pub fn read_at_once(&self, source: &Source, range: ByteRange, reader: &ReaderState) -> Result<Option<Reply>> {
-        self.reads.read_at_once(source, range, reader)
+    /// The bytes of `range` (cut off at the end of the file) as far as they can be had without an origin. `takes_disk`: the
+    /// caller has a thread that may wait for a disk; what lies on one is missing otherwise.
+    pub fn at_hand(&self, source: &Source, range: ByteRange, reader: &ReaderState, takes_disk: bool) -> AtHand<Reply> {
+        self.reads.at_hand(source, range, reader, takes_disk)
     }
 
-    /// The same, copied into `buffer`: how many bytes, fewer than it holds only at the end of the file.
+    /// Copies the bytes from `offset` on into `buffer`, if neither an origin nor a disk is needed for them: how many bytes,
+    /// fewer than it holds only at the end of the file.
     pub fn copy_at_once(&self, source: &Source, offset: u64, buffer: &mut [u8], reader: &ReaderState) -> Option<usize> {
         self.reads.copy_at_once(source, offset, buffer, reader)
-    }
-
-    /// What `read_at_once` does not return only because a disk has to be waited for. `None` when `range` needs anything
-    /// else, or when as many threads wait for the disk as may.
-    pub fn read_from_disk(&self, source: &Source, range: ByteRange, reader: &ReaderState) -> Option<DiskRead> {
-        self.reads.read_from_disk(source, range, reader)
     }
 
     /// The bytes of `range` (cut off at the end of the file) if all of them are in memory. Nothing is counted or fetched

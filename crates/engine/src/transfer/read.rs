@@ -8,7 +8,7 @@ use super::ahead::ReadAhead;
 use super::claim::Run;
 use super::context::Context;
 use super::control::{FlightAnswer, FlightWaiter, Purpose};
-use super::disk_read::DiskRead;
+use super::disk_read::{AtHand, DiskRead};
 use super::fetch::Fetcher;
 use super::flight::{Asked, Flight};
 use super::lookup::{ATTEMPTS, Found, Located, Lookup, Within};
@@ -56,19 +56,29 @@ impl Reads {
         Ok(self.lookup.collect(source, range).inspect(|_| self.note_hit(source, range, reader)))
     }
 
-    /// The same, for callers that must not wait for a disk either.
-    pub(super) fn read_at_once(
+    /// The bytes of `range` (cut off at the end of the file) as far as they can be had without an origin. `takes_disk`: the
+    /// caller has a thread that may wait for a disk; what lies on one is missing otherwise.
+    pub(super) fn at_hand(
         &self,
         source: &Source,
         range: ByteRange,
         reader: &ReaderState,
-    ) -> Result<Option<Reply>> {
+        takes_disk: bool,
+    ) -> AtHand<Reply> {
         let range = range.clamp_to(source.size());
-        let reply = self.lookup.collect(source, range).filter(Reply::is_at_once);
-        Ok(reply.inspect(|_| self.note_hit(source, range, reader)))
+        let answer = match self.lookup.collect(source, range) {
+            Some(reply) if reply.is_at_once() => AtHand::Here(reply),
+            Some(reply) if takes_disk => DiskRead::of_reply(reply).map_or(AtHand::Missing, AtHand::OnDisk),
+            _ => AtHand::Missing,
+        };
+        if !matches!(answer, AtHand::Missing) {
+            self.note_hit(source, range, reader);
+        }
+        answer
     }
 
-    /// The same, copied into `buffer`: how many bytes, fewer than it holds only at the end of the file.
+    /// Copies the bytes from `offset` on into `buffer`, if neither an origin nor a disk is needed for them: how many bytes,
+    /// fewer than it holds only at the end of the file.
     pub(super) fn copy_at_once(
         &self,
         source: &Source,
@@ -215,15 +225,6 @@ impl Reads {
             }
         }
         Err(vanishing(source))
-    }
-
-    /// What `read_at_once` does not return only because a disk has to be waited for. `None` when `range` needs anything
-    /// else, or when as many threads wait for the disk as may.
-    pub(super) fn read_from_disk(&self, source: &Source, range: ByteRange, reader: &ReaderState) -> Option<DiskRead> {
-        let range = range.clamp_to(source.size());
-        let read = DiskRead::of_reply(self.lookup.collect(source, range)?)?;
-        self.note_hit(source, range, reader);
-        Some(read)
     }
 
     /// The bytes of `range`, which lies in one block, if they are here or on their way with memory of their own: waits

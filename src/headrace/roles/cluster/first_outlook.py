@@ -14,7 +14,7 @@ from headrace.control.fetching import fetch_snapshot, has_snapshot
 from headrace.control.messages import Outlook
 from headrace.control.outlooks import last_outlook, save_outlook
 from headrace.engine.cluster import continue_snapshot
-from headrace.errors import BusyError, DeadlineError, MissingFileError, OriginUnreachableError
+from headrace.errors import BusyError, DeadlineError, HeadraceError, MissingFileError, OriginUnreachableError
 from headrace.trusted_folders import make_folder
 
 POLL_S = 30.0
@@ -29,7 +29,7 @@ async def first_outlook(
     master: str, token: SecretStr, folder: Path, tell: Tell, *, authority: Path | None = None
 ) -> Outlook:
     """The first outlook of a mount, with its snapshot in the folder: the master's, or the last one known if it is away
-    or has none yet, as one that has lost its state and cannot list.
+    or has none yet, as one that has lost its state and cannot list, or if the folder takes no newer one.
 
     A mount that knows nothing waits a while for a master that has no snapshot yet; `tell` hears of it.
     """
@@ -38,11 +38,18 @@ async def first_outlook(
     async with ControlClient(master, token, authority=authority) as client:
         try:
             return await _fetched(client, folder, tell, patience_s=_PATIENCE_S if kept is None else 0.0)
-        except (OriginUnreachableError, DeadlineError, BusyError) as error:
-            if kept is None:
+        except OSError as error:
+            if kept is None or not _may_pass(error):
                 raise
-            tell(f"{error.message}; going by what was known last")
+            why = error.message if isinstance(error, HeadraceError) else f"{folder}: {error.strerror}"
+            tell(f"{why}; going by what was known last")
             return kept
+
+
+def _may_pass(error: OSError) -> bool:
+    """True where the master is away or has nothing yet, and where the folder takes nothing at present."""
+    is_ours = isinstance(error, HeadraceError)
+    return not is_ours or isinstance(error, OriginUnreachableError | DeadlineError | BusyError)
 
 
 def _kept(folder: Path) -> Outlook | None:
