@@ -1,6 +1,7 @@
 //! Users at the other end of a Unix socket, as the kernel tells them: those who may ask here, and those who may be
 //! believed that listen there. Knows nothing of what is said.
 
+use std::fs::Metadata;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -8,9 +9,6 @@ use std::path::Path;
 
 use nix::sys::socket::{UnixCredentials, getsockopt, sockopt};
 use nix::unistd::geteuid;
-
-const GROUP_WRITES: u32 = 0o020;
-const OTHERS_WRITE: u32 = 0o002;
 
 /// The process at the other end, if it may ask here: of our own user, or of root.
 pub fn friend(socket: &impl AsFd) -> io::Result<Option<UnixCredentials>> {
@@ -33,17 +31,23 @@ fn is_friend(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
 
-/// Whether nobody but `user` and root can have put what is at `path` there: no level above it is another's, or open to
-/// others, and none is a link.
+/// Whether nobody but `user` and root can have put what is at `path` there: no level above it is another's, none is a link,
+/// and none is open to others, but for a sticky one such as /tmp, where what is next must be root's own.
 fn is_place_of(user: u32, path: &Path) -> bool {
-    let Some(folder) = path.parent() else { return false };
-    let is_closed = |level: &Path| {
-        level.symlink_metadata().is_ok_and(|facts| {
-            // A group with the number of its owner is that owner's alone, as useradd makes it.
-            let is_open_to_group = facts.mode() & GROUP_WRITES != 0 && facts.gid() != facts.uid();
-            let is_open = facts.mode() & OTHERS_WRITE != 0 || is_open_to_group;
-            facts.is_dir() && [0, user].contains(&facts.uid()) && !is_open
+    let Some(folder) = path.parent().filter(|folder| folder.is_absolute()) else { return false };
+    let levels: io::Result<Vec<Metadata>> = folder.ancestors().map(Path::symlink_metadata).collect();
+    let mut is_roots_below = false;
+    levels.is_ok_and(|levels| {
+        levels.iter().all(|level| {
+            let is_kept = !is_open(level) || (level.mode() & libc::S_ISVTX != 0 && is_roots_below);
+            is_roots_below = level.uid() == 0;
+            level.is_dir() && [0, user].contains(&level.uid()) && is_kept
         })
-    };
-    folder.is_absolute() && folder.ancestors().all(is_closed)
+    })
+}
+
+/// Whether somebody else may write to it. A group with the number of the owner is that owner's alone, as useradd makes it.
+fn is_open(level: &Metadata) -> bool {
+    let is_open_to_group = level.mode() & libc::S_IWGRP != 0 && level.gid() != level.uid();
+    level.mode() & libc::S_IWOTH != 0 || is_open_to_group
 }

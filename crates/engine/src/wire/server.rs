@@ -45,6 +45,8 @@ struct Acceptor {
     shared: PeerServerState,
     connections: Arc<Semaphore>,
     strangers: Arc<Strangers>,
+    /// Given up for the next connection when there is no other descriptor.
+    spare: Option<File>,
 }
 
 impl PeerServer {
@@ -79,7 +81,7 @@ impl PeerServer {
             tasks: tasks.clone(),
             closing: closing.clone(),
         };
-        let acceptor = Acceptor { listener, security, shared, connections, strangers };
+        let acceptor = Acceptor { listener, security, shared, connections, strangers, spare: spare() };
         tasks.spawn(acceptor.run());
         Ok(PeerServer { address, tasks, _closes_when_dropped: closing.clone().drop_guard(), closing })
     }
@@ -99,9 +101,7 @@ impl PeerServer {
 }
 
 impl Acceptor {
-    async fn run(self) {
-        // Given up for the next connection when there is no other descriptor: then a stranger can be closed for it.
-        let mut spare = spare();
+    async fn run(mut self) {
         let mut is_failing = false;
         loop {
             let accepted = tokio::select! {
@@ -111,7 +111,7 @@ impl Acceptor {
             match accepted {
                 Ok((stream, from)) => {
                     is_failing = false;
-                    spare = spare.or_else(self::spare);
+                    self.spare = self.spare.take().or_else(spare);
                     self.take(stream, from);
                     // Those who are there have their turn, and may prove who they are, before the next one comes.
                     yield_now().await;
@@ -124,9 +124,9 @@ impl Acceptor {
                     }
                     is_failing = true;
                     // Out of descriptors, most likely: trying again at once would burn a core.
-                    if self.strangers.end_one() || spare.take().is_none() {
+                    if self.strangers.end_one() || self.spare.take().is_none() {
                         sleep(RETRY).await;
-                        spare = spare.or_else(self::spare);
+                        self.spare = self.spare.take().or_else(spare);
                     }
                 }
             }

@@ -53,11 +53,14 @@ fn a_mount_of_root_takes_blocks_of_a_worker_who_is_another_user() {
     if !is_root() {
         return;
     }
-    let closed = tempfile::tempdir_in("/run").unwrap();
-    std::fs::set_permissions(closed.path(), Permissions::from_mode(0o755)).unwrap();
-    let own = closed.path().join("worker");
-    std::fs::create_dir(&own).unwrap();
-    chown(&own, Some(NOBODY), Some(NOBODY)).unwrap();
-    std::fs::set_permissions(&own, Permissions::from_mode(0o700)).unwrap();
-    assert!(is_taken(&own));
+    // In /tmp everybody may make a folder, but none that is root's.
+    for above in ["/run", "/tmp"] {
+        let closed = tempfile::tempdir_in(above).unwrap();
+        std::fs::set_permissions(closed.path(), Permissions::from_mode(0o755)).unwrap();
+        let own = closed.path().join("worker");
+        std::fs::create_dir(&own).unwrap();
+        chown(&own, Some(NOBODY), Some(NOBODY)).unwrap();
+        std::fs::set_permissions(&own, Permissions::from_mode(0o700)).unwrap();
+        assert!(is_taken(&own), "{above}");
+    }
 }
