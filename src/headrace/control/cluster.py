@@ -110,6 +110,10 @@ class Cluster:
             asyncio.create_task(self._refresh_forever()),
         ]
 
+    async def work(self) -> None:
+        """Goes on for as long as the master, and raises the fault that ends one of its tasks."""
+        await asyncio.gather(*self._tasks)
+
     async def close(self) -> None:
         """Ends all tasks, and saves."""
         for task in self._tasks:

@@ -12,13 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cluster_double
 import pytest
 from masters import TOKEN, fetch, heartbeat, master_spec, role_process, status_of, wait_for
 
 from headrace.control.client import ControlClient
 from headrace.control.messages import Outlook
+from headrace.control.roster import Roster
+from headrace.engine import native
 from headrace.errors import DeadlineError, HeadraceError, OriginUnreachableError
 from headrace.exits import ExitCode
+from headrace.roles.master import MasterProcess
 from headrace.testing.processes import free_port
 
 
@@ -165,6 +169,21 @@ def test_an_address_in_use_is_told(tmp_path: Path, port: int) -> None:
         with role_process("master", master_spec(tmp_path / "n", port), tmp_path / "second") as second:
             assert second.wait(120) == ExitCode.CONFIG
     assert re.search(r"error: cannot listen on 127.0.0.1:\d+: ", (tmp_path / "second").read_text())
+
+
+def test_a_fault_that_ends_the_work_of_a_master_ends_the_master(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its members go on without it, and who keeps it alive starts another; half a master would be taken for a whole."""
+    module = cluster_double.make_module()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(native, "load", lambda: module)
+    monkeypatch.setattr(Roster, "tick", fail)
+    with pytest.raises(RuntimeError, match="planted"):
+        asyncio.run(asyncio.wait_for(MasterProcess(master_spec(tmp_path)).run(), 20))
 
 
 def test_no_secret_leaves_a_trace(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,10 +107,24 @@ class Follower:
             self._loop.close()
 
     async def _work(self) -> None:
-        async with ControlClient(
-            self._spec.master, self._token, authority=self._authority, token_file=self._token_file
-        ) as client:
-            await asyncio.gather(self._follow(client), self._report(client))
+        while True:
+            try:
+                await self._follow_and_report()
+            except Exception:  # a mount that follows no more reads by workers of long ago
+                _log.exception(
+                    "mount/%s: following the master ended by a fault; it begins anew", self._mountpoint
+                )
+                await asyncio.sleep(_RETRY_S)
+
+    async def _follow_and_report(self) -> None:
+        async with (
+            ControlClient(
+                self._spec.master, self._token, authority=self._authority, token_file=self._token_file
+            ) as client,
+            asyncio.TaskGroup() as tasks,
+        ):
+            tasks.create_task(self._follow(client))
+            tasks.create_task(self._report(client))
 
     async def _follow(self, client: ControlClient) -> None:
         while True:
@@ -144,12 +158,14 @@ class Follower:
             _log.warning("mount/%s: snapshot %d: %s", self._mountpoint, note.version, error)
             await asyncio.sleep(_RETRY_S)
             return
-        self._snapshot = note
         origins = outlook.dataset.origins
         if origins != self._origins[: len(origins)]:
+            self._snapshot = note
             self._end_as(outlook)
             return
         version = await asyncio.to_thread(self._engine.adopt_snapshot)
+        # Not before: one that could not be adopted is taken by the next round.
+        self._snapshot = note
         _log.info("mount/%s: snapshot %d: %d files", self._mountpoint, version, note.files)
 
     def _end_as(self, outlook: Outlook) -> None:

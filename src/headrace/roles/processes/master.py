@@ -10,6 +10,8 @@ import contextlib
 import logging
 import signal
 import sys
+from collections.abc import Coroutine
+from typing import Any
 
 from headrace.control.api import Api
 from headrace.control.cluster import Cluster, ClusterRules
@@ -60,7 +62,7 @@ class MasterProcess:
                 scheme = "https" if tls else "http"
                 _log.info("master: cluster %s at %s://%s", spec.settings.cluster, scheme, where)
                 async with exported("headrace-master", api.metrics):
-                    await self._ended.wait()
+                    await _first_of(self._ended.wait(), cluster.work())
                 await server.close()
             finally:
                 await cluster.close()
@@ -80,6 +82,18 @@ class MasterProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._ended.set)
         loop.add_signal_handler(signal.SIGHUP, refresh)
+
+
+async def _first_of(*awaited: Coroutine[Any, Any, object]) -> None:
+    """Returns when the first of these does, or raises what it raises; the others are cancelled."""
+    tasks = [asyncio.create_task(each) for each in awaited]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def _refresh(cluster: Cluster) -> None:
