@@ -21,7 +21,7 @@ FLOOR = (
 )
 RANKS: tuple[tuple[str, ...], ...] = (
     FLOOR,
-    ("origin", "snapshot", "store", "ring", "wire"),
+    ("origin", "snapshot", "store", "staging", "ring", "wire"),
     ("cluster", "lease", "copy"),
     ("transfer",),
     ("vfs",),

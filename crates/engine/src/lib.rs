@@ -2,7 +2,7 @@
 //!
 //! Layers, bottom to top; a module uses only what stands before it (checked by `tools/rust_layers.py`):
 //! floor (`error`, `ids`, `secret`, `sync`, `budget`, `metrics`, `config`, `checksum`)
-//! ← `origin`, `snapshot`, `store`, `ring`, `wire` (unaware of each other) ← `cluster`, `lease`, `copy` ← `transfer` ← `vfs` ← `fuse`, `serve`, `worker` ← `engine`.
+//! ← `origin`, `snapshot`, `staging`, `store`, `ring`, `wire` (unaware of each other) ← `cluster`, `lease`, `copy` ← `transfer` ← `vfs` ← `fuse`, `serve`, `worker` ← `engine`.
 
 pub mod budget;
 pub mod checksum;
@@ -19,6 +19,7 @@ pub mod sync;
 pub mod origin;
 pub mod ring;
 pub mod snapshot;
+pub mod staging;
 pub mod store;
 pub mod wire;
 
