@@ -25,6 +25,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("cluster", "lease", "copy"),
     ("transfer",),
     ("vfs",),
+    ("writing",),
     ("fuse", "serve", "worker"),
     ("engine",),
 )

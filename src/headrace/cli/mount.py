@@ -26,6 +26,7 @@ from headrace.settings.paths import absolute
 from headrace.settings.sizes import format_size
 from headrace.settings.toml_files import mount_settings, read_file
 from headrace.settings.view_limits import check_view
+from headrace.settings.writing_limits import check_writable
 
 
 def run(
@@ -75,6 +76,10 @@ def run(
     ] = None,
     nonempty: Annotated[
         bool | None, typer.Option("--nonempty", help="Mount over a folder that is not empty.")
+    ] = None,
+    writable: Annotated[
+        bool | None,
+        typer.Option("--writable", help="Let programs write; what they close is in the origin then."),
     ] = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the dataset.")] = None,
     memory: Annotated[
@@ -139,6 +144,7 @@ def run(
             eviction=eviction,
             snapshot=snapshot,
             concurrency=concurrency,
+            writable=writable,
         )
         # Here, since a mount of one machine alone has no need of YAML, nor of an HTTP client.
         from headrace.cli import resolved_settings  # noqa: PLC0415
@@ -195,6 +201,7 @@ def run(
         mode=mode,
         allow_other=allow_other,
         nonempty=nonempty,
+        writable=writable,
         metrics_address=metrics_address,
         log_file=log_file,
         log_level=environment.get("HEADRACE_LOG"),
@@ -203,6 +210,7 @@ def run(
     if settings.metrics_address:
         parse_address(settings.metrics_address)
     check_view(settings, is_kept=keeper is not None)
+    check_writable(settings, is_kept=keeper is not None)
     folder = absolute(mountpoint)
     registry = Registry(environment.runtime_directory)
     check_free(folder, registry, is_kept=keeper is not None, nonempty=settings.nonempty)
@@ -211,7 +219,7 @@ def run(
         printer.warn(warning)
     check_places(folder, configured.config)
     spec = MountSpec(
-        config=configured.config,
+        config=configured.config.model_copy(update={"writable": settings.writable}),
         keys=configured.keys,
         mountpoint=folder,
         settings=settings,

@@ -104,6 +104,7 @@ fn session(runtime: tokio::runtime::Handle, mode: Mode) -> (Arc<SessionState>, U
         unanswered: Unanswered::new(ledger.clone()),
         device,
         filesystem: Arc::new(Endless),
+        writable: None,
         negotiated: Negotiated { minor: 45, flags: u64::MAX, mode },
         shown: Presentation { entry: lifetime, attributes: lifetime },
         runtime,

@@ -79,7 +79,7 @@ impl Session {
         let (device, ledger) = (Arc::new(Device::new(from.connection)), Arc::new(Ledger::open(from.ledger)?));
         ledger.resumed().fetch_add(1, Ordering::Relaxed);
         let shared = Arc::new(share(device, ledger.clone(), from.negotiated, options, surroundings));
-        shared.opens.take_over(&*shared.filesystem);
+        shared.opens.take_over(&shared.filesystem);
         begin_again(&shared, &ledger)?;
         Self::serve(shared, ledger, options)
     }
@@ -210,6 +210,7 @@ fn share(
         opens: OpenModes::new(device.clone(), ledger.clone(), passthrough, places.clone()),
         unanswered: Unanswered::new(ledger),
         device,
+        writable: options.writable.then(|| with.filesystem.clone().writable()).flatten(),
         filesystem: with.filesystem,
         negotiated,
         shown: Presentation {
