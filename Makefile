@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-tests build check lint types layers links test test-unit test-rust test-integration test-kubernetes
 .PHONY: test-libraries test-servers soak
-.PHONY: cluster cluster-down demo demo-bucket horovod bench images gen docs recording site lock clean
+.PHONY: cluster cluster-down demo demo-bucket horovod bench images release test-release gen docs recording site lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -158,6 +158,10 @@ test-servers: setup ## Run the contract of an S3 origin against every server of 
 	@tools/install_s3_servers.sh all
 	HEADRACE_TEST_SERVERS=all $(BIN)/python -m pytest tests/integration/test_s3_servers.py
 
+# Of the wheel in dist, whatever commit it is of; it says that itself.
+test-release: setup ## Install the wheel of dist on every Python that is here, without Rust and a compiler, and use it
+	$(BIN)/python -m pytest tests/release
+
 SOAK_MINUTES ?= 30
 SOAK_TIMES ?= 1
 
@@ -240,6 +244,19 @@ recording: setup ## Run the session of the README against a real S3 server, and 
 	$(BIN)/python -m tools.record_session
 
 docs: gen ## Write the generated pages (the rest of docs/ is plain Markdown)
+
+# Of its own: nothing of what tests and tools of a checkout need gets into a release by chance.
+RELEASE := $(CACHE)/release
+
+$(STAMPS)/release: requirements-release.lock | $(STAMPS)/venv
+	@$(PYTHON) -m venv --clear $(RELEASE)/tools
+	@$(RELEASE)/tools/bin/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: -r requirements-release.lock
+	@touch $@
+
+# The package of the checkout is not installed there, and needs not be: of it only Python is used.
+release: $(STAMPS)/release $(STAMPS)/system helm ## Put wheel, sources, images, chart, bills of materials and checksums of the commit into dist (as root; REGISTRY=… SIGN=KEY)
+	@PATH="$(CURDIR)/$(RELEASE)/tools/bin:$$PATH" PYTHONPATH=src:. $(RELEASE)/tools/bin/python -m tools.release \
+		$(if $(REGISTRY),--registry "$(REGISTRY)") $(if $(SIGN),--sign "$(SIGN)")
 
 # Of its own: nothing else needs its packages, and `make setup` does not wait for them.
 $(STAMPS)/site: $(STAMPS)/venv requirements-site.lock

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from headrace.garbage import collect_seldom, pass_over_what_is_there
+from headrace.process.garbage import collect_seldom, pass_over_what_is_there
 
 # As in all programs of ours, and before the tests are loaded: they import most of the package.
 collect_seldom()

@@ -53,6 +53,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Promises and measurements": (
         "docs/semantics.md",
         "docs/safety.md",
+        "docs/compatibility.md",
         "docs/listeners.md",
         "docs/benchmarks.md",
         "docs/benchmarks-kubernetes.md",
@@ -60,7 +61,14 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "benchmarks",
     ),
     "Reference": ("docs/reference",),
-    "Develop": ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/glossary.md", "findings"),
+    "Develop": (
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/releasing.md",
+        "docs/glossary.md",
+        "findings",
+    ),
     "Formats": ("docs/format",),
     "Decisions": ("docs/decisions",),
 }

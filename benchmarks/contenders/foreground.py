@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.contenders.contract import MountError
-from headrace.process_stat import process_tree
+from headrace.process.stat import process_tree
 from headrace.testing.processes import ServerProcess, ServerStartError
 
 START_TIMEOUT_S = 60.0

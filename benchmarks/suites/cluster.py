@@ -22,7 +22,7 @@ from benchmarks.suites.beds import Trees, cluster_over, peers_over, source_of, t
 from benchmarks.workloads import cold, curl, raw_tcp, sdk_peers
 from benchmarks.workloads.epochs import LOADERS, Cost, Epoch, finish_epoch, run_epoch, start_epoch
 from headrace.netns.namespaces import can_make_namespaces
-from headrace.process_stat import process_tree
+from headrace.process.stat import process_tree
 from headrace.testing.cluster import ClusterBed, Node, Rules
 from headrace.testing.cluster.cluster_bed import BUCKET
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from headrace import errors
+from headrace.extras import command_to_install
 
 
 class ExitCode(IntEnum):
@@ -65,6 +66,8 @@ def exit_code(error: BaseException) -> ExitCode:
         return ExitCode.INTERRUPTED
     if isinstance(error, errors.HeadraceError):
         return _OF_KIND.get(error.kind, ExitCode.UNEXPECTED)
+    if isinstance(error, ImportError) and command_to_install(error):
+        return ExitCode.UNSUPPORTED
     return ExitCode.UNEXPECTED
 
 
@@ -82,6 +85,8 @@ def complaint(error: BaseException) -> str:
         return "\n".join(lines)
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
+    if isinstance(error, ImportError) and (command := command_to_install(error)):
+        return f"error: the package {error.name} is not installed\nhint: {command}"
     return (
         f"error: unexpected {type(error).__name__}: {_one_line(str(error))}\n"
         "hint: this is a fault of Headrace; HEADRACE_DEBUG=1 shows where; please report it"

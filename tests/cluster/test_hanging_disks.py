@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.exits import ExitCode
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 from headrace.testing.cluster.cluster_bed import CommandError, wait_until
 from headrace.testing.cluster.content import make_files
 from headrace.testing.cluster.freezing import frozen, mount_disk

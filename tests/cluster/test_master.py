@@ -202,7 +202,9 @@ def test_a_mount_that_was_away_while_a_new_master_numbered_anew_shows_what_there
     before = {path.name for path in root.iterdir()}
     supervisor = cluster.mounts[node.name].pid
     # The mount may have been there before the process that was called went on as its supervisor.
-    cluster.wait_for("the supervisor", lambda _: "headrace.roles.supervisor" in command_of(supervisor))
+    cluster.wait_for(
+        "the supervisor", lambda _: "headrace.roles.supervision.supervisor" in command_of(supervisor)
+    )
     (serving,) = set(cluster.mount_processes(node)) - {supervisor}
     freeze(supervisor)
     os.kill(serving, signal.SIGKILL)

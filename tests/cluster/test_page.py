@@ -52,7 +52,9 @@ CONTRASTS = """(() => {
 
 
 class OpenPage(Protocol):
-    def __call__(self, cluster: ClusterBed, *, width: int = 1280, is_dark: bool = False) -> Tab: ...
+    def __call__(
+        self, cluster: ClusterBed, *, width: int = 1280, is_dark: bool = False, token: str | None = None
+    ) -> Tab: ...
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +70,11 @@ def browser_of(cluster: ClusterBed, folder: Path) -> Browser:
 
 @pytest.fixture
 def open_page(tmp_path: Path, browsers: dict[str, Browser]) -> Iterator[OpenPage]:
-    """Opens a master's page; returns when it tells something."""
+    """Opens a master's page, with the token of a reader or another one; returns when it tells something."""
     own: list[Browser] = []
     opened: list[tuple[Tab, str]] = []
 
-    def go(cluster: ClusterBed, *, width: int = 1280, is_dark: bool = False) -> Tab:
+    def go(cluster: ClusterBed, *, width: int = 1280, is_dark: bool = False, token: str | None = None) -> Tab:
         browser = browsers.get(cluster.master_url)
         if browser is None:
             browser = browser_of(cluster, tmp_path / "browser")
@@ -81,6 +83,9 @@ def open_page(tmp_path: Path, browsers: dict[str, Browser]) -> Iterator[OpenPage
         opened.append((tab, cluster.master_url))
         tab.open(f"{cluster.master_url}/")
         tab.wait_for("document.body.dataset.ready === 'true'")
+        show_names(tab, words.reader_token(cluster.token_file) if token is None else token)
+        if token is None:
+            tab.wait_for("document.getElementById('names').hidden")
         return tab
 
     yield go
@@ -124,6 +129,13 @@ def struck(
         yield made
 
 
+def show_names(tab: Tab, token: str) -> None:
+    """Types a token, if there is one."""
+    if token:
+        tab.evaluate(f"document.getElementById('token').value = {json.dumps(token)}")
+        tab.evaluate("document.querySelector('#names button').click()")
+
+
 def state_has(text: str) -> str:
     """An expression that is true when the page's verdict holds a text."""
     return f"document.getElementById('state').innerText.includes({json.dumps(text)})"
@@ -152,6 +164,21 @@ def test_a_cluster_that_is_well_is_seen_at_a_glance(cluster: ClusterBed, open_pa
         "document.getElementById('chart').textContent"
     )
     assert "now" in tab.evaluate("document.getElementById('chart').textContent")
+
+
+def test_without_a_token_it_tells_numbers_alone(cluster: ClusterBed, open_page: OpenPage) -> None:
+    tab = open_page(cluster, token="")
+    tab.wait_for(state_has("All well: 2 workers, 2 mounts."))
+    assert "100.0 %" in tab.text("#loads")
+    assert not [each.name for each in cluster.bed.nodes if each.name in tab.text()]
+    show_names(tab, cluster.token_file.read_text())
+    assert "That is not a reader's token." in tab.text("#refusal")
+    show_names(tab, "headrace.reader." + "0" * 64)
+    tab.wait_for("document.getElementById('refusal').innerText.includes('does not know that token')")
+    tab.wait_for(state_has("All well: 2 workers, 2 mounts."))
+    show_names(tab, words.reader_token(cluster.token_file))
+    tab.wait_for(f"document.getElementById('workers').innerText.includes({json.dumps(cluster.node(1).name)})")
+    assert tab.text("#refusal") == "" and not tab.evaluate("document.getElementById('token').value")
 
 
 def test_a_load_that_runs_tells_its_speed_and_what_is_left(make_cluster, open_page: OpenPage) -> None:

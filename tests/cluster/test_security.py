@@ -10,7 +10,7 @@ import pytest
 
 from headrace.control.cluster_token import read_token
 from headrace.control.rights import Rights, derive
-from headrace.process_stat import process_tree
+from headrace.process.stat import process_tree
 from headrace.testing.cluster import Capability, ClusterBed, Node, words
 from headrace.testing.cluster.cluster_bed import CommandError, wait_until
 from headrace.testing.cluster.content import make_files
@@ -112,8 +112,9 @@ def test_with_tls_a_listener_learns_nothing(make_cluster, tmp_path: Path, with_t
         assert b"marked" not in control.read_bytes()
     else:
         wait_until(lambda: b"marked" in control.read_bytes(), "the list of files", timeout_s=DEADLINE_S)
-    shown = cluster.must([words.headrace_program(), "status", "--cluster", cluster.master_url, "--json"])
-    assert cluster.node(1).name in shown
+    asking = [words.headrace_program(), "status", "--cluster", cluster.master_url, "--json"]
+    assert cluster.node(1).name in cluster.must([*asking, "--token-file", str(cluster.token_file)])
+    assert cluster.node(1).name not in cluster.must(asking)
 
 
 def test_a_worker_with_a_certificate_of_others_is_not_believed(make_cluster, tmp_path: Path) -> None:

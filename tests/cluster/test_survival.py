@@ -16,7 +16,7 @@ MEBIBYTE = 1 << 20
 FILES = make_files(24, MEBIBYTE)
 METRICS_PORT = 9101
 START_S = 120.0
-# A process that served for less than a second counts as a quick failure; see headrace.roles.restarts.
+# A process that served for less than a second counts as a quick failure; see headrace.roles.supervision.restarts.
 BETWEEN_KILLS_S = 1.2
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from headrace.local.processes.process_tags import tagged_processes
 from headrace.netns.gateway import can_lead_out
 from headrace.netns.namespaces import can_make_namespaces, namespaces
-from headrace.roles.detaching import mountpoints_below
+from headrace.roles.mountpoint.detaching import mountpoints_below
 from headrace.testing.buckets import put_object
 from headrace.testing.network import LoopbackLink
 from headrace.testing.s3_server import S3Server

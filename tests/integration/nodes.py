@@ -16,7 +16,7 @@ import grpc
 from headrace.csi.specification import csi_pb2, csi_pb2_grpc
 from headrace.engine.handles import Engine
 from headrace.errors import HeadraceError
-from headrace.roles.mount_table import mount_at, mounts
+from headrace.roles.mountpoint.mount_table import mount_at, mounts
 from headrace.testing.processes import freeze
 
 from .harness import DEADLINE_S, HEADRACE, Shell

@@ -21,8 +21,8 @@ from headrace.local.lifecycle.guard_keeping import GUARD
 from headrace.local.processes.process_tags import TaggedProcess, tagged_processes
 from headrace.local.protocol.client import LocalClient
 from headrace.local.protocol.messages import BackendStatus, Declaration, Named
-from headrace.process_stat import stat_of
-from headrace.roles.detaching import mountpoints_below
+from headrace.process.stat import stat_of
+from headrace.roles.mountpoint.detaching import mountpoints_below
 
 from .harness import tree_of
 

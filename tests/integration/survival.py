@@ -18,7 +18,7 @@ import pytest
 from headrace.engine.handles import Engine
 from headrace.engine.registry_entry import Entry
 from headrace.errors import HeadraceError
-from headrace.process_stat import stat_of
+from headrace.process.stat import stat_of
 
 from .harness import DEADLINE_S, Shell
 

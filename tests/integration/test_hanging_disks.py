@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.exits import ExitCode
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 from headrace.testing.cluster.freezing import frozen, mount_disk
 from headrace.testing.cluster.node import UnsupportedError
 

@@ -24,8 +24,8 @@ from headrace.local.processes.process_tags import tagged_processes
 from headrace.local.processes.role_processes import read_roles
 from headrace.local.protocol.messages import NodesWish, SupervisorSpec
 from headrace.local.store.database import Database
-from headrace.process_stat import stat_of
-from headrace.roles.backend_watch import BackendWatch
+from headrace.process.stat import stat_of
+from headrace.roles.supervision.backend_watch import BackendWatch
 from headrace.settings.environment import Environment
 from headrace.testing.processes import freeze
 

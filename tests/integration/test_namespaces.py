@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.roles.detaching import device_at
-from headrace.roles.mount_table import mount_at
-from headrace.roles.other_namespaces import copies_of, holders_of
-from headrace.roles.unmounted_process import end_unused_copies, not_ended
+from headrace.roles.mountpoint.detaching import device_at
+from headrace.roles.mountpoint.mount_table import mount_at
+from headrace.roles.mountpoint.other_namespaces import copies_of, holders_of
+from headrace.roles.mountpoint.unmounted_process import end_unused_copies, not_ended
 from headrace.testing.processes import freeze
 
 from .harness import HEADRACE, Shell, mode_words

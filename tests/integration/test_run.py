@@ -19,7 +19,7 @@ import pytest
 from headrace.local.layout import BackendLayout
 from headrace.local.protocol.client import LocalClient
 from headrace.netns.namespaces import can_make_namespaces
-from headrace.process_stat import stat_of
+from headrace.process.stat import stat_of
 
 from .harness import HEADRACE, Shell, command_lines, eventually
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.roles.mount_table import mounts
+from headrace.roles.mountpoint.mount_table import mounts
 
 from .harness import Shell, mode_words, tree_of
 from .survival import fill, registered, shell_without_server, wait_until, wait_until_ended

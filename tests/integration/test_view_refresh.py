@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import DeadlineError
-from headrace.roles import unmounted_process
-from headrace.roles.mount_table import MountEntry, mount_at, mounts
-from headrace.roles.mountpoints import unmount
-from headrace.roles.other_namespaces import copies_of, users_of_the_detached
-from headrace.roles.unmounted_process import end_unused_copies
+from headrace.roles.mountpoint import unmounted_process
+from headrace.roles.mountpoint.mount_table import MountEntry, mount_at, mounts
+from headrace.roles.mountpoint.mountpoints import unmount
+from headrace.roles.mountpoint.other_namespaces import copies_of, users_of_the_detached
+from headrace.roles.mountpoint.unmounted_process import end_unused_copies
 from headrace.testing.faulty_origin import Fault, FaultyOrigin, Lie
 
 from .harness import Shell, eventually, mode_words, tree_of

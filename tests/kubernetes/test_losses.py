@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -33,6 +34,15 @@ READERS = ("node-1", "node-2", "node-3")
 WORKERS, MASTERS = ["node-1", "node-2"], ["node-3", "node-4"]
 MASTERS_LABEL = "headrace.test/masters"
 READ, UNREAD = "train", "late"
+COLD = ("class-0/image-000.bin", "class-2/image-002.bin", "class-3/image-003.bin")
+# Prints a file's digest, and the seconds that reading it took.
+_TIMED = """
+import hashlib, sys, time
+began = time.monotonic()
+with open(sys.argv[1], "rb") as file:
+    content = file.read()
+print(hashlib.sha256(content).hexdigest(), time.monotonic() - began)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +130,30 @@ def test_a_node_that_was_rebooted_has_everything_again_and_nothing_twice(
         f"/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~csi/imagenet.{reading.namespace}/mount",
     ]
     assert len(node.run("find", "/var/lib/headrace/csi/published", "-type", "f").split()) == 1
+
+
+def test_cold_reads_do_not_wait_for_a_new_master_to_know_its_workers(
+    kubernetes: Kubectl, reading: Reading, bucket: Bucket
+) -> None:
+    """A master that lost its pod and state is quiet for 26 s; all go on by the view that they have."""
+    (master,) = parts_of(kubernetes, reading.namespace, "master")
+    before = master["metadata"]["uid"]
+    words = ("delete", "pod", master["metadata"]["name"], "--grace-period=1", "--wait=false")
+    kubernetes("-n", reading.namespace, *words)
+
+    def is_another() -> bool:
+        found = [each["metadata"]["uid"] for each in parts_of(kubernetes, reading.namespace, "master")]
+        return bool(found) and before not in found
+
+    kubernetes.wait(is_another, "another master")
+    await_ready(kubernetes, reading.namespace, "master")
+    for pod, name in zip(reading.pods, COLD, strict=True):
+        words = ("exec", pod, "--", "python3", "-c", _TIMED, f"/data/{UNREAD}/{name}")
+        digest, took_s = kubernetes("-n", reading.namespace, *words).split()
+        assert digest == hashlib.sha256((bucket.folder / UNREAD / name).read_bytes()).hexdigest()
+        assert float(took_s) < 10, f"{pod} waited for {took_s} s"
+    _await_all_well(reading)
+    reading.go_on()
 
 
 def test_the_storage_is_away_for_a_while(kubernetes: Kubectl, reading: Reading, bucket: Bucket) -> None:

@@ -28,6 +28,13 @@ pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 READ = "train"
 FILES = 400
+# In the container of a master: no other can have its folder afterwards, and this one ends.
+_SPOIL = """
+import os, signal
+os.rename("/var/lib/headrace/master/lock", "/var/lib/headrace/master/former-lock")
+os.mkdir("/var/lib/headrace/master/lock")
+os.kill(1, signal.SIGTERM)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +192,26 @@ def test_an_image_that_is_nowhere_is_told_and_the_right_one_heals_it(
         await_ready(kubernetes, reading.namespace, component)
     kubernetes.wait(lambda: reading.condition("Ready")["status"] == "True", "a dataset that is ready")
     kubernetes.wait(lambda: "typo" not in _told(reading), "no complaint")
+    reading.go_on()
+
+
+def test_a_master_that_ends_again_and_again_is_named_by_its_dataset_with_the_last_line_of_its_log(
+    kubernetes: Kubectl, reading: Reading
+) -> None:
+    """What it keeps in its folder is spoilt; readers go on, and another pod of it is well."""
+    (master,) = parts_of(kubernetes, reading.namespace, "master")
+    name, before = master["metadata"]["name"], _uids(reading, "worker", "mount")
+    kubernetes("-n", reading.namespace, "exec", name, "-c", "master", "--", "python3", "-c", _SPOIL)
+    said = "cannot use the state folder /var/lib/headrace/master: Is a directory"
+    kubernetes.wait(lambda: said in _told(reading), "the last line of its log")
+    degraded = reading.condition("Degraded")
+    assert degraded["reason"] == "MasterFailed", degraded
+    assert degraded["message"].startswith("the master on "), degraded
+    reading.go_on()
+    assert _uids(reading, "worker", "mount") == before
+    kubernetes("-n", reading.namespace, "delete", "pod", name, "--grace-period=1")
+    await_ready(kubernetes, reading.namespace, "master")
+    kubernetes.wait(lambda: said not in _told(reading), "no complaint")
     reading.go_on()
 
 

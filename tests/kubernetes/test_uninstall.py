@@ -147,16 +147,32 @@ def test_a_new_installation_restarts_nothing_of_a_dataset_in_use(
     before, led = running(), _leader(kubernetes)
     assert len(before) >= 4, "a master, two workers, and the reader's mount"
     release.uninstall()
+    _begin_without_driver(kubernetes, namespace)
     release.install()
     wait_until_ready(kubernetes, *ROLLED_OUT)
     kubernetes.wait(lambda: _leader(kubernetes) not in ("", led), "the new operator to lead")
     for _ in range(2):  # the steps of the first look are taken before the second begins
         _await_look(kubernetes, namespace)
     reading.go_on()
+    Reading(kubernetes, namespace, ("late",), bucket.digest()).begin()
     assert running() == before
     delete_pods(kubernetes, namespace)
     kubernetes("-n", namespace, "delete", "dataset", "--all", "--timeout=300s", timeout_s=330)
     release.uninstall()
+
+
+def _begin_without_driver(kubernetes: Kubectl, namespace: str) -> None:
+    """A pod beside the first one, which waits as the page of symptoms says."""
+    node = kubernetes.get("-n", namespace, "pod", "reader")["spec"]["nodeName"]
+    kubernetes.apply(reader("late", node), namespace=namespace)
+
+    def told() -> list[str]:
+        events = kubernetes.get("-n", namespace, "events", "--field-selector=involvedObject.name=late")
+        return [each["message"] for each in events["items"]]
+
+    waits = "timed out waiting for external-attacher of fuse.csi.fluid.io CSI driver"
+    kubernetes.wait(lambda: any(waits in each for each in told()), "a word of the one who attaches volumes")
+    kubernetes.wait(lambda: any("is not attached" in each for each in told()), "a word of kubelet")
 
 
 def _await_look(kubernetes: Kubectl, namespace: str) -> None:

@@ -21,7 +21,7 @@ from tests.integration.survival import (
     wait_until_restarted,
 )
 
-# A process that served for less than a second counts as a quick failure; see headrace.roles.restarts.
+# A process that served for less than a second counts as a quick failure; see headrace.roles.supervision.restarts.
 BETWEEN_KILLS_S = 1.2
 
 

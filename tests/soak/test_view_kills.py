@@ -20,7 +20,7 @@ from tests.integration.survival import (
     wait_until_restarted,
 )
 
-from headrace.roles.mount_table import mounts
+from headrace.roles.mountpoint.mount_table import mounts
 
 LONGEST_S = 0.015
 """About as long as a list takes from its snapshot to being shown."""

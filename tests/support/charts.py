@@ -28,6 +28,7 @@ EVERY_OPTION: Content = {
         "priorityClassName": "system-cluster-critical",
         "affinity": {"podAntiAffinity": {}},
     },
+    "openTelemetry": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector.monitoring:4318"},
     "monitoring": {
         "monitors": {"enabled": True, "labels": {"release": "prometheus"}},
         "dashboard": {"enabled": True, "annotations": {"folder": "Data"}},

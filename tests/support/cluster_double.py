@@ -29,7 +29,10 @@ def make_module() -> Any:
     class Lister(DoubleLister):
         opened: list[DoubleLister] = []
 
-    return native_double.make_module(Worker=Worker, Lister=Lister)
+    # Its snapshots have files of no numbers that another could go on with.
+    return native_double.make_module(
+        Worker=Worker, Lister=Lister, continue_snapshot=lambda _before, _path: None
+    )
 
 
 class DoubleWorker:

@@ -25,10 +25,11 @@ from headrace.control.client import ControlClient
 from headrace.control.cluster import Cluster
 from headrace.control.messages import Heartbeat
 from headrace.control.server import Server
-from headrace.roles.datasets import fingerprint
-from headrace.roles.listing import ListingEngine
-from headrace.roles.master import rules_of
+from headrace.errors import DeadlineError, OriginUnreachableError
+from headrace.roles.cluster.dataset_fingerprint import fingerprint
+from headrace.roles.cluster.listing import ListingEngine
 from headrace.roles.messages import MasterSpec, ProcessSpec, WorkerSpec
+from headrace.roles.processes.master import rules_of
 from headrace.settings.cluster import ClusterConfig
 from headrace.settings.engine import EngineConfig, FolderConfig, LevelConfig, Medium
 from headrace.settings.origins import OriginMount, S3Origin
@@ -181,11 +182,28 @@ def fetch(url: str) -> bytes:
         return body
 
 
+def status_of(url: str, token: SecretStr | None = TOKEN) -> dict[str, Any]:
+    """The status that a master tells a member; its numbers alone without a token."""
+
+    async def ask() -> dict[str, Any]:
+        async with ControlClient(url, token) as client:
+            return await client.status()
+
+    return asyncio.run(ask())
+
+
 def wait_for(what: str, is_so: Any, timeout_s: float = 120.0) -> Any:
     """The first answer of `is_so` that is true; errors of connections count as no."""
     deadline = time.monotonic() + timeout_s
+    no = (
+        urllib.error.URLError,
+        http.client.HTTPException,
+        ConnectionError,
+        OriginUnreachableError,
+        DeadlineError,
+    )
     while time.monotonic() < deadline:
-        with contextlib.suppress(urllib.error.URLError, http.client.HTTPException, ConnectionError):
+        with contextlib.suppress(*no):
             if answer := is_so():
                 return answer
         time.sleep(0.02)

@@ -7,7 +7,7 @@ import sys
 import cluster_double
 
 from headrace.engine import native
-from headrace.roles import master, worker
+from headrace.roles.processes import master, worker
 
 if __name__ == "__main__":
     module = cluster_double.make_module()

@@ -42,7 +42,7 @@ def rights(name: str, namespace: str) -> list[dict[str, Any]]:
     subjects = [{"kind": "ServiceAccount", "name": SERVICE, "namespace": namespace}]
     own = {
         "apiGroups": ["admissionregistration.k8s.io"],
-        "resources": ["mutatingwebhookconfigurations"],
+        "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
         "resourceNames": [name],
         "verbs": ["get", "update"],
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.master_spec import master_spec
+from headrace.cli.terminal import terminal
 from headrace.control.cluster_token import create_token, read_token
 from headrace.control.state_file import Lock
 from headrace.csi.keeper import Keeper
@@ -24,7 +24,8 @@ from headrace.local.processes.private_files import write_private
 from headrace.local.protocol.client import LocalClient
 from headrace.local.store.database import Database
 from headrace.roles.logs import LogFile
-from headrace.roles.progress import ProgressFile
+from headrace.roles.processes.progress import ProgressFile
+from headrace.roles.specs.master_spec import master_spec
 from headrace.settings.engine import EngineConfig, FolderConfig
 from headrace.settings.environment import Environment
 from headrace.settings.origins import LocalOrigin, OriginMount
@@ -109,7 +110,7 @@ def test_a_token_that_a_volume_of_the_pod_holds_is_read(tmp_path: Path) -> None:
         state_directory=tmp_path / "state",
         origins=(OriginSettings(origin=str(tmp_path)),),
     )
-    assert master_spec(settings, Environment({}), None).token == read_token(volume / "token")
+    assert master_spec(settings, Environment({}), terminal()).token == read_token(volume / "token")
 
 
 FILES: dict[str, tuple[str, Callable[[Path], object]]] = {

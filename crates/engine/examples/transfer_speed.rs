@@ -125,7 +125,7 @@ impl Bench {
     }
 
     fn read(&self, inode: Inode, offset: u64, length: usize) {
-        if self.tree.read_cached(inode, 0, offset, length).unwrap().is_none() {
+        if self.tree.at_hand(inode, 0, offset, length, false).unwrap().here().is_none() {
             self.runtime.block_on(self.tree.clone().read(inode, 0, offset, length)).unwrap();
         }
     }

@@ -10,6 +10,7 @@ pub mod config;
 pub mod error;
 mod fields;
 pub mod ids;
+mod local_peers;
 pub mod metrics;
 mod own_files;
 mod page_cache;

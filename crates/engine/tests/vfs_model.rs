@@ -57,7 +57,7 @@ impl World {
 
     async fn read(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Result<Vec<u8>, ErrorKind> {
         let kind = |error: headrace_engine::error::Error| error.kind();
-        let reply = match self.tree.read_cached(inode, handle, offset, length).map_err(kind)? {
+        let reply = match self.tree.at_hand(inode, handle, offset, length, false).map_err(kind)?.here() {
             Some(reply) => reply,
             None => self.tree.clone().read(inode, handle, offset, length).await.map_err(kind)?,
         };
@@ -235,7 +235,10 @@ async fn an_open_file_stays_at_its_version_and_is_stale_where_that_is_gone() {
     let old = world.inode("a").unwrap();
     let handle = world.tree.open(old).unwrap().handle;
     assert_eq!(world.read(old, handle, block, 10).await.unwrap().len(), 10);
-    until("the block is here", || world.tree.read_cached(old, handle, block, block as usize).unwrap().is_some()).await;
+    until("the block is here", || {
+        world.tree.at_hand(old, handle, block, block as usize, false).unwrap().here().is_some()
+    })
+    .await;
     world.refresh(&model(&[("a", 2 * block, 2), ("b", 10, 1)]));
     let new = world.inode("a").unwrap();
     assert_ne!(old, new);
@@ -297,7 +300,7 @@ async fn small_files_read_in_name_order_are_fetched_before_they_are_asked_for() 
     let mut cached = 0;
     for name in &names {
         let inode = world.inode(name).unwrap();
-        cached += u32::from(world.tree.read_cached(inode, 0, 0, 1000).unwrap().is_some());
+        cached += u32::from(world.tree.at_hand(inode, 0, 0, 1000, false).unwrap().here().is_some());
         assert_eq!(world.read(inode, 0, 0, 1000).await.unwrap().len(), 1000);
         settle().await;
     }

@@ -23,6 +23,13 @@ app.kubernetes.io/component: {{ .component }}
 {{ .image.repository }}{{ hasPrefix "@" $tag | ternary "" ":" }}{{ $tag }}
 {{- end -}}
 
+{{/* Variables of OpenTelemetry. */}}
+{{- define "headrace.openTelemetry" -}}
+{{- range $name, $value := .Values.openTelemetry }}
+- {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- end -}}
+
 {{- define "headrace.pullSecrets" -}}
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:

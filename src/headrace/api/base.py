@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_v
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema
 
-from headrace.deferred_model import DeferredModel
+from headrace.process.deferred_model import DeferredModel
 
 REVEAL = "reveal_secrets"
 """Key of the serialization context that makes a Secret write its values."""

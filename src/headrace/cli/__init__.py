@@ -1,6 +1,4 @@
-from headrace import authorities
-from headrace.garbage import collect_seldom
+from headrace.process import program
 
 # Before all else that its programs load.
-collect_seldom()
-authorities.are_named_by_us()
+program.begins()

@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 
 from headrace.api.identities import User
-from headrace.cli.resolved_settings import needed_master
 from headrace.control.client import ControlClient
 from headrace.control.cluster_token import read_token
 from headrace.control.messages import SnapshotNote
 from headrace.errors import ConfigError
 from headrace.operations import backups
+from headrace.roles.specs.resolved_settings import needed_master
 
 _DATASET = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z]([-a-z0-9]*[a-z0-9])?")
 _OWNER = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")

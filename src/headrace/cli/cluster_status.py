@@ -1,26 +1,36 @@
-"""`headrace status --cluster URL`: the whole cluster as its master sees it. Needs no token."""
+"""`headrace status --cluster URL`: the whole cluster as its master sees it; without a token its numbers alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from headrace.api.formats import format_percentage
 from headrace.cli import printer
 from headrace.cli.master_client import ask_master
+from headrace.cli.role_settings import settings_of_role
 from headrace.hit_ratio import hit_bytes
+from headrace.roles.specs.resolved_settings import token_of
+from headrace.settings.environment import Environment
+from headrace.settings.roles import LoadSettings
 from headrace.settings.sizes import format_size
 
 _TEXTS = ("LOAD", "PATHS", "WORKER", "NODE", "STATE", "TIERS", "MOUNTPOINT")
 
 
-def show(master: str, *, json: bool) -> None:
+def show(master: str, token_file: Path | None, *, json: bool) -> None:
     """Prints it."""
-    status = ask_master(master, None, lambda client: client.status())
+    environment = Environment.current()
+    settings = settings_of_role(LoadSettings, None, environment, token_file=token_file)
+    token = token_of(settings, environment)
+    status = ask_master(master, token, lambda client: client.status())
+    if not status.get("named", True):
+        printer.say("names are shown to holders of a token: give --token-file, or set HEADRACE_TOKEN_FILE")
     if json:
         printer.as_json(status)
         return
-    printer.data(f"{_text(status['cluster'])}  ({master})")
+    printer.data(f"{_text(status['cluster']) or '-'}  ({master})")
     printer.table(summary(status))
     for title, rows in (("workers", workers(status)), ("mounts", mounts(status)), ("loads", loads(status))):
         lines = list(columns(rows))
@@ -116,7 +126,7 @@ def loads(status: dict[str, Any]) -> Iterator[Sequence[str]]:
 
 def columns(rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """The rows as lines, the first one being the head: numbers to the right, texts to the left."""
-    table = [[_text(cell) for cell in row] for row in rows]
+    table = [[_text(cell) or "-" for cell in row] for row in rows]
     widths = [max(len(row[number]) for row in table) for number in range(len(table[0]))]
     texts = [word in _TEXTS for word in table[0]]
     for row in table:

@@ -10,7 +10,6 @@ import typer
 from pydantic import ValidationError
 
 from headrace.cli import role_options
-from headrace.errors import UnsupportedError
 from headrace.roles.logs import start_python_log
 from headrace.settings.addresses import parse_address
 from headrace.settings.environment import Environment
@@ -68,13 +67,9 @@ def run(
 ) -> None:
     """Run the CSI driver of a node: it shows datasets to pods, and keeps their mounts over the end of a pod."""
     environment = Environment.current()
-    try:
-        from headrace.csi.driver import Driver  # noqa: PLC0415 - gRPC is not installed everywhere
-        from headrace.csi.settings import CsiSettings  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise UnsupportedError.of(
-            f"the package {error.name} is not installed", hint="pip install 'headrace[kubernetes]'"
-        ) from None
+    from headrace.csi.driver import Driver  # noqa: PLC0415 - gRPC is not installed everywhere
+    from headrace.csi.settings import CsiSettings  # noqa: PLC0415
+
     if metrics_address:
         parse_address(metrics_address)
     start_python_log(environment.get("HEADRACE_LOG") or "info", log_format or LogFormat.TEXT)

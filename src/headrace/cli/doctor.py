@@ -15,12 +15,10 @@ from headrace.cli import options, printer
 from headrace.cli.dataset_words import settings_of
 from headrace.diagnosis import cache_checks, cache_facts, machine_checks, machine_facts, origins
 from headrace.diagnosis.findings import Finding, Level, has_fault
-from headrace.engine.caches import NO_CACHE, parse_cache
-from headrace.errors import ConfigError, UnsupportedError
+from headrace.errors import ConfigError
 from headrace.exits import ExitCode
 from headrace.settings.dataset import DatasetSettings
 from headrace.settings.environment import Environment
-from headrace.settings.paths import absolute
 
 _MARKS = {Level.GOOD: "ok", Level.NOTE: "note", Level.FAULT: "FAULT"}
 
@@ -85,15 +83,10 @@ def of_machine(environment: Environment, settings: DatasetSettings, words: list[
 
 def of_cluster(kubeconfig: str | None, namespace: str | None) -> list[Finding]:
     """The cluster that a kubeconfig leads to. Raises what keeps it from any answer."""
-    try:
-        from headrace.diagnosis import cluster_checks, cluster_facts  # noqa: PLC0415 - not installed everywhere
-        from headrace.kube.client import KubeClient  # noqa: PLC0415
-        from headrace.kube.connection import configuration, default_namespace  # noqa: PLC0415
-        from headrace.plan.volume import DRIVER  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise UnsupportedError.of(
-            f"the package {error.name} is not installed", hint="pip install 'headrace[kubernetes]'"
-        ) from None
+    from headrace.diagnosis import cluster_checks, cluster_facts  # noqa: PLC0415 - not installed everywhere
+    from headrace.kube.client import KubeClient  # noqa: PLC0415
+    from headrace.kube.connection import configuration, default_namespace  # noqa: PLC0415
+    from headrace.plan.volume import DRIVER  # noqa: PLC0415
 
     async def ask() -> cluster_facts.ClusterFacts:
         async with KubeClient(await configuration(kubeconfig)) as client:
@@ -103,11 +96,9 @@ def of_cluster(kubeconfig: str | None, namespace: str | None) -> list[Finding]:
 
 
 def _cache_folders(environment: Environment, settings: DatasetSettings) -> list[Path]:
-    if settings.cache == NO_CACHE:
-        return []
-    if not settings.cache:
+    if settings.cache is None:
         return [environment.cache_directory]
-    return [absolute(folder) for word in settings.cache for folder in parse_cache(word).folders]
+    return [folder for word in settings.cache for folder in word.folders]
 
 
 def _told(finding: Finding, *, quiet: bool) -> Finding:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli import printer, resolved_settings, role_options
+from headrace.cli import printer, role_options
 from headrace.cli.master_client import ask_master
+from headrace.cli.role_settings import settings_of_role
 from headrace.errors import DeadlineError, HeadraceError
+from headrace.roles.specs.resolved_settings import needed_master, needed_token
 from headrace.settings.environment import Environment
 from headrace.settings.roles import LoadSettings
 from headrace.settings.sizes import format_size
@@ -35,11 +37,9 @@ def run(
 ) -> None:
     """Have a worker hand its blocks over to the others and end."""
     environment = Environment.current()
-    settings = resolved_settings.settings_of(
-        LoadSettings, None, environment, master=cluster, token_file=token_file
-    )
-    master = resolved_settings.needed_master(settings.master)
-    token = resolved_settings.needed_token(settings, environment)
+    settings = settings_of_role(LoadSettings, None, environment, master=cluster, token_file=token_file)
+    master = needed_master(settings.master)
+    token = needed_token(settings, environment)
 
     async def order(client: ControlClient) -> None:
         await client.drain(worker, cancel=cancel)

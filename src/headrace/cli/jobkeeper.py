@@ -10,7 +10,7 @@ import typer
 
 from headrace.kube.leadership import candidate
 from headrace.kubeflow.keeper import KeeperSettings, run_keeper
-from headrace.roles.host_addresses import host_name
+from headrace.roles.cluster.host_addresses import host_name
 from headrace.roles.logs import start_python_log
 from headrace.settings.log_format import LogFormat
 

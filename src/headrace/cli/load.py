@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli import printer, resolved_settings, role_options
+from headrace.cli import printer, role_options
 from headrace.cli.load_progress import follow, tell
 from headrace.cli.master_client import ask_master
+from headrace.cli.role_settings import settings_of_role
 from headrace.control.messages import LoadAction, LoadOrder, LoadReport, encode_paths
 from headrace.exits import ExitCode
+from headrace.roles.specs.resolved_settings import needed_master, needed_token
 from headrace.settings.environment import Environment
 from headrace.settings.roles import LoadSettings
 from headrace.settings.sizes import parse_size
@@ -57,7 +59,7 @@ def run(
 ) -> None:
     """Bring data into the caches of a cluster; the same load again goes on where it was."""
     environment = Environment.current()
-    settings = resolved_settings.settings_of(
+    settings = settings_of_role(
         LoadSettings,
         config,
         environment,
@@ -73,8 +75,8 @@ def run(
     )
     order = order_of(settings)
     master, token = (
-        resolved_settings.needed_master(settings.master),
-        resolved_settings.needed_token(settings, environment),
+        needed_master(settings.master),
+        needed_token(settings, environment),
     )
     if cancel is not None:
         tell(ask_master(master, token, lambda client: client.cancel_load(cancel)), json=json)

@@ -9,11 +9,13 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import options, resolved_settings, role_options
+from headrace.cli import options, role_options
 from headrace.cli.dataset_words import patterns
-from headrace.cli.master_spec import master_spec
+from headrace.cli.role_settings import settings_of_role
+from headrace.cli.terminal import terminal
 from headrace.errors import ConfigError
-from headrace.roles.launch import serve_role
+from headrace.roles.launching.launch import serve_role
+from headrace.roles.specs.master_spec import master_spec
 from headrace.settings.environment import Environment
 from headrace.settings.roles import MasterSettings
 
@@ -48,7 +50,7 @@ def run(
 ) -> int:
     """Run the master of a cluster: members, snapshots, loads, status page."""
     environment = Environment.current()
-    settings = resolved_settings.settings_of(
+    settings = settings_of_role(
         MasterSettings,
         config,
         environment,
@@ -62,7 +64,7 @@ def run(
         log_format=log_format,
         origins=origins_of(origin, secret_file, exclude, strict=strict),
     )
-    spec = master_spec(settings, environment, options.ask if sys.stdin.isatty() else None)
+    spec = master_spec(settings, environment, terminal())
     return serve_role("master", settings.cluster, spec, environment, sys.argv)
 
 

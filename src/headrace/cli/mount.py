@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,22 +10,17 @@ import typer
 from headrace.cli import options, printer, role_options
 from headrace.cli.dataset_words import settings_of
 from headrace.cli.left_here import forget_old
-from headrace.engine.configure import configure
-from headrace.engine.registry import Registry
+from headrace.cli.terminal import terminal
 from headrace.errors import ConfigError
-from headrace.roles.launch import LaunchedMount
+from headrace.roles.launching.launch import LaunchedMount
+from headrace.roles.launching.process_pair import launch_mount, serve_mount
 from headrace.roles.messages import Answer, MountSpec
-from headrace.roles.mountpoints import check_free, check_places
-from headrace.roles.process_pair import launch_mount, serve_mount
-from headrace.settings.addresses import parse_address
-from headrace.settings.dataset import MountMode, MountSettings
+from headrace.roles.specs.mount_spec import mount_spec
+from headrace.settings.dataset import MountMode
 from headrace.settings.engine import EvictionPolicy, SnapshotPolicy
 from headrace.settings.environment import Environment
-from headrace.settings.paths import absolute
 from headrace.settings.sizes import format_size
 from headrace.settings.toml_files import mount_settings, read_file
-from headrace.settings.view_limits import check_view
-from headrace.settings.writing_limits import check_writable
 
 
 def run(
@@ -147,11 +141,11 @@ def run(
             writable=writable,
         )
         # Here, since a mount of one machine alone has no need of YAML, nor of an HTTP client.
-        from headrace.cli import resolved_settings  # noqa: PLC0415
-        from headrace.cli.member import member_spec  # noqa: PLC0415
+        from headrace.cli.role_settings import settings_of_role  # noqa: PLC0415
+        from headrace.roles.specs.member_spec import member_spec  # noqa: PLC0415
         from headrace.settings.roles import MemberSettings  # noqa: PLC0415
 
-        member = resolved_settings.settings_of(
+        member = settings_of_role(
             MemberSettings,
             config,
             environment,
@@ -174,7 +168,7 @@ def run(
             log_format=log_format,
             keeper=keeper,
         )
-        spec = member_spec(member, environment, foreground=foreground)
+        spec = member_spec(member, environment, terminal(), foreground=foreground)
         return _start(spec, environment, foreground=foreground)
     if not origin or mountpoint is None:
         raise options.MissingWords("missing argument 'ORIGIN...'; or give a --cluster", "headrace mount")
@@ -207,27 +201,17 @@ def run(
         log_level=environment.get("HEADRACE_LOG"),
         log_format=log_format,
     )
-    if settings.metrics_address:
-        parse_address(settings.metrics_address)
-    check_view(settings, is_kept=keeper is not None)
-    check_writable(settings, is_kept=keeper is not None)
-    folder = absolute(mountpoint)
-    registry = Registry(environment.runtime_directory)
-    check_free(folder, registry, is_kept=keeper is not None, nonempty=settings.nonempty)
-    configured = configure(origin, dataset, environment, ask=options.ask if sys.stdin.isatty() else None)
-    for warning in configured.warnings:
-        printer.warn(warning)
-    check_places(folder, configured.config)
-    spec = MountSpec(
-        config=configured.config.model_copy(update={"writable": settings.writable}),
-        keys=configured.keys,
-        mountpoint=folder,
-        settings=settings,
-        registry_directory=environment.runtime_directory,
-        log_file=None if foreground else _log_file(settings, configured.config.state_directory),
-        keeper=absolute(keeper) if keeper else None,
+    spec = mount_spec(
+        origin,
+        dataset,
+        settings,
+        environment,
+        terminal(),
+        mountpoint=mountpoint,
+        keeper=keeper,
+        foreground=foreground,
     )
-    forget_old(environment, configured.config.state_directory)
+    forget_old(environment, spec.config.state_directory)
     return _start(spec, environment, foreground=foreground)
 
 
@@ -246,10 +230,6 @@ def _refuse_for_member(**given: object) -> None:
             raise ConfigError.of(
                 f"{word} is not for a member of a cluster", hint="the master and its workers know the data"
             )
-
-
-def _log_file(settings: MountSettings, state_directory: Path) -> Path:
-    return absolute(settings.log_file or state_directory / "mount.log")
 
 
 def _answer_of(launched: LaunchedMount, spec: MountSpec) -> Answer:

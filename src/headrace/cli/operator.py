@@ -13,7 +13,7 @@ from headrace.kube.leadership import candidate
 from headrace.operator.operator_process import run_operator
 from headrace.operator.settings import Image, OperatorSettings
 from headrace.plan.policy import policy_of
-from headrace.roles.host_addresses import host_name
+from headrace.roles.cluster.host_addresses import host_name
 from headrace.roles.logs import start_python_log
 from headrace.settings.log_format import LogFormat
 

@@ -10,7 +10,7 @@ import typer
 from headrace.cli.sweep import DATASET
 from headrace.errors import ConfigError
 from headrace.roles.logs import start_python_log
-from headrace.roles.own_folders import Owner, give_cache, give_state
+from headrace.roles.node.own_folders import Owner, give_cache, give_state
 
 
 def run(

@@ -61,18 +61,17 @@ def _refresh_cluster(
     cluster: str | None, token_file: Path | None, environment: Environment, *, json: bool
 ) -> None:
     # Here, since a mount of one machine alone has no need of YAML, nor of an HTTP client.
-    from headrace.cli import resolved_settings  # noqa: PLC0415
     from headrace.cli.master_client import ask_master  # noqa: PLC0415
+    from headrace.cli.role_settings import settings_of_role  # noqa: PLC0415
+    from headrace.roles.specs.resolved_settings import needed_master, needed_token  # noqa: PLC0415
     from headrace.settings.roles import LoadSettings  # noqa: PLC0415
 
-    settings = resolved_settings.settings_of(
-        LoadSettings, None, environment, master=cluster, token_file=token_file
-    )
+    settings = settings_of_role(LoadSettings, None, environment, master=cluster, token_file=token_file)
     if settings.master is None:
         raise options.MissingWords("missing argument 'TARGET'; or give a --cluster", "headrace refresh")
     master, token = (
-        resolved_settings.needed_master(settings.master),
-        resolved_settings.needed_token(settings, environment),
+        needed_master(settings.master),
+        needed_token(settings, environment),
     )
     report = ask_master(master, token, lambda client: client.refresh())
     if json:

@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli import printer
 from headrace.engine.registry import Registry
-from headrace.roles.replacing import replace_process
+from headrace.roles.supervision.replacing import replace_process
 from headrace.settings.environment import Environment
 
 

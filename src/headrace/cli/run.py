@@ -14,7 +14,7 @@ from headrace.errors import ConfigError
 from headrace.exits import complaint
 from headrace.local.programs.exec_into_node import ProgramError, exec_into_node, wait_for_files
 from headrace.local.protocol.messages import RunDataset, RunWish
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 from headrace.settings.environment import Environment
 
 # What stands behind the program's name is the program's own.

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import mount_status, options
+from headrace.cli import mount_status, options, role_options
 from headrace.errors import ConfigError
 from headrace.settings.addresses import parse_master_url
 
@@ -21,6 +21,7 @@ def run(
     local: Annotated[
         bool, typer.Option("--local", help="The local backend: its nodes, and what runs on them.")
     ] = False,
+    token_file: role_options.TokenFile = None,
     json: options.Json = False,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="json", help="The same as --json.")
@@ -29,6 +30,8 @@ def run(
     """Show the mounts of this machine and the local backend, or a cluster: cached share, hits, nodes, loads."""
     if output not in (None, "json"):
         raise ConfigError.of(f"'{output}' is not a format", hint="known is json")
+    if token_file is not None and cluster is None:
+        raise ConfigError.of("--token-file is that of a cluster", hint="name its master by --cluster")
     json = json or output == "json"
     if local:
         if target is not None or cluster is not None:
@@ -43,7 +46,7 @@ def run(
             raise ConfigError.of("a MOUNTPOINT and a --cluster are different things to show", hint="name one")
         from headrace.cli import cluster_status  # noqa: PLC0415
 
-        cluster_status.show(parse_master_url(cluster), json=json)
+        cluster_status.show(parse_master_url(cluster), token_file, json=json)
         return
     if code := mount_status.show(target, json=json):
         raise typer.Exit(code)

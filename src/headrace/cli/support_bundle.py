@@ -17,7 +17,6 @@ from headrace.diagnosis.bundle import machine_material
 from headrace.diagnosis.bundle.known_secrets import known_secrets
 from headrace.diagnosis.bundle.redaction import Redactor
 from headrace.diagnosis.bundle.writing import Bundle, writing
-from headrace.errors import UnsupportedError
 from headrace.settings.environment import Environment
 from headrace.settings.paths import absolute
 from headrace.settings.sizes import format_size
@@ -66,14 +65,9 @@ def _of_machine(bundle: Bundle, environment: Environment) -> None:
 def _of_cluster(bundle: Bundle, kubeconfig: str | None, namespaces: list[str] | None) -> None:
     findings = doctor.of_cluster(kubeconfig, namespaces[0] if namespaces else None)
     bundle.add_value("doctor.json", [each.as_dict() for each in findings], "what `headrace doctor` finds")
-    try:
-        from headrace.diagnosis.bundle import cluster_material  # noqa: PLC0415 - not installed everywhere
-        from headrace.kube.client import KubeClient  # noqa: PLC0415
-        from headrace.kube.connection import configuration, default_namespace  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise UnsupportedError.of(
-            f"the package {error.name} is not installed", hint="pip install 'headrace[kubernetes]'"
-        ) from None
+    from headrace.diagnosis.bundle import cluster_material  # noqa: PLC0415 - not installed everywhere
+    from headrace.kube.client import KubeClient  # noqa: PLC0415
+    from headrace.kube.connection import configuration, default_namespace  # noqa: PLC0415
 
     async def ask() -> Any:
         async with KubeClient(await configuration(kubeconfig)) as client:

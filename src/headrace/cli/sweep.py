@@ -10,7 +10,7 @@ import typer
 
 from headrace.errors import ConfigError
 from headrace.roles.logs import start_python_log
-from headrace.roles.sweeping import sweep
+from headrace.roles.node.sweeping import sweep
 
 DATASET = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z]([-a-z0-9]*[a-z0-9])?")
 """`namespace/name`, as Kubernetes allows it."""

@@ -49,12 +49,12 @@ def reach(target: str, settings: DatasetSettings, environment: Environment) -> R
     if entry is not None:
         return _attached(target, entry)
     is_path = "://" not in target and "=" not in target
-    if is_path and not settings.cache:
+    if is_path and settings.cache is None:
         raise MissingFileError.of(
             f"nothing is mounted at {target}",
             hint="see `headrace status`; for an origin that is not mounted, give its --cache",
         )
-    if not settings.cache and sys.stderr.isatty():
+    if settings.cache is None and sys.stderr.isatty():
         printer.say("no --cache given: using the default cache of this origin")
     configured = configure([target], settings, environment, ask=options.ask if sys.stdin.isatty() else None)
     for warning in configured.warnings:

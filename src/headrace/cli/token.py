@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import printer, resolved_settings, role_options
+from headrace.cli import printer, role_options
+from headrace.cli.role_settings import settings_of_role
 from headrace.control.rights import Rights, derive
+from headrace.roles.specs.resolved_settings import needed_token
 from headrace.settings.environment import Environment
 from headrace.settings.roles import LoadSettings
 
@@ -31,6 +33,6 @@ def run(
 ) -> None:
     """Print the token that a mount or a worker needs: it allows less than the one that it is made of."""
     environment = Environment.current()
-    settings = resolved_settings.settings_of(LoadSettings, None, environment, token_file=token_file)
-    token = derive(resolved_settings.needed_token(settings, environment), Rights[holder.name])
+    settings = settings_of_role(LoadSettings, None, environment, token_file=token_file)
+    token = derive(needed_token(settings, environment), Rights[holder.name])
     printer.data(token.get_secret_value())

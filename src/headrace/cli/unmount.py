@@ -10,7 +10,7 @@ import typer
 from headrace.cli import printer
 from headrace.engine.registry import Registry
 from headrace.errors import DeadlineError
-from headrace.roles.mountpoints import unmount
+from headrace.roles.mountpoint.mountpoints import unmount
 from headrace.settings.environment import Environment
 from headrace.settings.paths import absolute
 

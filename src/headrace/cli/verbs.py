@@ -155,7 +155,7 @@ VERBS: dict[str, Verb] = {
     "webhook": Verb(
         "webhook",
         "run",
-        "Run the admission webhook: pods that use a dataset prefer the nodes that hold its data.",
+        "Run the admission webhook: pods prefer nodes with their data, and authors learn at once what is refused.",
     ),
     "jobkeeper": Verb(
         "jobkeeper",
@@ -183,7 +183,10 @@ VERBS: dict[str, Verb] = {
         "Print a script by which a shell completes words: source <(headrace completion bash).",
     ),
     "version": Verb(
-        "version", "run", "Show the versions of Headrace and of its engine.", alone="version.run"
+        "version",
+        "run",
+        "Show the version of Headrace, the commit that it was built from, and the version of its engine.",
+        alone="version.run",
     ),
 }
 """In the order of the help."""

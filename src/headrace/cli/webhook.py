@@ -10,6 +10,7 @@ import typer
 
 from headrace.api.go_durations import parse_duration
 from headrace.errors import ConfigError
+from headrace.plan.policy import policy_of
 from headrace.roles.logs import start_python_log
 from headrace.settings.addresses import parse_address
 from headrace.settings.log_format import LogFormat
@@ -30,7 +31,7 @@ def run(
         str, typer.Option(metavar="NAME.NAMESPACE", help="The Service that leads here.")
     ] = "headrace-webhook.headrace-system",
     configuration: Annotated[
-        str, typer.Option(metavar="NAME", help="The MutatingWebhookConfiguration that names the Service.")
+        str, typer.Option(metavar="NAME", help="Name of the configurations that name the Service.")
     ] = "headrace-webhook",
     health_port: Annotated[int, typer.Option(help="Address of /healthz and /readyz.")] = 8080,
     certificate_life: Annotated[
@@ -40,13 +41,17 @@ def run(
         str,
         typer.Option(metavar="DURATION", help="Time that an authority is announced before it is needed."),
     ] = "2m",
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="Limits for declared datasets, as the operator has them."),
+    ] = None,
     log_level: Annotated[str, typer.Option(metavar="LEVEL", help="Level of its log.")] = "info",
     log_format: Annotated[LogFormat, typer.Option(help="Form of its log.")] = LogFormat.JSON,
     kubeconfig: Annotated[
         str | None, typer.Option(metavar="FILE", help="To run outside of the cluster, for development.")
     ] = None,
 ) -> None:
-    """Run the admission webhook: pods that use a dataset prefer the nodes that hold its data."""
+    """Run the admission webhook: pods prefer nodes with their data, and authors learn at once what is refused."""
     host, port = parse_address(listen)
     settings = WebhookSettings(
         host=host,
@@ -54,6 +59,7 @@ def run(
         place=_place(service, configuration),
         health_port=health_port,
         rules=_rules(certificate_life, certificate_grace),
+        policy=policy_of(policy) if policy is not None else None,
     )
     start_python_log(_level(log_level), log_format)
     asyncio.run(run_webhook(settings, kubeconfig))

@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import options, resolved_settings, role_options
+from headrace.cli import options, role_options
 from headrace.cli.master import origins_of
-from headrace.cli.worker_spec import worker_spec
-from headrace.roles.launch import serve_role
+from headrace.cli.role_settings import settings_of_role
+from headrace.cli.terminal import terminal
+from headrace.roles.launching.launch import serve_role
+from headrace.roles.specs.worker_spec import worker_spec
 from headrace.settings.environment import Environment
 from headrace.settings.roles import WorkerSettings
 
@@ -54,7 +56,7 @@ def run(
 ) -> int:
     """Run a worker of a cluster: its cache folders serve mounts and other workers."""
     environment = Environment.current()
-    settings = resolved_settings.settings_of(
+    settings = settings_of_role(
         WorkerSettings,
         config,
         environment,
@@ -71,5 +73,5 @@ def run(
         log_format=log_format,
         origins=origins_of(origin, secret_file),
     )
-    spec = worker_spec(settings, environment, options.ask if sys.stdin.isatty() else None)
+    spec = worker_spec(settings, environment, terminal())
     return serve_role("worker", spec.id, spec, environment, sys.argv)

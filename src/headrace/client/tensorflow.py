@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import tensorflow as tf
-
 from headrace.client.dataset import Dataset
 from headrace.client.read_order import epoch_order
 from headrace.client.tfrecords import records
+from headrace.extras import explained
+
+try:
+    import tensorflow as tf
+except ModuleNotFoundError as error:
+    raise explained(error) from None
 
 __all__ = ["file_source", "record_source"]
 

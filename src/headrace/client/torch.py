@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from torch.utils.data import Dataset as TorchDataset
-from torch.utils.data import IterableDataset, Sampler, get_worker_info
-
 from headrace.client.dataset import Dataset
 from headrace.client.read_order import epoch_order, flatten, shard
+from headrace.extras import explained
+
+try:
+    from torch.utils.data import Dataset as TorchDataset
+    from torch.utils.data import IterableDataset, Sampler, get_worker_info
+except ModuleNotFoundError as error:
+    raise explained(error) from None
 
 __all__ = ["FileDataset", "IterableFileDataset", "PrefetchSampler", "Transform", "raw_sample"]
 

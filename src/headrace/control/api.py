@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from pydantic import BaseModel
 
 from headrace.control.cluster import Cluster
+from headrace.control.counts import counts_of
 from headrace.control.http_call import Call
 from headrace.control.messages import (
     DrainOrder,
@@ -55,7 +57,7 @@ class Api:
             Endpoint("GET", "/v1/loads/{id}", self._load, needs=Rights.ADMINISTRATOR),
             Endpoint("DELETE", "/v1/loads/{id}", self._cancel_load, needs=Rights.ADMINISTRATOR),
             Endpoint("GET", "/v1/report", self._report, needs=Rights.READER),
-            Endpoint("GET", "/v1/status", self._status, needs=None),
+            Endpoint("GET", "/v1/status", self._status, Rights.READER, for_strangers=self._counts),
             Endpoint("GET", "/metrics", self._metrics, needs=None),
             Endpoint("GET", "/healthz", self._health, needs=None),
         ]
@@ -110,17 +112,26 @@ class Api:
         return Reply.of(await self._cluster.loads.cancel(call.parameters["id"]))
 
     async def _status(self, _call: Call) -> Reply:
-        status = cluster_status(self._cluster, now_s=time.time(), monotonic_s=time.monotonic())
-        return Reply(json.dumps(status).encode())
+        return Reply(json.dumps(self._told()).encode())
+
+    async def _counts(self, _call: Call) -> Reply:
+        return Reply(json.dumps(counts_of(self._told())).encode())
+
+    def _told(self) -> dict[str, Any]:
+        return cluster_status(self._cluster, now_s=time.time(), monotonic_s=time.monotonic())
 
     async def _report(self, _call: Call) -> Reply:
         report = cluster_report(self._cluster, now_s=time.time(), monotonic_s=time.monotonic())
         return Reply.of(report)
 
-    async def _metrics(self, _call: Call) -> Reply:
+    def metrics(self) -> str:
+        """The text that Prometheus reads."""
         requests = self.server.requests if self.server else {}
         refused = self.server.refused if self.server else {}
-        return Reply(metrics_text(self._cluster, requests, refused).encode(), OPEN_METRICS)
+        return metrics_text(self._cluster, requests, refused)
+
+    async def _metrics(self, _call: Call) -> Reply:
+        return Reply(self.metrics().encode(), OPEN_METRICS)
 
     async def _health(self, _call: Call) -> Reply:
         return Reply(b"serving\n", "text/plain; charset=utf-8")

@@ -13,6 +13,7 @@ import re
 import ssl
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -59,6 +60,7 @@ from headrace.foreign_answers import bounded
 _M = TypeVar("_M", bound=BaseModel)
 _A = TypeVar("_A")
 _LOADS: TypeAdapter[list[LoadReport]] = TypeAdapter(list[LoadReport], config=ConfigDict(defer_build=True))
+_STATUS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any], config=ConfigDict(defer_build=True))
 Query = dict[str, int | str]
 _LARGEST_ANSWER_BYTES = 1 << 20
 _LARGER_ANSWERS_BYTES = {
@@ -74,6 +76,17 @@ _CONNECT_S = 5.0
 _ANSWER_S = 15.0
 _LONG_S = 24 * 3600.0
 _LOAD_ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A signed request. `may_be_unsigned`: earlier masters answer it without a signature."""
+
+    method: str
+    url: URL
+    body: bytes
+    timeout_s: float
+    may_be_unsigned: bool
 
 
 class ControlClient:
@@ -181,17 +194,16 @@ class ControlClient:
         return await self._message("GET", "/v1/report", ClusterReport)
 
     async def status(self) -> dict[str, Any]:
-        """The whole cluster; needs no token."""
+        """The whole cluster; without a token its numbers alone.
+
+        Masters of earlier versions sign no status, and tell all of it to everybody.
+        """
+        path = "/v1/status"
+        raw = await (self._signed("GET", path, may_be_unsigned=True) if self._token else self._open(path))
         try:
-            async with self._request("GET", URL(f"{self.master}/v1/status"), {}, b"", _ANSWER_S) as answer:
-                if answer.status != 200:
-                    raise self._stranger(answer.status)
-                found = TypeAdapter(dict[str, Any]).validate_json(await self._body(answer, "/v1/status"))
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._unreachable(error) from None
+            return _STATUS.validate_json(raw)
         except ValidationError:
             raise self._stranger(200) from None
-        return found
 
     async def copy_snapshot(
         self, version: int, offset: int, size_bytes: int, write: Callable[[bytes], object]
@@ -242,6 +254,18 @@ class ControlClient:
                 hint="master and this process may be of versions too far apart",
             ) from None
 
+    async def _open(self, path: str) -> bytes:
+        """The body of a good answer to a question that is not signed."""
+        try:
+            async with self._request("GET", self._url(path, None), {}, b"", _ANSWER_S) as answer:
+                if answer.status != 200:
+                    raise self._stranger(answer.status)
+                return await self._body(answer, path)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if isinstance(error, HeadraceError):
+                raise
+            raise self._unreachable(error) from None
+
     async def _signed(
         self,
         method: str,
@@ -250,10 +274,11 @@ class ControlClient:
         *,
         query: Query | None = None,
         timeout_s: float = _ANSWER_S,
+        may_be_unsigned: bool = False,
     ) -> bytes:
         """The body of a good answer. A clock that differs from the master's is allowed for by a second try."""
-        url = self._url(path, query)
-        return await self._with_each_key(lambda key: self._signed_with(key, method, url, body, timeout_s))
+        question = _Question(method, self._url(path, query), body, timeout_s, may_be_unsigned)
+        return await self._with_each_key(lambda key: self._signed_with(key, question))
 
     async def _with_each_key(self, ask: Callable[[SigningKey], Awaitable[_A]]) -> _A:
         """Asks with the newest token; where it is refused, with the one before: the master may not have the new one."""
@@ -272,11 +297,9 @@ class ControlClient:
                     return await ask(key)
             raise
 
-    async def _signed_with(
-        self, key: SigningKey, method: str, url: URL, body: bytes, timeout_s: float
-    ) -> bytes:
+    async def _signed_with(self, key: SigningKey, question: _Question) -> bytes:
         for _ in range(2):
-            status, verdict, answer = await self._once(key, method, url, body, timeout_s)
+            status, verdict, answer = await self._once(key, question)
             if status < 400:
                 return answer
             if verdict is None:
@@ -286,16 +309,15 @@ class ControlClient:
             self._ahead_ms = int(answer) - _now_ms()
         raise RefusedError.of("the master's clock differs from this one's, and runs unsteadily")
 
-    async def _once(
-        self, key: SigningKey, method: str, url: URL, body: bytes, timeout_s: float
-    ) -> tuple[int, str | None, bytes]:
-        headers = self._sign(key, method, url, body)
+    async def _once(self, key: SigningKey, asked: _Question) -> tuple[int, str | None, bytes]:
+        headers = self._sign(key, asked.method, asked.url, asked.body)
         try:
-            async with self._request(method, url, headers, body, timeout_s) as answer:
-                raw = await self._body(answer, url.path)
+            async with self._request(asked.method, asked.url, headers, asked.body, asked.timeout_s) as answer:
+                raw = await self._body(answer, asked.url.path)
                 signature = answer.headers.get(SIGNATURE, "")
                 is_ours = key.answer_is_ours(signature, headers[NONCE], answer.status, body_digest(raw))
-                self._check(is_ours, answer.status)
+                is_older = asked.may_be_unsigned and not signature and answer.status == 200
+                self._check(is_ours or is_older, answer.status)
                 return answer.status, answer.headers.get("Headrace-Verdict"), raw
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if isinstance(error, HeadraceError):

@@ -15,7 +15,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from pydantic import ConfigDict, Field, StringConstraints
 
-from headrace.deferred_model import DeferredModel
+from headrace.process.deferred_model import DeferredModel
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")]
 MOST_LINE = 512

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.authorities import Unread
+from headrace.process.authorities import Unread
 
 with Unread():
     import aiohttp

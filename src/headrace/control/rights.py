@@ -5,15 +5,16 @@ None leads back to the one that it came from. docs/format/peer-protocol.md says 
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from enum import IntEnum
 
 from pydantic import SecretStr
 
-from headrace.control.blake3 import derive_key
 from headrace.errors import ConfigError, RefusedError
 
-_WORKER_CONTEXT = "headrace 2026 peer protocol, key of the shared token"
-_READER_CONTEXT = "headrace 2026 peer protocol, key of readers from that of workers"
+_WORKER_CONTEXT = b"headrace 2026 peer protocol, key of workers from the whole token"
+_READER_CONTEXT = b"headrace 2026 peer protocol, key of readers from that of workers"
 _KEY_BYTES = 32
 
 
@@ -48,7 +49,7 @@ def derive(token: SecretStr, rights: Rights) -> SecretStr:
         return token
     key = _worker_key(token) if rights_of(token) is not Rights.READER else _key_in(token)
     if rights is Rights.READER and rights_of(token) is not Rights.READER:
-        key = derive_key(_READER_CONTEXT, key)
+        key = _derived_key(key, _READER_CONTEXT)
     return SecretStr(_PREFIXES[rights] + key.hex())
 
 
@@ -72,7 +73,12 @@ def too_little(given: Rights, needed: Rights) -> RefusedError:
 def _worker_key(token: SecretStr) -> bytes:
     if rights_of(token) is Rights.WORKER:
         return _key_in(token)
-    return derive_key(_WORKER_CONTEXT, token.get_secret_value().encode())
+    return _derived_key(token.get_secret_value().encode(), _WORKER_CONTEXT)
+
+
+def _derived_key(key: bytes, context: bytes) -> bytes:
+    """The same as in the engine, `crates/engine/src/wire/token.rs`."""
+    return hmac.digest(key, context, hashlib.sha256)
 
 
 def _key_in(token: SecretStr) -> bytes:

@@ -3,7 +3,7 @@
 A body is read once its request is known to be a member's. An older member, which does not tell the body's digest in a
 header, has the bounds of strangers meanwhile (`headrace.listening`).
 
-Reads of what the master knows (`/v1/status`, `/metrics`, `/healthz`, `/`) need no signature and hold no secret.
+`/metrics`, `/healthz` and `/` need no signature and hold no name; `/v1/status` without one tells numbers alone.
 Everything else is signed both ways, and for those alone whose token allows it: docs/format/control-protocol.md.
 """
 
@@ -103,6 +103,8 @@ class Endpoint:
     needs: Rights | None
     """Who may ask; `None`: anybody, without a signature."""
     most_body_bytes: int = SMALL_BODY_BYTES
+    for_strangers: Callable[[Call], Awaitable[Reply | FileReply]] | None = None
+    """The answer to a request that is not signed at all; without it, such a request is refused."""
 
 
 class Server:
@@ -165,10 +167,12 @@ class Server:
     async def _asked(self, endpoint: Endpoint, request: web.Request) -> web.StreamResponse:
         if endpoint.needs is None:
             return await self._open(endpoint, request)
+        if endpoint.for_strangers is not None and SIGNATURE not in request.headers:
+            return await self._open(endpoint, request)
         return await self._signed(endpoint, request, endpoint.needs)
 
     async def _open(self, endpoint: Endpoint, request: web.Request) -> web.StreamResponse:
-        reply = await _answer(endpoint, _call(request, b""))
+        reply = await _answer(endpoint, endpoint.for_strangers or endpoint.answer, _call(request, b""))
         if isinstance(reply, FileReply):
             raise TypeError("a file is only served signed")
         return _response(reply)
@@ -194,7 +198,7 @@ class Server:
             body = await _read(request, endpoint.most_body_bytes)
             if body_digest(body) != digest:
                 return self._refuse(Verdict.FORGED)
-        reply = await _answer(endpoint, _call(request, body))
+        reply = await _answer(endpoint, endpoint.answer, _call(request, body))
         if isinstance(reply, FileReply):
             return await _send_file(request, reply, signing)
         return signing.response(reply)
@@ -281,9 +285,11 @@ async def _send_file(request: web.Request, reply: FileReply, signing: _Signing) 
     return response
 
 
-async def _answer(endpoint: Endpoint, call: Call) -> Reply | FileReply:
+async def _answer(
+    endpoint: Endpoint, answer: Callable[[Call], Awaitable[Reply | FileReply]], call: Call
+) -> Reply | FileReply:
     try:
-        return await endpoint.answer(call)
+        return await answer(call)
     except HeadraceError as error:
         return _fault(error)
     except Exception:

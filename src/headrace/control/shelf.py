@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from headrace.control.messages import Refreshed, SnapshotNote
-from headrace.errors import HeadraceError, MissingFileError
+from headrace.errors import HeadraceError, MissingFileError, NoSpaceError
 
 _log = logging.getLogger("headrace.master")
 
@@ -94,9 +94,10 @@ class Shelf:
             try:
                 path, refreshed = await asyncio.to_thread(self._lister.take)
                 held = await asyncio.to_thread(self._hold, path)
-            except HeadraceError as error:
-                self.refresh_error, self.refresh_error_kind = error.message, error.kind
-                raise
+            except OSError as error:
+                said = self._told(error)
+                self.refresh_error, self.refresh_error_kind = said.message, said.kind
+                raise said from error
             finally:
                 self.has_tried = True
             self.refresh_error = self.refresh_error_kind = None
@@ -105,6 +106,13 @@ class Shelf:
             for version in sorted(self._held)[:-KEPT]:
                 del self._held[version]
             return refreshed
+
+    def _told(self, error: OSError) -> HeadraceError:
+        """A fault of the disk of snapshots in the words of ours, so that it is told and tried again like any other."""
+        if isinstance(error, HeadraceError):
+            return error
+        message = f"cannot keep a list of files in {self._directory}: {error.strerror or error}"
+        return NoSpaceError.of(message, hint="see that the master can write there; it is tried again")
 
     def _hold(self, path: Path) -> Held:
         note = self._lister.describe(path)

@@ -1,4 +1,7 @@
-"""The whole cluster as one JSON object, for people, the web page and scripts. Holds no secret and no file name."""
+"""The whole cluster as one JSON object, for people, the web page and scripts that show a token. Holds no secret.
+
+The part of it for those without a token is made in `headrace.control.counts`.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ def cluster_status(cluster: Cluster, *, now_s: float, monotonic_s: float) -> dic
     listed = [row for row in rows if row.worker.is_listed]
     newest = cluster.shelf.newest
     return {
+        "named": True,
         "cluster": cluster.rules.name,
         "now_s": now_s,
         "epoch": cluster.view.epoch,

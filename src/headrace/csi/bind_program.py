@@ -1,4 +1,5 @@
-"""Binds a folder of a mount to another place: a program of its own, since the mount may be silent (`roles.apart`).
+"""Binds a folder of a mount to another place: a program of its own, since the mount may be silent (see
+`roles.mountpoint.apart`).
 
 Arguments: mountpoint, path below it (may be empty), target, `noexec` or nothing. The files at the target are read-only
 from the first moment, and in a peer group of their own: a mount that is bound over them later appears in all pods that

@@ -19,8 +19,8 @@ from headrace.errors import (
     RefusedError,
     UnsupportedError,
 )
-from headrace.roles.apart import run_apart
-from headrace.roles.mount_table import mount_at, place_of
+from headrace.roles.mountpoint.apart import run_apart
+from headrace.roles.mountpoint.mount_table import mount_at, place_of
 
 _DEADLINE_S = 10.0
 _POLITE_S = 2.0

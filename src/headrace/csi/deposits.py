@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from headrace.errors import BusyError
-from headrace.roles.keeper_messages import Deposit
+from headrace.roles.keeper.messages import Deposit
 
 MOST = 1024
 

@@ -26,8 +26,8 @@ from headrace.csi.settings import CsiSettings
 from headrace.csi.specification import csi_pb2_grpc, registration_pb2_grpc
 from headrace.csi.state import State
 from headrace.errors import ConfigError
-from headrace.roles.endpoint import Endpoint
-from headrace.roles.launch import raise_file_limit
+from headrace.roles.launching.launch import raise_file_limit
+from headrace.roles.pages.endpoint import Endpoint
 
 _log = logging.getLogger("headrace.csi")
 _POLL_S = 1.0

@@ -6,7 +6,6 @@ Format: docs/format/keeper-protocol.md. Reads none of what it holds, and touches
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import fcntl
 import logging
 import os
@@ -19,9 +18,9 @@ from pathlib import Path
 
 from headrace.csi.deposits import Deposits, Held
 from headrace.errors import BusyError, ConfigError, HeadraceError
-from headrace.roles.child import is_dying
-from headrace.roles.detaching import abort, detach
-from headrace.roles.keeper_messages import (
+from headrace.listening.spare import Spare
+from headrace.roles.keeper.keeping import is_ended
+from headrace.roles.keeper.messages import (
     LARGEST_BYTES,
     MOST_DESCRIPTORS,
     Deposit,
@@ -31,14 +30,16 @@ from headrace.roles.keeper_messages import (
     decode,
     encode,
 )
-from headrace.roles.keeping import is_ended
-from headrace.roles.mount_table import mount_at
+from headrace.roles.mountpoint.detaching import abort, detach
+from headrace.roles.mountpoint.mount_table import mount_at
+from headrace.roles.supervision.child import is_dying
 from headrace.trusted_folders import make_folder
 
 _log = logging.getLogger("headrace.keeper")
 _CREDENTIALS = struct.Struct("iII")
 _MOST_LINES = 2 * 1024
 _BACKLOG = 64
+_PAUSE_S = 0.05
 
 
 class Line:
@@ -67,6 +68,8 @@ class Keeper:
         self._unused_s = unused_s
         self._stranded_s = stranded_s
         self._lines: set[Line] = set()
+        self._spare = Spare()
+        self._pause: asyncio.TimerHandle | None = None
 
     def open(self) -> None:
         """Begins to answer. Raises `ConfigError`."""
@@ -80,11 +83,14 @@ class Keeper:
         self._path.chmod(0o600)
         self._listener.listen(_BACKLOG)
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._listener, self._accept)
+        self._listen()
 
     def close(self) -> None:
         """Ends; what is held is held no more. A mount that would be dead then, and that nobody uses, is taken off."""
         self._loop.remove_reader(self._listener)
+        if self._pause is not None:
+            self._pause.cancel()
+        self._spare.close()
         self._listener.close()
         self._path.unlink(missing_ok=True)
         self._note_leaving()
@@ -131,17 +137,35 @@ class Keeper:
 
     # Lines
 
+    def _listen(self) -> None:
+        self._pause = None
+        self._spare.renew()
+        self._loop.add_reader(self._listener, self._accept)
+
     def _accept(self) -> None:
-        with contextlib.suppress(BlockingIOError):
+        try:
             end, _ = self._listener.accept()
-            end.setblocking(False)
-            line = Line(end)
-            if line.uid not in (0, os.geteuid()) or len(self._lines) >= _MOST_LINES:
-                _log.warning("keeper: turned away %s of user %s", line, line.uid)
-                end.close()
-                return
-            self._lines.add(line)
-            self._loop.add_reader(end, self._hear, line)
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError as error:
+            self._make_room(error)
+            return
+        self._spare.renew()
+        end.setblocking(False)
+        line = Line(end)
+        if line.uid not in (0, os.geteuid()) or len(self._lines) >= _MOST_LINES:
+            _log.warning("keeper: turned away %s of user %s", line, line.uid)
+            end.close()
+            return
+        self._lines.add(line)
+        self._loop.add_reader(end, self._hear, line)
+
+    def _make_room(self, error: OSError) -> None:
+        """Lets one more in by the spare descriptor; listens on in a moment where that is lent."""
+        if not self._spare.lend():
+            _log.debug("keeper: nobody is let in for a moment: %s", error.strerror)
+            self._loop.remove_reader(self._listener)
+            self._pause = self._loop.call_later(_PAUSE_S, self._listen)
 
     def _hear(self, line: Line) -> None:
         descriptors: list[int] = []

@@ -18,7 +18,7 @@ from headrace.csi.volume_requests import (
     sub_path_of,
 )
 from headrace.errors import ConfigError, UnsupportedError
-from headrace.roles.apart import Health, Usage
+from headrace.roles.mountpoint.apart import Health, Usage
 
 _MOST_WAIT_S = 60.0
 """A caller who would wait longer is told to call again, so that it can change its mind meanwhile."""

@@ -12,8 +12,8 @@ from headrace.csi.node_folder import NodeFolder
 from headrace.csi.state import State
 from headrace.csi.volume_requests import Publication, PublishedOtherwiseError
 from headrace.errors import BusyError, DeadlineError, MissingFileError
-from headrace.roles.apart import Health, Usage, ask, health_of
-from headrace.roles.mount_table import MountEntry, mount_at, place_of
+from headrace.roles.mountpoint.apart import Health, Usage, ask, health_of
+from headrace.roles.mountpoint.mount_table import MountEntry, mount_at, place_of
 
 _log = logging.getLogger("headrace.csi")
 _POLL_S = 0.25

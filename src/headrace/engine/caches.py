@@ -1,80 +1,38 @@
-"""From `PATH:QUOTA[:MEM|SSD|HDD]` words to cache levels on this machine's disks, checked before anything starts.
-
-`PATH:QUOTA:SSD:0.9-0.7` says the water marks of its level as well, where levels differ in them.
-"""
+"""From the caches of settings to cache levels on this machine's disks, checked before anything starts."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from headrace import trusted_folders
 from headrace.errors import ConfigError, RefusedError
-from headrace.settings.engine import FolderConfig, LevelConfig, Medium
-from headrace.settings.paths import absolute
-from headrace.settings.sizes import Quota, format_size, parse_quota
+from headrace.settings.cache_words import CacheWord, WaterMarks, medium_of
+from headrace.settings.engine import FolderConfig, LevelConfig
+from headrace.settings.sizes import Quota, format_size
 
-NO_CACHE = ("none",)
-_MARKS = re.compile(r"(?P<high>\d?\.\d+|[01])-(?P<low>\d?\.\d+|[01])", re.ASCII)
 _LARGEST_SHARE_PERCENT = 95
 # What else uses /run may not find it full.
 _RUN, _LARGEST_SHARE_OF_RUN_PERCENT = Path("/run"), 50
-_MEMORY_FOLDERS = ("/dev/shm", "/run")  # noqa: S108 - recognised, not used
 
 
-@dataclass(frozen=True)
-class CacheWord:
-    """One `--cache` word: folders that share a quota evenly."""
-
-    folders: tuple[Path, ...]
-    quota: Quota
-    medium: Medium
-    marks: tuple[float, float] | None = None
-
-
-def parse_cache(word: str) -> CacheWord:
-    """`/ssd/headrace:100Gi`, `/dev/shm/x:8Gi:MEM`, `/ssd1,/ssd2:50%:SSD`. Raises `ConfigError`."""
-    rest, _, last = word.rpartition(":")
-    marks = None
-    if match := _MARKS.fullmatch(last):
-        marks = float(match["high"]), float(match["low"])
-        rest, _, last = rest.rpartition(":")
-    medium = None
-    if last.upper() in Medium.__members__:
-        medium = Medium(last.upper())
-        rest, _, last = rest.rpartition(":")
-    paths = [path for path in rest.split(",") if path.strip()]
-    if not paths or not last:
-        raise ConfigError.of(
-            f"cache '{word}' is not PATH:QUOTA[:MEM|SSD|HDD]", hint="write for example /ssd/cache:100Gi"
-        )
-    folders = tuple(absolute(path.strip()) for path in paths)
-    return CacheWord(folders, parse_quota(last), medium or _guess_medium(folders[0]), marks)
-
-
-def cache_levels(words: Sequence[str], *, high: float, low: float) -> tuple[LevelConfig, ...]:
+def cache_levels(words: Sequence[CacheWord], *, high: float, low: float) -> tuple[LevelConfig, ...]:
     """The levels that the words describe, in the order in which their media first appear."""
-    parsed = [parse_cache(word) for word in words]
-    _refuse_doubled(folder for word in parsed for folder in word.folders)
-    media = list(dict.fromkeys(word.medium for word in parsed))
-    return tuple(
-        _level([word for word in parsed if word.medium == medium], high=high, low=low) for medium in media
-    )
+    _refuse_doubled(folder for word in words for folder in word.folders)
+    media = list(dict.fromkeys(word.medium for word in words))
+    usual = WaterMarks(high, low)
+    return tuple(_level([word for word in words if word.medium == medium], usual) for medium in media)
 
 
-def _level(words: Sequence[CacheWord], *, high: float, low: float) -> LevelConfig:
-    """One level of words of one medium. The first that says water marks says them for all."""
-    above, below = next((word.marks for word in words if word.marks), (high, low))
-    if below > above:
-        raise ConfigError.of(f"low ({below}) is above high ({above})", hint="write HIGH-LOW, such as 0.9-0.7")
+def _level(words: Sequence[CacheWord], usual: WaterMarks) -> LevelConfig:
+    """One level of words of one medium. The first that gives water marks gives them for all."""
+    marks = next((word.marks for word in words if word.marks), usual)
     return LevelConfig(
         medium=words[0].medium,
         folders=tuple(folder for word in words for folder in _folders(word)),
-        high=above,
-        low=below,
+        high=marks.high,
+        low=marks.low,
     )
 
 
@@ -107,11 +65,11 @@ def _cut(folder: FolderConfig, wanted_bytes: int) -> FolderConfig:
     return folder.model_copy(update={"quota_bytes": max(folder.quota_bytes * largest // wanted_bytes, 1)})
 
 
-def default_cache(folder: Path) -> str:
-    """The word for a cache in `folder` with half of the space that is free, or is the cache's own already."""
+def default_cache(folder: Path) -> CacheWord:
+    """A cache in `folder` with half of the space that is free, or is the cache's own already."""
     free = os.statvfs(_existing_parent(folder))
     available = free.f_bavail * free.f_frsize + _used_bytes(folder)
-    return f"{folder}:{max(available // 2, 1)}"
+    return CacheWord((folder,), Quota(max(available // 2, 1)), medium_of(folder))
 
 
 def prepare_folder(folder: FolderConfig) -> None:
@@ -154,10 +112,6 @@ def _folders(word: CacheWord) -> Iterable[FolderConfig]:
         # A size is shared by the folders of its word; a share is one of each folder's own disk.
         own = quota // len(word.folders) if word.quota.size_bytes is not None else quota
         yield FolderConfig(path=path, quota_bytes=max(own, 1))
-
-
-def _guess_medium(path: Path) -> Medium:
-    return Medium.MEM if any(path.is_relative_to(folder) for folder in _MEMORY_FOLDERS) else Medium.SSD
 
 
 def _existing_parent(path: Path) -> Path:

@@ -75,10 +75,8 @@ def configure(
 
 
 def _levels(name: str, settings: DatasetSettings, environment: Environment) -> tuple[LevelConfig, ...]:
-    words: tuple[str, ...] = settings.cache
-    if words == caches.NO_CACHE:
-        return ()
-    if not words:
+    words = settings.cache
+    if words is None:
         words = (caches.default_cache(environment.cache_directory / name),)
     try:
         return caches.cache_levels(words, high=settings.high, low=settings.low)

@@ -10,7 +10,7 @@ import time
 from types import NoneType
 from typing import Any, NamedTuple
 
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 
 
 class Entry(NamedTuple):

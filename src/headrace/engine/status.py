@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pydantic import ConfigDict, Field
 
-from headrace.deferred_model import DeferredModel
 from headrace.hit_ratio import hit_ratio
+from headrace.process.deferred_model import DeferredModel
 from headrace.settings.engine import Medium
 from headrace.settings.origins import Exclude
 

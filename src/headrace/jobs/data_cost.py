@@ -18,7 +18,7 @@ from headrace.hit_ratio import hit_bytes, remote_hit_bytes
 from headrace.jobs.views import DataCost
 
 _OURS = "headrace_"
-_MOST, _MOST_NAMES = 2.0**63, 4096
+_MOST, _MOST_NAMES, _LONGEST_LINE = 2.0**63, 4096, 4096
 MOST_SOURCES = 500
 """Annotations of an object have 256 KiB together. Mounts beyond that are not counted."""
 
@@ -101,24 +101,31 @@ class Metering:
         return Metering(is_shared=self.is_shared, settled=self.cost, is_final=True)
 
 
-def values_of(text: str) -> dict[str, float]:
-    """The values of our metrics in OpenMetrics text by name, those of all labels together.
+def values_of(text: str) -> dict[str, float] | None:
+    """The values of our metrics in OpenMetrics text by name, those of all labels together; `None` for another text.
 
-    Lines that are no sample are passed over, and so are values that nobody can have counted: the sender may be another.
+    Values that nobody can have counted are left out: the sender may be another.
     """
+    # Here, since most programs that know jobs read no metrics.
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families  # noqa: PLC0415
+
+    # Reading a line takes the square of its length.
+    if any(len(line) > _LONGEST_LINE for line in io.StringIO(text)):
+        return None
     found: dict[str, float] = {}
-    for line in io.StringIO(text):
-        if not line.startswith(_OURS):
-            continue
-        name, _, rest = line.partition(" ") if "{" not in line else _labelled(line)
-        try:
-            value = float(rest.split(maxsplit=1)[0])
-        except (ValueError, IndexError):
-            continue
-        is_known = name in found or len(found) < _MOST_NAMES
-        if is_known and 0 <= value < _MOST:
-            found[name] = found.get(name, 0.0) + value
+    try:
+        for family in text_string_to_metric_families(text):  # type: ignore[no-untyped-call]
+            for sample in family.samples:
+                _add(found, sample.name, float(sample.value))
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return None
     return found
+
+
+def _add(found: dict[str, float], name: str, value: float) -> None:
+    is_known = name in found or (name.startswith(_OURS) and len(found) < _MOST_NAMES)
+    if is_known and 0 <= value < _MOST:
+        found[name] = found.get(name, 0.0) + value
 
 
 def mount_counters(values: Mapping[str, float]) -> Counters:
@@ -164,9 +171,3 @@ def _advanced(meter: Meter | None, reading: Reading) -> Meter:
         return Meter(reading.life, now, Counters() if reading.began_before else now)
     before = meter.last if meter.life == reading.life else Counters()
     return Meter(reading.life, now, meter.grown + now.since(before))
-
-
-def _labelled(line: str) -> tuple[str, str, str]:
-    """Name, separator and rest of a sample with labels, whose values may hold anything."""
-    name, _, rest = line.partition("{")
-    return name, " ", rest.rpartition("}")[2]

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from pydantic import ConfigDict, Field, SecretStr
 
-from headrace.deferred_model import DeferredModel
+from headrace.process.deferred_model import DeferredModel
 
 
 class JobKind(StrEnum):

@@ -55,6 +55,13 @@ _OTHERS = (
         namespaced=False,
     ),
     Resource(
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        "admissionregistration.k8s.io",
+        "v1",
+        namespaced=False,
+    ),
+    Resource(
         "CustomResourceDefinition",
         "customresourcedefinitions",
         "apiextensions.k8s.io",

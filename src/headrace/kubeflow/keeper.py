@@ -20,6 +20,7 @@ from headrace.kubeflow.job_views import pods_of
 from headrace.kubeflow.keeper_probe import LEASE
 from headrace.kubeflow.metrics import metrics_text
 from headrace.kubeflow.names import Content, labels_of
+from headrace.otlp import exported
 from headrace.work_queue import ReconcileResult, WorkQueue
 
 _log = logging.getLogger("headrace.jobs")
@@ -112,7 +113,8 @@ async def run_keeper(settings: KeeperSettings, kubeconfig: str | None) -> int:
         leadership = Leadership(cluster, settings.namespace, LEASE, settings.identity)
         probes = await serve_probes(settings.health_port, keeper.informers.ready.is_set, keeper.metrics)
         try:
-            await keeper.run(leadership, ended)
+            async with exported("headrace-jobs", keeper.metrics):
+                await keeper.run(leadership, ended)
         finally:
             await probes.close()
     return 0

@@ -72,6 +72,8 @@ class Metered:
         if text is None:
             return None
         values = values_of(text)
+        if values is None:
+            return None
         counters = mount_counters(values) if source.is_mount else _of_worker(values)
         return Reading(source.name, source.life, counters, source.began_before)
 

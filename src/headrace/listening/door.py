@@ -7,6 +7,7 @@ import contextlib
 import errno
 import logging
 import resource
+import select
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
@@ -14,6 +15,7 @@ from typing import Any
 
 from headrace.listening.crowd import Bounds, Crowd
 from headrace.listening.guard import Guard, Times
+from headrace.listening.spare import Spare
 
 _log = logging.getLogger("headrace.listening")
 _BACKLOG = 4096
@@ -40,10 +42,12 @@ class Door:
         self._tls: ssl.SSLContext | None = None
         self._listeners: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._spare = Spare()
 
     async def open(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listens; the port, also when 0 was asked for. Raises `OSError`."""
         self._tls = tls
+        self._spare.renew()
         self._listeners = await _listeners(host, port)
         for listener in self._listeners:
             self._begin(self._accept(listener))
@@ -65,6 +69,7 @@ class Door:
         for listener in self._listeners:
             listener.close()
         self._listeners = []
+        self._spare.close()
 
     def end(self, guards: list[Guard]) -> None:
         """Closes some."""
@@ -80,17 +85,28 @@ class Door:
             try:
                 connection, address = await loop.sock_accept(listener)
             except OSError as error:
+                # The kernel says that there is no descriptor also where nobody wants one.
+                if not _has_visitor(listener):
+                    await asyncio.sleep(_RETRY_S)
+                    continue
                 if not is_failing:
                     _log.warning("cannot accept a connection: %s", error.strerror)
                 is_failing = True
-                # Out of descriptors, most likely.
-                self.end(self.crowd.oldest())
-                await asyncio.sleep(_RETRY_S)
+                await self._make_room()
                 continue
             is_failing = False
+            self._spare.renew()
             self._admit(connection, str(address[0]))
             # Those who are there have their turn, and may prove who they are, before the next one comes.
             await asyncio.sleep(0)
+
+    async def _make_room(self) -> None:
+        """For the next connection, where the process is out of descriptors, most likely."""
+        oldest = self.crowd.oldest()
+        self.end(oldest)
+        if oldest or not self._spare.lend():
+            await asyncio.sleep(_RETRY_S)
+            self._spare.renew()
 
     def _admit(self, connection: socket.socket, address: str) -> None:
         guard = Guard(self.crowd, self._times, self._inner, self.end, stays=self._keeps_strangers)
@@ -119,6 +135,13 @@ class Door:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _has_visitor(listener: socket.socket) -> bool:
+    """True while somebody waits to be let in."""
+    waiting = select.poll()
+    waiting.register(listener, select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 async def _listeners(host: str, port: int) -> list[socket.socket]:

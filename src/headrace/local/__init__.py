@@ -6,9 +6,7 @@ It keeps what people declare, serves it to the command line over a Unix socket, 
 `processes`, `nodes`, `store`, `protocol`, `layout`.
 """
 
-from headrace import authorities
-from headrace.garbage import collect_seldom
+from headrace.process import program
 
 # Before all else that its programs load.
-collect_seldom()
-authorities.are_named_by_us()
+program.begins()

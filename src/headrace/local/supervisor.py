@@ -16,7 +16,6 @@ from pathlib import Path
 
 from headrace.api.kinds import KINDS
 from headrace.errors import HeadraceError
-from headrace.garbage import pass_over_what_is_there
 from headrace.local.context import BackendContext
 from headrace.local.dataset_queue import WorkQueue
 from headrace.local.jobs.job_endpoints import JobEndpoints
@@ -36,6 +35,7 @@ from headrace.local.store.object_store import Selection
 from headrace.local.store.records import Reference
 from headrace.local.store.volume_binder import KINDS as VOLUME_KINDS
 from headrace.local.store.volume_binder import Binder
+from headrace.process.garbage import pass_over_what_is_there
 from headrace.roles.logs import start_python_log
 from headrace.roles.messages import Answer
 from headrace.settings.environment import Environment

@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 
-from headrace.process_stat import stat_of
+from headrace.process.stat import stat_of
 
 OWNED_NAME = re.compile(r"headrace-(?P<pid>\d+)-(?P<start>\d+)-(?P<number>\d+)(?:-(?P<label>[a-z0-9-]+))?")
 

@@ -19,7 +19,6 @@ from headrace.control.client import ControlClient
 from headrace.control.fetching import fetch_snapshot, snapshot_path
 from headrace.control.messages import SnapshotNote
 from headrace.control.state_file import sync_folder
-from headrace.deferred_model import DeferredModel
 from headrace.errors import (
     BusyError,
     ConfigError,
@@ -28,6 +27,7 @@ from headrace.errors import (
     RefusedError,
     UnsupportedError,
 )
+from headrace.process.deferred_model import DeferredModel
 from headrace.trusted_folders import make_folder
 
 _LOCAL = "local:///"

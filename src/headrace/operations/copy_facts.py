@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.operations.run_notes import Note
 from headrace.plan.operation_inputs import JobFacts, JobState
-from headrace.roles.progress import CopyProgress
+from headrace.roles.processes.progress import CopyProgress
 
 
 def facts_of_ended(note: Note, progress: CopyProgress, node: str | None = None) -> JobFacts:

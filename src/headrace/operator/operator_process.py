@@ -26,6 +26,7 @@ from headrace.operator.reservations import Reservations
 from headrace.operator.role_states import AllRoleStates
 from headrace.operator.settings import OperatorSettings
 from headrace.operator.status_writer import StatusWriter
+from headrace.otlp import exported
 from headrace.reconcile.dataset_reconciler import DatasetReconciler
 from headrace.work_queue import WorkQueue
 
@@ -109,7 +110,8 @@ async def run_operator(settings: OperatorSettings, kubeconfig: str | None) -> in
         operator = Operator(client, settings, await digest_key(client, settings.namespace))
         probes = await serve_probes(settings.health_port, operator.informers.ready.is_set, operator.metrics)
         try:
-            await operator.run(ended)
+            async with exported("headrace-operator", operator.metrics):
+                await operator.run(ended)
         finally:
             await probes.close()
     return 0

@@ -6,9 +6,9 @@ A right to create datasets is no right to more. Only the listed settings are all
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, ValidationError
 
 from headrace.api.base import ApiModel, CrossFault
 from headrace.api.explaining import explain
@@ -16,7 +16,7 @@ from headrace.api.names import ObjectName
 from headrace.api.quantities import Quantity
 from headrace.errors import ConfigError
 from headrace.plan.roles import RoleKind
-from headrace.settings.sizes import parse_quota
+from headrace.settings.sizes import Quota, parse_quota
 
 
 def _check_folder(path: str) -> str:
@@ -63,18 +63,15 @@ class LargestPods(ApiModel):
         return {RoleKind.MASTER: self.master, RoleKind.WORKER: self.worker, RoleKind.MOUNT: self.mount}[kind]
 
 
-def _check_limit(value: int | str) -> int | str:
-    if isinstance(value, str):
-        try:
-            parse_quota(value)
-        except ConfigError as error:
-            raise ValueError(error.message) from None
-    elif value <= 0:
-        raise ValueError("is not a size above zero")
-    return value
+def _limit(value: Any) -> Quota:
+    if isinstance(value, Quota):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("is not a size")
+    return parse_quota(str(value))
 
 
-Limit = Annotated[int | str, AfterValidator(_check_limit)]
+Limit = Annotated[Quota, PlainValidator(_limit), PlainSerializer(str, return_type=str)]
 """A size, or `50%` of a node's memory."""
 
 
@@ -88,17 +85,14 @@ class CacheLimits(ApiModel):
     def of(self, medium: str, memory_bytes: int | None) -> int | None:
         """The limit in bytes of a node with so much memory; `None` for none."""
         limit = {"MEM": self.mem, "SSD": self.ssd, "HDD": self.hdd}[medium]
-        if limit is None or isinstance(limit, int):
-            return limit
-        quota = parse_quota(limit)
-        if quota.share is not None and memory_bytes is None:
+        if limit is None or (limit.share is not None and memory_bytes is None):
             return None
-        return quota.resolve(memory_bytes or 0)
+        return limit.resolve(memory_bytes or 0)
 
     def cross_faults(self) -> Iterator[CrossFault]:
         """Of a disk nobody knows the size before a worker runs on it."""
         for name, limit in (("SSD", self.ssd), ("HDD", self.hdd)):
-            if isinstance(limit, str) and limit.strip().endswith("%"):
+            if limit is not None and limit.share is not None:
                 yield CrossFault(
                     (name,), "is a share, and the size of a disk is not known: write a size, such as 1Ti"
                 )
@@ -146,7 +140,7 @@ class Policy(ApiModel):
         default="", description="Priority class of mounts; none when empty"
     )
     cache_per_node: CacheLimits = Field(
-        default_factory=lambda: CacheLimits(MEM="50%"),
+        default_factory=lambda: CacheLimits(MEM=Quota(share=0.5)),
         description="The most that the quotas of all datasets' workers on a node may be together",
     )
     namespace_cache_per_node: CacheLimits = Field(

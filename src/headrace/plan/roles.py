@@ -11,11 +11,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Literal
 
 from headrace.api.dataset import Dataset
 from headrace.api.identities import User
+from headrace.settings.cache_words import CacheWord, WaterMarks
+from headrace.settings.engine import Medium
 from headrace.settings.roles import MasterSettings, MemberSettings, WorkerSettings
+from headrace.settings.sizes import Quota
 
 MASTER_ID = "master"
 MOUNT_PREFIX = "mount-"
@@ -67,9 +71,10 @@ class CacheFolder:
     low: float
     volume_type: Literal["hostPath", "emptyDir"] = "hostPath"
 
-    def word(self, folder: str | None = None) -> str:
-        """The word of `WorkerSettings.cache`, for this folder or the one that stands for it."""
-        return f"{folder or self.folder}:{self.quota_bytes}:{self.medium}:{self.high:g}-{self.low:g}"
+    def word(self, folder: str | None = None) -> CacheWord:
+        """The entry of `WorkerSettings.cache`, for this folder or the one that stands for it."""
+        folders, marks = (Path(folder or self.folder),), WaterMarks(self.high, self.low)
+        return CacheWord(folders, Quota(self.quota_bytes), Medium(self.medium), marks)
 
 
 @dataclass(frozen=True, slots=True)

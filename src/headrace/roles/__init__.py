@@ -1,8 +1,6 @@
-"""Roles, each a process of its own: one module and one `main` for each."""
+"""Roles, each a process of its own, and what starts and supervises them. ARCHITECTURE.md has the order of the rooms."""
 
-from headrace import authorities
-from headrace.garbage import collect_seldom
+from headrace.process import program
 
 # Before all else that its programs load.
-collect_seldom()
-authorities.are_named_by_us()
+program.begins()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from headrace.settings.cache_words import CacheWordsOrUsual
 from headrace.settings.engine import EvictionPolicy, SnapshotPolicy
 from headrace.settings.exclusions import Patterns
 from headrace.settings.log_format import LogFormat
@@ -33,8 +34,8 @@ class DatasetSettings(Model):
     name: str | None = Field(
         default=None, description="Name of the dataset; without it, taken from the origin"
     )
-    cache: tuple[str, ...] = Field(
-        default=(),
+    cache: CacheWordsOrUsual = Field(
+        default=None,
         description="Cache folders, `PATH:QUOTA[:MEM|SSD|HDD]`, fastest first; without any, half of the free space "
         "below the user's cache folder; `none` for no cache",
     )

@@ -78,6 +78,11 @@ def fault_text(fault: Mapping[str, Any]) -> str:
     return "is missing" if kind == "missing" else str(context.get("error", "cannot be used"))
 
 
+def fault_hint(fault: Mapping[str, Any]) -> str | None:
+    """The hint of one fault, where a check of our own gave one."""
+    return getattr((fault.get("ctx") or {}).get("error"), "hint", None)
+
+
 def _wrong_length(kind: str, context: Mapping[str, Any]) -> str:
     name, text = _LENGTHS[kind]
     length = context.get(name)

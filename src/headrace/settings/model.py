@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from headrace.deferred_model import DeferredModel
+from headrace.process.deferred_model import DeferredModel
 
 
 class Model(DeferredModel):

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from headrace.errors import ConfigError
 from headrace.settings.environment import Environment
-from headrace.settings.faults import fault_text, first_fault
+from headrace.settings.faults import fault_hint, fault_text, first_fault
 from headrace.settings.jindofs import is_properties, read_properties
 from headrace.settings.model import Model
 from headrace.settings.roles import ROLES, OriginSettings, RoleSettings
@@ -88,7 +88,8 @@ def _explain(error: ValidationError, role: type[Model], document: Document | Non
     where = f"{document.where(place)}: " if document and _stands_in(document, place) else ""
     if first["type"] != "extra_forbidden":
         return ConfigError.of(
-            f"{where}setting '{key}': {fault_text(first)}" if key else f"{where}{fault_text(first)}"
+            f"{where}setting '{key}': {fault_text(first)}" if key else f"{where}{fault_text(first)}",
+            hint=fault_hint(first),
         )
     known = _model_at(role, place[:-1]).model_fields
     nearest = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import Field, model_validator
 
+from headrace.settings.cache_words import CacheWords
 from headrace.settings.dataset import MountMode
 from headrace.settings.engine import EvictionPolicy
 from headrace.settings.exclusions import Patterns
@@ -154,7 +155,7 @@ class WorkerSettings(RoleSettings):
         default=True,
         description="Use keys that the machine has (variables, AWS profiles, its role) for origins that name none",
     )
-    cache: tuple[str, ...] = Field(
+    cache: CacheWords = Field(
         default=(),
         description="Cache levels, `PATH:QUOTA[:MEM|SSD|HDD]`, fastest first; `:HIGH-LOW` may follow",
     )
@@ -201,7 +202,7 @@ class MemberSettings(RoleSettings):
         default=300.0, gt=0, description="Time that a read waits for any worker before it fails"
     )
     hedge: bool = Field(default=True, description="Ask a second worker when the first is late and it pays")
-    cache: tuple[str, ...] = Field(
+    cache: CacheWords = Field(
         default=(), description="A cache of this mount's own, `PATH:QUOTA[:MEM|SSD|HDD]`; without any, none"
     )
     high: float = Field(default=0.98, description="Share of the quota at which eviction starts")

@@ -27,6 +27,10 @@ class Quota(NamedTuple):
             return self.size_bytes
         return int(disk_bytes * (self.share or 0.0))
 
+    def __str__(self) -> str:
+        """As people write it."""
+        return str(self.size_bytes) if self.size_bytes is not None else f"{(self.share or 0.0) * 100:.15g}%"
+
 
 def parse_size(text: str, *, setting: str = "") -> int:
     """Bytes of `100Gi`, `1.5T`, `200GB`, `4096`: as in Kubernetes, `Gi` is 1024³ and `G` is 1000³; case is ignored.

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from headrace.errors import ConfigError
 from headrace.settings.dataset import DatasetSettings, MountSettings
 from headrace.settings.environment import Environment
-from headrace.settings.faults import fault_text, first_fault
+from headrace.settings.faults import fault_hint, fault_text, first_fault
 from headrace.settings.model import Model
 
 _M = TypeVar("_M", bound=Model)
@@ -63,7 +63,7 @@ def explain(error: ValidationError, model: type[Model]) -> ConfigError:
     first = first_fault(error)
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] != "extra_forbidden":
-        return ConfigError.of(f"setting '{key}': {fault_text(first)}")
+        return ConfigError.of(f"setting '{key}': {fault_text(first)}", hint=fault_hint(first))
     nearest = difflib.get_close_matches(key, model.model_fields, n=1, cutoff=0.5)
     return ConfigError.of(
         f"unknown setting '{key}'", hint=f"did you mean '{nearest[0]}'?" if nearest else None

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from headrace.process_stat import process_tree, stat_of
+from headrace.process.stat import process_tree, stat_of
 
 POLL_INTERVAL_S = 0.02
 LOG_TAIL_BYTES = 2000

@@ -34,6 +34,9 @@ _log = logging.getLogger("headrace.webhook")
 
 SECRET = "headrace-webhook-certificate"  # noqa: S105 - a name
 _CONFIGURATION = "MutatingWebhookConfiguration"
+_OF_DECLARED = "ValidatingWebhookConfiguration"
+_OUR_HOLDS = (("Python", "Update"), ("headrace-webhook", "Update"))
+"""Managers of fields by which an API server notes what we write: the first one by the name of our HTTP client."""
 _RECONCILE_EVERY_S = 20.0
 _AGAIN_S = 1.0
 
@@ -52,7 +55,7 @@ class Objects(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The Service that the webhook is reached by, and the configuration that tells API servers of it."""
+    """The Service that the webhook is reached by, and the name of the configurations that tell API servers of it."""
 
     service: str
     namespace: str
@@ -89,6 +92,7 @@ class CertificateKeeper:
         self._announced: tuple[str, float] | None = None
         self._current: tuple[str, float] | None = None
         self._complaint = ""
+        self._complaint_of_declared = ""
         self.paths = AdmissionPaths()
         """Where API servers may ask this replica."""
 
@@ -151,8 +155,9 @@ class CertificateKeeper:
             configuration = await self._objects.get(_CONFIGURATION, None, self._place.configuration)
             wanted = announced(configuration, self._place, bundle, path) if configuration else None
             if wanted is not None:
-                await self._objects.replace(wanted)
+                configuration = await self._objects.replace(wanted)
                 _log.info("%s %s: authorities announced", _CONFIGURATION, self._place.configuration)
+            await self._disown(configuration)
         except HeadraceError:
             self._announced = None
             raise
@@ -161,6 +166,24 @@ class CertificateKeeper:
         elif self._announced is None or wanted is not None:
             self._announced = (bundle, self._monotonic())
             self.is_announced = True
+        await self._announce_for_declared(bundle, path)
+
+    async def _announce_for_declared(self, bundle: str, path: str) -> None:
+        """The same where declared objects are asked about; pods come first, and wait for none of it."""
+        try:
+            configuration = await self._objects.get(_OF_DECLARED, None, self._place.configuration)
+            wanted = announced(configuration, self._place, bundle, path) if configuration else None
+            await self._disown(await self._objects.replace(wanted) if wanted is not None else configuration)
+        except ConflictError:
+            raise
+        except HeadraceError as error:
+            if str(error) != self._complaint_of_declared:
+                _log.warning("certificate: declared objects are judged by the operator alone: %s", error)
+            self._complaint_of_declared = str(error)
+
+    async def _disown(self, configuration: Content | None) -> None:
+        if configuration is not None and (left := disowned(configuration)) is not None:
+            await self._objects.replace(left)
 
     async def _take(self, step: Step, kept: Kept, secret: Content | None) -> None:
         fresh = make_pair(self._place.names, self._now(), self._rules.life)
@@ -184,6 +207,19 @@ def announced(configuration: Content, place: Place, bundle: str, path: str) -> C
     before = configuration.get("webhooks") or []
     webhooks = [_believing(each, place, encoded, path) for each in before]
     return None if webhooks == before else {**configuration, "webhooks": webhooks}
+
+
+def disowned(configuration: Content) -> Content | None:
+    """The configuration, as nobody's own where we have written; `None` when that is so already.
+
+    Helm applies on the server, and an older chart names the path: it would meet our hold on it, and fail to go back.
+    """
+    metadata = configuration["metadata"]
+    entries = metadata.get("managedFields") or []
+    others = [each for each in entries if (each.get("manager"), each.get("operation")) not in _OUR_HOLDS]
+    if others == entries or not others:
+        return None
+    return {**configuration, "metadata": {**metadata, "managedFields": others}}
 
 
 def _believing(webhook: Content, place: Place, encoded: str, path: str) -> Content:

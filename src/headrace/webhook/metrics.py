@@ -10,7 +10,12 @@ from enum import StrEnum
 from headrace.openmetrics import Family, Samples, text_of
 
 FAMILIES = (
-    Family("headrace_webhook_answers", "counter", "", "Pods that it was asked about, by what became of them"),
+    Family(
+        "headrace_webhook_answers",
+        "counter",
+        "",
+        "Pods and declared objects that it was asked about, by what became of them",
+    ),
     Family(
         "headrace_webhook_answer_seconds", "counter", "seconds", "Seconds that its answers took, all together"
     ),
@@ -31,10 +36,14 @@ FAMILIES = (
 
 
 class Result(StrEnum):
-    """The result for a pod."""
+    """The result for a pod or a declared object."""
 
     STEERED = "steered"
     UNCHANGED = "unchanged"
+    WARNED = "warned"
+    """Taken, and its author told what of it is not used."""
+    REFUSED = "refused"
+    """A declared object that can never be right."""
     LATE = "late"
     """Let in as it is, since nothing was known in time."""
     FAILED = "failed"

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from headrace.api.kinds import KINDS
 from headrace.errors import HeadraceError, MissingFileError
+from headrace.plan.sharing import allows, shared_with_of
 from headrace.webhook.affinity import Alternatives
 from headrace.webhook.data_nodes import MANAGED_LABEL, OPERATOR, homes_of
 
@@ -23,7 +24,10 @@ Content = dict[str, Any]
 
 
 class Watches(Protocol):
-    """The call of a `KubeClient` that following needs."""
+    """The calls of a `KubeClient` that the mirror needs."""
+
+    async def get(self, kind: str, namespace: str | None, name: str) -> Content | None:
+        """The object, or `None`."""
 
     def watch(
         self, kind: str, namespace: str | None = None, labels: Mapping[str, str] | None = None
@@ -33,7 +37,8 @@ class Watches(Protocol):
 
 def _of_dataset(content: Content) -> Content:
     mounts = (content.get("spec") or {}).get("mounts") or []
-    return {"spec": {"mounts": [{"mountPoint": each.get("mountPoint", "")} for each in mounts]}}
+    points = [{"mountPoint": each.get("mountPoint", "")} for each in mounts]
+    return {"spec": {"mounts": points, "sharedWith": list(shared_with_of(content))}}
 
 
 def _of_runtime(content: Content) -> Content:
@@ -110,6 +115,18 @@ class Mirror:
         """Those of these claims that are ours and are being deleted: Kubernetes lets no pod begin with them."""
         known = ((claim, self._claims.objects.get((namespace, claim))) for claim in claims)
         return tuple(claim for claim, each in known if each and each["metadata"].get("deletionTimestamp"))
+
+    async def is_shared(self, dataset: str, namespace: str) -> bool:
+        """True when the owner of the dataset `namespace/name` lets a namespace read it. Waits for the first list.
+
+        Consent may be younger than what is known here, so before anybody is refused, the API server is asked.
+        """
+        owner, _, name = dataset.partition("/")
+        await self._datasets.is_whole.wait()
+        if allows(shared_with_of(self._datasets.objects.get((owner, name))), dataset, namespace):
+            return True
+        found = await self._watches.get("Dataset", owner, name)
+        return allows(shared_with_of(found), dataset, namespace)
 
     @property
     def _copies(self) -> tuple[Copy, ...]:

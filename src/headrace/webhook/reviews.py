@@ -1,6 +1,6 @@
 """AdmissionReview in its version v1: what the API server asks, and what it is told. Pure.
 
-A question that can be told apart from others is always answered with "allowed".
+A pod is always allowed; of declared objects those are refused that can never be right.
 """
 
 from __future__ import annotations
@@ -11,30 +11,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.api.kinds import KINDS
+from headrace.api.names import GROUP
 from headrace.errors import ConfigError
+from headrace.webhook.declared_objects import Judgement
 from headrace.webhook.node_preference import Decision
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 _POD = {"group": "", "version": "v1", "kind": "Pod"}
+_REFUSED = 422
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request of the API server. `pod` is `None` unless a pod is about to be created."""
+    """A request of the API server. `pod` is `None` unless a pod is about to be created, `declared` unless it is about
+    an object of ours that is about to be written; `before` is what stands there then.
+    """
 
     uid: str
     namespace: str
     pod: Mapping[str, Any] | None
+    declared: Mapping[str, Any] | None = None
+    before: Mapping[str, Any] | None = None
 
     @property
     def title(self) -> str:
-        """The pod as logs name it: one that is yet to get its name ends in a star."""
-        metadata = (self.pod or {}).get("metadata")
+        """The object as logs name it: one that is yet to get its name ends in a star."""
+        thing = self.pod if self.declared is None else self.declared
+        kind = "pod" if self.declared is None else str(self.declared.get("kind")).lower()
+        metadata = (thing or {}).get("metadata")
         if not isinstance(metadata, dict):
-            return f"pod {self.namespace}/*"
+            return f"{kind} {self.namespace}/*"
         name = metadata.get("name") or f"{metadata.get('generateName', '')}*"
-        return f"pod {self.namespace}/{name}"
+        return f"{kind} {self.namespace}/{name}"
 
 
 def read_question(body: bytes) -> Question:
@@ -48,7 +58,9 @@ def read_question(body: bytes) -> Question:
     request = review.get("request")
     if not isinstance(request, dict) or not isinstance(request.get("uid"), str) or not request["uid"]:
         raise ConfigError.of("the review has no request with a uid")
-    return Question(request["uid"], str(request.get("namespace") or ""), _pod_of(request))
+    namespace = str(request.get("namespace") or "")
+    declared, before = _declared_of(request, namespace)
+    return Question(request["uid"], namespace, _pod_of(request), declared, before)
 
 
 def _pod_of(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -56,6 +68,31 @@ def _pod_of(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if request.get("operation") != "CREATE" or request.get("kind") != _POD or request.get("subResource"):
         return None
     return pod if isinstance(pod, dict) else None
+
+
+def _declared_of(
+    request: Mapping[str, Any], namespace: str
+) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    """An object of ours, and what it is to take the place of."""
+    kind, thing, before = (request.get(key) for key in ("kind", "object", "oldObject"))
+    is_ours = isinstance(kind, dict) and kind.get("group") == GROUP and kind.get("kind") in KINDS
+    if not is_ours or not isinstance(thing, dict) or request.get("subResource"):
+        return None, None
+    metadata = thing.get("metadata")
+    if request.get("operation") not in {"CREATE", "UPDATE"} or not isinstance(metadata, dict):
+        return None, None
+    placed = {**thing, "metadata": {"namespace": namespace, **metadata}}
+    return placed, before if isinstance(before, dict) else None
+
+
+def judged(uid: str, judgement: Judgement) -> dict[str, Any]:
+    """The answer for a declared object: allowed, maybe with warnings, or refused with the reason."""
+    response: dict[str, Any] = {"uid": uid, "allowed": not judgement.refusal}
+    if judgement.refusal:
+        response["status"] = {"code": _REFUSED, "message": judgement.refusal}
+    if judgement.warnings:
+        response["warnings"] = list(judgement.warnings)
+    return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
 
 
 def allowed(uid: str, decision: Decision = Decision()) -> dict[str, Any]:  # noqa: B008 - frozen

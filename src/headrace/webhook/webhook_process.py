@@ -11,6 +11,8 @@ from functools import partial
 from headrace.errors import ConfigError
 from headrace.kube.client import KubeClient
 from headrace.kube.connection import configuration
+from headrace.otlp import exported
+from headrace.plan.policy import Policy
 from headrace.webhook.admission_paths import AdmissionPaths
 from headrace.webhook.answering import answer
 from headrace.webhook.certificate_keeper import CertificateKeeper, Place
@@ -37,6 +39,8 @@ class WebhookSettings:
     health_port: int = 8080
     rules: Rules = field(default_factory=Rules)
     linger_s: float = _LINGER_S
+    policy: Policy | None = None
+    """What the administrator allows of declared objects; without it nobody is warned."""
 
 
 async def run_webhook(settings: WebhookSettings, kubeconfig: str | None = None) -> None:
@@ -59,12 +63,15 @@ async def serve(settings: WebhookSettings, client: KubeClient, stopping: asyncio
     def is_ready() -> bool:
         return keeper.is_announced and mirror.is_whole and not stopping.is_set()
 
-    probes = ProbeServer(is_ready, lambda: metrics_text(tally, is_ready=is_ready(), ends=serving.ends))
+    def metrics() -> str:
+        return metrics_text(tally, is_ready=is_ready(), ends=serving.ends)
+
+    probes = ProbeServer(is_ready, metrics)
     await probes.start(settings.host, settings.health_port)
     try:
-        async with asyncio.TaskGroup() as group:
+        async with exported("headrace-webhook", metrics), asyncio.TaskGroup() as group:
             background = [group.create_task(_keep(keeper)), group.create_task(mirror.follow())]
-            ask = partial(answer, knowledge=mirror, tally=tally)
+            ask = partial(answer, knowledge=mirror, tally=tally, policy=settings.policy)
             await _serve_when_possible(settings, serving, keeper.paths, ask, stopping)
             for task in background:
                 task.cancel()

@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from headrace.roles.mount_table import mount_at
+from headrace.roles.mountpoint.mount_table import mount_at
 from headrace.testing.processes import freeze
 from integration.harness import DEADLINE_S, tree_of
 from integration.nodes import Node, is_mounted, until

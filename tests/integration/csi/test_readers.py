@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.roles.mount_table import mount_at
+from headrace.roles.mountpoint.mount_table import mount_at
 from headrace.testing.processes import free_port
 from integration.harness import Shell, tree_of
 from integration.nodes import Node, is_mounted, node_at, until

@@ -47,6 +47,24 @@ def test_status_of_a_cluster_says_what_is_slow_to_list(
     assert "  canonical:train: listed with one request at a time\n" in capfd.readouterr().out
 
 
+def test_status_of_a_cluster_without_a_token_has_numbers_and_says_where_names_are(
+    url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = tmp_path / "token"
+    token.touch(0o600)
+    token.write_text(TOKEN.get_secret_value())
+    monkeypatch.delenv("HEADRACE_TOKEN")
+    assert main(["status", "--cluster", url]) == 0
+    told = capfd.readouterr()
+    assert told.out.startswith("-  (") and "snapshot  version" in told.out and "train" not in told.out
+    assert "give --token-file" in told.err
+    assert main(["status", "--cluster", url, "--token-file", str(token)]) == 0
+    told = capfd.readouterr()
+    assert told.out.startswith("shop  (") and "train" in told.out and not told.err
+    assert main(["status", "--token-file", str(token)]) == ExitCode.CONFIG
+    assert "name its master by --cluster" in capfd.readouterr().err
+
+
 def test_refresh_needs_to_know_of_what(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["refresh"]) == ExitCode.USAGE
     assert "missing argument 'TARGET'; or give a --cluster" in capfd.readouterr().err

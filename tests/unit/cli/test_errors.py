@@ -90,12 +90,12 @@ CASES = [
     (
         ["mount", "s3://b", "mnt", "--cache", "/ssd"],
         3,
-        "error: cache '/ssd' is not PATH:QUOTA[:MEM|SSD|HDD]\nhint: write for example /ssd/cache:100Gi\n",
+        "error: setting 'cache.0': '/ssd' is not PATH:QUOTA[:MEM|SSD|HDD]\nhint: write for example /ssd/cache:100Gi\n",
     ),
     (
         ["mount", "s3://b", "mnt", "--cache", "{here}/cache:lots"],
         3,
-        "error: 'lots' is not a size\nhint: write sizes like 512Mi, 100Gi, 1.5T, 200GB or 50%\n",
+        "error: setting 'cache.0': 'lots' is not a size\nhint: write sizes like 512Mi, 100Gi, 1.5T, 200GB or 50%\n",
     ),
     (
         ["mount", "s3://b", "mnt", "--cache", "{here}/file:1Gi"],

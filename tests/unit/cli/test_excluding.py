@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from headrace.cli.master import origins_of
+from headrace.cli.terminal import terminal
 from headrace.errors import ConfigError
-from headrace.roles.datasets import fingerprint, resolve_origins
+from headrace.roles.cluster.dataset_fingerprint import fingerprint
+from headrace.roles.specs.origins import resolve_origins
 from headrace.settings.environment import Environment
 from headrace.settings.origins import Exclude
 from headrace.settings.roles import OriginSettings
@@ -17,7 +19,9 @@ NOWHERE = Environment({"HOME": "/nonexistent"})
 def test_words_of_a_master_are_those_of_each_origin() -> None:
     found = origins_of(["a=/a", "b=s3://b"], None, ["@eaDir", "*.tmp"], strict=True)
     assert found is not None
-    mounts = resolve_origins([OriginSettings.model_validate(each) for each in found], NOWHERE).mounts
+    mounts = resolve_origins(
+        [OriginSettings.model_validate(each) for each in found], NOWHERE, terminal()
+    ).mounts
     assert [(mount.path, mount.strict) for mount in mounts] == [("a", True), ("b", True)]
     assert {mount.exclude.patterns for mount in mounts} == {("@eaDir", "*.tmp")}
 
@@ -46,7 +50,7 @@ def test_what_a_role_lists_makes_it_no_other_dataset() -> None:
             "exclude_below": "b",
         }
     )
-    mounts = resolve_origins([told], NOWHERE).mounts
+    mounts = resolve_origins([told], NOWHERE, terminal()).mounts
     assert mounts[0].exclude == Exclude(patterns=("*.o", "/b/c"), below="b")
-    assert fingerprint(mounts) == fingerprint(resolve_origins([plain], NOWHERE).mounts)
+    assert fingerprint(mounts) == fingerprint(resolve_origins([plain], NOWHERE, terminal()).mounts)
     assert told.for_reading() == plain

@@ -14,7 +14,7 @@ import pytest
 from headrace.control.cluster_token import create_token
 from headrace.settings.environment import Environment
 
-_ITSELF, _ANOTHER = "headrace.cli.main", "headrace.roles.master"
+_ITSELF, _ANOTHER = "headrace.cli.main", "headrace.roles.processes.master"
 
 
 @contextlib.contextmanager

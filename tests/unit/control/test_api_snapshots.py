@@ -16,8 +16,8 @@ from headrace.control.client import ControlClient
 from headrace.control.fetching import fetch_snapshot
 from headrace.control.messages import Outlook
 from headrace.control.outlooks import last_outlook
-from headrace.errors import MissingFileError, OriginUnreachableError, RefusedError
-from headrace.roles.member import first_outlook
+from headrace.errors import MissingFileError, NoSpaceError, OriginUnreachableError, RefusedError
+from headrace.roles.cluster.first_outlook import first_outlook
 
 pytestmark = pytest.mark.usefixtures("module")
 
@@ -89,6 +89,23 @@ def test_origins_that_do_not_answer_at_the_start_are_asked_again(
     with_master(tmp_path, test)
 
 
+def test_a_folder_that_takes_no_snapshot_is_told_and_tried_again(tmp_path: Path) -> None:
+    async def test(master: Running, client: ControlClient) -> None:
+        await until(lambda: master.cluster.shelf.refresh_error is not None)
+        said = f"cannot keep a list of files in {folder}: Not a directory"
+        assert (await client.status())["refresh_error"] == said
+        with pytest.raises(NoSpaceError, match="cannot keep a list of files"):
+            await client.refresh()
+        folder.unlink()
+        folder.mkdir()
+        await until(lambda: master.cluster.shelf.newest is not None)
+        assert (await client.status())["refresh_error"] is None
+
+    folder = tmp_path / "engine"
+    folder.touch()
+    with_master(tmp_path, test)
+
+
 def test_a_mount_begins_by_what_it_knew_while_a_new_master_cannot_list(tmp_path: Path) -> None:
     folder, said = tmp_path / "mount", list[str]()
 
@@ -111,6 +128,26 @@ def test_a_mount_begins_by_what_it_knew_while_a_new_master_cannot_list(tmp_path:
     (tmp_path / "m2").mkdir()
     (tmp_path / "m2" / "unreachable").touch()
     with_master(tmp_path / "m2", without_one)
+
+
+def test_a_mount_whose_folder_takes_nothing_begins_by_what_it_knew(tmp_path: Path) -> None:
+    folder, said = tmp_path / "mount", list[str]()
+
+    async def test(master: Running, client: ControlClient) -> None:
+        await client.heartbeat(heartbeat(known_epoch=0))
+        await until(lambda: master.cluster.view.epoch > 0 and master.cluster.shelf.newest is not None)
+        kept = await first_outlook(master.url, TOKEN, folder, said.append)
+        await client.refresh()
+        newest = (await client.outlook()).snapshot
+        assert newest is not None
+        in_the_way = folder / f".snapshot-{newest.tag}.part"
+        in_the_way.mkdir()
+        assert await first_outlook(master.url, TOKEN, folder, said.append) == kept
+        assert "Is a directory; going by what was known last" in said[-1]
+        in_the_way.rmdir()
+        assert (await first_outlook(master.url, TOKEN, folder, said.append)).snapshot == newest
+
+    with_master(tmp_path, test)
 
 
 def test_a_snapshot_of_an_impostor_is_not_believed(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.csi.deposits import Deposits, Held
 from headrace.errors import BusyError
-from headrace.roles.keeper_messages import Deposit
+from headrace.roles.keeper.messages import Deposit
 
 PLACE = "/node/mounts/default/data"
 

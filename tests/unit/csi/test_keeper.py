@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.csi.keeper import Keeper
-from headrace.roles.keeper_line import KeeperLine
-from headrace.roles.keeper_messages import (
+from headrace.roles.keeper.line import KeeperLine
+from headrace.roles.keeper.messages import (
     LARGEST_BYTES,
     Deposit,
     GarbledError,
@@ -29,7 +29,7 @@ from headrace.roles.keeper_messages import (
     decode,
     encode,
 )
-from headrace.roles.mount_table import KIND, MountEntry
+from headrace.roles.mountpoint.mount_table import KIND, MountEntry
 
 DEPOSIT = Deposit("/nowhere/mounted", "/state", "{}", "data", "0:1", None, 0)
 
@@ -38,7 +38,7 @@ DEPOSIT = Deposit("/nowhere/mounted", "/state", "{}", "data", "0:1", None, 0)
 def patience() -> Iterator[None]:
     """A supervisor gives a keeper up after a second; one that a busy machine holds up is not away."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("headrace.roles.keeper_line._PATIENCE_S", 60.0)
+        patched.setattr("headrace.roles.keeper.line._PATIENCE_S", 60.0)
         yield
 
 

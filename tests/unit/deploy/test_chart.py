@@ -9,6 +9,7 @@ import typer.main
 import yaml
 from charts import CHART, EVERY_OPTION, ROOT, named, refusal, render, run_helm, template
 
+from headrace.api.kinds import KINDS
 from headrace.cli.application import application
 from headrace.kubeflow.keeper_probe import LEASE
 from headrace.operator.operator_process import KEY_SECRET
@@ -16,10 +17,11 @@ from headrace.operator.rendering.role_pods import GRACE_S
 from headrace.plan.policy import Policy, policy_of
 from headrace.plan.roles import RoleKind
 from headrace.plan.volume import DRIVER
-from headrace.roles.succession import LEAVE_S
+from headrace.roles.keeper.succession import LEAVE_S
 from headrace.settings.environment import HEADRACE_VARIABLES
 from headrace.settings.reading import settable_by_variable, variable_of
 from headrace.settings.roles import ROLES
+from headrace.settings.sizes import Quota
 from headrace.webhook.certificate_keeper import SECRET
 
 pytestmark = [
@@ -64,6 +66,7 @@ def test_objects_of_namespaces_stand_in_the_releases(objects: list[dict]) -> Non
         "CSIDriver",
         "CustomResourceDefinition",
         "MutatingWebhookConfiguration",
+        "ValidatingWebhookConfiguration",
     }
     for each in objects:
         expected = None if each["kind"] in of_cluster else "headrace-system"
@@ -206,6 +209,29 @@ def test_the_webhook_is_never_in_the_way(objects: list[dict]) -> None:
     assert {"kube-system", "headrace-system"} <= set(excluded["values"])
 
 
+def test_nobody_waits_for_a_judgement_on_what_he_declares(objects: list[dict]) -> None:
+    (webhook,) = named(objects, "ValidatingWebhookConfiguration", "headrace-webhook")["webhooks"]
+    assert (webhook["failurePolicy"], webhook["sideEffects"]) == ("Ignore", "None")
+    assert not {"caBundle", "path"} & {*webhook["clientConfig"], *webhook["clientConfig"]["service"]}
+    (rule,) = webhook["rules"]
+    own = [each for each in KINDS.values() if not each.is_core]
+    assert set(rule["resources"]) == {each.plural for each in own}
+    assert {f"{group}/{rule['apiVersions'][0]}" for group in rule["apiGroups"]} == {
+        each.api_version for each in own
+    }
+
+
+def test_the_webhook_judges_by_the_policy_of_the_operator() -> None:
+    objects = render({"policy": {"podMetadata": ["example.com"]}})
+    given = {
+        name: [word for word in container["args"] if word.startswith("--policy=")]
+        for name in ("headrace-operator", "headrace-webhook")
+        for container in named(objects, "Deployment", name)["spec"]["template"]["spec"]["containers"]
+    }
+    assert given["headrace-webhook"] == given["headrace-operator"]
+    assert "example.com" in given["headrace-webhook"][0]
+
+
 def test_the_driver_is_called_as_volumes_name_it(objects: list[dict]) -> None:
     driver = named(objects, "CSIDriver", DRIVER)["spec"]
     assert driver["attachRequired"] is False
@@ -290,9 +316,9 @@ def test_the_policy_reaches_the_operator_and_is_the_safe_one_unless_somebody_say
     assert policy.environment == ("A",)
     assert policy.largest_pods.mount == {**Policy().largest_pods.mount, "cpu": 2}
     assert policy.volumes == Policy().volumes
-    assert (policy.cache_per_node.mem, policy.cache_per_node.ssd) == ("50%", "1Ti")
+    assert (policy.cache_per_node.mem, policy.cache_per_node.ssd) == (Quota(share=0.5), Quota(1 << 40))
     # As large as values come from YAML.
-    assert policy_in({"policy": {"cachePerNode": {"SSD": 1 << 40}}}).cache_per_node.ssd == 1 << 40
+    assert policy_in({"policy": {"cachePerNode": {"SSD": 1 << 40}}}).cache_per_node.ssd == Quota(1 << 40)
 
 
 def test_datasets_are_not_read_by_the_nodes_own_keys_unless_it_is_said() -> None:
@@ -434,6 +460,26 @@ def test_wishes_for_places_reach_the_pods(everything: list[dict]) -> None:
     driver = named(everything, "DaemonSet", "headrace-csi")["spec"]["template"]["spec"]
     assert driver["tolerations"] == [{"operator": "Exists"}]
     assert driver["priorityClassName"] == "system-node-critical"
+
+
+@pytest.mark.parametrize("component", ["operator", "webhook", "jobs"])
+def test_variables_of_opentelemetry_reach_the_control_plane_with_the_names_of_its_pods(
+    everything: list[dict], component: str
+) -> None:
+    pod = named(everything, "Deployment", f"headrace-{component}")["spec"]["template"]["spec"]
+    variables = {each["name"]: each for each in pod["containers"][0]["env"]}
+    endpoint = EVERY_OPTION["openTelemetry"]["OTEL_EXPORTER_OTLP_ENDPOINT"]
+    assert variables["OTEL_EXPORTER_OTLP_ENDPOINT"]["value"] == endpoint
+    assert {"POD_NAME", "POD_NAMESPACE"} <= set(variables)
+
+
+def test_the_driver_which_goes_nowhere_is_not_told_of_a_collector(everything: list[dict]) -> None:
+    pod = named(everything, "DaemonSet", "headrace-csi")["spec"]["template"]["spec"]
+    assert not [each for each in pod["containers"][0]["env"] if each["name"].startswith("OTEL_")]
+
+
+def test_only_variables_of_opentelemetry_are_taken() -> None:
+    assert "LD_PRELOAD" in refusal({"openTelemetry": {"LD_PRELOAD": "/x"}})
 
 
 def test_an_image_may_be_named_by_its_digest_alone() -> None:

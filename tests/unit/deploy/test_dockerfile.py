@@ -117,11 +117,11 @@ def test_both_stand_on_the_same_python_and_suite_with_the_same_packages_of_it() 
 def test_both_run_the_same_command_in_the_same_environment_as_the_same_user() -> None:
     (said,) = re.findall(r"^ENV (PYTHONPATH=.*)$", TEXT, re.M)
     told = dict(word.split("=") for word in said.split())
-    assert {key: value for key, value in told.items() if key != "PYTHONPATH"} == build_images._ENVIRONMENT
+    assert {key: value for key, value in told.items() if key != "PYTHONPATH"} == build_images.ENVIRONMENT
     assert f"ENTRYPOINT {json.dumps(list(build_images.ENTRYPOINT))}" in TEXT
     assert {"deploy", "images", "headrace", "install_package.py"} <= _texts(packages)
     (user,) = re.findall(r"^USER (\S+)$", TEXT, re.M)
-    assert user == build_images._NOBODY
+    assert user == build_images.NOBODY
     pod = named(render(), "Deployment", "headrace-operator")["spec"]["template"]["spec"]["securityContext"]
     assert f"{pod['runAsUser']}:{pod['runAsGroup']}" == user
 

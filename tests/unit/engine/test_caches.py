@@ -7,41 +7,20 @@ from pathlib import Path
 import pytest
 
 from headrace.engine import caches
-from headrace.engine.caches import cache_levels, default_cache, fitted, parse_cache, prepare_folder
+from headrace.engine.caches import cache_levels, default_cache, fitted, prepare_folder
 from headrace.errors import ConfigError, RefusedError
-from headrace.settings.engine import FolderConfig, Medium
-from headrace.settings.sizes import Quota
+from headrace.settings.cache_words import parse_cache
+from headrace.settings.engine import FolderConfig, LevelConfig, Medium
 
 
-@pytest.mark.parametrize(
-    ("word", "folders", "quota", "medium"),
-    [
-        ("/ssd/headrace:100Gi", ["/ssd/headrace"], Quota(100 << 30), Medium.SSD),
-        ("/ssd/headrace:100Gi:hdd", ["/ssd/headrace"], Quota(100 << 30), Medium.HDD),
-        ("/dev/shm/x:8Gi", ["/dev/shm/x"], Quota(8 << 30), Medium.MEM),
-        ("/dev/shm/x:8Gi:SSD", ["/dev/shm/x"], Quota(8 << 30), Medium.SSD),
-        ("/a,/b:50%:SSD", ["/a", "/b"], Quota(share=0.5), Medium.SSD),
-        ("/with:colon:1Gi", ["/with:colon"], Quota(1 << 30), Medium.SSD),
-    ],
-)
-def test_cache_word_is_taken_apart(word: str, folders: list[str], quota: Quota, medium: Medium) -> None:
-    parsed = parse_cache(word)
-    assert [str(folder) for folder in parsed.folders] == folders
-    assert (parsed.quota, parsed.medium) == (quota, medium)
-
-
-@pytest.mark.parametrize(
-    "word", ["", "/ssd", ":1Gi", "/ssd:", "/ssd:1Gi:NVME", "/ssd:SSD", "/ssd:0", "/ssd:-1Gi", ",:1Gi"]
-)
-def test_wrong_cache_word_is_one_clear_error(word: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse_cache(word)
-    assert caught.value.hint
+def levels_of(*words: str) -> tuple[LevelConfig, ...]:
+    """The levels of these words, with water marks of 0.9 and 0.8 where they have none."""
+    return cache_levels([parse_cache(word) for word in words], high=0.9, low=0.8)
 
 
 def test_levels_stand_in_the_order_of_their_media(tmp_path: Path) -> None:
     words = [f"{tmp_path}/m:1Gi:MEM", f"{tmp_path}/s1,{tmp_path}/s2:2Gi:SSD", f"{tmp_path}/m2:3Gi:MEM"]
-    memory, disk = cache_levels(words, high=0.9, low=0.8)
+    memory, disk = levels_of(*words)
     assert (memory.medium, disk.medium) == (Medium.MEM, Medium.SSD)
     assert [(folder.path.name, folder.quota_bytes) for folder in memory.folders] == [
         ("m", 1 << 30),
@@ -54,21 +33,17 @@ def test_levels_stand_in_the_order_of_their_media(tmp_path: Path) -> None:
 
 def test_levels_may_have_water_marks_of_their_own(tmp_path: Path) -> None:
     words = [f"{tmp_path}/m:1Gi:MEM", f"{tmp_path}/s:2Gi:SSD:0.7-0.5"]
-    memory, disk = cache_levels(words, high=0.9, low=0.8)
+    memory, disk = levels_of(*words)
     assert (memory.high, memory.low, disk.high, disk.low) == (0.9, 0.8, 0.7, 0.5)
-    with pytest.raises(ConfigError, match="above high"):
-        cache_levels([f"{tmp_path}/s:2Gi:SSD:0.5-0.7"], high=0.9, low=0.8)
 
 
 def test_folder_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="given twice"):
-        cache_levels(
-            [f"{tmp_path}:1Gi", f"{tmp_path}/../{tmp_path.name}/:1Gi", f"{tmp_path}:2Gi"], high=0.9, low=0.8
-        )
+        levels_of(f"{tmp_path}:1Gi", f"{tmp_path}/../{tmp_path.name}/:1Gi", f"{tmp_path}:2Gi")
 
 
 def test_share_is_one_of_the_folders_disk(tmp_path: Path) -> None:
-    (level,) = cache_levels([f"{tmp_path}/new/folder:50%"], high=0.9, low=0.8)
+    (level,) = levels_of(f"{tmp_path}/new/folder:50%")
     assert level.folders[0].quota_bytes == pytest.approx(shutil.disk_usage(tmp_path).total / 2, rel=0.001)
 
 
@@ -78,18 +53,18 @@ def test_default_counts_what_the_cache_holds_already_as_free(
     free = os.statvfs(tmp_path)
     monkeypatch.setattr(os, "statvfs", lambda _: free)
     folder = tmp_path / "cache"
-    before = parse_cache(default_cache(folder)).quota.size_bytes
+    before = default_cache(folder).quota.size_bytes
     assert before == free.f_bavail * free.f_frsize // 2
     folder.mkdir()
     (folder / "block").write_bytes(os.urandom(8 << 20))
-    assert parse_cache(default_cache(folder)).quota.size_bytes == before + (4 << 20)
+    assert default_cache(folder).quota.size_bytes == before + (4 << 20)
 
 
 def test_a_cache_leaves_half_of_run_to_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caches, "_RUN", tmp_path)
     size_bytes = shutil.disk_usage(tmp_path).total
     (tmp_path / "memory").mkdir()
-    (level,) = fitted(cache_levels([f"{tmp_path}/memory:{size_bytes}"], high=0.9, low=0.8))
+    (level,) = fitted(levels_of(f"{tmp_path}/memory:{size_bytes}"))
     assert level.folders[0].quota_bytes <= size_bytes // 2 + 1
 
 
@@ -124,10 +99,10 @@ def test_quotas_larger_than_their_disk_are_cut_to_what_fits_all_together(tmp_pat
     size = disk.f_blocks * disk.f_frsize
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
-    small = cache_levels([f"{tmp_path}/a:1Mi:SSD"], high=0.9, low=0.8)
+    small = levels_of(f"{tmp_path}/a:1Mi:SSD")
     assert fitted(small) == small
     words = [f"{tmp_path}/a:{size}:SSD", f"{tmp_path}/b:{size}:SSD", f"{tmp_path}/c:1Mi:HDD"]
-    levels = fitted(cache_levels(words, high=0.9, low=0.8))
+    levels = fitted(levels_of(*words))
     quotas = [folder.quota_bytes for level in levels for folder in level.folders]
     assert size * 0.9 < sum(quotas) <= size * 0.95
     assert quotas[0] == quotas[1] > quotas[2] > 0

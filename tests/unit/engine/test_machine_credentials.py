@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.resolved_settings import settings_of
+from headrace.cli.role_settings import settings_of_role
+from headrace.cli.terminal import terminal
 from headrace.engine.key_sources import environment_of, read_again, sourced
 from headrace.engine.profiles import Profiles
 from headrace.errors import ConfigError
-from headrace.roles.datasets import resolve_origins
+from headrace.roles.specs.origins import resolve_origins
 from headrace.settings.environment import Environment
 from headrace.settings.origins import OssOrigin, S3Origin
 from headrace.settings.roles import CopySettings, MasterSettings, OriginSettings, RoleSettings, WorkerSettings
@@ -93,10 +94,10 @@ def test_an_option_reads_no_variable_of_the_machine(machine: Environment) -> Non
 )
 def test_a_role_is_told_by_its_settings(machine: Environment, role: str, model: type[RoleSettings]) -> None:
     told = Environment({**machine.variables, f"HEADRACE_{role}_MACHINE_CREDENTIALS": "false"})
-    settings = settings_of(model, None, told)
+    settings = settings_of_role(model, None, told)
     assert getattr(settings, "machine_credentials", None) is False
     origins = (OriginSettings(origin="s3://bucket"),)
-    (mount,) = resolve_origins(origins, told, machine_credentials=False).mounts
+    (mount,) = resolve_origins(origins, told, terminal(), machine_credentials=False).mounts
     assert isinstance(mount.origin, S3Origin)
     assert mount.origin.anonymous
-    assert getattr(settings_of(model, None, machine), "machine_credentials", None) is True
+    assert getattr(settings_of_role(model, None, machine), "machine_credentials", None) is True

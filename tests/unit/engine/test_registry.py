@@ -10,7 +10,7 @@ import pytest
 from headrace.engine.registry import Registry
 from headrace.engine.registry_entry import Entry, own_entry
 from headrace.errors import MissingFileError
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 
 
 def entry(mountpoint: str, name: str = "train", **changed: object):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,21 +21,26 @@ from headrace.jobs.data_cost import (
 from headrace.jobs.views import DataCost
 
 TEXT = """\
+# TYPE headrace_read_hit_bytes counter
 # HELP headrace_read_hit_bytes Bytes
 headrace_read_hit_bytes_total 600
+# TYPE headrace_read_miss_bytes counter
 headrace_read_miss_bytes_total 400
+# TYPE headrace_cluster_read_bytes counter
 headrace_cluster_read_bytes_total 500
+# TYPE headrace_cluster_own_node_bytes counter
 headrace_cluster_own_node_bytes_total 100
-headrace_read_seconds_sum 2.5
+# TYPE headrace_read_seconds histogram
 headrace_read_seconds_bucket{le="+Inf"} 7
-headrace_passthrough_opens_total 3
+headrace_read_seconds_sum 2.5
+headrace_read_seconds_count 7
+# TYPE headrace_passthrough_estimated_bytes counter
 headrace_passthrough_estimated_bytes_total 300
-headrace_snapshot_files 10
-headrace_snapshot_size_bytes 1000
+# TYPE headrace_store_used_bytes gauge
 headrace_store_used_bytes{level="0"} 5
 headrace_store_used_bytes{level="a } b"} 6
-headrace_broken
-headrace_origin_bytes_total 200
+# TYPE others gauge
+others 1
 # EOF
 """
 
@@ -51,11 +59,42 @@ def metered(*rounds: list[Reading]) -> DataCost:
 
 def test_metrics_are_summed_over_their_labels() -> None:
     values = values_of(TEXT)
+    assert values is not None
     assert values["headrace_store_used_bytes"] == 11
-    assert "headrace_broken" not in values
+    assert "others" not in values
     assert mount_counters(values) == Counters(
         read_bytes=1000, remote_bytes=400, kernel_bytes=300, stalled_s=2.5, fetched_bytes=0
     )
+
+
+def test_what_reads_metrics_is_loaded_when_there_are_some() -> None:
+    program = "import sys, headrace.kubeflow.metering; print('prometheus_client' in sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_half_a_text_has_no_values() -> None:
+    """A counter that is missing would be taken for one that began anew."""
+    for end in range(0, len(TEXT) - len("# EOF\n"), 7):
+        assert values_of(TEXT[:end]) is None
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [*'abc{}"\\=,:# \n01.eE+-[]', "headrace_", "_total", "# TYPE ", " counter\n", "histogram\n"]
+        )
+    )
+)
+def test_any_text_is_read_or_refused(parts: list[str]) -> None:
+    values_of("".join(parts))
+    values_of(f"# TYPE headrace_a counter\n{''.join(parts)}\n# EOF\n")
+
+
+def test_a_long_line_of_a_stranger_costs_no_time() -> None:
+    """The library takes the square of it: this one would take it hours."""
+    quotes = '\\"' * (4 << 20)
+    assert values_of(f'headrace_a{{b="{quotes}"}} 1\n# EOF\n') is None
 
 
 @pytest.mark.parametrize(

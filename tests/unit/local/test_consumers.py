@@ -17,7 +17,7 @@ from headrace.local.processes.consumers import Consumer, Consumers, read_consume
 from headrace.local.processes.process_tags import end, family
 from headrace.local.reconciler import Dataset
 from headrace.local.store.database import Database
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 
 KEY = ("default", "imagenet")
 DEADLINE_S = 30.0

@@ -10,7 +10,7 @@ import pytest
 from headrace.local.operations.copy_driver import facts_of
 from headrace.local.operations.job_driver import Note
 from headrace.plan.operation_inputs import JobState
-from headrace.roles.progress import CopyProgress
+from headrace.roles.processes.progress import CopyProgress
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NOTE = Note("copy", "once", "2026-01-01T00:00:00Z")

@@ -16,7 +16,7 @@ import pytest
 
 from headrace.local.processes.process_tags import end_all, tag_of, tagged_processes
 from headrace.local.processes.role_processes import RoleOrder, RoleProcesses, RoleRecord
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 from headrace.settings.environment import ROLE_MARK, Environment
 
 DEADLINE_S = 60.0

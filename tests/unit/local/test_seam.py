@@ -17,7 +17,7 @@ from headrace.local.layout import BackendLayout
 from headrace.local.lifecycle import launch
 from headrace.local.protocol.client import LocalClient
 from headrace.local.protocol.messages import RoleLine
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 
 DEADLINE_S = 60.0
 DATASET = """apiVersion: data.fluid.io/v1alpha1

@@ -16,8 +16,8 @@ from headrace.operator.operations.copy_driver import copy_facts
 from headrace.operator.operations.copy_progress import ProgressClient
 from headrace.operator.operations.job_status import JobStatus
 from headrace.plan.operation_inputs import JobState
-from headrace.roles.progress import CopyProgress, ProgressFile
-from headrace.roles.progress_page import ProgressPage
+from headrace.roles.pages.progress_page import ProgressPage
+from headrace.roles.processes.progress import CopyProgress, ProgressFile
 from headrace.testing.processes import free_port
 
 

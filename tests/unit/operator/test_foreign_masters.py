@@ -162,8 +162,10 @@ def test_the_metrics_of_a_pod_are_read_within_bounds_and_from_nowhere_else() -> 
 
 def test_only_counts_that_can_be_are_counted() -> None:
     lines = [
-        f"headrace_read_hit_bytes_total {value}" for value in ("7", "nan", "inf", "-1", "1e300", "1e999")
+        f'headrace_read_hit_bytes_total{{of="{value}"}} {value}'
+        for value in ("7", "nan", "inf", "-1", "1e300", "1e999")
     ]
-    text = "\n".join([*lines, *(f"name_{number} 1" for number in range(1000))])
-    assert list(values_of(text)) == ["headrace_read_hit_bytes_total"]
-    assert mount_counters(values_of(text)).read_bytes == 7.0
+    values = values_of("\n".join([*lines, *(f"name_{number} 1" for number in range(1000)), "# EOF\n"]))
+    assert values is not None
+    assert list(values) == ["headrace_read_hit_bytes_total"]
+    assert mount_counters(values).read_bytes == 7.0

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import RefusedError
-from headrace.roles.own_folders import Owner, give_cache, give_state
-from headrace.roles.sweeping import sweep
+from headrace.roles.node.own_folders import Owner, give_cache, give_state
+from headrace.roles.node.sweeping import sweep
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="gives files away")]
 

@@ -77,9 +77,7 @@ def test_each_command_takes_its_settings_file(roles: dict[str, Role], tmp_path: 
     assert worker.master == mount.master == "http://10.96.0.7:8700"
     assert worker.fit_cache
     assert worker.lingers_drained
-    assert worker.cache == [folder.word() for folder in roles["worker-0"].cache] or worker.cache == tuple(
-        folder.word() for folder in roles["worker-0"].cache
-    )
+    assert worker.cache == tuple(folder.word() for folder in roles["worker-0"].cache)
     assert str(mount.mountpoint) == "/var/lib/headrace/mounts/default/imagenet"
     assert read["master"].listen == ":8700"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import RefusedError
-from headrace.roles.sweeping import sweep
+from headrace.roles.node.sweeping import sweep
 
 
 def dataset(node: Path, cache: Path, name: str) -> None:

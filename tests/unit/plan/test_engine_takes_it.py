@@ -10,7 +10,8 @@ from planned import SEED, World, changed
 
 from headrace.engine.caches import cache_levels
 from headrace.plan.roles import Role, SecretKey, plain_value
-from headrace.roles.datasets import resolve_origins
+from headrace.roles.specs.origins import resolve_origins
+from headrace.roles.specs.terminal import Terminal
 from headrace.settings.environment import Environment
 from headrace.settings.origins import OriginMount
 from headrace.settings.roles import MemberSettings, OriginSettings
@@ -43,8 +44,10 @@ def rendered(world: World, role: Role, folder: Path) -> tuple[OriginSettings, ..
 def resolved(world: World, folder: Path) -> tuple[OriginMount, ...]:
     """The engine's own values of the first worker's origins."""
     worker = next(role for role in world.settle().roles if role.kind == "worker")
-    found = resolve_origins(rendered(world, worker, folder), Environment({"HOME": str(folder)}))
-    assert not found.warnings
+    warnings: list[str] = []
+    environment, terminal = Environment({"HOME": str(folder)}), Terminal(warnings.append, warnings.append)
+    found = resolve_origins(rendered(world, worker, folder), environment, terminal)
+    assert not warnings
     return found.mounts
 
 

@@ -101,7 +101,7 @@ def test_every_level_is_kept_in_its_order_with_its_own_marks() -> None:
     )
     assert [(each.medium, each.high) for each in made] == [("MEM", 0.9), ("HDD", 0.5)]
     assert all(each.low < each.high for each in made)
-    assert made[0].word("/node-1/shm") == f"/node-1/shm:{8 << 30}:MEM:0.9-0.7"
+    assert str(made[0].word("/node-1/shm")) == f"/node-1/shm:{8 << 30}:MEM:0.9-0.7"
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_settings_carry_the_origin_and_name_its_secrets() -> None:
         "fs.oss.accessKeySecret": SecretKey("mysecret", "fs.oss.accessKeySecret"),
     }
     (folder,) = worker.cache
-    assert folder.word() == "/var/lib/docker/jindo/default/imagenet:173946175488:SSD:0.99-0.8"
+    assert str(folder.word()) == "/var/lib/docker/jindo/default/imagenet:173946175488:SSD:0.99-0.8"
     assert worker.node == "node-4"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.errors import BusyError, ConfigError
 from headrace.openmetrics import OPEN_METRICS
-from headrace.roles.endpoint import Endpoint
+from headrace.roles.pages.endpoint import Endpoint
 from headrace.settings.addresses import parse_address
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from headrace.roles import exposure
+from headrace.roles.launching import exposure
 from headrace.roles.messages import MountSpec
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig
@@ -35,7 +35,7 @@ _FOR_CREDENTIALS = sorted(exposure.credential_variables(_SPEC, Environment({})))
 _PROGRAM = """
 import json, os, subprocess, sys
 from pathlib import Path
-from headrace.roles.exposure import hide_credentials
+from headrace.roles.launching.exposure import hide_credentials
 from headrace.roles.messages import MountSpec
 from headrace.settings.environment import Environment
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.roles.host_addresses import advertised_address, host_name, listening_address
-from headrace.roles.incarnation import next_incarnation
+from headrace.roles.cluster.host_addresses import advertised_address, host_name, listening_address
+from headrace.roles.cluster.incarnation import next_incarnation
 from headrace.settings.addresses import parse_master_url
 
 

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from headrace.roles import keeping
-from headrace.roles.keeping import Kept
-from headrace.roles.mount_table import MountEntry
+from headrace.roles.keeper import keeping
+from headrace.roles.keeper.keeping import Kept
+from headrace.roles.mountpoint.mount_table import MountEntry
 
 
 @pytest.mark.parametrize("has_ended", [False, True])

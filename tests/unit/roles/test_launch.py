@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from headrace.errors import EngineError, RefusedError
-from headrace.roles import launch
+from headrace.roles.launching import launch
 from headrace.roles.messages import MountSpec
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig
@@ -86,7 +86,7 @@ def test_foreground_process_forgets_its_old_arguments(tmp_path: Path) -> None:
     )
     (tmp_path / "mnt").mkdir()
     starter = (
-        "import sys\nfrom headrace.roles import launch\nfrom headrace.cli.main import main\n"
+        "import sys\nfrom headrace.roles.launching import launch\nfrom headrace.cli.main import main\n"
         f"launch.SUPERVISOR = (sys.executable, '-P', {str(program)!r})\nsys.exit(main(sys.argv[1:]))\n"
     )
     words = ["mount", "s3://b", str(tmp_path / "mnt"), "--cache", "none", "--foreground"]

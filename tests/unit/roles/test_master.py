@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from masters import TOKEN, fetch, heartbeat, master_spec, role_process, wait_for
+from masters import TOKEN, fetch, heartbeat, master_spec, role_process, status_of, wait_for
 
 from headrace.control.client import ControlClient
 from headrace.control.messages import Outlook
@@ -28,8 +28,7 @@ def port() -> int:
 
 
 def status(port: int) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(fetch(f"http://127.0.0.1:{port}/v1/status"))
-    return answer
+    return status_of(f"http://127.0.0.1:{port}")
 
 
 class Beating(threading.Thread):

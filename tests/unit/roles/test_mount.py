@@ -16,7 +16,7 @@ import pytest
 from headrace.engine.registry import Registry
 from headrace.errors import BusyError
 from headrace.roles.messages import Answer, MountSpec, read_answer
-from headrace.roles.mount import MountProcess
+from headrace.roles.processes.mount import MountProcess
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig
 from headrace.settings.origins import LocalOrigin, OriginMount

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace.roles.mount_table import MountEntry, mounts, topmost
+from headrace.roles.mountpoint.mount_table import MountEntry, mounts, topmost
 
 TABLE = r"""
 40 1 0:41 / /mnt/two\040words ro,nosuid - fuse.headrace s3://b\134x ro,user_id=0

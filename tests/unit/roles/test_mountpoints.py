@@ -9,8 +9,8 @@ import pytest
 
 from headrace.engine.registry import Registry
 from headrace.errors import BusyError, ConfigError, MissingFileError, RefusedError, UnsupportedError
-from headrace.roles import mountpoints
-from headrace.roles.mountpoints import check_mountpoint, check_places, unmount, users_of
+from headrace.roles.mountpoint import mountpoints
+from headrace.roles.mountpoint.mountpoints import check_mountpoint, check_places, unmount, users_of
 from headrace.settings.engine import EngineConfig, FolderConfig, LevelConfig, Medium
 from headrace.settings.origins import LocalOrigin, OriginMount
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from headrace.listening.crowd import Bounds
-from headrace.roles.page_request import MOST_HEAD_BYTES, Page
-from headrace.roles.pages import Pages, _Visitor
+from headrace.roles.pages.page_request import MOST_HEAD_BYTES, Page
+from headrace.roles.pages.pages import Pages, _Visitor
 
 PATIENCE_S = 60
 LARGE = "x" * (8 << 20)
@@ -139,7 +139,7 @@ def test_who_asked_for_a_slow_page_and_left_is_forgotten(make: Callable[..., Sit
         site.connect("GET /slow HTTP/1.1\r\n\r\n")
         assert site.get("/healthz") == "/healthz\n"
     gc.collect()
-    assert sum(isinstance(each, _Visitor) for each in gc.get_objects()) <= 8
+    assert sum(type(each) is _Visitor for each in gc.get_objects()) <= 8
 
 
 @pytest.mark.parametrize("said", ["", "GET /heal", "GET /large HTTP/1.1\r\n\r\n"])

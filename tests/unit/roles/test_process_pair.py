@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from headrace.roles import process_pair
+from headrace.roles.launching import process_pair
 from headrace.roles.messages import MountSpec
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig
@@ -24,7 +24,8 @@ from headrace.settings.origins import OriginMount, S3Origin
 
 _PAIR = """
 import os, pathlib, signal, sys, time
-from headrace.roles import mount, process_pair
+from headrace.roles.launching import process_pair
+from headrace.roles.processes import mount
 from headrace.roles.messages import MountSpec
 from headrace.settings.dataset import MountSettings
 from headrace.settings.engine import EngineConfig
@@ -73,7 +74,7 @@ def test_a_process_with_a_credential_in_a_variable_is_copied_and_shows_it_no_mor
         from headrace.roles.messages import Answer
         supervision.tell("serving")
         above = f"/proc/{os.getppid()}"
-        while "headrace.roles.supervisor" not in pathlib.Path(above, "cmdline").read_text():
+        while "headrace.roles.supervision.supervisor" not in pathlib.Path(above, "cmdline").read_text():
             time.sleep(0.01)
         shown = [pathlib.Path(who, "environ").read_text() for who in ("/proc/self", above)]
         is_copy = "process_pair" in pathlib.Path("/proc/self/cmdline").read_text()
@@ -92,7 +93,7 @@ def test_a_process_with_a_credential_in_a_variable_is_copied_and_shows_it_no_mor
 def test_the_called_process_supervises_its_copy_and_ends_as_that_says(tmp_path: Path) -> None:
     body = """
         above = f"/proc/{os.getppid()}/cmdline"
-        while "headrace.roles.supervisor" not in pathlib.Path(above).read_text():
+        while "headrace.roles.supervision.supervisor" not in pathlib.Path(above).read_text():
             time.sleep(0.01)
         print(beginning.supervisor_pid == os.getppid(), beginning.restarts, beginning.kept)
         print(os.getpgid(0) == os.getpid(), signal.pthread_sigmask(signal.SIG_BLOCK, ()))
@@ -230,7 +231,8 @@ def test_only_a_process_that_shows_no_credential_is_copied(
     tmp_path: Path, words: list[str], variables: dict[str, str], *, is_copied: bool
 ) -> None:
     program = (
-        "import json, sys\nfrom headrace.roles import process_pair\nfrom headrace.roles.messages import MountSpec\n"
+        "import json, sys\nfrom headrace.roles.launching import process_pair\n"
+        "from headrace.roles.messages import MountSpec\n"
         "from headrace.settings.environment import Environment\n"
         "spec = MountSpec.from_descriptor(int(sys.argv[1]))\nwords, variables = json.loads(sys.argv[2])\n"
         "print(process_pair.may_be_copied(spec, Environment(variables), words))"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.engine.status import JobReport
-from headrace.roles.progress import Pace, ProgressFile, parse_progress, read_progress
+from headrace.roles.processes.progress import Pace, ProgressFile, parse_progress, read_progress
 
 
 def test_what_is_told_is_read_by_whoever_looks(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from headrace.engine.status import JobReport
 from headrace.errors import BusyError
-from headrace.roles.progress import ProgressFile
-from headrace.roles.progress_page import ProgressPage
+from headrace.roles.pages.progress_page import ProgressPage
+from headrace.roles.processes.progress import ProgressFile
 
 
 def test_who_asks_is_told_the_numbers_and_no_names() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.roles.relay import Relay, deliver
+from headrace.roles.supervision.relay import Relay, deliver
 
 DEADLINE_S = 30
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.roles import blame
-from headrace.roles.blame import oom_kills, was_killed
-from headrace.roles.restarts import Restarts
+from headrace.roles.supervision import blame
+from headrace.roles.supervision.blame import oom_kills, was_killed
+from headrace.roles.supervision.restarts import Restarts
 
 FAULT, KILL = False, True
 NEVER = None

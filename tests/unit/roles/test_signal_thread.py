@@ -8,7 +8,7 @@ import sys
 # The signal is given to a thread that does nothing, while the first one waits in a lock: nothing wakes that.
 PROGRAM = """
 import queue, signal, threading
-from headrace.roles.signal_thread import hear_signals
+from headrace.roles.processes.signal_thread import hear_signals
 
 events = queue.SimpleQueue()
 hear_signals([signal.SIGTERM, signal.SIGHUP], lambda number: events.put(number.name))

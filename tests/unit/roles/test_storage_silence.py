@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.roles.storage_silence import Silence
+from headrace.roles.cluster.storage_silence import Silence
 
 
 def text(retries: int) -> str:

@@ -14,7 +14,8 @@ from headrace.roles.messages import Answer, read_answer
 
 _BEGINNING = """
 import os, signal, sys, time
-from headrace.roles.lifeline import ANSWERED, ENDED, HAND_OVER, HANDED_OVER, KEPT, SERVING, Lifeline, Message
+from headrace.roles.supervision.lifeline import ANSWERED, ENDED, HAND_OVER, HANDED_OVER, KEPT, SERVING
+from headrace.roles.supervision.lifeline import Lifeline, Message
 from headrace.roles.messages import Answer
 
 line = Lifeline.from_descriptor(int(sys.argv[3]))
@@ -35,7 +36,7 @@ if kept is not None:
 """
 _SUPERVISOR = """
 import sys
-from headrace.roles import child, renewal, supervisor
+from headrace.roles.supervision import child, renewal, supervisor
 
 child._MOUNT_PROCESS = (sys.executable, "-P", sys.argv[1])
 renewal._PROGRAM = tuple(sys.orig_argv[:4])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from masters import TOKEN, fetch, master_spec, role_process, wait_for, worker_spec
+from masters import TOKEN, fetch, master_spec, role_process, status_of, wait_for, worker_spec
 from pydantic import SecretStr
 
 from headrace.cli.main import main
@@ -29,7 +29,7 @@ def url(port: int) -> str:
 
 
 def workers(url: str) -> dict[str, Any]:
-    return {row["id"]: row for row in json.loads(fetch(f"{url}/v1/status"))["workers"]}
+    return {row["id"]: row for row in status_of(url)["workers"]}
 
 
 def states(url: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.settings.cache_words import parse_cache
 from headrace.settings.environment import HEADRACE_VARIABLES, Environment
 from headrace.settings.reading import SHARED_VARIABLES, role_settings, settable_by_variable, variable_of
 from headrace.settings.roles import (
@@ -56,7 +57,7 @@ def test_lists_numbers_and_switches_come_from_variables() -> None:
         }
     )
     worker, _ = role_settings(WorkerSettings, None, environment)
-    assert worker.cache == ("/a:1Gi", "/b,/c:2Gi:SSD")
+    assert worker.cache == (parse_cache("/a:1Gi"), parse_cache("/b,/c:2Gi:SSD"))
     assert (worker.high, worker.master, worker.token_file) == (0.9, "http://own:1", Path("/token"))
     load, _ = role_settings(LoadSettings, None, environment)
     assert (load.verify, load.master) == (True, "http://all:1")

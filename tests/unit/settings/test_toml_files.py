@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.settings.cache_words import parse_cache
 from headrace.settings.environment import Environment
 from headrace.settings.toml_files import dataset_settings, mount_settings, read_file
 
@@ -25,14 +26,14 @@ def test_file_gives_defaults_and_the_command_line_wins(tmp_path: Path) -> None:
         )
     )
     dataset = dataset_settings(file["dataset"], memory="2Gi", block_size=None, options={"region": "given"})
-    assert (dataset.cache, dataset.memory, dataset.block_size) == (("/ssd:1Gi",), "2Gi", "4Mi")
+    assert (dataset.cache, dataset.memory, dataset.block_size) == ((parse_cache("/ssd:1Gi"),), "2Gi", "4Mi")
     assert dataset.options == {"fs.oss.endpoint": "e", "region": "given"}
     assert mount_settings(file["mount"], allow_other=True).mode == "classic"
 
 
 def test_without_a_file_everything_is_default(tmp_path: Path) -> None:
     file = read_file(Environment({"HOME": str(tmp_path)}))
-    assert dataset_settings(file["dataset"]).cache == ()
+    assert dataset_settings(file["dataset"]).cache is None
 
 
 @pytest.mark.parametrize(

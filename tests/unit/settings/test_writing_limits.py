@@ -16,7 +16,11 @@ def test_a_mount_that_is_only_read_has_none(mode: MountMode) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "is_kept", "word"),
-    [(MountMode.ELIDE, False, "elide"), (MountMode.VIEW, False, "view"), (MountMode.AUTO, True, "Kubernetes")],
+    [
+        (MountMode.ELIDE, False, "elide"),
+        (MountMode.VIEW, False, "view"),
+        (MountMode.AUTO, True, "Kubernetes"),
+    ],
 )
 def test_modes_that_hear_of_no_close_and_volumes_are_refused(
     mode: MountMode, is_kept: bool, word: str

@@ -55,7 +55,7 @@ def test_the_page_gets_its_diagrams_and_keeps_its_words() -> None:
     assert text.startswith("before\n<!-- packages: x -->\n```mermaid\n")
     assert "what stood here" not in text
     assert "    reconcile --> operations\n" in text
-    assert text.endswith("<!-- end of rooms -->\nafter\n")
+    assert text.endswith("<!-- end of roles -->\nafter\n")
     assert diagrams.drawn(text) == text
 
 

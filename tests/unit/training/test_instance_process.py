@@ -26,7 +26,7 @@ from headrace.local.jobs.log_reader import LogQuery, lines_of
 from headrace.local.jobs.rank_launcher import SOCKET_FILE, TOKEN_FILE
 from headrace.local.jobs.resource_limits import remove_groups_of_job
 from headrace.local.processes.cgroups import Limits, why_not
-from headrace.process_stat import stat_of
+from headrace.process.stat import stat_of
 
 DEADLINE_S = 60.0
 TOKEN = "0123456789abcdef"

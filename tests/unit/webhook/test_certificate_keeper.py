@@ -209,6 +209,63 @@ def test_a_bundle_that_somebody_took_away_is_announced_again() -> None:
     assert served(replica, memory)
 
 
+OF_DECLARED = {
+    "kind": "ValidatingWebhookConfiguration",
+    "metadata": {"name": "headrace-webhook"},
+    "webhooks": [{"name": "declared.headrace.io", "clientConfig": {"service": {**SERVICE, "path": None}}}],
+}
+
+
+def test_declared_objects_are_asked_about_at_the_same_path_and_by_the_same_authority() -> None:
+    memory = Memory()
+    memory.put(OF_DECLARED)
+    settle(Replica(memory))
+    (pods,), (declared,) = (
+        memory.objects[kind, "headrace-webhook"]["webhooks"]
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    )
+    assert declared["clientConfig"] == pods["clientConfig"]
+    assert memory.path != SERVICE["path"]
+
+
+def test_what_it_writes_is_nobodys_own_so_that_helm_can_go_back_to_a_chart_that_names_the_path() -> None:
+    """As an API server notes it: whoever writes holds what he wrote, and Helm meets a conflict there."""
+
+    class Noting(Memory):
+        async def replace(self, content: dict[str, Any]) -> dict[str, Any]:
+            before = self.objects[content["kind"], content["metadata"]["name"]]
+            hold = {"manager": "Python", "operation": "Update"}
+            if before.get("webhooks") != content.get("webhooks"):
+                entries = [each for each in content["metadata"].get("managedFields", []) if each != hold]
+                content = {**content, "metadata": {**content["metadata"], "managedFields": [*entries, hold]}}
+            return await super().replace(content)
+
+    helm = {"manager": "helm", "operation": "Apply"}
+    person = {"manager": "kubectl-edit", "operation": "Update"}
+    memory = Noting()
+    for each in (memory.objects["MutatingWebhookConfiguration", "headrace-webhook"], OF_DECLARED):
+        memory.put({**each, "metadata": {**each["metadata"], "managedFields": [helm, person]}})
+    settle(Replica(memory))
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        assert memory.objects[kind, "headrace-webhook"]["metadata"]["managedFields"] == [helm, person]
+    writes = memory.writes
+    settle(Replica(memory))
+    assert memory.writes == writes, "it is done once"
+
+
+def test_without_the_right_to_the_other_configuration_pods_are_steered_all_the_same() -> None:
+    memory = Memory()
+    memory.refused = {"ValidatingWebhookConfiguration"}
+    replica = Replica(memory)
+    settle(replica)
+    assert served(replica, memory) and replica.keeper.is_announced
+    replica.pass_time(timedelta(days=70))
+    settle(replica)
+    replica.pass_time(timedelta(hours=1))
+    settle(replica)
+    assert memory.bundle.count("BEGIN CERTIFICATE") == 2, "it rotates, too"
+
+
 def test_without_the_right_to_announce_it_serves_all_the_same_and_does_not_rotate() -> None:
     memory = Memory()
     memory.refused = {"MutatingWebhookConfiguration"}

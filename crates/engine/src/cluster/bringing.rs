@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::Cluster;
-use super::inquiry::Wanted;
 use super::verdict::is_of_object;
+use super::wanted::Wanted;
 use crate::error::Result;
 use crate::ids::ByteRange;
 use crate::ring::{Ring, StripeId};

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use super::Cluster;
-use super::inquiry::Wanted;
 use super::peers::PROBE_PATIENCE;
+use super::wanted::Wanted;
 use crate::error::Error;
 use crate::ring::Ring;
 use crate::wire::PeerCommand;

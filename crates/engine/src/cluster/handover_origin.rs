@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Cluster;
-use super::inquiry::Wanted;
 use super::part::{Part, Places, Step, Told};
 use super::segments::segments;
+use super::wanted::Wanted;
 use crate::checksum::Checksum;
 use crate::error::Result;
 use crate::ids::{BlockSize, ByteRange};

@@ -13,52 +13,19 @@ use super::Cluster;
 use super::body::{Body, Helper, MemberAnswer};
 use super::candidates::{Candidate, candidates};
 use super::verdict::{Verdict, is_damage, is_of_worker, verdict};
+use super::wanted::Wanted;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ids::{BlockSize, ByteRange, FileKey};
+use crate::ids::ByteRange;
 use crate::metrics::UnsignedGauge;
-use crate::origin::{Asker, ByteStream, ObjectVersion};
-use crate::ring::{MemberId, Ring, StripeId, stripe_of};
-use crate::wire::{GetRequest, PURPOSE_READ, PURPOSE_WARM};
+use crate::origin::ByteStream;
+use crate::ring::{MemberId, Ring, StripeId};
+use crate::wire::GetRequest;
 
 /// Pauses between two rounds over the members, when none can serve.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Workers that must agree that the origin fails before a reader hears of it.
 const WITNESSES: usize = 2;
-
-/// What is read, for all its segments.
-#[derive(Debug, Clone)]
-pub(super) struct Wanted {
-    pub key: Arc<FileKey>,
-    pub block_size: BlockSize,
-    asker: Asker,
-}
-
-impl Wanted {
-    /// An object of the origin that goes by `name`, for whom this task asks.
-    pub(super) fn of(name: &Arc<str>, object: &ObjectVersion, block_size: BlockSize) -> Self {
-        let ObjectVersion { key: path, size, version } = object.clone();
-        let key = FileKey { dataset: name.clone(), path, size, version };
-        Wanted { key: Arc::new(key), block_size, asker: Asker::current() }
-    }
-
-    /// The stripe that byte `offset` lies in.
-    pub(super) fn stripe(&self, offset: u64) -> StripeId {
-        stripe_of(&self.key.id(), self.block_size.index_of(offset), self.block_size)
-    }
-
-    pub(super) fn request(&self, range: ByteRange) -> GetRequest {
-        GetRequest {
-            key: (*self.key).clone(),
-            range,
-            block_size: self.block_size.bytes(),
-            cached_only: false,
-            direct: false,
-            purpose: if self.asker == Asker::Load { PURPOSE_WARM } else { PURPOSE_READ },
-            fill: None,
-        }
-    }
-}
 
 /// A member of a view.
 pub(super) struct Member {

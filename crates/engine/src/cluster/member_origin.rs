@@ -7,9 +7,9 @@ use futures::{StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 
 use super::Cluster;
-use super::inquiry::Wanted;
 use super::reading::Reading;
 use super::segments::segments;
+use super::wanted::Wanted;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, ByteRange};
 use crate::origin::{ByteStream, Capability, Checksums, Exclusion, ListedObject, ObjectVersion, Origin};

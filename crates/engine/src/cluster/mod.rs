@@ -36,6 +36,7 @@ mod suspects;
 mod tests;
 mod verdict;
 mod waits;
+mod wanted;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::Cluster;
 use super::body::{Body, Helper, MemberAnswer, Step as Event};
-use super::inquiry::Wanted;
 use super::verdict::{is_damage, is_of_worker};
+use super::wanted::Wanted;
 use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::ByteRange;

@@ -8,8 +8,9 @@ use futures::StreamExt;
 
 use super::Cluster;
 use super::body::{Body, Step};
-use super::inquiry::{Inquiry, Member, Wanted};
+use super::inquiry::{Inquiry, Member};
 use super::verdict::{Verdict, verdict};
+use super::wanted::Wanted;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::ByteRange;
 use crate::origin::ByteStream;

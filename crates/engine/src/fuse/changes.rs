@@ -7,9 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use futures::future::BoxFuture;
 
 use super::abi::{Opcode, RESENT, init, open, set};
-use super::dispatch::SessionState;
 use super::reply::{self, Pending};
 use super::request::{Body, Request, SetAttributes};
+use super::state::SessionState;
 use crate::vfs::{Changes, Creation, OpenedToWrite, Refused, Rename, Requester, Writable, Writer, Written};
 
 impl SessionState {

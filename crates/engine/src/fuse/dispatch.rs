@@ -5,45 +5,21 @@ use std::io::IoSlice;
 use std::sync::{Arc, Weak};
 
 use super::abi::{Opcode, RESENT, open};
-use super::counts::{Counts, Lookups};
-use super::device::Device;
 use super::directory::{self, Listing};
-use super::disk_reads::{DiskReads, Due, LOOK_EVERY};
-use super::interrupt::InFlight;
-use super::negotiate::Negotiated;
-use super::neighbourhood::Neighbourhood;
-use super::open_modes::{OpenModes, Opened};
+use super::disk_reads::{Due, LOOK_EVERY};
+use super::open_modes::Opened;
 use super::options::Mode;
 use super::reads::{self, ReadBuffers};
-use super::reply::{self, Pending, Presentation};
+use super::reply::{self, Pending};
 use super::request::{Body, Header, Malformed, Request};
-use super::threads::RequestThreads;
-use super::unanswered::{Note, Read, Unanswered};
+use super::state::SessionState;
+use super::unanswered::{Note, Read};
 use crate::error::{Error, ErrorKind};
 use crate::staging::is_written;
-use crate::vfs::{DiskRead, FileSystem, Inode, ReadReply, Writable};
+use crate::vfs::{AtHand, DiskRead, Inode, ReadReply};
 
 /// Nothing larger is believed of a request: 16 MiB, far beyond what the kernel asks for.
 const MOST_BYTES: u32 = 16 << 20;
-
-/// What all threads of a session share.
-pub struct SessionState {
-    pub device: Arc<Device>,
-    pub filesystem: Arc<dyn FileSystem>,
-    /// The same, where programs may write.
-    pub writable: Option<Arc<dyn Writable>>,
-    pub negotiated: Negotiated,
-    pub shown: Presentation,
-    pub runtime: tokio::runtime::Handle,
-    pub in_flight: Arc<InFlight>,
-    pub opens: OpenModes,
-    pub unanswered: Arc<Unanswered>,
-    pub disk_reads: DiskReads,
-    pub threads: RequestThreads,
-    pub neighbourhood: Arc<Neighbourhood>,
-    pub counts: Counts,
-    pub lookups: Lookups,
-}
 
 /// What one thread keeps between requests.
 #[derive(Default)]
@@ -71,10 +47,6 @@ impl SessionState {
             Err(Malformed { unique: Some(unique) }) => drop(self.pending(unique)),
             Err(Malformed { unique: None }) => tracing::error!("fuse: the kernel sent no request"),
         }
-    }
-
-    pub(super) fn pending(&self, unique: u64) -> Pending {
-        Pending::new(self.device.clone(), unique)
     }
 
     fn dispatch(self: &Arc<Self>, request: &Request<'_>, scratch: &mut Scratch) {
@@ -203,22 +175,23 @@ impl SessionState {
             return;
         }
         let (inode, handle, length) = (read.header.inode, self.opens.handle(read.handle), read.length as usize);
-        match self.filesystem.read_cached(inode, handle, read.offset, length) {
-            Ok(Some(found)) => {
+        match self.filesystem.at_hand(inode, handle, read.offset, length, true) {
+            Ok(AtHand::Here(found)) => {
                 reads::answer(pending, found, length, &mut scratch.reads);
                 if keeps && self.negotiated.mode != Mode::View {
                     self.neighbourhood.note(&self.filesystem, inode, read.offset, read.length);
                 }
             }
-            Ok(None) => {
-                let due = self.due(pending, read, self.unanswered.note(&self.device, &read));
-                match self.filesystem.read_from_disk(inode, handle, read.offset, length) {
-                    Some(found) => self.read_from_disk(due, found, scratch),
-                    None => self.read_later(due),
-                }
-            }
+            Ok(AtHand::OnDisk(found)) => self.read_from_disk(self.noted(pending, read), found, scratch),
+            Ok(AtHand::Missing) => self.read_later(self.noted(pending, read)),
             Err(error) => fail(pending, &error),
         }
+    }
+
+    /// The read with a note that outlives this process.
+    fn noted(&self, pending: Pending, read: Read) -> Due {
+        let note = self.unanswered.note(&self.device, &read);
+        self.due(pending, read, note)
     }
 
     fn due(&self, pending: Pending, read: Read, note: Note) -> Due {

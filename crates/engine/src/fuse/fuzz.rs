@@ -12,7 +12,7 @@ use super::abi::IN_HEADER_BYTES;
 use super::counts::{Counts, Lookups};
 use super::device::Device;
 use super::disk_reads::DiskReads;
-use super::dispatch::{Scratch, SessionState};
+use super::dispatch::Scratch;
 use super::ledger::Ledger;
 use super::negotiate::Negotiated;
 use super::neighbourhood::Neighbourhood;
@@ -20,12 +20,13 @@ use super::open_modes::OpenModes;
 use super::options::Mode;
 use super::patience::Places;
 use super::reply::{Lifetime, Presentation};
+use super::state::SessionState;
 use super::threads::RequestThreads;
 use super::unanswered::Unanswered;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::Metrics;
 use crate::vfs::{
-    Attributes, Backing, DirectoryEntry, FileKind, FileSystem, Inode, Opened, ROOT, ReadReply, Statistics,
+    AtHand, Attributes, Backing, DirectoryEntry, FileKind, FileSystem, Inode, Opened, ROOT, ReadReply, Statistics,
 };
 
 const CONTENT: &[u8] = b"the content of every file";
@@ -64,8 +65,8 @@ impl FileSystem for Endless {
     fn backing(&self, _inode: Inode) -> Option<Backing> {
         None
     }
-    fn read_cached(&self, inode: Inode, _handle: u64, offset: u64, _length: usize) -> Result<Option<ReadReply>> {
-        if offset.is_multiple_of(2) { content(inode).map(Some) } else { Ok(None) }
+    fn at_hand(&self, inode: Inode, _: u64, offset: u64, _: usize, _: bool) -> Result<AtHand<ReadReply>> {
+        if offset.is_multiple_of(2) { content(inode).map(AtHand::Here) } else { Ok(AtHand::Missing) }
     }
     fn read(self: Arc<Self>, inode: Inode, _: u64, _: u64, _: usize) -> BoxFuture<'static, Result<ReadReply>> {
         Box::pin(async move { content(inode) })

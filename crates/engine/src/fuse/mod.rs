@@ -32,6 +32,7 @@ mod relay;
 mod reply;
 mod request;
 mod session;
+mod state;
 mod threads;
 mod tickets;
 mod unanswered;

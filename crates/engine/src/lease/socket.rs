@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag, SockType, UnixAddr,
-    accept4, bind, connect, getsockopt, listen, recvmsg, sendmsg, setsockopt, shutdown, socket, sockopt,
+    accept4, bind, connect, listen, recvmsg, sendmsg, setsockopt, shutdown, socket, sockopt,
 };
 use nix::sys::time::TimeVal;
 
 use super::message::MAX_MESSAGE_BYTES;
+use crate::local_peers::{check_listener, friend};
 
 /// `sun_path` has room for 107 bytes.
 const MAX_ADDRESS_BYTES: usize = 100;
@@ -43,7 +44,8 @@ pub fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A connection to whoever listens at `path`. Sending and receiving fail after `patience`.
+/// A connection to whoever listens at `path`, unless another user made himself at home there. Sending and receiving fail
+/// after `patience`.
 pub fn connect_to(path: &Path, patience: Duration) -> io::Result<OwnedFd> {
     let (short, _directory) = address(path)?;
     let socket = packet_socket()?;
@@ -52,6 +54,7 @@ pub fn connect_to(path: &Path, patience: Duration) -> io::Result<OwnedFd> {
     setsockopt(&socket, sockopt::SendTimeout, &patience)?;
     setsockopt(&socket, sockopt::ReceiveTimeout, &patience)?;
     connect(socket.as_raw_fd(), &UnixAddr::new(&short)?)?;
+    check_listener(&socket, path)?;
     Ok(socket)
 }
 
@@ -101,9 +104,7 @@ pub fn accept_from(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let raw = accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC)?;
     // SAFETY: the kernel has just installed this descriptor for us; nobody else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-    let peer = getsockopt(&socket, sockopt::PeerCredentials)?;
-    let is_friend = peer.uid() == 0 || peer.uid() == nix::unistd::geteuid().as_raw();
-    Ok(is_friend.then_some(socket))
+    Ok(friend(&socket)?.map(|_| socket))
 }
 
 /// Ends a socket for both sides, and for whoever waits on it.

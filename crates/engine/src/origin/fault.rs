@@ -31,7 +31,9 @@ pub(super) enum Cause {
     CannotConnect,
     /// The certificate was not accepted.
     Certificate,
-    /// TLS was spoken to something that does not speak it, or failed otherwise.
+    /// The answer to the beginning of a TLS handshake was something else than TLS.
+    NoTls,
+    /// The other side speaks TLS, and no handshake came about.
     Tls,
     /// The connection ended in the middle of an answer.
     Disconnected,
@@ -95,7 +97,11 @@ impl Fault {
             Cause::ProxyRefuses
         } else if chain.says("certificate") {
             Cause::Certificate
-        } else if chain.says("corrupt message") || chain.says("handshake") || chain.says("tls") {
+        } else if chain.says("corrupt message") {
+            Cause::NoTls
+        } else if chain.says("handshake eof") {
+            Cause::Disconnected
+        } else if chain.says("handshake") || chain.says("tls") || chain.says("fatal alert") {
             Cause::Tls
         } else if error.is_connect() {
             chain.connect_cause(error.is_timeout())

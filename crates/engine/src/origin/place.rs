@@ -88,9 +88,14 @@ impl OriginNames {
                 "install the certificate of its authority on this machine, name its file in SSL_CERT_FILE, or correct the endpoint",
             )
             .with_retry(Retry::Permanent),
-            Cause::Tls => unreachable(
-                format!("{endpoint} does not speak TLS as expected"),
+            Cause::NoTls => unreachable(
+                format!("{endpoint} does not speak TLS"),
                 "check whether the endpoint should begin with http:// instead of https://",
+            )
+            .with_retry(Retry::Permanent),
+            Cause::Tls => unreachable(
+                format!("{endpoint} and this client agree on no TLS connection"),
+                "check which versions of TLS the server offers, and whether it asks for a client's certificate",
             )
             .with_retry(Retry::Permanent),
             Cause::Disconnected => unreachable(

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use http::Request;
+use http::{Request, StatusCode};
 use opendal::Buffer;
 
 use crate::config::OriginConfig;
@@ -31,23 +31,29 @@ impl UnsaidScheme {
         open.then(|| UnsaidScheme { endpoint, place: place.clone() })
     }
 
-    /// Whether the server speaks HTTP and no TLS. An error where it speaks neither, or must not be asked in clear.
+    /// True if the server speaks HTTP and no TLS. An error where it speaks neither, where that is not certain, or where it
+    /// must not be asked in clear.
     pub async fn is_plain(&self, action: &str, config: &OriginConfig, wire: &Wire) -> Result<bool> {
         let host = self.endpoint.host();
-        let fault = match ask(wire, &format!("https://{host}/")).await {
-            Ok(()) => return Ok(false),
-            Err(fault) => fault,
-        };
-        let no_tls = matches!(fault.cause, Cause::Tls | Cause::Disconnected | Cause::Silent | Cause::ConnectTimeout);
-        if !no_tls || ask(wire, &format!("http://{host}/")).await.is_err() {
-            return Err(self.place.explain_fault(action, &fault));
+        let secured = format!("https://{host}/");
+        let Err(mut fault) = ask(wire, &secured, PATIENCE).await else { return Ok(false) };
+        let sign = Sign::of(&fault.cause);
+        if sign != Sign::Tls && sign.is_plain_with(ask(wire, &format!("http://{host}/"), PATIENCE).await.ok()) {
+            self.may_be_plain(config)?;
+            tracing::warn!(
+                "{host} does not speak TLS, and its endpoint names no scheme: it is asked without, and who listens on \
+                 the network can read the data (write http://{host} to have it so, https://{host} to refuse it)"
+            );
+            return Ok(true);
         }
-        self.may_be_plain(config)?;
-        tracing::warn!(
-            "{host} does not speak TLS, and its endpoint names no scheme: it is asked without, and who listens on the \
-             network can read the data (write http://{host} to have it so, https://{host} to refuse it)"
-        );
-        Ok(true)
+        if sign == Sign::Unclear {
+            // A busy server takes its time for a handshake.
+            match ask(wire, &secured, wire.silence).await {
+                Ok(_) => return Ok(false),
+                Err(later) => fault = later,
+            }
+        }
+        Err(self.place.explain_fault(action, &fault))
     }
 
     /// Refuses to send temporary keys in clear: their token is a credential, unlike a signature. Keys that the machine's
@@ -82,8 +88,66 @@ impl UnsaidScheme {
     }
 }
 
-/// Whether anything answers there, whatever it says to a request without keys.
-async fn ask(wire: &Wire, url: &str) -> std::result::Result<(), Fault> {
+/// What a failed question by TLS says of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    /// It answered, and not by TLS.
+    NoTls,
+    /// It speaks TLS, or nothing is there: not to be asked without.
+    Tls,
+    /// It said nothing in time or closed the connection: a server without TLS may do so, and one with TLS that is busy.
+    Unclear,
+}
+
+impl Sign {
+    fn of(cause: &Cause) -> Self {
+        match cause {
+            Cause::NoTls => Sign::NoTls,
+            Cause::Disconnected | Cause::Silent | Cause::ConnectTimeout => Sign::Unclear,
+            _ => Sign::Tls,
+        }
+    }
+
+    /// True if the server speaks no TLS, given its answer to a question without: the status, if there was one.
+    fn is_plain_with(self, answer: Option<StatusCode>) -> bool {
+        match (self, answer) {
+            (Sign::Tls, _) | (_, None) => false,
+            (Sign::NoTls, Some(_)) => true,
+            // By these a server that speaks TLS refuses, or sends on, who came without.
+            (Sign::Unclear, Some(status)) => {
+                !status.is_redirection() && !matches!(status, StatusCode::BAD_REQUEST | StatusCode::UPGRADE_REQUIRED)
+            }
+        }
+    }
+}
+
+/// The status of any answer in clear or by TLS, as `url` says, to a request without keys.
+async fn ask(wire: &Wire, url: &str, patience: Duration) -> std::result::Result<StatusCode, Fault> {
     let request = Request::head(url).body(Buffer::new()).map_err(|_| Fault::from(Cause::Garbled))?;
-    wire.send(request, PATIENCE.min(wire.silence)).await.map(drop)
+    let answer = wire.send(request, patience.min(wire.silence)).await?;
+    // Who is led from one to the other has no answer of the one.
+    match url.starts_with(&format!("{}://", answer.url().scheme())) {
+        true => Ok(answer.status()),
+        false => Err(Cause::Garbled.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_no_server_with_tls_does_is_a_reason_to_ask_without() {
+        let answers = [None, Some(StatusCode::OK), Some(StatusCode::FORBIDDEN), Some(StatusCode::BAD_REQUEST)];
+        let plain_with = |cause: &Cause| answers.map(|answer| Sign::of(cause).is_plain_with(answer));
+        assert_eq!(plain_with(&Cause::NoTls), [false, true, true, true]);
+        for unclear in [Cause::Silent, Cause::Disconnected, Cause::ConnectTimeout] {
+            assert_eq!(plain_with(&unclear), [false, true, true, false], "{unclear:?}");
+            assert!(!Sign::of(&unclear).is_plain_with(Some(StatusCode::PERMANENT_REDIRECT)));
+            assert!(!Sign::of(&unclear).is_plain_with(Some(StatusCode::UPGRADE_REQUIRED)));
+        }
+        for tls in [Cause::Tls, Cause::Certificate, Cause::ConnectionRefused, Cause::NameUnknown, Cause::Garbled] {
+            assert_eq!(plain_with(&tls), [false; 4], "{tls:?}");
+        }
+    }
 }

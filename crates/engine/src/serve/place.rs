@@ -14,8 +14,9 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use super::frame::Kind;
 use super::interrupt;
 use super::patience::{Absence, Attempt, Failed, Patience};
-use super::socket::{Line, address};
+use super::socket::{Line, SOCKET_NAME, address};
 use crate::error::{Error, ErrorKind, Result};
+use crate::local_peers::check_listener;
 use crate::sync::{Mutex, MutexGuard};
 
 /// The owner's place, as one client knows it.
@@ -58,6 +59,9 @@ impl OwnerSocket {
         let (path, _directory) = address(&self.state_directory).map_err(|_| Failed::Final(self.absent()))?;
         match connect_within(&path, self.patience.answer) {
             Ok(stream) => {
+                let socket = self.state_directory.join(SOCKET_NAME);
+                check_listener(&stream, &socket)
+                    .map_err(|error| Failed::Final(Error::from_io("attach to", &socket, error)))?;
                 self.note_listener(&stream);
                 Ok(stream)
             }

@@ -20,9 +20,10 @@ use super::message::{ReadItem, Welcome, decode_inode, decode_inodes, decode_item
 use super::socket::{Frame, Line, Patient, address};
 use crate::budget::{Budget, Permit};
 use crate::error::{Error, ErrorKind, Result};
+use crate::local_peers::friend;
 use crate::metrics::Counter;
 use crate::sync::Mutex;
-use crate::vfs::{Backing, FileSystem, ReadReply};
+use crate::vfs::{AtHand, Backing, FileSystem, ReadReply};
 
 /// Connections at the same time; one more is refused. A data loader has one or two a worker.
 const MAX_CONNECTIONS: usize = 512;
@@ -188,7 +189,8 @@ fn accept(listener: &UnixListener, shared: &Arc<OwnerServerState>) {
 
 /// Answers `stream` on a thread of its own, if there is room for one more.
 fn begin(shared: &Arc<OwnerServerState>, stream: Arc<UnixStream>) {
-    let Some(client) = friend(&stream) else { return };
+    let Ok(Some(peer)) = friend(&*stream) else { return };
+    let client = peer.pid() as u64;
     if !note(&shared.streams, &stream, MAX_CONNECTIONS) {
         return;
     }
@@ -213,13 +215,6 @@ fn note(streams: &Mutex<Vec<Weak<UnixStream>>>, stream: &Arc<UnixStream>, most: 
         streams.push(Arc::downgrade(stream));
     }
     has_room
-}
-
-/// The process at the other end, if it is of our own user or of root.
-fn friend(stream: &UnixStream) -> Option<u64> {
-    let peer = nix::sys::socket::getsockopt(stream, nix::sys::socket::sockopt::PeerCredentials).ok()?;
-    let is_friend = peer.uid() == 0 || peer.uid() == nix::unistd::geteuid().as_raw();
-    is_friend.then_some(peer.pid() as u64)
 }
 
 impl OwnerServerState {
@@ -377,7 +372,7 @@ impl Connection {
     fn start(&self, item: ReadItem) -> Pending {
         let length = (item.length as usize).min(MAX_PAYLOAD_BYTES);
         let filesystem = self.shared.filesystem.clone();
-        match filesystem.read_cached(item.inode, 0, item.offset, length) {
+        match filesystem.at_hand(item.inode, 0, item.offset, length, false).map(AtHand::here) {
             Ok(Some(reply)) => Pending::Here(Ok(reply)),
             Err(error) => Pending::Here(Err(error)),
             Ok(None) => Pending::Coming(self.shared.runtime.spawn(filesystem.read(item.inode, 0, item.offset, length))),

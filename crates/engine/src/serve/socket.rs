@@ -21,7 +21,7 @@ pub struct Frame {
 }
 
 /// The socket's file name inside a state directory.
-const SOCKET_NAME: &str = "engine.sock";
+pub const SOCKET_NAME: &str = "engine.sock";
 
 /// A path to the socket that fits into `sun_path` (108 bytes) however deep the state directory lies: through the
 /// directory's own descriptor when needed. The returned `File` keeps that path valid.

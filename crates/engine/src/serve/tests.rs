@@ -1,9 +1,10 @@
 //! The client against owners that come, go and stand still, each a real server on the socket.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use super::*;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
-use crate::vfs::{Attributes, Backing, DirectoryEntry, FileSystem, Inode, Opened, ReadReply, Statistics};
+use crate::vfs::{AtHand, Attributes, Backing, DirectoryEntry, FileSystem, Inode, Opened, ReadReply, Statistics};
 
 /// Long enough for a busy machine, short enough to wait for in a test.
 fn patience() -> Patience {
@@ -59,8 +60,8 @@ impl FileSystem for Files {
         Some(Backing { file: Arc::new(file), size: 0, pin: Box::new(()) })
     }
 
-    fn read_cached(&self, _: Inode, _: u64, _: u64, length: usize) -> Result<Option<ReadReply>> {
-        Ok(Some(ReadReply::Memory(vec![vec![self.instance as u8; length].into()])))
+    fn at_hand(&self, _: Inode, _: u64, _: u64, length: usize, _: bool) -> Result<AtHand<ReadReply>> {
+        Ok(AtHand::Here(ReadReply::Memory(vec![vec![self.instance as u8; length].into()])))
     }
 
     fn read(self: Arc<Self>, _: Inode, _: u64, _: u64, _: usize) -> BoxFuture<'static, Result<ReadReply>> {
@@ -359,4 +360,43 @@ fn a_program_that_does_not_read_is_cut_off_though_nobody_wants_its_memory() {
     let mut begun = Vec::new();
     deaf.read_to_end(&mut begun).expect("the end of the connection");
     assert!(begun.len() < 64 << 20);
+}
+
+const STRANGER: &str = "HEADRACE_TEST_STRANGER";
+const NOBODY: u32 = 65534;
+
+#[test]
+#[ignore = "the stranger of the next test"]
+fn stranger() {
+    let Ok(folder) = std::env::var(STRANGER) else { return };
+    nix::unistd::setuid(NOBODY.into()).expect("root may be anybody");
+    let listener = UnixListener::bind(Path::new(&folder).join("engine.sock")).expect("a place for a socket");
+    println!("answer: ready");
+    let mut heard = Vec::new();
+    listener.accept().expect("a client").0.read_to_end(&mut heard).expect("its end");
+    println!("answer: {}", heard.len());
+}
+
+#[test]
+fn nothing_is_said_to_another_user_who_listens_where_an_owner_would() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: only root can be several users");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    std::os::unix::fs::chown(folder.path(), Some(NOBODY), None).expect("a folder of theirs");
+    let mut listening = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "serve::tests::stranger", "--ignored", "--nocapture"])
+        .env(STRANGER, folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a process");
+    let mut told = BufReader::new(listening.stdout.take().expect("its words")).lines().map_while(std::io::Result::ok);
+    let mut answer = || told.find_map(|line| line.split_once("answer: ").map(|(_, answer)| answer.to_owned()));
+    assert_eq!(answer().as_deref(), Some("ready"));
+    let error = Client::connect(folder.path(), patience(), false).expect_err("another user listens");
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    assert!(error.to_string().contains("user 65534 listens there"), "{error}");
+    assert_eq!(answer().as_deref(), Some("0"), "not a byte was sent");
+    listening.wait().expect("its end");
 }

@@ -26,7 +26,7 @@ impl Core {
         let closing: Vec<Closing<'_>> = self.levels.iter().flat_map(|level| &level.folders).map(begin).collect();
         let ended: Vec<_> = closing.iter().map(|(folder, coming)| (folder, end(folder, coming, began))).collect();
         let left = ended.iter().filter(|(_, ended)| ended.is_none());
-        let left: Vec<_> = left.map(|(folder, _)| folder.path.as_path()).collect();
+        let left: Vec<_> = left.map(|(folder, _)| folder.place.path.as_path()).collect();
         if !left.is_empty() {
             return Err(reach::unclosed(&left));
         }
@@ -38,7 +38,7 @@ fn begin(folder: &Arc<Folder>) -> Closing<'_> {
     let (told, coming) = sync_channel(1);
     let closed = folder.clone();
     let close = move || {
-        let failed = |error| Error::from_io("write the log of cache folder", &closed.path, error);
+        let failed = |error| Error::from_io("write the log of cache folder", &closed.place.path, error);
         let outcome = closed.close().map_err(failed);
         // First: who is told may drop the store, and then nothing of it is open.
         drop(closed);
@@ -46,14 +46,17 @@ fn begin(folder: &Arc<Folder>) -> Closing<'_> {
     };
     let thread = std::thread::Builder::new().name("headrace-close".to_owned());
     if let Err(error) = thread.spawn(close) {
-        tracing::warn!("cache folder {}: not closed, since no thread could be started: {error}", folder.path.display());
+        tracing::warn!(
+            "cache folder {}: not closed, since no thread could be started: {error}",
+            folder.place.path.display()
+        );
     }
     (folder, coming)
 }
 
 /// `None` when the folder is left as it is.
 fn end(folder: &Folder, coming: &Receiver<Result<()>>, began: Instant) -> Option<Result<()>> {
-    wait_unless(coming, || folder.watch.ends_in_vain(began))
+    wait_unless(coming, || folder.place.watch.ends_in_vain(began))
 }
 
 /// What another thread sends; `None` when it is `in_vain`, or that thread has ended without a word.

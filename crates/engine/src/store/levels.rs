@@ -43,23 +43,23 @@ impl Core {
 
     /// Those of them whose disk does not hang.
     pub fn usable_folders(&self) -> impl Iterator<Item = &Arc<Folder>> {
-        self.open_folders().filter(|folder| !folder.watch.hangs())
+        self.open_folders().filter(|folder| !folder.place.watch.hangs())
     }
 
     /// True when every block of the file version is here, in whichever folder.
     pub fn holds_all(&self, id: &FileId) -> bool {
-        let Some(count) = self.open_folders().find_map(|folder| folder.block_count(id)) else { return false };
+        let Some(count) = self.open_folders().find_map(|folder| folder.contents.block_count(id)) else { return false };
         let mut crcs = vec![None; count as usize];
-        self.open_folders().for_each(|folder| folder.checksums(id, &mut crcs));
+        self.open_folders().for_each(|folder| folder.contents.checksums(id, &mut crcs));
         crcs.iter().all(Option::is_some)
     }
 
     /// The block as far as no disk has to be waited for.
     pub fn get_at_once(&self, id: &FileId, index: u32) -> AtOnce {
         for folder in self.usable_folders() {
-            match folder.get_at_once(id, index) {
+            match folder.reader.get_at_once(id, index) {
                 FolderAnswer::Absent => {}
-                FolderAnswer::After => return AtOnce::After(folder.watch.clone()),
+                FolderAnswer::After => return AtOnce::After(folder.place.watch.clone()),
                 FolderAnswer::Here(handle, fresh) => return AtOnce::Here(self.used(folder, id, index, handle, fresh)),
             }
         }
@@ -68,7 +68,7 @@ impl Core {
 
     pub fn get(&self, id: &FileId, index: u32) -> Option<BlockHandle> {
         self.usable_folders().find_map(|folder| {
-            let (handle, fresh) = folder.get(id, index)?;
+            let (handle, fresh) = folder.reader.get(id, index)?;
             Some(self.used(folder, id, index, handle, fresh))
         })
     }
@@ -85,13 +85,13 @@ impl Core {
         if let Some(fresh) = fresh.filter(|_| folder.level > 0) {
             self.send(Errand::Promote { folder: folder.clone(), id: *id, index, fresh });
         }
-        handle.on(&folder.watch)
+        handle.on(&folder.place.watch)
     }
 
     pub fn whole_file(&self, id: &FileId, size: u64) -> Option<WholeFile> {
         self.usable_folders().find_map(|folder| {
-            let Some((whole, fresh)) = folder.whole_file(id, size) else {
-                if folder.wants_verification(id, size) {
+            let Some((whole, fresh)) = folder.reader.whole_file(id, size) else {
+                if folder.contents.wants_verification(id, size) {
                     self.send(Errand::Verify { folder: folder.clone(), id: *id });
                 }
                 return None;
@@ -106,10 +106,10 @@ impl Core {
 
     /// From the folder that has the wanted block, else from the one that has most of the file.
     pub fn lend(&self, id: &FileId, size: u64, wanted: Option<u32>) -> Option<Loan> {
-        let has = |folder: &&Arc<Folder>| wanted.is_some_and(|index| folder.may_contain(id, index));
-        let most = || self.usable_folders().max_by_key(|folder| folder.cached_bytes(id));
-        let folder = self.usable_folders().find(has).or_else(most).filter(|folder| folder.holds_file(id))?;
-        let (mut loan, fresh) = folder.lend(id, size, wanted)?;
+        let has = |folder: &&Arc<Folder>| wanted.is_some_and(|index| folder.contents.may_contain(id, index));
+        let most = || self.usable_folders().max_by_key(|folder| folder.contents.cached_bytes(id));
+        let folder = self.usable_folders().find(has).or_else(most).filter(|folder| folder.contents.holds_file(id))?;
+        let (mut loan, fresh) = folder.lender.lend(id, size, wanted)?;
         if loan.unverified {
             self.send(Errand::Verify { folder: folder.clone(), id: *id });
         }
@@ -130,6 +130,6 @@ impl Core {
 
     /// True when the end, which has waited since then for work on any disk, goes on without that.
     pub fn ends_in_vain(&self, since: Instant) -> bool {
-        self.levels.iter().flat_map(|level| &level.folders).any(|folder| folder.watch.ends_in_vain(since))
+        self.levels.iter().flat_map(|level| &level.folders).any(|folder| folder.place.watch.ends_in_vain(since))
     }
 }

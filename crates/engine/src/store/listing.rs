@@ -25,19 +25,19 @@ pub struct CachedFile {
 /// Looks up what is in the folder, on a thread of its own, as keys are read from disk: one that hangs goes on with it when it
 /// answers, and is not waited for. False when no thread can be started.
 fn look_up(folder: &Arc<Folder>, list: u64, catalogue: &Arc<dyn Catalogue>) -> bool {
-    if folder.file_versions() == 0 {
+    if folder.contents.file_versions() == 0 {
         return true;
     }
     let (here, catalogue) = (folder.clone(), catalogue.clone());
     let (told, coming) = sync_channel(1);
     let work = move || {
-        here.look_up_all(list, &*catalogue);
+        here.contents.look_up_all(list, &*catalogue);
         drop((here, catalogue));
         let _ = told.send(());
     };
     let started = std::thread::Builder::new().name("headrace-count".to_owned()).spawn(work).is_ok();
     if started {
-        wait_unless(&coming, || folder.watch.hangs());
+        wait_unless(&coming, || folder.place.watch.hangs());
     }
     started
 }
@@ -47,17 +47,17 @@ impl Store {
     /// the files of the list or the file versions that are here.
     pub fn count_by(&self, catalogue: Arc<dyn Catalogue>, count: u64, files: impl Iterator<Item = (FileId, bool)>) {
         let list = self.core.shared.list.read().number() + 1;
-        self.core.open_folders().for_each(|folder| folder.begin_list(list));
+        self.core.open_folders().for_each(|folder| folder.contents.begin_list(list));
         // What comes from here on is looked up as it comes; what came before is found below.
         self.core.shared.list.write().replace(list, Some(catalogue.clone()));
-        let here: u64 = self.core.open_folders().map(|folder| folder.file_versions()).sum();
+        let here: u64 = self.core.open_folders().map(|folder| folder.contents.file_versions()).sum();
         if here.saturating_mul(KEY_COST) < count
             && self.core.open_folders().all(|folder| look_up(folder, list, &catalogue))
         {
             return;
         }
         for (id, has_checksums) in files {
-            self.core.open_folders().for_each(|folder| folder.mark_listed(&id, list, has_checksums));
+            self.core.open_folders().for_each(|folder| folder.contents.mark_listed(&id, list, has_checksums));
         }
     }
 
@@ -71,8 +71,8 @@ impl Store {
     /// What of the list is here, as it was counted; each file version once.
     pub fn listed(&self) -> Listed {
         let mut sum = Sum::default();
-        self.core.open_folders().for_each(|folder| folder.add_listed(&mut sum));
-        sum.finish(|id| self.core.open_folders().any(|folder| folder.holds_whole(id)))
+        self.core.open_folders().for_each(|folder| folder.contents.add_listed(&mut sum));
+        sum.finish(|id| self.core.open_folders().any(|folder| folder.contents.holds_whole(id)))
     }
 
     /// Shows every file version of which something is here, each once; reads keys from disk, so it takes a while. What
@@ -80,11 +80,11 @@ impl Store {
     pub fn files(&self, mut visit: impl FnMut(CachedFile)) {
         let mut parts: BTreeMap<FileId, Arc<Folder>> = BTreeMap::new();
         for folder in self.core.usable_folders() {
-            parts.extend(folder.ids().map(|id| (id, folder.clone())));
+            parts.extend(folder.contents.ids().map(|id| (id, folder.clone())));
         }
         for (id, folder) in parts {
             let cached_bytes = self.cached_bytes(&id);
-            if let Some(key) = folder.key(&id).filter(|_| cached_bytes > 0) {
+            if let Some(key) = folder.contents.key(&id).filter(|_| cached_bytes > 0) {
                 visit(CachedFile { id, key, cached_bytes });
             }
         }
@@ -95,9 +95,9 @@ impl Store {
     pub fn evict_where(&self, mut chosen: impl FnMut(&FileKey) -> bool) -> u64 {
         let mut evicted = 0;
         for folder in self.core.open_folders() {
-            for id in folder.ids() {
-                if folder.key(&id).is_some_and(|key| chosen(&key)) {
-                    evicted += folder.remove(&id, None, Removal::Evict);
+            for id in folder.contents.ids() {
+                if folder.contents.key(&id).is_some_and(|key| chosen(&key)) {
+                    evicted += folder.remover.remove(&id, None, Removal::Evict);
                 }
             }
         }
@@ -110,12 +110,12 @@ impl Store {
         let (mut good, mut corrupt) = (0, 0);
         let (start, mut read_bytes) = (Instant::now(), 0u64);
         for folder in self.core.open_folders() {
-            for id in folder.ids() {
-                for index in folder.indices(&id) {
+            for id in folder.contents.ids() {
+                for index in folder.contents.indices(&id) {
                     if !goes_on() || self.core.is_closed() {
                         return (good, corrupt);
                     }
-                    match folder.verify_block(&id, index, true) {
+                    match folder.reader.verify_block(&id, index, true) {
                         Verdict::Good => good += 1,
                         Verdict::Corrupt => corrupt += 1,
                         Verdict::Absent => continue,

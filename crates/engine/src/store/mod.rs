@@ -109,13 +109,13 @@ impl Store {
 
     /// True when `get` would probably answer; no I/O, no verification, no recency.
     pub fn may_contain(&self, file: &FileId, index: u32) -> bool {
-        self.core.usable_folders().any(|folder| folder.may_contain(file, index))
+        self.core.usable_folders().any(|folder| folder.contents.may_contain(file, index))
     }
 
     /// How long a call on a disk may take before the disk counts as hanging: nothing is read from it or kept there
     /// then, until the call has returned.
     pub fn set_disk_patience(&self, patience: std::time::Duration) {
-        self.core.open_folders().for_each(|folder| folder.watch.set_patience(patience));
+        self.core.open_folders().for_each(|folder| folder.place.watch.set_patience(patience));
     }
 
     /// Keeps a block whose content is `parts` in order.
@@ -155,37 +155,37 @@ impl Store {
     /// Pins a file version by name, whether or not it is here already, or ends that. What is pinned is not evicted,
     /// neither by pressure nor by `evict`; corrupt blocks still go. In memory only: a restart forgets it.
     pub fn set_pinned(&self, file: FileId, pinned: bool) {
-        let tell = || self.core.open_folders().for_each(|folder| folder.set_pinned(&file, pinned));
+        let tell = || self.core.open_folders().for_each(|folder| folder.contents.set_pinned(&file, pinned));
         self.core.shared.pins.set(file, pinned, tell);
     }
 
     /// The same for these file versions, and no others.
     pub fn set_all_pinned(&self, files: HashSet<FileId>) {
         let tell = |file: &FileId, pinned| {
-            self.core.open_folders().for_each(|folder| folder.set_pinned(file, pinned));
+            self.core.open_folders().for_each(|folder| folder.contents.set_pinned(file, pinned));
         };
         self.core.shared.pins.replace(files, tell);
     }
 
     /// Bytes here of what is pinned by name.
     pub fn pinned_bytes(&self) -> u64 {
-        self.core.open_folders().map(|folder| folder.pinned_bytes()).sum()
+        self.core.open_folders().map(|folder| folder.contents.pinned_bytes()).sum()
     }
 
     /// Bytes of this file version that are here.
     pub fn cached_bytes(&self, file: &FileId) -> u64 {
-        self.core.open_folders().map(|folder| folder.cached_bytes(file)).sum()
+        self.core.open_folders().map(|folder| folder.contents.cached_bytes(file)).sum()
     }
 
     /// As long as this is the same, so is what `cached_bytes` and `proof` answer.
     pub fn changes(&self) -> u64 {
-        let folders = self.core.open_folders().map(|folder| folder.changes());
+        let folders = self.core.open_folders().map(|folder| folder.contents.changes());
         folders.sum::<u64>() + self.core.shared.proofs.changes()
     }
 
     /// Drops all blocks of this file version that nobody is reading, unless it is pinned; returns the bytes given back.
     pub fn evict(&self, file: &FileId) -> u64 {
-        self.core.usable_folders().map(|folder| folder.remove(file, None, Removal::Evict)).sum()
+        self.core.usable_folders().map(|folder| folder.remover.remove(file, None, Removal::Evict)).sum()
     }
 
     /// Reads every block of the file version back and compares checksums; drops what is wrong. (good, corrupt) blocks.
@@ -198,8 +198,8 @@ impl Store {
         let (mut good, mut corrupt) = (0, 0);
         // Those that hang, too: who asks is told of every block, however long it takes.
         for folder in self.core.open_folders() {
-            for index in folder.indices(file).into_iter().filter(|index| blocks.contains(index)) {
-                match folder.verify_block(file, index, true) {
+            for index in folder.contents.indices(file).into_iter().filter(|index| blocks.contains(index)) {
+                match folder.reader.verify_block(file, index, true) {
                     Verdict::Good => good += 1,
                     Verdict::Corrupt => corrupt += 1,
                     Verdict::Absent => {}
@@ -212,11 +212,11 @@ impl Store {
     pub fn usage(&self) -> Vec<LevelUsage> {
         let level = |level: &self::levels::Level| LevelUsage {
             medium: level.medium,
-            quota_bytes: level.folders.iter().map(|folder| folder.quota_bytes).sum(),
-            used_bytes: level.folders.iter().map(|folder| folder.used()).sum(),
-            content_bytes: level.folders.iter().map(|folder| folder.held_bytes()).sum(),
-            blocks: level.folders.iter().map(|folder| folder.blocks()).sum(),
-            trouble: level.folders.iter().find_map(|folder| folder.trouble()),
+            quota_bytes: level.folders.iter().map(|folder| folder.room.quota_bytes).sum(),
+            used_bytes: level.folders.iter().map(|folder| folder.room.used()).sum(),
+            content_bytes: level.folders.iter().map(|folder| folder.room.held_bytes()).sum(),
+            blocks: level.folders.iter().map(|folder| folder.room.blocks()).sum(),
+            trouble: level.folders.iter().find_map(|folder| folder.aside.trouble()),
         };
         self.core.levels.iter().map(level).collect()
     }
@@ -254,8 +254,8 @@ impl Blocks for Store {
 
     fn waits_in_vain(&self, since: std::time::Instant) -> bool {
         // What hung before was left alone.
-        let mut hanging = self.core.open_folders().filter(|folder| folder.watch.has_hung_since(since));
-        hanging.any(|folder| since.elapsed() > folder.watch.patience())
+        let mut hanging = self.core.open_folders().filter(|folder| folder.place.watch.has_hung_since(since));
+        hanging.any(|folder| since.elapsed() > folder.place.watch.patience())
     }
 
     fn hanging(&self) -> Option<Error> {
@@ -275,8 +275,8 @@ impl Blocks for Store {
     }
 
     fn room_now(&self) -> Option<u64> {
-        let usable = self.core.usable_folders().inspect(|folder| folder.look_again());
-        usable.filter(|folder| folder.is_of_use()).map(|folder| folder.free()).max()
+        let usable = self.core.usable_folders().inspect(|folder| folder.aside.look_again());
+        usable.filter(|folder| folder.is_of_use()).map(|folder| folder.room.free()).max()
     }
 
     fn whole_file(&self, file: &FileId, size: u64) -> Option<WholeFile> {
@@ -284,18 +284,18 @@ impl Blocks for Store {
     }
 
     fn hold(&self, file: &FileId) -> Option<Box<dyn Any + Send + Sync>> {
-        let files: Vec<_> = self.core.usable_folders().filter_map(|folder| folder.hold(file)).collect();
+        let files: Vec<_> = self.core.usable_folders().filter_map(|folder| folder.files.hold(file)).collect();
         if files.is_empty() { None } else { Some(Box::new(files)) }
     }
 
     fn is_whole(&self, file: &FileId, size: u64) -> bool {
-        let present: u32 = self.core.usable_folders().map(|folder| folder.present(file)).sum();
+        let present: u32 = self.core.usable_folders().map(|folder| folder.contents.present(file)).sum();
         present >= self.block_size().count(size)
     }
 
     fn crc32cs(&self, file: &FileId, size: u64) -> Option<Vec<u32>> {
         let mut crcs = vec![None; self.block_size().count(size) as usize];
-        self.core.open_folders().for_each(|folder| folder.checksums(file, &mut crcs));
+        self.core.open_folders().for_each(|folder| folder.contents.checksums(file, &mut crcs));
         crcs.into_iter().collect()
     }
 
@@ -304,21 +304,22 @@ impl Blocks for Store {
     }
 
     fn note_proof(&self, file: &FileId, proof: Proof) {
-        for folder in self.core.open_folders().filter(|folder| folder.holds_file(file)) {
+        for folder in self.core.open_folders().filter(|folder| folder.contents.holds_file(file)) {
             self.core.shared.proofs.note(*file, proof);
-            folder.note_compared(file);
+            folder.contents.note_compared(file);
             // What a disk that hangs does not learn costs the next process another comparison.
-            if !folder.watch.hangs() {
-                folder.note_proof(file);
+            if !folder.place.watch.hangs() {
+                folder.contents.note_proof(file);
             }
         }
     }
 
     fn discard(&self, file: &FileId) {
         // From a disk that hangs, too, and last: what is removed there is out of sight before it is waited for.
-        let (hanging, usable): (Vec<_>, Vec<_>) = self.core.open_folders().partition(|folder| folder.watch.hangs());
+        let (hanging, usable): (Vec<_>, Vec<_>) =
+            self.core.open_folders().partition(|folder| folder.place.watch.hangs());
         for folder in usable.into_iter().chain(hanging) {
-            folder.remove(file, None, Removal::Wrong);
+            folder.remover.remove(file, None, Removal::Wrong);
         }
     }
 

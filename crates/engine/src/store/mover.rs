@@ -81,24 +81,26 @@ impl Mover {
 
 /// Ends a move: the old place is given up, or, while somebody reads there, the new one; true when the block has moved.
 fn leave(from: &Folder, to: &Folder, id: &FileId, index: u32) -> bool {
-    let left = tries(|| from.remove(id, Some(index), Removal::Move) > 0 || !from.may_contain(id, index));
+    let left =
+        tries(|| from.remover.remove(id, Some(index), Removal::Move) > 0 || !from.contents.may_contain(id, index));
     if left {
-        to.note_proof(id);
+        to.contents.note_proof(id);
     } else {
-        to.remove(id, Some(index), Removal::Move);
+        to.remover.remove(id, Some(index), Removal::Move);
     }
     left
 }
 
 /// The same for all of a file that may be mapped, and so goes in one piece, if all that is there was copied.
 fn leave_whole(from: &Folder, to: &Folder, id: &FileId, copied: &[u32]) -> bool {
-    let left = from.indices(id) == copied && tries(|| from.remove(id, None, Removal::Move) > 0 || !from.holds_file(id));
+    let left = from.contents.indices(id) == copied
+        && tries(|| from.remover.remove(id, None, Removal::Move) > 0 || !from.contents.holds_file(id));
     if left {
-        to.note_proof(id);
+        to.contents.note_proof(id);
         return true;
     }
     for index in copied {
-        to.remove(id, Some(*index), Removal::Move);
+        to.remover.remove(id, Some(*index), Removal::Move);
     }
     false
 }
@@ -125,7 +127,7 @@ impl Worker {
             let Some(core) = self.core.upgrade() else { return };
             match errand {
                 // One disk that hangs is not waited for on behalf of the others.
-                Ok(Errand::Promote { folder, .. } | Errand::Verify { folder, .. }) if folder.watch.hangs() => {}
+                Ok(Errand::Promote { folder, .. } | Errand::Verify { folder, .. }) if folder.place.watch.hangs() => {}
                 Ok(Errand::Promote { folder, id, index, fresh }) => core.promote(&folder, &id, index, fresh),
                 Ok(Errand::Relieve) => self.relieve(&core),
                 Ok(Errand::Verify { folder, id }) => self.verify(&folder, &id),
@@ -143,24 +145,25 @@ impl Worker {
     fn relieve(&self, core: &Core) {
         self.relief_wanted.store(false, Ordering::Relaxed);
         for level in &core.levels {
-            let usable = level.folders.iter().filter(|folder| !folder.watch.hangs());
+            let usable = level.folders.iter().filter(|folder| !folder.place.watch.hangs());
             usable.for_each(|folder| core.relieve(level, folder, &self.stopping));
         }
         std::thread::sleep(RELIEF_PAUSE);
     }
 
     fn verify(&self, folder: &Folder, id: &FileId) {
-        let mut indices = folder.indices(id).into_iter();
+        let mut indices = folder.contents.indices(id).into_iter();
         while let Some(index) = indices.next().filter(|_| !self.is_stopping()) {
-            folder.verify_block(id, index, false);
+            folder.reader.verify_block(id, index, false);
         }
     }
 }
 
 fn compact_logs(core: &Core) {
-    for folder in core.usable_folders().filter(|folder| !folder.is_aside() && folder.wants_compaction()) {
-        if let Err(error) = folder.compact() {
-            folder.set_aside(DISK_ERROR, &format!("its log could not be written anew ({error})"));
+    for folder in core.usable_folders().filter(|folder| !folder.aside.is_aside() && folder.contents.wants_compaction())
+    {
+        if let Err(error) = folder.contents.compact() {
+            folder.aside.set_aside(DISK_ERROR, &format!("its log could not be written anew ({error})"));
         }
     }
 }
@@ -168,12 +171,12 @@ fn compact_logs(core: &Core) {
 impl Core {
     /// Brings a folder that is over its high mark down to its low mark, as far as the policy gives blocks up.
     pub fn relieve(&self, level: &Level, folder: &Arc<Folder>, stopping: &AtomicBool) {
-        let mark = |share: f64| (share * folder.quota_bytes as f64) as u64;
-        if folder.used() <= mark(level.high) {
+        let mark = |share: f64| (share * folder.room.quota_bytes as f64) as u64;
+        if folder.room.used() <= mark(level.high) {
             return;
         }
         for _ in 0..MAX_VICTIMS {
-            if folder.used() <= mark(level.low) || stopping.load(Ordering::Relaxed) {
+            if folder.room.used() <= mark(level.low) || stopping.load(Ordering::Relaxed) {
                 return;
             }
             let Some(victim) = folder.victim(self.shared.now(), false) else { return };
@@ -183,13 +186,13 @@ impl Core {
 
     /// Moves a victim one level down, or evicts it where there is no lower level that takes it.
     fn give_up(&self, folder: &Arc<Folder>, victim: &Victim) {
-        let indices = victim.index.map_or_else(|| folder.indices(&victim.id), |index| vec![index]);
+        let indices = victim.index.map_or_else(|| folder.contents.indices(&victim.id), |index| vec![index]);
         let demoted = self.levels.get(folder.level + 1).and_then(|below| {
             below
                 .folders
                 .iter()
                 .filter(|target| target.is_of_use())
-                .max_by(|a, b| a.free_share().total_cmp(&b.free_share()))
+                .max_by(|a, b| a.room.free_share().total_cmp(&b.room.free_share()))
         });
         if let Some(target) = demoted {
             let last = folder.level + 2 == self.levels.len();
@@ -197,18 +200,18 @@ impl Core {
             self.shared.counters.demoted.inc_by(moved);
         }
         // What was moved is gone already; what was not is evicted.
-        folder.remove(&victim.id, victim.index, Removal::Evict);
+        folder.remover.remove(&victim.id, victim.index, Removal::Evict);
     }
 
     /// Moves a block of a slow level up into the fastest level that pays, or its whole file: where there is free room for
     /// it, and where it goes in one piece anyway.
     pub fn promote(&self, folder: &Arc<Folder>, id: &FileId, index: u32, fresh: Use) {
-        let indices = folder.indices(id);
-        let all = folder.cached_bytes(id).next_multiple_of(4096);
+        let indices = folder.contents.indices(id);
+        let all = folder.contents.cached_bytes(id).next_multiple_of(4096);
         for level in self.levels.iter().take(folder.level) {
             for target in level.folders.iter().filter(|target| target.is_of_use()) {
-                let most = (level.high * target.quota_bytes as f64) as u64;
-                let whole = folder.is_lent(id) || target.used() + all <= most;
+                let most = (level.high * target.room.quota_bytes as f64) as u64;
+                let whole = folder.contents.is_lent(id) || target.room.used() + all <= most;
                 let bytes = if whole { all } else { u64::from(self.shared.block_size.bytes()) };
                 if bytes <= most && self.makes_way(target, most, bytes, fresh) {
                     let chosen = if whole { &indices } else { &vec![index] };
@@ -224,13 +227,13 @@ impl Core {
     fn makes_way(&self, target: &Arc<Folder>, most: u64, bytes: u64, fresh: Use) -> bool {
         let now = self.shared.now();
         let pays = |rival| self.shared.policy.promotes(fresh.mark, fresh.gap, rival, now);
-        if target.used() + bytes <= most {
+        if target.room.used() + bytes <= most {
             return pays(None);
         }
         for _ in 0..MAX_VICTIMS {
             let Some(rival) = target.victim(now, false).filter(|rival| pays(Some(rival.mark))) else { return false };
             self.give_up(target, &rival);
-            if target.used() + bytes <= most {
+            if target.room.used() + bytes <= most {
                 return true;
             }
         }
@@ -239,19 +242,19 @@ impl Core {
 
     /// Copies blocks to another folder, each under its checksum, and removes what was copied; how many were.
     fn transplant(&self, from: &Folder, to: &Arc<Folder>, id: &FileId, indices: &[u32], may_evict: bool) -> u64 {
-        let Some(key) = from.key(id) else { return 0 };
+        let Some(key) = from.contents.key(id) else { return 0 };
         let copied = indices.iter().filter(|index| {
-            let Some((bytes, crc)) = from.read_block(id, **index) else { return false };
+            let Some((bytes, crc)) = from.reader.read_block(id, **index) else { return false };
             let length = bytes.len() as u32;
             let room = disk::allocated(length);
-            if !(to.reserve(room) || may_evict && self.make_room(to, room) && to.reserve(room)) {
+            if !(to.room.reserve(room) || may_evict && self.make_room(to, room) && to.room.reserve(room)) {
                 return false;
             }
             let content = Content { key: &key, id: *id, index: **index, parts: &[Bytes::from(bytes)], length, crc };
-            to.store(&content).is_ok()
+            to.writer.store(&content).is_ok()
         });
         let copied: Vec<u32> = copied.copied().collect();
-        if from.is_lent(id) {
+        if from.contents.is_lent(id) {
             return if leave_whole(from, to, id, &copied) { copied.len() as u64 } else { 0 };
         }
         copied.into_iter().filter(|index| leave(from, to, id, *index)).count() as u64

@@ -24,7 +24,7 @@ impl Core {
             return Put::Declined(reason);
         }
         let id = key.id();
-        if self.usable_folders().any(|folder| folder.may_contain(&id, index)) {
+        if self.usable_folders().any(|folder| folder.contents.may_contain(&id, index)) {
             return Put::Present;
         }
         self.shared.tick(&id, index);
@@ -62,13 +62,13 @@ impl Core {
             for folder in self.candidates(id, attempt) {
                 let admitted = match attempt {
                     Attempt::WholeFile => folder.admits_whole(id, size, content.length),
-                    Attempt::AnyRoom => folder.admits_spill(id, content.length),
+                    Attempt::AnyRoom => folder.room.admits_spill(id, content.length),
                     Attempt::MakeRoom => self.make_room(folder, disk::allocated(content.length)),
                 };
-                if !admitted || !folder.reserve(disk::allocated(content.length)) {
+                if !admitted || !folder.room.reserve(disk::allocated(content.length)) {
                     continue;
                 }
-                match folder.store(content) {
+                match folder.writer.store(content) {
                     Ok(()) => {
                         self.watch_level(folder);
                         return Put::Stored;
@@ -82,7 +82,7 @@ impl Core {
         let whole = || {
             let all = |what: fn(&Arc<Folder>) -> bool| self.open_folders().all(what);
             match () {
-                () if all(|folder| folder.watch.hangs()) => reasons::DISK_HANGS,
+                () if all(|folder| folder.place.watch.hangs()) => reasons::DISK_HANGS,
                 () if all(|folder| !folder.is_of_use()) => reasons::SET_ASIDE,
                 () => reasons::NO_ROOM,
             }
@@ -97,8 +97,8 @@ impl Core {
             self.open_folders().filter(|folder| folder.level >= first && folder.is_of_use()).collect();
         if folders.len() > 1 {
             folders.sort_by(|a, b| {
-                let rank = |folder: &Folder| (!folder.holds_file(id), folder.level);
-                rank(a).cmp(&rank(b)).then(b.free_share().total_cmp(&a.free_share()))
+                let rank = |folder: &Folder| (!folder.contents.holds_file(id), folder.level);
+                rank(a).cmp(&rank(b)).then(b.room.free_share().total_cmp(&a.room.free_share()))
             });
         }
         folders
@@ -107,21 +107,21 @@ impl Core {
     /// Evicts from a folder of the last level until `bytes` are free, as far as the policy gives blocks up. Where it
     /// gives up none, the last room is left to the files that it is meant for.
     pub fn make_room(&self, folder: &Folder, bytes: u64) -> bool {
-        if bytes > folder.quota_bytes {
+        if bytes > folder.room.quota_bytes {
             return false;
         }
         for _ in 0..MAX_VICTIMS {
             let Some(victim) = folder.victim(self.shared.now(), false) else { return false };
-            if folder.has_room(bytes) {
+            if folder.room.has_room(bytes) {
                 return true;
             }
-            folder.remove(&victim.id, victim.index, Removal::Evict);
+            folder.remover.remove(&victim.id, victim.index, Removal::Evict);
         }
-        folder.has_room(bytes)
+        folder.room.has_room(bytes)
     }
 
     fn watch_level(&self, folder: &Arc<Folder>) {
-        if folder.used() as f64 > self.levels[folder.level].high * folder.quota_bytes as f64 {
+        if folder.room.used() as f64 > self.levels[folder.level].high * folder.room.quota_bytes as f64 {
             self.send(Errand::Relieve);
         }
     }

@@ -11,7 +11,7 @@ use crate::ids::FileId;
 impl Store {
     /// The cache folders whose disk hangs.
     pub fn hanging_folders(&self) -> Vec<PathBuf> {
-        self.hanging_ones().iter().map(|folder| folder.path.clone()).collect()
+        self.hanging_ones().iter().map(|folder| folder.place.path.clone()).collect()
     }
 
     /// `Timeout` when something of one of these files lies on a disk that hangs.
@@ -21,15 +21,15 @@ impl Store {
             return Ok(());
         }
         for file in files {
-            if let Some(folder) = hanging.iter().find(|folder| folder.block_count(&file).is_some()) {
-                return Err(hangs(&folder.path));
+            if let Some(folder) = hanging.iter().find(|folder| folder.contents.block_count(&file).is_some()) {
+                return Err(hangs(&folder.place.path));
             }
         }
         Ok(())
     }
 
     fn hanging_ones(&self) -> Vec<&Arc<Folder>> {
-        self.core.open_folders().filter(|folder| folder.watch.hangs()).collect()
+        self.core.open_folders().filter(|folder| folder.place.watch.hangs()).collect()
     }
 }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::Transfer;
 use super::block_memory::BlockMemory;
+use super::claim::Span;
+use super::context::Context;
 use super::control::{Outcome, Purpose};
+use super::fetch::Fetcher;
 use super::source::Source;
 
 /// One block of a file as background work finds it.
@@ -18,23 +20,33 @@ pub(crate) enum Found {
     Coming { bytes: u64, outcome: oneshot::Receiver<Outcome>, ours: bool },
 }
 
-impl Transfer {
+/// Fetches behind all readers.
+pub(super) struct Background {
+    pub(super) context: Arc<Context>,
+    pub(super) fetcher: Arc<Fetcher>,
+    /// Requests that no reader waits for: three quarters of all, so that a reader always finds one free.
+    pub(super) ahead_slots: Arc<Semaphore>,
+    /// Those of them for prefetch and warm-up: half of all.
+    pub(super) own_slots: Arc<Semaphore>,
+}
+
+impl Background {
     /// Walks blocks of a file in order and starts fetching what is missing, several blocks a request. Returns when
     /// the last request has been started, or when `each`, which gets every block once, answers false.
-    pub(crate) async fn fetch_missing(
-        self: &Arc<Self>,
+    pub(super) async fn fetch_missing(
+        &self,
         source: &Source,
         blocks: Range<u32>,
         purpose: Purpose,
         mut each: impl FnMut(Found) -> bool,
     ) {
-        let last = blocks.end.min(self.blocks(source));
+        let last = blocks.end.min(self.context.block_count(source));
         let mut index = blocks.start;
         while index < last {
-            let bytes = self.block_length(source, index);
-            let (blocks, go_on) = if let Some(flight) = self.flights.find(&source.block(index)) {
+            let bytes = self.context.block_length(source, index);
+            let (blocks, go_on) = if let Some(flight) = self.context.flights.find(&source.block(index)) {
                 (1, each(Found::Coming { bytes, outcome: flight.watch(), ours: false }))
-            } else if self.expects(source, index) {
+            } else if self.context.expects(source, index) {
                 (1, each(Found::Here { bytes }))
             } else {
                 self.fetch_some(source, index..last, purpose, &mut each).await
@@ -49,42 +61,44 @@ impl Transfer {
     /// Starts one request at the start of `wanted`; how many blocks it covers (0 when somebody was faster), and whether
     /// to go on.
     async fn fetch_some(
-        self: &Arc<Self>,
+        &self,
         source: &Source,
         wanted: Range<u32>,
         purpose: Purpose,
         each: &mut impl FnMut(Found) -> bool,
     ) -> (u32, bool) {
-        let slots = self.background_slots().await;
+        let slots = self.slots().await;
         let first = wanted.start;
-        let blocks = self.missing_run(source, first, self.span_blocks().min(wanted.end - first));
+        let blocks = self.context.missing_run(source, first, self.context.span_blocks().min(wanted.end - first));
         if blocks == 0 {
             return (0, true);
         }
         let memory = self.memory_ahead(source, first, blocks).await;
-        let Some(mut span) = self.claim_with(source, first, memory, purpose) else { return (0, true) };
+        let Some(mut span) = Span::with_memory(&self.context, source, first, memory, purpose) else { return (0, true) };
         span.slots = slots;
         let mut go_on = true;
         for flight in &span.flights {
             go_on &= each(Found::Coming { bytes: u64::from(flight.length), outcome: flight.watch(), ours: true });
         }
         let claimed = span.flights.len() as u32;
-        self.start(span);
+        self.fetcher.start(span);
         (claimed, go_on)
     }
 
     async fn memory_ahead(&self, source: &Source, first: u32, blocks: u32) -> Vec<BlockMemory> {
-        let mut memory = vec![self.memory.acquire_ahead(self.block_length(source, first)).await];
+        let mut memory = vec![self.context.memory.acquire_ahead(self.context.block_length(source, first)).await];
         let rest = first + 1..first + blocks;
-        memory.extend(rest.map_while(|index| self.memory.try_acquire_ahead(self.block_length(source, index))));
+        memory.extend(
+            rest.map_while(|index| self.context.memory.try_acquire_ahead(self.context.block_length(source, index))),
+        );
         memory
     }
 
     /// The right to one more background request: bounded by itself, and together with read-ahead, so that readers
     /// always find the origin free.
-    async fn background_slots(&self) -> Vec<OwnedSemaphorePermit> {
+    async fn slots(&self) -> Vec<OwnedSemaphorePermit> {
         let wait = async |slots: &Arc<Semaphore>| slots.clone().acquire_owned().await.ok();
-        let own = wait(&self.background_slots).await;
+        let own = wait(&self.own_slots).await;
         let shared = wait(&self.ahead_slots).await;
         own.into_iter().chain(shared).collect()
     }

@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Transfer;
+use super::claim::Span;
+use super::context::Context;
 use super::control::Purpose;
-use super::fetch::Span;
+use super::delivery::Delivery;
 use super::flight::{Flight, Stretch};
+use super::request::Requests;
 use crate::error::Result;
 use crate::ids::ByteRange;
 use crate::store::{Blocks, Put};
@@ -28,17 +30,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PAUSE: Duration = Duration::from_secs(30);
 const LONGEST_PAUSE: Duration = Duration::from_secs(480);
 
-/// How bringing has gone so far.
-#[derive(Debug)]
-pub(super) struct Bringing {
+/// Brings blocks, and remembers how that has gone so far.
+pub(super) struct Bringer {
+    context: Arc<Context>,
+    delivery: Arc<Delivery>,
+    requests: Arc<Requests>,
     patience: Mutex<Duration>,
     pausing: Pausing,
-}
-
-impl Default for Bringing {
-    fn default() -> Self {
-        Bringing { patience: Mutex::new(PATIENCE), pausing: Pausing::default() }
-    }
 }
 
 /// Until when nothing is brought, if it went badly, and how long that is from the beginning.
@@ -69,15 +67,25 @@ impl Pausing {
     }
 }
 
-impl Transfer {
+impl Bringer {
+    pub(super) fn new(context: &Arc<Context>, delivery: &Arc<Delivery>, requests: &Arc<Requests>) -> Arc<Self> {
+        Arc::new(Bringer {
+            context: context.clone(),
+            delivery: delivery.clone(),
+            requests: requests.clone(),
+            patience: Mutex::new(PATIENCE),
+            pausing: Pausing::default(),
+        })
+    }
+
     /// How long somebody may wait for bytes of a block that another process is storing, before they are fetched as ever.
-    pub fn set_bring_patience(&self, patience: Duration) {
-        *self.bringing.patience.lock() = patience;
+    pub(super) fn set_patience(&self, patience: Duration) {
+        *self.patience.lock() = patience;
     }
 
     /// Has blocks brought as far as that may be, one after the other; those that are left to be fetched. Fails as a fetch
     /// does, for what somebody waits for.
-    pub(super) async fn bring_what_may<'a>(self: &Arc<Self>, span: &'a Span) -> Result<&'a [Arc<Flight>]> {
+    pub(super) async fn bring_what_may<'a>(&self, span: &'a Span) -> Result<&'a [Arc<Flight>]> {
         let mut rest = &span.flights[..];
         while let Some(blocks) = self.bringer(span, rest) {
             let here = self.bring_some(span, rest, &**blocks).await?;
@@ -85,9 +93,9 @@ impl Transfer {
                 break;
             }
             for flight in &rest[..here] {
-                self.metrics.fills.inc();
-                self.count_ahead(span.control.purpose, flight.length as usize);
-                self.settle(flight, Put::Present);
+                self.context.metrics.fills.inc();
+                self.delivery.count_ahead(span.control.purpose, flight.length as usize);
+                self.delivery.settler.settle(flight, Put::Present);
             }
             rest = &rest[here..];
         }
@@ -95,7 +103,7 @@ impl Transfer {
     }
 
     /// How many of `flights` are here, from the first on; what of that one is waited for comes meanwhile.
-    async fn bring_some(self: &Arc<Self>, span: &Span, flights: &[Arc<Flight>], blocks: &dyn Blocks) -> Result<usize> {
+    async fn bring_some(&self, span: &Span, flights: &[Arc<Flight>], blocks: &dyn Blocks) -> Result<usize> {
         let wanted = self.stream_wanted(span, flights);
         let brought = self.brought(span, flights, blocks);
         tokio::pin!(wanted, brought);
@@ -119,19 +127,19 @@ impl Transfer {
         let first = rest.first()?;
         // Not by a warm-up, which tells of each block whether this process has it.
         let is_read = span.control.purpose != Purpose::Warm;
-        let may = is_read && first.length >= LEAST_BYTES && !self.bringing.pausing.lasts(Instant::now());
-        self.blocks.as_ref().filter(|blocks| may && blocks.shows_later(&first.id.file, first.id.index))
+        let may = is_read && first.length >= LEAST_BYTES && !self.pausing.lasts(Instant::now());
+        self.context.blocks.as_ref().filter(|blocks| may && blocks.shows_later(&first.id.file, first.id.index))
     }
 
     /// The part of the first block that somebody waits for already, unless that is most of it.
-    async fn stream_wanted(self: &Arc<Self>, span: &Span, flights: &[Arc<Flight>]) -> Result<()> {
+    async fn stream_wanted(&self, span: &Span, flights: &[Arc<Flight>]) -> Result<()> {
         let Some(first) = flights.first() else { return Ok(()) };
         let end = first.wanted_to().filter(|to| (to.saturating_sub(first.tail_start)) * 2 <= first.length);
         let Some(end) = end.filter(|end| *end > first.tail_start) else { return Ok(()) };
-        self.secure_memory(&flights[..1]).await;
-        let start = self.block_start(first);
+        self.context.memory.secure(&flights[..1]).await;
+        let start = self.context.block_start(first);
         let range = ByteRange { start: start + u64::from(first.tail_start), end: start + u64::from(end) };
-        self.stream_alone(span, &flights[..1], Stretch::Tail, range).await
+        self.requests.stream(span, &flights[..1], Stretch::Tail, range).await
     }
 
     /// How many of `flights` are here, from the first on. Where that is none, nothing is brought for a while, unless the
@@ -140,7 +148,7 @@ impl Transfer {
         match self.try_to_bring(span, flights, blocks).await {
             Ok(here) => {
                 if here == 0 {
-                    self.bringing.pausing.begin(Instant::now());
+                    self.pausing.begin(Instant::now());
                 }
                 here
             }
@@ -155,8 +163,11 @@ impl Transfer {
     async fn try_to_bring(&self, span: &Span, flights: &[Arc<Flight>], blocks: &dyn Blocks) -> Result<usize> {
         let (Some(first), Some(last)) = (flights.first(), flights.last()) else { return Ok(0) };
         let source = &span.source;
-        let range = ByteRange { start: self.block_start(first), end: self.block_start(last) + u64::from(last.length) };
-        let patience = *self.bringing.patience.lock();
+        let range = ByteRange {
+            start: self.context.block_start(first),
+            end: self.context.block_start(last) + u64::from(last.length),
+        };
+        let patience = *self.patience.lock();
         let bytes = tokio::select! {
             biased;
             bytes = source.origin().bring(source.object(), range) => bytes?,
@@ -167,8 +178,8 @@ impl Transfer {
         }
         blocks.look_again(&source.id());
         let is_here = |flight: &&Arc<Flight>| {
-            let end = self.block_start(flight) + u64::from(flight.length) - range.start;
-            end <= bytes && self.expects(source, flight.id.index)
+            let end = self.context.block_start(flight) + u64::from(flight.length) - range.start;
+            end <= bytes && self.context.expects(source, flight.id.index)
         };
         Ok(flights.iter().take_while(is_here).count())
     }

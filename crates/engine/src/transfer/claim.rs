@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::Transfer;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::block_memory::BlockMemory;
+use super::context::Context;
 use super::control::{Purpose, SpanControl};
-use super::fetch::Span;
 use super::flight::Flight;
 use super::flights::Claim;
 use super::source::Source;
-use crate::ids::ByteRange;
 
 /// Blocks in a row: up to `most` from `first` on, fetched from byte `start` of the first.
 #[derive(Debug, Clone, Copy)]
@@ -18,71 +19,67 @@ pub(crate) struct Run {
     pub(crate) start: u32,
 }
 
-impl Transfer {
-    /// Claims the blocks of `run` up to the first that is here or coming; `None` when that is the first already.
+/// Blocks in a row that one task fetches.
+pub(crate) struct Span {
+    pub(crate) source: Source,
+    /// At least one, of consecutive blocks; only the first may have a head.
+    pub(crate) flights: Vec<Arc<Flight>>,
+    pub(crate) control: Arc<SpanControl>,
+    /// The right to use the origin for something that no reader waits for.
+    pub(crate) slots: Vec<OwnedSemaphorePermit>,
+}
+
+impl Run {
+    /// Claims the blocks of this run up to the first that is here or coming; `None` when that is the first already.
     /// `insist` claims even what the store believes to have.
-    pub(crate) fn claim(&self, source: &Source, run: Run, purpose: Purpose, insist: bool) -> Option<Span> {
-        let last = run.first.saturating_add(run.most.min(self.span_blocks())).min(self.blocks(source));
-        let control = SpanControl::new(purpose, self.stretch_bytes(source, run.first, last));
+    pub(super) fn claim(self, context: &Context, source: &Source, purpose: Purpose, insist: bool) -> Option<Span> {
+        let last = self.first.saturating_add(self.most.min(context.span_blocks())).min(context.block_count(source));
+        let control = SpanControl::new(purpose, context.stretch_bytes(source, self.first, last));
         let mut flights = Vec::new();
-        for index in run.first..last {
-            let start = if index == run.first { run.start } else { 0 };
-            match self.claim_block(source, index, start, &control, insist) {
+        for index in self.first..last {
+            let start = if index == self.first { self.start } else { 0 };
+            match claim_block(context, source, index, start, &control, insist) {
                 Some(flight) => flights.push(flight),
                 None => break,
             }
         }
         (!flights.is_empty()).then(|| Span { source: source.clone(), flights, control, slots: Vec::new() })
     }
+}
 
-    fn claim_block(
-        &self,
+impl Span {
+    /// Claims as many blocks as there is memory for and hands it to them.
+    pub(super) fn with_memory(
+        context: &Context,
         source: &Source,
-        index: u32,
-        start: u32,
-        control: &Arc<SpanControl>,
-        insist: bool,
-    ) -> Option<Arc<Flight>> {
-        let id = source.block(index);
-        let length = self.block_size.range(index, source.size()).length() as u32;
-        let make = || Arc::new(Flight::new(source, id, length, start.min(length), control));
-        match self.flights.claim(id, || !insist && self.in_store(source, index), make) {
-            Claim::Mine(flight) => Some(flight),
-            Claim::Taken | Claim::Stored => None,
+        first: u32,
+        memory: Vec<BlockMemory>,
+        purpose: Purpose,
+    ) -> Option<Self> {
+        if memory.is_empty() {
+            return None;
         }
+        let span = Run { first, most: memory.len() as u32, start: 0 }.claim(context, source, purpose, false)?;
+        for (flight, memory) in span.flights.iter().zip(memory) {
+            flight.set_memory(memory);
+        }
+        Some(span)
     }
+}
 
-    /// How many blocks from `first` on, at most `most`, are neither here nor coming.
-    pub(crate) fn missing_run(&self, source: &Source, first: u32, most: u32) -> u32 {
-        let last = first.saturating_add(most).min(self.blocks(source));
-        (first..last).take_while(|index| !self.is_at_hand(source, *index)).count() as u32
-    }
-
-    /// True when the block is here or coming.
-    pub(crate) fn is_at_hand(&self, source: &Source, index: u32) -> bool {
-        self.flights.contains(&source.block(index)) || self.expects(source, index)
-    }
-
-    /// True when the block is probably on this machine; may ask the process that has it.
-    pub(crate) fn expects(&self, source: &Source, index: u32) -> bool {
-        self.blocks.as_ref().is_some_and(|blocks| blocks.expects(&source.id(), index, source.size()))
-    }
-
-    /// The same under a lock: as far as is known without asking.
-    fn in_store(&self, source: &Source, index: u32) -> bool {
-        self.blocks.as_ref().is_some_and(|blocks| blocks.may_contain(&source.id(), index))
-    }
-
-    pub(crate) fn blocks(&self, source: &Source) -> u32 {
-        self.block_size.count(source.size())
-    }
-
-    pub(crate) fn block_length(&self, source: &Source, index: u32) -> u64 {
-        self.block_size.range(index, source.size()).length()
-    }
-
-    fn stretch_bytes(&self, source: &Source, first: u32, last: u32) -> u64 {
-        let block = u64::from(self.block_size.bytes());
-        ByteRange { start: u64::from(first) * block, end: u64::from(last) * block }.clamp_to(source.size()).length()
+fn claim_block(
+    context: &Context,
+    source: &Source,
+    index: u32,
+    start: u32,
+    control: &Arc<SpanControl>,
+    insist: bool,
+) -> Option<Arc<Flight>> {
+    let id = source.block(index);
+    let length = context.block_size.range(index, source.size()).length() as u32;
+    let make = || Arc::new(Flight::new(source, id, length, start.min(length), control));
+    match context.flights.claim(id, || !insist && context.in_store(source, index), make) {
+        Claim::Mine(flight) => Some(flight),
+        Claim::Taken | Claim::Stored => None,
     }
 }

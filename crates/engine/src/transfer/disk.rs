@@ -8,21 +8,16 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::task::JoinError;
 
-use super::Transfer;
+use super::faults::closing_error;
 use super::reply::StoredPart;
-use super::source::Source;
 use crate::error::{Error, ErrorKind, Result, Retry};
-use crate::ids::ByteRange;
-use crate::store::{AtOnce, BlockHandle, Blocks, DiskWatch};
+use crate::store::{Blocks, DiskWatch};
 
 /// How often work that takes long is looked at: does a disk hang?
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Blocks of one read that were found on their disk, and stay there.
-pub(crate) type Found = Vec<(u32, BlockHandle)>;
-
 /// What `work` returns, each of whose calls on the disk `watch` is told of; `None` when the disk hangs.
-async fn on_disk<T: Send + 'static>(
+pub(super) async fn on_disk<T: Send + 'static>(
     runtime: &Handle,
     watch: &Arc<DiskWatch>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -75,7 +70,7 @@ pub(crate) async fn on_disks<T: Send + 'static>(
     blocks: &dyn Blocks,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
-    unless_disks_hang(blocks, runtime.spawn_blocking(work)).await?.map_err(|_| super::fetch::closing_error())
+    unless_disks_hang(blocks, runtime.spawn_blocking(work)).await?.map_err(|_| closing_error())
 }
 
 /// The same for what leaves the waiting to threads already.
@@ -90,31 +85,15 @@ pub(super) fn hanging(blocks: &dyn Blocks) -> Error {
     blocks.hanging().unwrap_or_else(silent)
 }
 
-impl Transfer {
-    /// Opens and verifies what of `range` is in the store and needs that, and keeps it in place meanwhile. What lies on
-    /// a disk that hangs is left out.
-    pub(crate) async fn find_on_disk(&self, source: &Source, range: ByteRange) -> Found {
-        let mut found = Found::new();
-        let Some(blocks) = &self.blocks else { return found };
-        for index in self.block_size.indices(range) {
-            let AtOnce::After(watch) = blocks.get_at_once(&source.id(), index, source.size()) else { continue };
-            let (blocks, id, size) = (blocks.clone(), source.id(), source.size());
-            let got = on_disk(&self.runtime, &watch, move || blocks.get(&id, index, size)).await;
-            found.extend(got.flatten().map(|handle| (index, handle)));
-        }
-        found
+/// The bytes of a part: at once if they are in memory, else from the disk. `Timeout` when that hangs.
+pub(super) async fn load(runtime: &Handle, part: StoredPart) -> Result<Bytes> {
+    if let Some(bytes) = part.load_at_once() {
+        return bytes;
     }
-
-    /// The bytes of a part: at once if they are in memory, else from the disk. `Timeout` when that hangs.
-    pub async fn load(&self, part: StoredPart) -> Result<Bytes> {
-        if let Some(bytes) = part.load_at_once() {
-            return bytes;
-        }
-        let Some(watch) = part.block.watch.clone() else {
-            let loading = self.runtime.spawn_blocking(move || part.load());
-            return loading.await.unwrap_or_else(|_| Err(super::fetch::closing_error()));
-        };
-        let hangs = || Error::new(ErrorKind::Timeout, "a cache disk does not answer").with_retry(Retry::Temporary);
-        on_disk(&self.runtime, &watch, move || part.load()).await.unwrap_or_else(|| Err(hangs()))
-    }
+    let Some(watch) = part.block.watch.clone() else {
+        let loading = runtime.spawn_blocking(move || part.load());
+        return loading.await.unwrap_or_else(|_| Err(closing_error()));
+    };
+    let hangs = || Error::new(ErrorKind::Timeout, "a cache disk does not answer").with_retry(Retry::Temporary);
+    on_disk(runtime, &watch, move || part.load()).await.unwrap_or_else(|| Err(hangs()))
 }

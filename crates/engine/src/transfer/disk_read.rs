@@ -6,12 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Transfer;
-use super::reader::ReaderState;
-use super::reply::{Piece, StoredPart};
-use super::source::Source;
+use super::reply::{Piece, Reply, StoredPart};
 use crate::error::Result;
-use crate::ids::ByteRange;
 use crate::store::{BlockHandle, DiskWatch};
 
 /// Bytes that lie in cache files, and may not be in memory; with the right to one thread that waits for their disks.
@@ -20,6 +16,35 @@ pub struct DiskRead {
     parts: Vec<StoredPart>,
     /// Held for as long as a thread may wait.
     _rights: Vec<OwnedSemaphorePermit>,
+}
+
+/// The bytes of a read, as far as they can be had without an origin.
+pub enum AtHand<T> {
+    /// Neither an origin nor a disk is needed.
+    Here(T),
+    /// They lie on a disk: for a thread that may wait for it.
+    OnDisk(DiskRead),
+    /// Anything else: they have to be fetched, or as many threads wait for their disk as may.
+    Missing,
+}
+
+impl<T> AtHand<T> {
+    /// The same, with what is here as `change` returns it.
+    pub fn try_map<U>(self, change: impl FnOnce(T) -> Result<U>) -> Result<AtHand<U>> {
+        Ok(match self {
+            AtHand::Here(found) => AtHand::Here(change(found)?),
+            AtHand::OnDisk(found) => AtHand::OnDisk(found),
+            AtHand::Missing => AtHand::Missing,
+        })
+    }
+
+    /// What is here.
+    pub fn here(self) -> Option<T> {
+        match self {
+            AtHand::Here(found) => Some(found),
+            AtHand::OnDisk(_) | AtHand::Missing => None,
+        }
+    }
 }
 
 /// The disks that a read waits for.
@@ -38,6 +63,18 @@ impl DiskRead {
         let block = BlockHandle::new(file, 0, length as u32, Arc::new(()));
         self.parts.push(StoredPart { block, offset: 0, length });
         self
+    }
+
+    /// What of `reply` lies in cache files, if all of it does, and as few threads wait for their disks as may.
+    pub(super) fn of_reply(reply: Reply) -> Option<Self> {
+        let stored = |piece| match piece {
+            Piece::Stored(part) => Some(part),
+            Piece::Memory(_) => None,
+        };
+        let parts = reply.pieces.into_iter().map(stored).collect::<Option<Vec<_>>>()?;
+        let disks = parts.iter().filter_map(|part| part.block.watch.as_ref());
+        let rights = disks.map(|disk| disk.threads.clone().try_acquire_owned().ok()).collect::<Option<_>>()?;
+        Some(DiskRead { parts, _rights: rights })
     }
 
     pub fn disks(&self) -> Disks {
@@ -75,27 +112,5 @@ impl Disks {
     /// Whether one of them hangs: whoever waits for it should look elsewhere.
     pub fn hang(&self) -> bool {
         self.0.iter().any(|disk| disk.hangs())
-    }
-}
-
-impl Transfer {
-    /// What `read_at_once` does not return only because a disk has to be waited for. `None` when `range` needs anything
-    /// else, or when as many threads wait for the disk as may.
-    pub fn read_from_disk(
-        self: &Arc<Self>,
-        source: &Source,
-        range: ByteRange,
-        reader: &ReaderState,
-    ) -> Option<DiskRead> {
-        let range = range.clamp_to(source.size());
-        let stored = |piece| match piece {
-            Piece::Stored(part) => Some(part),
-            Piece::Memory(_) => None,
-        };
-        let parts = self.collect(source, range)?.pieces.into_iter().map(stored).collect::<Option<Vec<_>>>()?;
-        let disks = parts.iter().filter_map(|part| part.block.watch.as_ref());
-        let rights = disks.map(|disk| disk.threads.clone().try_acquire_owned().ok()).collect::<Option<_>>()?;
-        self.note_hit(source, range, reader);
-        Some(DiskRead { parts, _rights: rights })
     }
 }

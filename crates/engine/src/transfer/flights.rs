@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::flight::Flight;
-use crate::ids::BlockId;
+use crate::ids::{BlockId, FileKey};
 use crate::sync::Mutex;
 
 const SHARDS: usize = 64;
@@ -70,6 +71,30 @@ impl Flights {
     /// All of them as they are now.
     pub(crate) fn all(&self) -> Vec<Arc<Flight>> {
         self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect()
+    }
+
+    /// True when all bytes of the block are in memory, so that nobody need fetch them.
+    pub(super) fn holds(&self, id: &BlockId) -> bool {
+        self.find(id).is_some_and(|flight| flight.is_complete())
+    }
+
+    /// Waits until the blocks that are being fetched now are here, or given up; no longer than `at_most`.
+    pub(super) async fn land(&self, at_most: Duration) {
+        let coming = self.all().into_iter().filter(|flight| flight.is_filling());
+        let ends: Vec<_> = coming.map(|flight| flight.watch()).collect();
+        let all = async {
+            for end in ends {
+                // One that will never be told has ended as well.
+                let _ = end.await;
+            }
+        };
+        let _ = tokio::time::timeout(at_most, all).await;
+    }
+
+    /// The blocks of which all bytes are in memory, and that are on their way to the store or were not taken by it.
+    pub(super) fn in_memory_alone(&self) -> Vec<(Arc<FileKey>, u32)> {
+        let flights = self.all().into_iter().filter(|flight| flight.is_complete());
+        flights.map(|flight| (flight.source.key().clone(), flight.id.index)).collect()
     }
 
     fn shard(&self, id: &BlockId) -> &Mutex<HashMap<BlockId, Arc<Flight>>> {

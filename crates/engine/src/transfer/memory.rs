@@ -62,6 +62,24 @@ impl Memory {
         Some(self.wrap(self.budget.try_acquire(bytes.min(self.limit()))?))
     }
 
+    /// Waits for the memory of the first block, takes what is free for those after it; how many blocks have theirs.
+    pub(super) async fn secure(&self, flights: &[Arc<Flight>]) -> usize {
+        for (position, flight) in flights.iter().enumerate() {
+            let bytes = u64::from(flight.length);
+            if flight.has_memory() {
+                continue;
+            }
+            match position {
+                0 => flight.set_memory(self.acquire(bytes).await),
+                _ => match self.try_acquire(bytes) {
+                    Some(memory) => flight.set_memory(memory),
+                    None => return position,
+                },
+            }
+        }
+        flights.len()
+    }
+
     /// Memory for a block that nobody waits for yet, if what readers may need in a moment stays free.
     pub(crate) fn try_acquire_ahead(&self, bytes: u64) -> Option<BlockMemory> {
         if self.waiting_readers.load(Ordering::Relaxed) > 0 {

@@ -4,17 +4,12 @@
 //! skipped. How far ahead is bounded by the room in memory and cache, never by the length of the order.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::FutureExt;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Transfer;
-use super::background::Found;
-use super::control::Purpose;
 use super::source::Source;
 use crate::ids::FileId;
 use crate::metrics::UnsignedGauge;
@@ -54,16 +49,16 @@ const MEMORY_OF_READS: usize = 8192;
 /// An order being followed. It ends with its last file, when it is replaced, or by `cancel`.
 #[derive(Debug)]
 pub struct Prefetch {
-    files: usize,
-    position: AtomicUsize,
-    window: Mutex<Window>,
+    pub(super) files: usize,
+    pub(super) position: AtomicUsize,
+    pub(super) window: Mutex<Window>,
     moved: Notify,
-    cancelled: CancellationToken,
+    pub(super) cancelled: CancellationToken,
     ended: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-struct Window {
+pub(super) struct Window {
     ahead: HashMap<FileId, usize>,
     bytes_at: BTreeMap<usize, (FileId, u64)>,
     bytes: u64,
@@ -72,7 +67,7 @@ struct Window {
 }
 
 impl Prefetch {
-    fn new(files: usize) -> Arc<Self> {
+    pub(super) fn new(files: usize) -> Arc<Self> {
         Arc::new(Prefetch {
             files,
             position: AtomicUsize::new(0),
@@ -113,7 +108,7 @@ impl Prefetch {
         self.moved.notify_one();
     }
 
-    async fn wait_for_room(&self, limit_bytes: u64) {
+    pub(super) async fn wait_for_room(&self, limit_bytes: u64) {
         while self.bytes_ahead() >= limit_bytes {
             self.moved.notified().await;
         }
@@ -121,7 +116,7 @@ impl Prefetch {
 }
 
 impl Window {
-    fn add(&mut self, position: usize, file: FileId, bytes: u64) {
+    pub(super) fn add(&mut self, position: usize, file: FileId, bytes: u64) {
         self.bytes += bytes;
         self.ahead.insert(file, position);
         self.bytes_at.insert(position, (file, bytes));
@@ -157,7 +152,7 @@ impl Window {
     }
 
     /// True once for each time the file was read before its turn.
-    fn was_read(&mut self, file: &FileId) -> bool {
+    pub(super) fn was_read(&mut self, file: &FileId) -> bool {
         self.read_before.remove(file)
     }
 }
@@ -167,7 +162,7 @@ impl Window {
 pub(crate) struct Orders {
     by_client: Mutex<HashMap<u64, Arc<Prefetch>>>,
     active: AtomicUsize,
-    queue: UnsignedGauge,
+    pub(super) queue: UnsignedGauge,
 }
 
 impl Orders {
@@ -182,7 +177,7 @@ impl Orders {
         }
     }
 
-    fn begin(&self, client: u64, order: &Arc<Prefetch>) {
+    pub(super) fn begin(&self, client: u64, order: &Arc<Prefetch>) {
         let mut by_client = self.by_client.lock();
         if let Some(previous) = by_client.insert(client, order.clone()) {
             previous.cancel();
@@ -191,7 +186,7 @@ impl Orders {
         self.queue.inc_by(order.files as u64);
     }
 
-    fn end(&self, client: u64, order: &Arc<Prefetch>) {
+    pub(super) fn end(&self, client: u64, order: &Arc<Prefetch>) {
         let mut by_client = self.by_client.lock();
         if by_client.get(&client).is_some_and(|current| Arc::ptr_eq(current, order)) {
             by_client.remove(&client);
@@ -199,74 +194,6 @@ impl Orders {
         self.active.store(by_client.len(), Ordering::Relaxed);
         self.queue.dec_by((order.files - order.position()) as u64);
         order.ended.cancel();
-    }
-}
-
-impl Transfer {
-    /// Fetches `files` in their order, ahead of the client that is going to read them. Replaces the order that the same
-    /// client gave before.
-    pub fn prefetch(self: &Arc<Self>, client: u64, files: Arc<dyn OrderedFiles>) -> Arc<Prefetch> {
-        let order = Prefetch::new(files.count());
-        self.orders.begin(client, &order);
-        let (transfer, following) = (self.clone(), order.clone());
-        let follow = async move {
-            tokio::select! {
-                () = transfer.closing.cancelled() => {}
-                () = following.cancelled.cancelled() => {}
-                // However it ends: who waits for the order must hear of it.
-                _ = AssertUnwindSafe(transfer.follow(&following, &*files)).catch_unwind() => {}
-            }
-            transfer.orders.end(client, &following);
-        };
-        drop(self.tasks.spawn_on(follow, &self.runtime));
-        order
-    }
-
-    /// Somebody reads `source` without asking here for its bytes (through passthrough): known orders move on.
-    pub fn note_reading(&self, source: &Source) {
-        self.orders.reached(source.id());
-    }
-
-    async fn follow(self: &Arc<Self>, order: &Prefetch, files: &dyn OrderedFiles) {
-        let room = self.room_ahead();
-        for position in 0..order.files {
-            order.wait_for_room(room).await;
-            if let Some(source) = files.get(position) {
-                self.prefetch_file(order, position, &source).await;
-            }
-            order.position.store(position + 1, Ordering::Relaxed);
-            self.orders.queue.dec();
-            if position % 64 == 0 {
-                // A long stretch of files that are here already would otherwise hold this thread.
-                tokio::task::yield_now().await;
-            }
-        }
-    }
-
-    async fn prefetch_file(self: &Arc<Self>, order: &Prefetch, position: usize, source: &Source) {
-        if order.window.lock().was_read(&source.id()) {
-            return;
-        }
-        let mut ahead_bytes = 0;
-        self.fetch_missing(source, 0..u32::MAX, Purpose::Prefetch, |found| {
-            if let Found::Coming { bytes, .. } = found {
-                ahead_bytes += bytes;
-            }
-            true
-        })
-        .await;
-        let mut window = order.window.lock();
-        // Reached while it was being asked for: it is no longer ahead.
-        if ahead_bytes > 0 && !window.was_read(&source.id()) {
-            window.add(position, source.id(), ahead_bytes);
-        }
-    }
-
-    /// How many bytes may be ahead of a client: a quarter of the cache, so that what is fetched does not push out what
-    /// was fetched just before, or half of the memory if that is more.
-    fn room_ahead(&self) -> u64 {
-        let cache = self.blocks.as_ref().map_or(0, |blocks| blocks.quota_bytes());
-        (cache / 4).max(self.memory.limit() / 2)
     }
 }
 

@@ -9,41 +9,46 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt;
 
-use super::Transfer;
-use super::control::{FlightAnswer, Way};
-use super::fetch::Span;
-use super::flight::{Asked, Flight, Stretch};
-use super::read::Within;
-use super::reader::ReaderState;
-use super::reply::{Piece, Reply};
+use super::claim::Span;
+use super::context::Context;
+use super::control::Way;
+use super::delivery::Delivery;
+use super::flight::{Flight, Stretch};
+use super::request::Requests;
 use super::source::Source;
 use crate::error::Result;
 use crate::ids::ByteRange;
 use crate::store::Proof;
 
-/// How often a read looks again for a block that goes from one place to the next meanwhile.
-const LOOKS: usize = 4;
+/// Asks the process that fetches for both.
+pub(super) struct SharedFetches {
+    pub(super) context: Arc<Context>,
+    pub(super) delivery: Arc<Delivery>,
+    pub(super) requests: Arc<Requests>,
+}
 
-impl Transfer {
+impl SharedFetches {
     /// How the first of `flights` is to be fetched, and how many from there on by one request.
-    pub(crate) fn way(&self, source: &Source, flights: &[Arc<Flight>]) -> (Way, usize) {
+    pub(super) fn way(&self, source: &Source, flights: &[Arc<Flight>]) -> (Way, usize) {
         match flights.first().and_then(|first| self.shared_until(source, first)) {
             None => {
                 (Way::Alone, flights.iter().take_while(|flight| self.shared_until(source, flight).is_none()).count())
             }
-            Some(until) => (Way::Shared, flights.iter().take_while(|flight| self.block_start(flight) < until).count()),
+            Some(until) => {
+                (Way::Shared, flights.iter().take_while(|flight| self.context.block_start(flight) < until).count())
+            }
         }
     }
 
     /// Where the stretch ends that another process fetches for both and that `flight` lies in; `None` when it lies in none.
-    pub(crate) fn shared_until(&self, source: &Source, flight: &Flight) -> Option<u64> {
-        let range = ByteRange { start: self.block_start(flight), end: source.size() };
+    pub(super) fn shared_until(&self, source: &Source, flight: &Flight) -> Option<u64> {
+        let range = ByteRange { start: self.context.block_start(flight), end: source.size() };
         source.origin().shared_until(source.object(), range)
     }
 
     /// What the other process sends, and then alone what it does not.
-    pub(crate) async fn stream_shared(
-        self: &Arc<Self>,
+    pub(super) async fn stream(
+        &self,
         span: &Span,
         flights: &[Arc<Flight>],
         stretch: Stretch,
@@ -66,7 +71,7 @@ impl Transfer {
 
     /// Hands `piece` to its blocks, each of which has memory by then; where the next one begins.
     async fn arrived_shared(
-        self: &Arc<Self>,
+        &self,
         span: &Span,
         flights: &[Arc<Flight>],
         stretch: Stretch,
@@ -75,24 +80,24 @@ impl Transfer {
     ) -> u64 {
         while let (false, Some(flight)) = (piece.is_empty(), self.flight_at(flights, position)) {
             if !flight.has_memory() {
-                flight.set_memory(self.memory.acquire(u64::from(flight.length)).await);
+                flight.set_memory(self.context.memory.acquire(u64::from(flight.length)).await);
             }
-            if self.comes_with_checksum(&span.source) {
+            if self.context.comes_with_checksum(&span.source) {
                 // Who sent it has compared it, or could not.
                 flight.note_proof(Proof::NoChecksum);
             }
-            let end = self.block_start(flight) + u64::from(flight.length);
+            let end = self.context.block_start(flight) + u64::from(flight.length);
             let part = piece.split_to(piece.len().min((end - position) as usize));
             let start = position;
             position += part.len() as u64;
-            self.arrived(span, flights, stretch, start, part);
+            self.delivery.arrived(span, flights, stretch, start, part);
         }
         position
     }
 
     /// `range` from the origin, in as few requests as memory allows.
     async fn stream_rest(
-        self: &Arc<Self>,
+        &self,
         span: &Span,
         flights: &[Arc<Flight>],
         stretch: Stretch,
@@ -100,10 +105,10 @@ impl Transfer {
     ) -> Result<()> {
         while let (false, Some(first)) = (range.is_empty(), self.flight_at(flights, range.start)) {
             let rest = &flights[(first.id.index - flights[0].id.index) as usize..];
-            let ready = self.secure_memory(rest).await;
+            let ready = self.context.memory.secure(rest).await;
             let last = &rest[ready - 1];
-            let end = range.end.min(self.block_start(last) + u64::from(last.length));
-            self.stream_alone(span, flights, stretch, ByteRange { end, ..range }).await?;
+            let end = range.end.min(self.context.block_start(last) + u64::from(last.length));
+            self.requests.stream(span, flights, stretch, ByteRange { end, ..range }).await?;
             range.start = end;
         }
         Ok(())
@@ -111,50 +116,6 @@ impl Transfer {
 
     fn flight_at<'a>(&self, flights: &'a [Arc<Flight>], position: u64) -> Option<&'a Arc<Flight>> {
         let first = flights.first()?;
-        flights.get((self.block_size.index_of(position) - first.id.index) as usize)
-    }
-
-    /// The bytes of `range`, which lies in one block, if they are here or on their way with memory of their own: waits
-    /// for those, and never for memory. `None` when it would have to.
-    pub async fn read_at_hand(
-        self: &Arc<Self>,
-        source: &Source,
-        range: ByteRange,
-        reader: &ReaderState,
-    ) -> Result<Option<Reply>> {
-        for _ in 0..LOOKS {
-            if let Some(reply) = self.read_cached(source, range, reader)? {
-                return Ok(Some(reply));
-            }
-            let within = self.within(self.block_size.index_of(range.start), range);
-            let (found, mut pieces) = (self.find_on_disk(source, range).await, Vec::new());
-            if self.collect_stored(source, within, &found, &mut pieces) {
-                self.note_hit(source, range, reader);
-                return Ok(Some(Reply { pieces }));
-            }
-            let coming = self.flights.find(&source.block(within.index)).filter(|flight| flight.has_memory());
-            let Some(flight) = coming else { continue };
-            match self.bytes_of(&flight, within).await {
-                FlightAnswer::Ready(bytes) => {
-                    self.metrics.read_requests.inc();
-                    self.metrics.read_miss_bytes.inc_by(range.length());
-                    return Ok(Some(Reply { pieces: bytes.into_iter().map(Piece::Memory).collect() }));
-                }
-                FlightAnswer::Failed(error) => return Err(error),
-                FlightAnswer::Gone => {}
-            }
-        }
-        Ok(None)
-    }
-
-    async fn bytes_of(&self, flight: &Arc<Flight>, within: Within) -> FlightAnswer {
-        let answer = match flight.ask(within.from, within.to) {
-            Asked::Now(answer) => answer,
-            Asked::Later(waiting) => waiting.answer().await,
-        };
-        if matches!(answer, FlightAnswer::Ready(_)) {
-            self.note_end(flight, within);
-        }
-        answer
+        flights.get((self.context.block_size.index_of(position) - first.id.index) as usize)
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::fetch::closing_error;
+use super::faults::closing_error;
 use crate::checksum::md5_lanes::{LANES, Md5Lane, advance};
 use crate::checksum::{Checksum, Digest, Kind};
 use crate::error::Result;

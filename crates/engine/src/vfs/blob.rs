@@ -17,7 +17,7 @@ use super::files::OpenFile;
 use super::generation::Generation;
 use super::tree::Tree;
 use super::{
-    Attributes, Backing, DirectoryEntry, DiskRead, FileKind, FilePart, FileSystem, Inode, Opened, ROOT, ReadReply,
+    AtHand, Attributes, Backing, DirectoryEntry, FileKind, FilePart, FileSystem, Inode, Opened, ROOT, ReadReply,
     Statistics,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -200,16 +200,24 @@ impl FileSystem for Blobs {
         None
     }
 
-    fn read_cached(&self, inode: Inode, _handle: u64, offset: u64, length: usize) -> Result<Option<ReadReply>> {
-        let Some(part) = self.part(inode, offset, length)? else { return Ok(Some(ReadReply::Memory(Vec::new()))) };
-        let found = self.tree.cached(&part.file, 0, part.range)?;
-        Ok(found.map(|found| self.padded(found, part.padding)))
-    }
-
-    fn read_from_disk(&self, inode: Inode, _handle: u64, offset: u64, length: usize) -> Option<DiskRead> {
-        let part = self.part(inode, offset, length).ok()??;
-        let found = self.tree.on_disk(&part.file, part.range)?;
-        Some(if part.padding == 0 { found } else { found.followed_by(self.zeros.clone(), part.padding) })
+    fn at_hand(
+        &self,
+        inode: Inode,
+        _handle: u64,
+        offset: u64,
+        length: usize,
+        takes_disk: bool,
+    ) -> Result<AtHand<ReadReply>> {
+        let Some(part) = self.part(inode, offset, length)? else {
+            return Ok(AtHand::Here(ReadReply::Memory(Vec::new())));
+        };
+        Ok(match self.tree.at_hand_of(&part.file, 0, part.range, takes_disk)? {
+            AtHand::Here(found) => AtHand::Here(self.padded(found, part.padding)),
+            AtHand::OnDisk(found) if part.padding > 0 => {
+                AtHand::OnDisk(found.followed_by(self.zeros.clone(), part.padding))
+            }
+            answer => answer,
+        })
     }
 
     fn read(

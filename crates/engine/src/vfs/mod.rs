@@ -21,7 +21,7 @@ use futures::future::BoxFuture;
 
 use crate::error::Result;
 
-pub use crate::transfer::{DiskRead, Disks};
+pub use crate::transfer::{AtHand, DiskRead, Disks};
 pub use blob::{Blobs, Offer, blob_name};
 pub use catalogue::{Catalogue, has_checksums};
 pub(crate) use replies::{reply_from_cache, reply_when_ready};
@@ -123,21 +123,24 @@ pub trait FileSystem: Send + Sync + 'static {
         self.backing(inode).map(|backing| backing.pin)
     }
 
-    /// The bytes at `offset`, at most `length`, fewer only at the end of the file, if neither an origin nor a disk is
-    /// needed for them: what is answered with files can be read from memory.
-    fn read_cached(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Result<Option<ReadReply>>;
+    /// The bytes at `offset`, at most `length`, fewer only at the end of the file, as far as they can be had without an
+    /// origin; what is here and answered with files can be read from memory. `takes_disk`: the caller has a thread that may
+    /// wait for a disk; what lies on one is missing otherwise.
+    fn at_hand(
+        &self,
+        inode: Inode,
+        handle: u64,
+        offset: u64,
+        length: usize,
+        takes_disk: bool,
+    ) -> Result<AtHand<ReadReply>>;
 
     /// The same bytes, for whoever may want them soon: only those that are in memory, and counted as no read.
     fn in_memory(&self, _inode: Inode, _offset: u64, _length: usize) -> Option<Vec<u8>> {
         None
     }
 
-    /// What `read_cached` does not tell only because a disk has to be waited for; `None` when more is needed.
-    fn read_from_disk(&self, _inode: Inode, _handle: u64, _offset: u64, _length: usize) -> Option<DiskRead> {
-        None
-    }
-
-    /// The same, fetching what is missing. Dropping the future cancels this reader's interest, nobody else's.
+    /// The bytes at `offset`, fetching what is missing. Dropping the future cancels this reader's interest, nobody else's.
     fn read(
         self: Arc<Self>,
         inode: Inode,

@@ -12,7 +12,7 @@ use super::replies::{reply_from_cache, reply_when_ready};
 use super::selection::Selection;
 use super::siblings::Siblings;
 use super::{
-    Attributes, Backing, DirectoryEntry, DiskRead, FileKind, FileSystem, Inode, Opened, ROOT, ReadReply, Statistics,
+    AtHand, Attributes, Backing, DirectoryEntry, FileKind, FileSystem, Inode, Opened, ROOT, ReadReply, Statistics,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::ByteRange;
@@ -124,7 +124,7 @@ impl Tree {
         Catalogue::new(&self.generations.current())
     }
 
-    /// Copies into `buffer` what `read_cached` would return: how many bytes, fewer than it holds only at the end of the
+    /// Copies into `buffer` what `at_hand` would return as here: how many bytes, fewer than it holds only at the end of the
     /// file. `None` when `read` would have to wait for an origin or a disk.
     pub fn copy_cached(&self, inode: Inode, offset: u64, buffer: &mut [u8]) -> Result<Option<usize>> {
         let file = self.file(inode, 0)?;
@@ -168,18 +168,18 @@ impl Tree {
         self.files.find(place.node.inode, 0, || OpenFile::at(place))
     }
 
-    /// What `FileSystem::read_cached` tells of an open file.
-    pub(super) fn cached(&self, file: &OpenFile, handle: u64, range: ByteRange) -> Result<Option<ReadReply>> {
+    /// What `FileSystem::at_hand` tells of an open file.
+    pub(super) fn at_hand_of(
+        &self,
+        file: &OpenFile,
+        handle: u64,
+        range: ByteRange,
+        takes_disk: bool,
+    ) -> Result<AtHand<ReadReply>> {
         if range.start == 0 && handle == 0 {
             self.note_start(file);
         }
-        let reply = self.transfer.read_at_once(&file.source, range, &file.reader)?;
-        reply.map(reply_from_cache).transpose()
-    }
-
-    /// The same for `FileSystem::read_from_disk`.
-    pub(super) fn on_disk(&self, file: &OpenFile, range: ByteRange) -> Option<DiskRead> {
-        self.transfer.read_from_disk(&file.source, range, &file.reader)
+        self.transfer.at_hand(&file.source, range, &file.reader, takes_disk).try_map(reply_from_cache)
     }
 
     /// The same for `FileSystem::read`.
@@ -293,17 +293,20 @@ impl FileSystem for Tree {
         Some(Box::new(held))
     }
 
-    fn read_cached(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Result<Option<ReadReply>> {
-        self.cached(&*self.file(inode, handle)?, handle, ByteRange::new(offset, length as u64))
+    fn at_hand(
+        &self,
+        inode: Inode,
+        handle: u64,
+        offset: u64,
+        length: usize,
+        takes_disk: bool,
+    ) -> Result<AtHand<ReadReply>> {
+        self.at_hand_of(&*self.file(inode, handle)?, handle, ByteRange::new(offset, length as u64), takes_disk)
     }
 
     fn in_memory(&self, inode: Inode, offset: u64, length: usize) -> Option<Vec<u8>> {
         let file = self.file(inode, 0).ok()?;
         self.transfer.in_memory(&file.source, ByteRange::new(offset, length as u64))
-    }
-
-    fn read_from_disk(&self, inode: Inode, handle: u64, offset: u64, length: usize) -> Option<DiskRead> {
-        self.on_disk(&*self.file(inode, handle).ok()?, ByteRange::new(offset, length as u64))
     }
 
     fn read(

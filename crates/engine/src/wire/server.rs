@@ -1,9 +1,12 @@
 //! Listens for peers, admits those that know the token, and serves them.
 
+use std::fs::File;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::yield_now;
@@ -24,6 +27,9 @@ use crate::wire::serving::{PeerServerState, serve};
 use crate::wire::strangers::{Stranger, Strangers};
 use crate::wire::token::Token;
 use crate::wire::transport::{Transport, accept};
+
+/// How long a listener without descriptors waits before it tries again.
+const RETRY: Duration = Duration::from_millis(50);
 
 /// A running server; dropping it ends all its connections.
 pub struct PeerServer {
@@ -94,6 +100,9 @@ impl PeerServer {
 
 impl Acceptor {
     async fn run(self) {
+        // Given up for the next connection when there is no other descriptor: then a stranger can be closed for it.
+        let mut spare = spare();
+        let mut is_failing = false;
         loop {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
@@ -101,14 +110,24 @@ impl Acceptor {
             };
             match accepted {
                 Ok((stream, from)) => {
+                    is_failing = false;
+                    spare = spare.or_else(self::spare);
                     self.take(stream, from);
                     // Those who are there have their turn, and may prove who they are, before the next one comes.
                     yield_now().await;
                 }
+                // The kernel says that there is no descriptor also where nobody wants one.
+                Err(_) if !has_visitor(&self.listener) => sleep(RETRY).await,
                 Err(error) => {
-                    tracing::warn!("cannot accept a connection of a peer: {error}");
+                    if !is_failing {
+                        tracing::warn!("cannot accept a connection of a peer: {error}");
+                    }
+                    is_failing = true;
                     // Out of descriptors, most likely: trying again at once would burn a core.
-                    sleep(Duration::from_millis(50)).await;
+                    if self.strangers.end_one() || spare.take().is_none() {
+                        sleep(RETRY).await;
+                        spare = spare.or_else(self::spare);
+                    }
                 }
             }
         }
@@ -133,6 +152,16 @@ impl Acceptor {
             }
         });
     }
+}
+
+/// True while somebody waits to be let in.
+fn has_visitor(listener: &TcpListener) -> bool {
+    let mut waiting = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+    poll(&mut waiting, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+}
+
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
 }
 
 async fn handle(

@@ -53,6 +53,13 @@ impl Strangers {
         }
         Stranger { number, over, all: self.clone() }
     }
+
+    /// Ends one of them, since there is no descriptor for another connection; false when there is nobody.
+    pub fn end_one(&self) -> bool {
+        let mut known = self.known.lock();
+        let nobody = known.next;
+        known.end_one(nobody)
+    }
 }
 
 impl Known {

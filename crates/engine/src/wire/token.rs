@@ -8,13 +8,16 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
 use crate::error::{Error, ErrorKind, Result};
 
 const MIN_CHARACTERS: usize = 16;
 /// That others than owner and group can read or write a file.
 const OTHERS: u32 = 0o006;
-/// Of earlier versions, too, which had one token for everybody: whoever has the whole one is a worker on this wire.
-const WORKER_CONTEXT: &str = "headrace 2026 peer protocol, key of the shared token";
+/// Whoever has the whole token is a worker on this wire.
+const WORKER_CONTEXT: &str = "headrace 2026 peer protocol, key of workers from the whole token";
 const READER_CONTEXT: &str = "headrace 2026 peer protocol, key of readers from that of workers";
 
 type Key = [u8; 32];
@@ -69,12 +72,12 @@ impl Token {
         }
         Ok(Self::of_worker(match text.strip_prefix(Rights::Worker.prefix()) {
             Some(digits) => key_of(digits)?,
-            None => blake3::derive_key(WORKER_CONTEXT, text.as_bytes()),
+            None => derived_key(text.as_bytes(), WORKER_CONTEXT),
         }))
     }
 
     fn of_worker(key: Key) -> Token {
-        Token { worker: Some(key), reader: blake3::derive_key(READER_CONTEXT, &key) }
+        Token { worker: Some(key), reader: derived_key(&key, READER_CONTEXT) }
     }
 
     /// The token in a file, as `new` takes it. `PermissionDenied` for one that any user of this machine can read or write.
@@ -145,6 +148,13 @@ impl Token {
 
 fn refused(message: &'static str) -> Error {
     Error::new(ErrorKind::PermissionDenied, message)
+}
+
+/// HMAC-SHA256, which Python has as well (`control/rights.py`): where tokens are derived is no engine.
+fn derived_key(key: &[u8], context: &str) -> Key {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key of any length will do");
+    mac.update(context.as_bytes());
+    mac.finalize().into_bytes().into()
 }
 
 /// The key in a derived token.
@@ -219,8 +229,8 @@ mod tests {
     #[test]
     fn derived_tokens_are_always_the_same() {
         let texts = Rights::ALL.map(|rights| whole().derived(rights).expect("enough"));
-        assert_eq!(texts[0], "headrace.worker.c6da0779d076ca12d0f182bde955de8efc835dd6354945c9576410ebcacfe77e");
-        assert_eq!(texts[1], "headrace.reader.f4987c93a7a29106d36aa3ad9f47b94e7db56263a89e9455935eee78caa6af71");
+        assert_eq!(texts[0], "headrace.worker.7fbd4ef7d76f638c69eda94614da59c8d6e5a91345e9fdf49567d70c80483171");
+        assert_eq!(texts[1], "headrace.reader.6ccd4c840b2ffbc63bcf81717f149f81474906dc7f246e89490373f52154ee5d");
         assert_eq!(derived(Rights::Worker).derived(Rights::Reader).expect("enough"), texts[1]);
     }
 

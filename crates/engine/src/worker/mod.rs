@@ -2,6 +2,7 @@
 //!
 //! Knows the wire's service interface, the transfer and the cluster; no sockets, no configuration.
 
+mod answering;
 mod checksums;
 mod commands;
 mod drain;

@@ -1,21 +1,17 @@
-//! Requests of other processes, each decided: from the cache, by fetching, or through the worker that owns the blocks.
+//! The blocks of one dataset, as a worker has them: where they come from, and who keeps which.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use futures::StreamExt;
-use serde_json::Value;
-
 use super::checksums::Checksums;
-use crate::cluster::{Cluster, HandoverOrigin, Wait};
-use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::cluster::{Cluster, HandoverOrigin};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{BlockSize, FileKey};
 use crate::metrics::Metrics;
-use crate::origin::{Asker, ObjectVersion, Origin};
+use crate::origin::{ObjectVersion, Origin};
 use crate::store::Store;
 use crate::transfer::{Source, Transfer};
-use crate::wire::{Chunk, ChunkSink, GetRequest, PURPOSE_WARM, PeerCommand, PeerService};
+use crate::wire::GetRequest;
 
 /// One origin of the dataset, in the two ways that a worker reads from it.
 #[derive(Clone)]
@@ -42,15 +38,6 @@ pub struct BlockService {
     pub(super) metrics: Metrics,
     pub(super) checksums: Checksums,
     origins: HashMap<Arc<str>, ServedOrigin>,
-}
-
-/// Who is to answer a request.
-#[derive(Debug, PartialEq, Eq)]
-enum Course {
-    /// From here: what is missing is fetched and kept.
-    Here,
-    /// From the owner at this address: it is not ours to keep.
-    PassOn(String),
 }
 
 impl BlockService {
@@ -90,14 +77,6 @@ impl BlockService {
         Ok(origin.source(key))
     }
 
-    fn course(&self, request: &GetRequest, source: &Source) -> Course {
-        if request.direct || request.cached_only || self.holds(source, request) {
-            return Course::Here;
-        }
-        let index = self.transfer.block_size().index_of(request.range.start);
-        self.keeper_elsewhere(source, index).map_or(Course::Here, Course::PassOn)
-    }
-
     /// Where the worker is that keeps the block, if that is not for this one to do.
     pub(super) fn keeper_elsewhere(&self, source: &Source, index: u32) -> Option<String> {
         let stripe = crate::ring::stripe_of(&source.id(), index, self.transfer.block_size());
@@ -109,56 +88,10 @@ impl BlockService {
     }
 
     /// True when every block of the range is in the store, or in memory on its way there.
-    fn holds(&self, source: &Source, request: &GetRequest) -> bool {
+    pub(super) fn holds(&self, source: &Source, request: &GetRequest) -> bool {
         let mut indices = self.transfer.block_size().indices(request.range);
         indices.all(|index| {
             self.store.may_contain(&source.id(), index) || self.transfer.holds_in_memory(&source.block(index))
         })
-    }
-
-    /// Notes for the time of the answer that another worker's fill waits for ours. `Busy` when ours may wait for that one.
-    fn let_wait(&self, request: &GetRequest, source: &Source) -> Result<Option<Wait>> {
-        let Some(fill) = request.fill.filter(|fill| !fill.has_begun && !request.cached_only) else { return Ok(None) };
-        let block_size = self.transfer.block_size();
-        let stripe = crate::ring::stripe_of(&source.id(), block_size.index_of(request.range.start), block_size);
-        let wait = self.cluster.be_waited_for(stripe, fill.epoch).ok_or_else(|| {
-            let message = "this worker waits for another one's fill of these bytes, by a view as old or older";
-            Error::new(ErrorKind::Busy, message).with_retry(Retry::Temporary)
-        })?;
-        Ok(Some(wait))
-    }
-
-    /// True when the owner answered; false when it did not and nothing has been sent yet.
-    async fn pass_on(&self, address: &str, request: &GetRequest, sink: &ChunkSink) -> Result<bool> {
-        let request = GetRequest { direct: true, ..request.clone() };
-        let Ok(Some(mut stream)) = self.cluster.ask(address, &request).await else { return Ok(false) };
-        while let Some(piece) = stream.next().await {
-            let piece = piece?;
-            self.metrics.cluster_forwarded_bytes.inc_by(piece.len() as u64);
-            sink.send(Chunk::Memory(piece)).await?;
-        }
-        Ok(true)
-    }
-}
-
-#[async_trait]
-impl PeerService for BlockService {
-    async fn get(&self, request: GetRequest, sink: ChunkSink) -> Result<()> {
-        let source = self.source(request.key.clone(), request.block_size)?;
-        if request.cached_only && !self.holds(&source, &request) {
-            return sink.absent().await;
-        }
-        if let Course::PassOn(address) = self.course(&request, &source)
-            && self.pass_on(&address, &request, &sink).await?
-        {
-            return Ok(());
-        }
-        let _waiting = self.let_wait(&request, &source)?;
-        let asker = if request.purpose == PURPOSE_WARM { Asker::Load } else { Asker::Reader };
-        asker.ask(self.serve(&source, &request, &sink)).await
-    }
-
-    async fn command(&self, command: PeerCommand) -> Result<Value> {
-        self.carry_out(command).await
     }
 }

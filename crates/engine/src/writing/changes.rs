@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
+use super::core::WritableTree;
 use super::found::{Found, nameless};
 use super::handles::Closing;
 use super::publishing::{refused, shown};
-use super::tree::WritableTree;
 use crate::error::Result;
 use crate::staging::{Content, Kind, NodeAttributes, Record, is_written};
 use crate::vfs::{

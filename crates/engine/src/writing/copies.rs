@@ -4,15 +4,15 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use super::core::WritableTree;
 use super::found::nameless;
 use super::settled::Settled;
-use super::tree::WritableTree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{ByteRange, FileKey};
 use crate::origin::ObjectVersion;
 use crate::staging::{Held, Kind, Record, Stands};
 use crate::transfer::{ReaderState, Source};
-use crate::vfs::{Attributes, Inode, ReadReply, reply_from_cache, reply_when_ready};
+use crate::vfs::{AtHand, Attributes, Inode, ReadReply, reply_from_cache, reply_when_ready};
 
 /// Copied in pieces of this size.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -33,9 +33,13 @@ impl WritableTree {
         Ok(self.settled.lock().entry(inode).or_insert(settled).clone())
     }
 
-    pub(super) fn settled_at_once(&self, file: &Settled, range: ByteRange) -> Result<Option<ReadReply>> {
-        let reply = self.tree.transfer().read_at_once(&file.source, range, &file.reader)?;
-        reply.map(reply_from_cache).transpose()
+    pub(super) fn settled_at_hand(
+        &self,
+        file: &Settled,
+        range: ByteRange,
+        takes_disk: bool,
+    ) -> Result<AtHand<ReadReply>> {
+        self.tree.transfer().at_hand(&file.source, range, &file.reader, takes_disk).try_map(reply_from_cache)
     }
 
     pub(super) async fn settled_read(&self, file: &Settled, range: ByteRange) -> Result<ReadReply> {

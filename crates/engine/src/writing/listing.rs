@@ -1,6 +1,6 @@
 //! Listings of folders: names of the snapshot that still stand for what it has, then those that were written.
 
-use super::tree::WritableTree;
+use super::core::WritableTree;
 use crate::error::Result;
 use crate::staging::{Stands, is_written};
 use crate::vfs::{DirectoryEntry, FileKind, FileSystem, Inode};

@@ -6,6 +6,7 @@
 
 mod changes;
 mod copies;
+mod core;
 mod found;
 mod handles;
 mod listing;
@@ -16,6 +17,7 @@ mod report;
 mod settled;
 mod staged;
 mod tree;
+mod upkeep;
 
+pub use self::core::{Parts, WritableTree, WritingOptions};
 pub use report::{Unpublished, WritingStatus};
-pub use tree::{Parts, WritableTree, WritingOptions};

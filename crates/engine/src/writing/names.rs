@@ -1,7 +1,7 @@
 //! The file that a name stands for, and the path of an inode: what was written, over what the snapshot has.
 
+use super::core::WritableTree;
 use super::found::{Found, absent, nameless};
-use super::tree::WritableTree;
 use crate::error::Result;
 use crate::staging::{Kind, Node, NodeAttributes, Stands, is_written, join};
 use crate::vfs::{Attributes, FileKind, FileSystem, Inode, ROOT, Refused, Written};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt;
 
+use super::core::WritableTree;
 use super::staged::LiveFile;
-use super::tree::WritableTree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::ByteRange;
 use crate::origin::{Expected, Layout, Notes, TargetEntry};

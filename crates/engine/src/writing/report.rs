@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use super::core::WritableTree;
 use super::publishing::shown;
-use super::tree::WritableTree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::staging::{Content, Kind, Record, Stands};
 use crate::vfs::Inode;

@@ -18,8 +18,8 @@ use futures::future::BoxFuture;
 use headrace_engine::error::{Error, ErrorKind, Result};
 use headrace_engine::store::DiskWatch;
 use headrace_engine::vfs::{
-    Attributes, Backing, DirectoryEntry, DiskRead, FileKind, FilePart, FileSystem, Inode, Opened, ROOT, ReadReply,
-    Statistics,
+    AtHand, Attributes, Backing, DirectoryEntry, DiskRead, FileKind, FilePart, FileSystem, Inode, Opened, ROOT,
+    ReadReply, Statistics,
 };
 
 pub enum Content {
@@ -61,7 +61,7 @@ pub struct Knobs {
     pub disk: Mutex<Option<(Arc<File>, Arc<DiskWatch>)>>,
     /// Every other request for a local file is denied, as if it had just been evicted.
     pub flicker: AtomicBool,
-    /// `read_cached` panics.
+    /// `at_hand` panics.
     pub panic: AtomicBool,
     pub counter: AtomicU64,
     pub reads: AtomicU64,
@@ -264,14 +264,23 @@ impl FileSystem for Tree {
         Some(Backing { file, size, pin: Box::new(()) })
     }
 
-    fn read_cached(&self, inode: Inode, _handle: u64, offset: u64, length: usize) -> Result<Option<ReadReply>> {
+    fn at_hand(
+        &self,
+        inode: Inode,
+        _handle: u64,
+        offset: u64,
+        length: usize,
+        takes_disk: bool,
+    ) -> Result<AtHand<ReadReply>> {
         assert!(!self.knobs.panic.load(Ordering::Relaxed), "a fault on purpose");
-        let on_disk = self.knobs.disk.lock().expect("lock").is_some();
-        if on_disk || self.knobs.slow.load(Ordering::Relaxed) || matches!(&*self.content(inode)?, Content::Stuck { .. })
-        {
-            return Ok(None);
+        if let Some((file, watch)) = &*self.knobs.disk.lock().expect("lock") {
+            let found = DiskRead::of_file(file.clone(), offset, length, watch);
+            return Ok(if takes_disk { AtHand::OnDisk(found) } else { AtHand::Missing });
         }
-        self.read_now(inode, offset, length).map(Some)
+        if self.knobs.slow.load(Ordering::Relaxed) || matches!(&*self.content(inode)?, Content::Stuck { .. }) {
+            return Ok(AtHand::Missing);
+        }
+        self.read_now(inode, offset, length).map(AtHand::Here)
     }
 
     fn in_memory(&self, inode: Inode, offset: u64, length: usize) -> Option<Vec<u8>> {
@@ -280,11 +289,6 @@ impl FileSystem for Tree {
         }
         let Content::Memory(bytes) = &*self.content(inode).ok()? else { return None };
         Some(cut(bytes, offset, length).to_vec())
-    }
-
-    fn read_from_disk(&self, _inode: Inode, _handle: u64, offset: u64, length: usize) -> Option<DiskRead> {
-        let disk = self.knobs.disk.lock().expect("lock");
-        disk.as_ref().map(|(file, watch)| DiskRead::of_file(file.clone(), offset, length, watch))
     }
 
     fn read(

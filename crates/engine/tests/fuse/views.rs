@@ -15,7 +15,7 @@ use headrace_engine::origin::{ListedObject, ObjectKind};
 use headrace_engine::snapshot::SnapshotBuilder;
 use headrace_engine::snapshot::erofs::{Defaults, write_image};
 use headrace_engine::vfs::{
-    Attributes, Backing, DirectoryEntry, FileKind, FileSystem, Inode, Opened, ROOT, ReadReply, Statistics,
+    AtHand, Attributes, Backing, DirectoryEntry, FileKind, FileSystem, Inode, Opened, ROOT, ReadReply, Statistics,
 };
 
 const DEFAULTS: Defaults = Defaults { uid: 0, gid: 0, file_mode: 0o444, directory_mode: 0o555 };
@@ -54,7 +54,7 @@ impl FileSystem for Silent {
         None
     }
 
-    fn read_cached(&self, _: Inode, _: u64, _: u64, _: usize) -> Result<Option<ReadReply>> {
+    fn at_hand(&self, _: Inode, _: u64, _: u64, _: usize, _: bool) -> Result<AtHand<ReadReply>> {
         absent()
     }
 

@@ -7,6 +7,7 @@ mod tree;
 
 mod mount;
 mod processes;
+mod strangers;
 mod support;
 mod wrong;
 

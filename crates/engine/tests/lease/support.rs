@@ -20,6 +20,7 @@ use nix::sys::signal::{Signal, kill};
 use store_files::{block_size, content, open_counted, read_handle};
 
 const FOLDER: &str = "HEADRACE_TEST_WORKER_FOLDER";
+const USER: &str = "HEADRACE_TEST_WORKER_USER";
 pub const QUOTA: u64 = 4 << 20;
 /// Large enough beside the quota that blocks of it are evicted one by one.
 pub const LARGE: u64 = 2 << 20;
@@ -44,9 +45,15 @@ pub struct Worker {
 impl Worker {
     /// Starts this test program again, as a worker over `folder/cache` that listens at `folder/worker.sock`.
     pub fn start(folder: &Path) -> Worker {
+        Worker::start_as(0, folder)
+    }
+
+    /// The same as another user; 0: as the one that runs the tests.
+    pub fn start_as(user: u32, folder: &Path) -> Worker {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "worker_process", "--ignored", "--nocapture"])
             .env(FOLDER, folder)
+            .env(USER, user.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -122,6 +129,11 @@ pub fn at(socket: PathBuf) -> Arc<dyn Fn() -> Option<PathBuf> + Send + Sync> {
 pub fn work() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
     let folder = PathBuf::from(folder);
+    let user: u32 = std::env::var(USER).unwrap().parse().unwrap();
+    if user != 0 {
+        nix::unistd::setgid(user.into()).unwrap();
+        nix::unistd::setuid(user.into()).unwrap();
+    }
     let (store, _) = open_counted(&folder.join("cache"), QUOTA, EvictionPolicy::Lru);
     let limits = LeaseLimits { leases_per_connection: 64, ..LeaseLimits::default() };
     let server = LeaseServer::start(&socket(&folder), store.clone(), limits).unwrap();

@@ -1,6 +1,7 @@
 //! What a person reads when an origin cannot be used: what failed, on what, and what to do, within seconds.
 #![allow(clippy::unwrap_used)]
 
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use crate::servers::fixture::{Fixture, Protocol, config, fixture, fixture_with, served, settings};
@@ -278,6 +279,48 @@ async fn an_endpoint_that_names_no_scheme_is_asked_without_tls_where_there_is_no
         let written = at(config, &server.address.replace("http:", "https:"));
         assert_eq!(check(&written).await.kind(), ErrorKind::Unreachable);
     }
+}
+
+/// A server that answers a handshake of TLS by `handshake`, and what comes in clear by `plain`; an answer of `None` is
+/// silence.
+fn two_faced(handshake: Option<&'static [u8]>, plain: &'static str) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let mut silent = Vec::new();
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            if stream.read(&mut request).is_ok_and(|length| length > 0) {
+                match (request[0], handshake) {
+                    (0x16, Some(answer)) => drop(stream.write_all(answer)),
+                    (0x16, None) => silent.push(stream),
+                    _ => drop(stream.write_all(plain.as_bytes())),
+                }
+            }
+        }
+    });
+    address
+}
+
+const REFUSED_IN_CLEAR: &str = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+/// A fatal alert: handshake failure.
+const ALERT: &[u8] = &[0x15, 3, 3, 0, 2, 2, 40];
+
+#[tokio::test]
+async fn a_server_that_is_slow_at_tls_or_refuses_a_handshake_is_not_asked_without() {
+    for protocol in [Protocol::S3, Protocol::Oss] {
+        let slow = check(&config(protocol, &two_faced(None, REFUSED_IN_CLEAR), "data")).await;
+        assert!(slow.message().contains("does not answer"), "{slow:?}");
+        let alerting = check(&config(protocol, &two_faced(Some(ALERT), REFUSED_IN_CLEAR), "data")).await;
+        assert!(alerting.message().contains("agree on no TLS"), "{alerting:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_tls_that_waits_for_the_end_of_a_line_is_asked_without() {
+    let denied = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let error = check(&config(Protocol::S3, &two_faced(None, denied), "data")).await;
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error:?}");
 }
 
 #[tokio::test]

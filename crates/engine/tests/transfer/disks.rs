@@ -1,6 +1,8 @@
 //! A cache whose disk takes no block.
 #![allow(clippy::unwrap_used)]
 
+use std::fs::{DirEntry, File};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +13,7 @@ use bytes::Bytes;
 use headrace_engine::ids::{ByteRange, FileId, FileKey};
 use headrace_engine::metrics::Metrics;
 use headrace_engine::store::{BlockHandle, Blocks, Put, WholeFile};
-use headrace_engine::transfer::{ReaderState, Transfer, WarmState};
+use headrace_engine::transfer::{AtHand, ReaderState, Transfer, WarmState};
 use parking_lot::{Condvar, Mutex};
 
 const BLOCK: u64 = 64 * KIB;
@@ -86,23 +88,61 @@ async fn writes_that_a_disk_keeps_waiting_hold_neither_memory_nor_the_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_lies_in_cache_files_is_read_by_as_many_as_may_wait_for_their_disk() {
-    let folder = tempfile::tempdir().unwrap();
+    // Beside this program, which lies on a disk: memory file systems do not drop pages.
+    let program = std::env::current_exe().unwrap();
+    let folder = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
     let stored = store(folder.path(), 64 * MIB, BLOCK);
     let setup = setup_with(Some(stored.clone()), 16 * MIB, config(BLOCK));
     let (file, reader) = (setup.origin.put("file", 4 * BLOCK + 7, 3), ReaderState::still());
     let range = ByteRange::new(BLOCK / 2, 100 * BLOCK);
-    assert!(setup.transfer.read_from_disk(&file, range, &reader).is_none(), "nothing is there yet");
+    let at_hand = |takes_disk| {
+        forget_pages(folder.path());
+        setup.transfer.at_hand(&file, range, &reader, takes_disk)
+    };
+    assert!(matches!(at_hand(true), AtHand::Missing), "nothing is there yet");
     scan(&setup.transfer, &file, 3, BLOCK, &reader).await;
     until("all is stored", || stored.whole_file(&file.id(), file.size()).is_some()).await;
     let mut reads = Vec::new();
-    while let Some(read) = setup.transfer.read_from_disk(&file, range, &reader) {
-        reads.push(read);
+    loop {
+        match at_hand(true) {
+            AtHand::OnDisk(read) => reads.push(read),
+            AtHand::Missing => break,
+            AtHand::Here(_) => return, // A file system that drops nothing.
+        }
         assert!(reads.len() < 1000, "any number of threads may wait for one disk");
     }
     let mut buffer = vec![1; 3];
     reads.pop().expect("some may").load_into(&mut buffer).unwrap();
     assert!(buffer == pattern(file.size(), 3)[BLOCK as usize / 2..]);
-    assert!(setup.transfer.read_from_disk(&file, range, &reader).is_some(), "the right was given back");
+    assert!(matches!(at_hand(false), AtHand::Missing), "who has no thread for it does not wait for a disk");
+    assert!(matches!(at_hand(true), AtHand::OnDisk(_)), "the right was given back");
+    read_all(folder.path());
+    // Where the kernel tells that all is in memory.
+    if let AtHand::Here(found) = setup.transfer.at_hand(&file, range, &reader, true) {
+        assert!(found.to_vec().unwrap() == pattern(file.size(), 3)[BLOCK as usize / 2..]);
+    }
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let below = |entry: DirEntry| {
+        if entry.file_type().unwrap().is_dir() { files_below(&entry.path()) } else { vec![entry.path()] }
+    };
+    entries.flat_map(below).collect()
+}
+
+/// Has the kernel read all files below `folder` anew.
+fn forget_pages(folder: &Path) {
+    for path in files_below(folder) {
+        let file = File::open(path).unwrap();
+        file.sync_all().unwrap();
+        nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED).unwrap();
+    }
+}
+
+/// Has the kernel keep all files below `folder` in memory.
+fn read_all(folder: &Path) {
+    files_below(folder).iter().for_each(|path| drop(std::fs::read(path).unwrap()));
 }
 
 /// A tmpfs of a few MiB, unmounted on drop.

@@ -1,6 +1,7 @@
 //! What members of a cluster say to each other.
 
 mod answers;
+mod descriptors;
 mod faults;
 mod flow;
 mod rights;

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.local.datasets.dataset_layout import layout_of
 from headrace.local.datasets.mount_questions import MountQuestions
 from headrace.plan.roles import mount_id
-from headrace.roles.detaching import device_at
+from headrace.roles.mountpoint.detaching import device_at
 
 if TYPE_CHECKING:
     from headrace.local.context import BackendContext

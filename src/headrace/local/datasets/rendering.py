@@ -28,6 +28,7 @@ from headrace.netns.loopback import loopback_ports
 from headrace.operations.backups import restore
 from headrace.plan import mount_addresses
 from headrace.plan.roles import MASTER_ID, Role, RoleKind
+from headrace.settings.cache_words import parse_cache
 from headrace.settings.roles import MemberSettings, OriginSettings
 
 # -P keeps the current folder off the path of modules.
@@ -99,7 +100,7 @@ def cache_folders_of(settings_file: Path) -> list[Path]:
 
 
 def _cache_folders(settings: Mapping[str, Any]) -> list[Path]:
-    return [Path(word.rsplit(":", 3)[0]) for word in settings.get("cache", ())]
+    return [folder for word in settings.get("cache", ()) for folder in parse_cache(word).folders]
 
 
 def _drop_other_caches(settings_file: Path, settings: Mapping[str, Any], folders: ManagedFolders) -> None:
@@ -192,4 +193,4 @@ def _datasets(desired: DesiredState) -> Mapping[str, Dataset]:
 def _cache(role: Role, node: VirtualNode, folders: ManagedFolders) -> list[str]:
     """The cache words. Nodes share this machine's disks, so each has a folder of its own below the named one."""
     made = {folders.make(Path(on_this_machine(each.folder)) / node.name): each for each in role.cache}
-    return [each.word(str(folder)) for folder, each in made.items()]
+    return [str(each.word(str(folder))) for folder, each in made.items()]

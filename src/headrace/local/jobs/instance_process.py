@@ -32,7 +32,7 @@ from headrace.local.nodes.nsenter import Bind, enter, mount_memory, name_host
 from headrace.local.processes.cgroups import ControlGroup
 from headrace.local.processes.private_files import write_private
 from headrace.local.processes.process_tags import TaggedProcess, end, family
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 from headrace.settings.sizes import format_size
 
 _PR_SET_CHILD_SUBREAPER = 36

@@ -12,9 +12,9 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from headrace.deferred_model import DeferredModel
 from headrace.errors import CorruptDataError
 from headrace.local.operations.runner_spec import BindMount
+from headrace.process.deferred_model import DeferredModel
 
 _LARGEST_BYTES = 16 << 20
 _LARGEST_STATE_BYTES = 64 << 10

@@ -28,7 +28,7 @@ from headrace.local.jobs.job_store import spec_to_json
 from headrace.local.layout import BackendLayout
 from headrace.local.nodes.nsenter import enter_process
 from headrace.local.protocol.client import LocalClient
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 from headrace.settings.environment import Environment
 
 _POLL_S = 0.1

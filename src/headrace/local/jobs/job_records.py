@@ -10,10 +10,10 @@ from enum import StrEnum
 
 from pydantic import ConfigDict, Field
 
-from headrace.deferred_model import DeferredModel
 from headrace.jobs.data_cost import Metering
 from headrace.jobs.spec import JobSpec, RoleName
 from headrace.local.processes.role_processes import TRAINING_PREFIX
+from headrace.process.deferred_model import DeferredModel
 
 MOST_EVENTS = 100
 

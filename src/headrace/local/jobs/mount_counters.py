@@ -17,7 +17,7 @@ _questions = MountQuestions[tuple[Entry, str] | None]()
 async def reading_of_mount(
     registry: Registry, mountpoint: str, source: str, since: datetime
 ) -> Reading | None:
-    """The present counters of the mount; `None` when nothing is mounted there.
+    """The present counters of the mount; `None` when nothing is mounted there, or what answers is no mount.
 
     Raises what the engine raises, and `TimeoutError` for a process that does not answer.
     """
@@ -25,10 +25,13 @@ async def reading_of_mount(
     if told is None:
         return None
     entry, metrics = told
+    values = values_of(metrics)
+    if values is None:
+        return None
     return Reading(
         source=source,
         life=f"{entry.pid}-{entry.started_ticks}",
-        counters=mount_counters(values_of(metrics)),
+        counters=mount_counters(values),
         began_before=entry.started_at_s < since.timestamp(),
     )
 

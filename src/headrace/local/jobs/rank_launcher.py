@@ -13,6 +13,7 @@ import os
 import socket
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ _ANSWER = struct.Struct("!i")
 _LARGEST_BYTES = 1 << 20
 _STREAMS = 3
 _HELLO_S = 10.0
+_PAUSE_S = 0.05
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -71,7 +73,12 @@ class RankLauncher:
 
     def receive(self) -> RankRequest | None:
         """The one who knocked; `None` for a stranger, who is told nothing."""
-        connection, _ = self._socket.accept()
+        try:
+            connection, _ = self._socket.accept()
+        except OSError:
+            # Out of descriptors, most likely: whoever asks when to look would ask again at once.
+            time.sleep(_PAUSE_S)
+            return None
         descriptors: list[int] = []
         try:
             connection.settimeout(_HELLO_S)

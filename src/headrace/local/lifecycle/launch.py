@@ -15,7 +15,7 @@ from headrace.local.lifecycle.backend_lock import is_owned, owner, restarting
 from headrace.local.processes.child_environment import child_environment
 from headrace.local.protocol.client import LocalClient
 from headrace.local.protocol.messages import BackendStatus, NodesWish, SupervisorSpec
-from headrace.roles.launch import raise_file_limit
+from headrace.roles.launching.launch import raise_file_limit
 from headrace.roles.messages import read_answer
 from headrace.settings.environment import Environment
 from headrace.trusted_folders import open_file

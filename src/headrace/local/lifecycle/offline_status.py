@@ -13,7 +13,7 @@ from headrace.local.protocol.messages import BackendStatus
 from headrace.local.server.status_lines import node_line, role_line, trouble_lines
 from headrace.local.store.database import Database
 from headrace.local.store.object_store import Selection, Store
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 
 
 def offline_status(layout: BackendLayout) -> BackendStatus | None:

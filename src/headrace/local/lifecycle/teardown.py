@@ -20,7 +20,7 @@ from headrace.local.processes.consumers import read_consumers
 from headrace.local.processes.process_tags import end, end_all, family
 from headrace.local.processes.role_processes import ORDER_OF_ENDS, read_roles
 from headrace.local.store.database import Database, is_there
-from headrace.roles.detaching import detach, device_at, mountpoints_below
+from headrace.roles.mountpoint.detaching import detach, device_at, mountpoints_below
 
 _GRACE_S = 10.0
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from headrace.local.layout import BackendLayout
-from headrace.roles.backend_watch import BackendWatch
+from headrace.roles.supervision.backend_watch import BackendWatch
 from headrace.settings.environment import Environment
 
 _LOOK_EVERY_S = 2.0

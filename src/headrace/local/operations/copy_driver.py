@@ -35,7 +35,7 @@ from headrace.operations.run_notes import Note
 from headrace.operations.work import uid_of
 from headrace.plan.job_specs import CopyJob, CopyPlace
 from headrace.plan.operation_inputs import JobFacts, JobState
-from headrace.roles.progress import CopyProgress, read_progress
+from headrace.roles.processes.progress import CopyProgress, read_progress
 
 if TYPE_CHECKING:
     from headrace.local.context import BackendContext

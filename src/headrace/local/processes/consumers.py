@@ -20,7 +20,7 @@ from headrace.local.processes.process_tags import tagged_processes
 from headrace.local.reconciler import Dataset
 from headrace.local.store.database import Database
 from headrace.local.store.rows import readable
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 
 _log = logging.getLogger("headrace.local")
 

@@ -1,15 +1,16 @@
-"""Mounts whose first process has died and that go on: their mount process takes its place (`roles.orphaned`)."""
+"""Mounts whose first process has died and that go on: their mount process takes its place (see
+`roles.supervision.orphaned`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from headrace.local.processes.process_tags import TaggedProcess
-from headrace.process_stat import strings_of
+from headrace.process.stat import strings_of
 
 # Once it has taken the place, it has a mount process of its own again. The first mount process is a copy of the called
-# one (`roles.process_pair`).
-_PROGRAMS = ("headrace.roles.supervisor", "headrace.roles.mount", "headrace.cli.main")
+# one (`roles.launching.process_pair`).
+_PROGRAMS = ("headrace.roles.supervision.supervisor", "headrace.roles.processes.mount", "headrace.cli.main")
 
 
 def successor_of(processes: Iterable[TaggedProcess]) -> TaggedProcess | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.process_stat import process_tree, started_ticks, strings_of
+from headrace.process.stat import process_tree, started_ticks, strings_of
 from headrace.settings.environment import ROLE_MARK
 
 _POLL_S = 0.05

@@ -25,7 +25,7 @@ from headrace.local.processes.mount_successors import successor_of
 from headrace.local.processes.process_tags import TaggedProcess, end, tag_of, tagged_processes
 from headrace.local.store.database import Database
 from headrace.local.store.rows import readable
-from headrace.process_stat import started_ticks
+from headrace.process.stat import started_ticks
 from headrace.settings.environment import BACKEND_LOCK, ROLE_MARK, Environment
 from headrace.trusted_folders import make_folder, open_file
 

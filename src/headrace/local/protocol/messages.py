@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from headrace.deferred_model import DeferredModel
 from headrace.errors import CLASSES, EngineError, HeadraceError
+from headrace.process.deferred_model import DeferredModel
 
 MAGIC = "headrace-local"
 VERSION = 1

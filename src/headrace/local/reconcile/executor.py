@@ -19,7 +19,7 @@ from headrace.local.processes.role_processes import RoleProcesses, RoleRecord
 from headrace.local.reconcile.back_off import StartBackOff
 from headrace.plan.outcome import Plan
 from headrace.plan.roles import Role
-from headrace.roles.detaching import detach, device_at
+from headrace.roles.mountpoint.detaching import detach, device_at
 
 _log = logging.getLogger("headrace.local")
 

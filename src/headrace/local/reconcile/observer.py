@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from headrace.api.kinds import Operation
 from headrace.control.client import ControlClient
+from headrace.control.cluster_token import read_token
 from headrace.errors import HeadraceError
 from headrace.local.datasets.claim_facts import claim_facts
 from headrace.local.datasets.dataset_layout import Addresses, DatasetLayout, layout_of
@@ -172,7 +173,8 @@ async def _status(observer: Observer, own: Sequence[RoleRecord]) -> Mapping[str,
     if not runs or master is None:
         return None
     try:
-        async with asyncio.timeout(_ANSWER_S), ControlClient(master, None) as client:
+        token = await asyncio.to_thread(read_token, observer.layout.token)
+        async with asyncio.timeout(_ANSWER_S), ControlClient(master, token) as client:
             return await client.status()
     except (HeadraceError, TimeoutError):
         return None

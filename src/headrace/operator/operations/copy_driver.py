@@ -24,7 +24,7 @@ from headrace.operator.rendering.render_context import RenderContext
 from headrace.plan.job_specs import CopyJob
 from headrace.plan.operation_inputs import JobFacts, JobState
 from headrace.plan.tolerations import allowed_tolerations
-from headrace.roles.progress import CopyProgress, parse_progress
+from headrace.roles.processes.progress import CopyProgress, parse_progress
 
 _HOME = "home"
 

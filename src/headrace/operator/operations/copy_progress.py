@@ -9,7 +9,7 @@ import aiohttp
 
 from headrace.errors import EngineError
 from headrace.foreign_answers import ask_plainly
-from headrace.roles.progress import CopyProgress, parse_progress
+from headrace.roles.processes.progress import CopyProgress, parse_progress
 
 _ANSWER_S = 3.0
 _AGAIN_AFTER_S = 10.0

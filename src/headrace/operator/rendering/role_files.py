@@ -65,7 +65,7 @@ def _of_kind(role: Role, names: Names, render_context: RenderContext) -> dict[st
         "master": render_context.master,
         "listen": f":{WORKER_PORT}",
         "metrics_address": f":{METRICS_PORT}",
-        "cache": [folder.word() for folder in role.cache],
+        "cache": [str(folder.word()) for folder in role.cache],
         "fit_cache": True,
         "lingers_drained": True,
         "origins": _origins(role, render_context),

@@ -172,7 +172,7 @@ def _machine_credentials(role: str, render_context: RenderContext) -> Content:
 
 def _cache(role: Role) -> list[Content]:
     """The cache as the pod has it, so that no ConfigMap says otherwise: more people may write those than pods."""
-    words = [folder.word() for folder in role.cache]
+    words = [str(folder.word()) for folder in role.cache]
     # A variable parts words by white space. Only a folder within the pod has any in its name.
     if any(character.isspace() for word in words for character in word):
         return []

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from headrace.control.outlooks import epoch_of, last_outlook
 from headrace.engine.registry import Registry
-from headrace.process_stat import process_tree
+from headrace.process.stat import process_tree
 from headrace.settings.environment import Environment
 from headrace.testing.cluster import words
 from headrace.testing.cluster.bed import Bed, Capability
@@ -235,7 +235,8 @@ class ClusterBed:
     def status(self) -> words.ClusterStatus:
         """The cluster as its master tells of it; CommandError when there is none."""
         try:
-            return words.parse_status(fetch_text(words.status_url(self.master_url), self._authority))
+            headers = words.signed(self.token_file)
+            return words.parse_status(fetch_text(words.status_url(self.master_url), self._authority, headers))
         except OSError as error:
             raise CommandError(f"the master does not answer: {error}") from error
 
@@ -427,12 +428,13 @@ def wait_until(is_so: Callable[[], bool], what: str, *, timeout_s: float) -> Non
         time.sleep(POLL_INTERVAL_S)
 
 
-def fetch_text(url: str, authority: Path | None = None) -> str:
+def fetch_text(url: str, authority: Path | None = None, headers: Mapping[str, str] | None = None) -> str:
     """A page of a node, straight; OSError when there is none."""
     context = ssl.create_default_context(cafile=authority) if authority else None
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
     )
+    opener.addheaders = list((headers or {}).items())
     with opener.open(url, timeout=ANSWER_TIMEOUT_S) as answer:
         return str(answer.read().decode())
 

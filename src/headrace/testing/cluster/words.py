@@ -8,10 +8,16 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic import SecretStr
+
+from headrace.control.rights import Rights, derive
+from headrace.control.signing import SigningKey
 
 MASTER_PORT = 8700
 WORKER_PORT = 8701
@@ -131,9 +137,23 @@ def _asking(master: str, token: Path) -> list[str]:
     return ["--cluster", master, "--token-file", str(token)]
 
 
+STATUS_PATH = "/v1/status"
+
+
 def status_url(master: str) -> str:
-    """The address at which the master tells of the whole cluster, to anybody."""
-    return f"{master}/v1/status"
+    """The address at which the master tells of the whole cluster; names to those alone who sign."""
+    return f"{master}{STATUS_PATH}"
+
+
+def signed(token: Path) -> dict[str, str]:
+    """The headers of a question at `status_url`, by the token in a file."""
+    key = SigningKey.of(SecretStr(token.read_text().strip()))
+    return key.sign_request("GET", STATUS_PATH, b"", now_ms=int(time.time() * 1000))
+
+
+def reader_token(token: Path) -> str:
+    """The token that a person types into the master's page, made of the one in a file."""
+    return derive(SecretStr(token.read_text().strip()), Rights.READER).get_secret_value()
 
 
 def worker_metrics_url(address: str) -> str:

@@ -25,8 +25,8 @@ TAG = "test"
 # A first process ignores signals that it does not handle: a program of Python would end only once it has begun.
 ENTRYPOINT = ("tini", "--", "headrace")
 # Nobody of the operator's image needs a right on files; 65532 is what "nonroot" is elsewhere, too.
-_NOBODY = "65532:65532"
-_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "LANG": "C.UTF-8"}
+NOBODY = "65532:65532"
+ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "LANG": "C.UTF-8"}
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def _headrace_image(name: str, lower: Sequence[Path], folder: Path, *, native: P
             [*lower, top],
             to=tar,
             entrypoint=ENTRYPOINT,
-            env=_ENVIRONMENT,
-            user=_NOBODY if native is None else "",
+            env=ENVIRONMENT,
+            user=NOBODY if native is None else "",
         )
     _key_file(tar).write_text(key)
     return tar
@@ -81,7 +81,7 @@ def _test_tools(root: Path, folder: Path) -> Path:
     tar = folder / "headrace-test-tools.tar"
     key = _digest(root.name)
     if not _is_made(tar, key):
-        image_tar("headrace/test-tools", TAG, [root], to=tar, command=("/bin/sh",), env=_ENVIRONMENT)
+        image_tar("headrace/test-tools", TAG, [root], to=tar, command=("/bin/sh",), env=ENVIRONMENT)
         _key_file(tar).write_text(key)
     return tar
 

@@ -26,7 +26,9 @@ _SEARCH_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 
 @dataclass(frozen=True, slots=True)
-class _Layer:
+class Layer:
+    """A layer as an uncompressed tar, with the digest of its bytes."""
+
     path: Path
     digest: str
 
@@ -51,28 +53,52 @@ def image_tar(
     to.parent.mkdir(parents=True, exist_ok=True)
     # Beside the image, not in /tmp: layers are large, and /tmp may be memory.
     with tempfile.TemporaryDirectory(dir=to.parent, prefix=f".{to.name}-") as folder:
-        made = [_layer(path, Path(folder) / f"layer-{place}.tar") for place, path in enumerate(layers)]
-        variables = [f"{key}={value}" for key, value in (env or {}).items()]
-        if not any(each.startswith("PATH=") for each in variables):
-            variables.insert(0, _SEARCH_PATH)
-        runs = {
-            "Entrypoint": list(entrypoint) or None,
-            "Cmd": list(command) or None,
-            "Env": variables,
-            "User": user,
-            "WorkingDir": working_folder,
-        }
+        made = stored_layers(layers, Path(folder))
+        runs = run_settings(
+            entrypoint=entrypoint, command=command, env=env, user=user, working_folder=working_folder
+        )
         archive = Path(folder) / "image.tar"
-        _write_archive(archive, f"{_full_name(name)}:{tag}", made, _configuration(runs, made))
+        _write_archive(archive, f"{full_name(name)}:{tag}", made, configuration(runs, made))
         archive.replace(to)
     return to
 
 
-def folder_tar(folder: Path, to: Path) -> Path:
-    """One layer of a folder's content: numeric owners, names in order."""
+def run_settings(
+    *,
+    entrypoint: Sequence[str] = (),
+    command: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    user: str = "",
+    working_folder: str = "/",
+    labels: Mapping[str, str] | None = None,
+) -> dict[str, object]:
+    """How a container of an image is started, in the words of its configuration."""
+    variables = [f"{key}={value}" for key, value in (env or {}).items()]
+    if not any(each.startswith("PATH=") for each in variables):
+        variables.insert(0, _SEARCH_PATH)
+    return {
+        "Entrypoint": list(entrypoint) or None,
+        "Cmd": list(command) or None,
+        "Env": variables,
+        "User": user,
+        "WorkingDir": working_folder,
+        "Labels": dict(labels or {}),
+    }
+
+
+def folder_tar(folder: Path, to: Path, *, changed_s: int | None = None) -> Path:
+    """One layer of a folder's content: numeric owners, names in order. With `changed_s` all of it changed at that time,
+    in seconds since 1970, so that it does not matter when the folder was filled.
+    """
+
+    def filtered(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        entry.uname = entry.gname = ""
+        entry.mtime = int(entry.mtime) if changed_s is None else changed_s
+        return entry
+
     with tarfile.open(to, "w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(_below(folder)):
-            archive.add(path, arcname=path.relative_to(folder).as_posix(), recursive=False, filter=_nameless)
+            archive.add(path, arcname=path.relative_to(folder).as_posix(), recursive=False, filter=filtered)
     return to
 
 
@@ -102,23 +128,22 @@ def _below(folder: Path) -> Iterable[Path]:
         yield from (Path(parent) / name for name in (*folders, *files))
 
 
-def _nameless(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    entry.uname = entry.gname = ""
-    entry.mtime = int(entry.mtime)
-    return entry
+def stored_layers(layers: Sequence[Path], folder: Path) -> list[Layer]:
+    """The layers as tars in a folder of the caller's own."""
+    return [_layer(path, folder / f"layer-{place}.tar") for place, path in enumerate(layers)]
 
 
-def _layer(path: Path, to: Path) -> _Layer:
+def _layer(path: Path, to: Path) -> Layer:
     if path.is_dir():
         folder_tar(path, to)
     else:
         # A copy costs less than a layer that changes between its digest and its place in the archive.
         shutil.copyfile(path, to)
     with to.open("rb") as content:
-        return _Layer(to, hashlib.file_digest(content, "sha256").hexdigest())
+        return Layer(to, hashlib.file_digest(content, "sha256").hexdigest())
 
 
-def _full_name(name: str) -> str:
+def full_name(name: str) -> str:
     """As container runtimes spell a name: without a registry it is one of Docker's."""
     first, _, rest = name.partition("/")
     if rest and (first == "localhost" or "." in first or ":" in first):
@@ -126,7 +151,8 @@ def _full_name(name: str) -> str:
     return f"docker.io/{name if rest else f'library/{name}'}"
 
 
-def _configuration(runs: Mapping[str, object], layers: Sequence[_Layer]) -> bytes:
+def configuration(runs: Mapping[str, object], layers: Sequence[Layer]) -> bytes:
+    """The configuration of an image of these layers, which is all that tells it from another one of the same layers."""
     machine = platform.machine()
     shown = {
         "architecture": _ARCHITECTURES.get(machine, machine),
@@ -139,14 +165,14 @@ def _configuration(runs: Mapping[str, object], layers: Sequence[_Layer]) -> byte
     return json.dumps(shown, sort_keys=True).encode()
 
 
-def _write_archive(to: Path, reference: str, layers: Sequence[_Layer], configuration: bytes) -> None:
-    config_name = f"{hashlib.sha256(configuration).hexdigest()}.json"
+def _write_archive(to: Path, reference: str, layers: Sequence[Layer], config: bytes) -> None:
+    config_name = f"{hashlib.sha256(config).hexdigest()}.json"
     # Two layers of the same content are one file.
     files = {f"{layer.digest}/layer.tar": layer.path for layer in layers}
     names = [f"{layer.digest}/layer.tar" for layer in layers]
     manifest = [{"Config": config_name, "RepoTags": [reference], "Layers": names}]
     with tarfile.open(to, "w", format=tarfile.PAX_FORMAT) as archive:
-        _add(archive, config_name, configuration)
+        _add(archive, config_name, config)
         for name, path in files.items():
             entry = tarfile.TarInfo(name)
             entry.size = path.stat().st_size

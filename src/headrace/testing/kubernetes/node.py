@@ -30,6 +30,8 @@ from headrace.testing.kubernetes.programs import program
 _SCRIPT = Path(__file__).with_name("node_root.sh")
 _INIT = "init"
 _START_S = 300.0
+_KUBELET_PORT = 10250
+_LISTENING = "0A"
 
 
 class Node:
@@ -53,8 +55,9 @@ class Node:
         if self._first_process() is None:
             self._start_first_process()
         for name, command in self._commands().items():
-            if not running.is_running(self._layout.instance, self._role(name), name):
+            if not self._is_running(name):
                 self._start_program(name, command)
+        self._wait(self._has_kubelet, f"has no kubelet: see {self._log_path('kubelet')}")
 
     def stop(self) -> None:
         """Ends everything on the node at once, as if its power was cut."""
@@ -124,7 +127,7 @@ class Node:
             *("unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--propagation", "slave"),
         )
         command = ("sh", str(_SCRIPT), str(self._layout.folder), str(self.folder), self.name)
-        log_path = self._layout.logs / f"{self.name}-{_INIT}.log"
+        log_path = self._log_path(_INIT)
         running.start(
             command,
             instance=self._layout.instance,
@@ -139,15 +142,28 @@ class Node:
             command,
             instance=self._layout.instance,
             role=self._role(name),
-            log_path=self._layout.logs / f"{self.name}-{name}.log",
+            log_path=self._log_path(name),
             prefix=(*joining(self._layout.system_cgroup), *self._prefix()),
         )
         if name == "containerd":
             self._wait(lambda: self._file_exists(CONTAINERD_SOCKET), "has no containerd")
 
+    def _has_kubelet(self) -> bool:
+        """True once it serves. It ends where containerd has a socket and does not answer yet, and is started again as
+        an init system would."""
+        if not self._is_running("kubelet"):
+            self._start_program("kubelet", self._commands()["kubelet"])
+        return listens(self._require_first_process(), _KUBELET_PORT)
+
     def _prefix(self) -> tuple[str, ...]:
         target = str(self._require_first_process())
         return ("nsenter", "--target", target, "--mount", "--uts", "--net", "--pid", "--wd=/", "--")
+
+    def _is_running(self, name: str) -> bool:
+        return running.is_running(self._layout.instance, self._role(name), name)
+
+    def _log_path(self, name: str) -> Path:
+        return self._layout.logs / f"{self.name}-{name}.log"
 
     def _role(self, name: str) -> str:
         return f"{self.name}/{name}"
@@ -175,6 +191,13 @@ class Node:
     def _set_link(self, state: str) -> None:
         """At the switch, as a cable is pulled: the node keeps its addresses and routes."""
         run_command("ip", "-n", self._layout.switch, "link", "set", "dev", self.name, state)
+
+
+def listens(pid: int, port: int) -> bool:
+    """True if something listens at `port` of TCP in the network of a process."""
+    tables = (Path(f"/proc/{pid}/net/{table}").read_text() for table in ("tcp", "tcp6"))
+    rows = (line.split() for table in tables for line in table.splitlines()[1:])
+    return any(row[1].endswith(f":{port:04X}") and row[3] == _LISTENING for row in rows)
 
 
 def make_routes(layout: Layout, plan: Plan, number: int) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from headrace.local.processes.process_tags import TaggedProcess, end, tag_of, tagged_processes
-from headrace.process_stat import stat_of
+from headrace.process.stat import stat_of
 from headrace.settings.environment import ROLE_MARK
 from headrace.testing.kubernetes.programs import SEARCH_PATH
 

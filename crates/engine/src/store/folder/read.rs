@@ -4,13 +4,16 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use super::descriptors::stamp_of;
-use super::lend::LockedFile;
-use super::{Folder, Removal};
+use super::contents::Contents;
+use super::data_files::{DataFiles, stamp_of};
+use super::locked::LockedFile;
+use super::place::Place;
+use super::remove::{Removal, Remover};
+use super::uses::Uses;
 use crate::ids::FileId;
 use crate::store::disk::{self, Stamp};
-use crate::store::eviction::{self, Use};
-use crate::store::part::{BlockState, OpenFile, Part, Slot};
+use crate::store::eviction::Use;
+use crate::store::part::{BlockState, OpenFile};
 use crate::store::{BlockHandle, WholeFile};
 
 /// More than this is not verified while a reader waits for an open: the reader goes block by block instead.
@@ -58,7 +61,17 @@ pub enum FolderAnswer {
     After,
 }
 
-impl Folder {
+/// Finds blocks and files for readers of this process.
+#[derive(Debug)]
+pub struct Reader {
+    pub(super) place: Arc<Place>,
+    pub(super) uses: Arc<Uses>,
+    pub(super) contents: Arc<Contents>,
+    pub(super) files: Arc<DataFiles>,
+    pub(super) remover: Arc<Remover>,
+}
+
+impl Reader {
     /// The block if it is open and verified.
     pub fn get_at_once(&self, id: &FileId, index: u32) -> FolderAnswer {
         match self.look(id, index, true) {
@@ -84,50 +97,28 @@ impl Folder {
     }
 
     fn look(&self, id: &FileId, index: u32, use_it: bool) -> Look {
-        let mut shard = self.index.shard(id);
+        let mut shard = self.contents.index.shard(id);
         let Some(part) = shard.find_mut(id).filter(|part| part.holds(index)) else { return Look::Miss };
         let Some(open) = part.open.clone() else { return Look::Closed };
         let (stamp, _) = stamp_of(&open);
         part.check_stamp(stamp);
         part.recent = true;
-        let length = self.length_of(part.size, index);
+        let length = self.place.length_of(part.size, index);
         let slot = part.slot_mut(index);
         if !slot.trusted {
             return Look::Suspect(Suspect { open, stamp, crc: slot.crc, length });
         }
-        let fresh = if use_it { self.note_use(id, index, slot) } else { None };
-        Look::Ready(BlockPlace { open, offset: self.offset_of(index), length }, fresh)
-    }
-
-    pub(super) fn note_use(&self, id: &FileId, index: u32, slot: &mut Slot) -> Option<Use> {
-        let (mark, now) = (slot.mark(), self.shared.now());
-        if eviction::is_same_access(mark, now, self.blocks()) {
-            return None;
-        }
-        let used = self.shared.policy.used(mark, self.shared.tick(id, index));
-        slot.set_mark(used);
-        Some(Use { mark: used, gap: mark.idle(now) })
-    }
-
-    pub(super) fn note_use_of_all(&self, id: &FileId, part: &mut Part) -> Option<Use> {
-        let (mark, now) = (part.mark(), self.shared.now());
-        if eviction::is_same_access(mark, now, self.blocks()) {
-            return None;
-        }
-        let policy = &self.shared.policy;
-        part.slots_mut().iter_mut().enumerate().for_each(|(index, slot)| {
-            slot.set_mark(policy.used(slot.mark(), self.shared.tick(id, index as u32)));
-        });
-        Some(Use { mark: part.mark(), gap: mark.idle(now) })
+        let fresh = if use_it { self.uses.note(id, index, slot) } else { None };
+        Look::Ready(BlockPlace { open, offset: self.place.offset_of(index), length }, fresh)
     }
 
     /// Opens the data file; blocks of one that is gone are dropped, and false.
     fn reopen(&self, id: &FileId) -> bool {
-        match self.open_data(id, false) {
+        match self.files.open_data(id, false) {
             Ok(_) => true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // Nothing goes where it was removed in order, and made again since.
-                self.remove(id, None, Removal::Missing) == 0 && self.holds_file(id)
+                self.remover.remove(id, None, Removal::Missing) == 0 && self.contents.holds_file(id)
             }
             Err(error) => {
                 tracing::debug!("cannot open the data file of {id}: {error}");
@@ -138,19 +129,20 @@ impl Folder {
 
     /// Reads the block and compares; the block is trusted then if the file did not change meanwhile.
     fn verify_content(&self, id: &FileId, index: u32, suspect: &Suspect) -> Verdict {
-        match disk::checksum_of_file(&suspect.open.file, self.offset_of(index), suspect.length, &self.watch) {
+        match disk::checksum_of_file(&suspect.open.file, self.place.offset_of(index), suspect.length, &self.place.watch)
+        {
             Ok(crc) if crc == suspect.crc => {
                 self.trust(id, index, suspect);
                 Verdict::Good
             }
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => Verdict::Absent,
-            _ if self.remove(id, Some(index), Removal::Corrupt) > 0 => Verdict::Corrupt,
+            _ if self.remover.remove(id, Some(index), Removal::Corrupt) > 0 => Verdict::Corrupt,
             _ => Verdict::Absent,
         }
     }
 
     fn trust(&self, id: &FileId, index: u32, suspect: &Suspect) {
-        let mut shard = self.index.shard(id);
+        let mut shard = self.contents.index.shard(id);
         let Some(part) = shard.find_mut(id) else { return };
         let same_file = part.open.as_ref().is_some_and(|open| Arc::ptr_eq(open, &suspect.open));
         let unchanged = part.busy > 0 || stamp_of(&suspect.open).0 == suspect.stamp;
@@ -167,9 +159,9 @@ impl Folder {
                 Whole::Ready(open, fresh) => {
                     used = used.or(fresh);
                     match locked.take().filter(|locked| locked.is_of(&open)) {
-                        Some(locked) => return self.note_lent(id).map(|()| (locked.whole(size), used)),
+                        Some(locked) => return self.contents.note_lent(id).map(|()| (locked.whole(size), used)),
                         // Only what is seen after the lock is sure to stay.
-                        None => locked = Some(self.lock_file(id, open, 2)?),
+                        None => locked = Some(LockedFile::take(&self.place, &self.files, id, open, 2)?),
                     }
                 }
                 Whole::Closed if !self.reopen(id) => return None,
@@ -181,8 +173,8 @@ impl Folder {
     }
 
     fn look_whole(&self, id: &FileId, size: u64) -> Option<Whole> {
-        let count = self.shared.block_size.count(size);
-        let mut shard = self.index.shard(id);
+        let count = self.place.shared.block_size.count(size);
+        let mut shard = self.contents.index.shard(id);
         let part = shard.find_mut(id).filter(|part| part.size == size && part.present == count && count > 0)?;
         let Some(open) = part.open.clone() else { return Some(Whole::Closed) };
         let (stamp, length) = stamp_of(&open);
@@ -190,13 +182,13 @@ impl Folder {
         part.recent = true;
         let suspects: Vec<u32> = part.present_indices().filter(|index| !part.slot(*index).trusted).collect();
         if !suspects.is_empty() {
-            let bytes = suspects.len() as u64 * u64::from(self.shared.block_size.bytes());
+            let bytes = suspects.len() as u64 * u64::from(self.place.shared.block_size.bytes());
             return (bytes.min(size) <= MAX_VERIFIED_AT_OPEN_BYTES).then_some(Whole::Suspect(suspects));
         }
         if length != size || part.busy > 0 {
             return None;
         }
-        let fresh = self.note_use_of_all(id, part);
+        let fresh = self.uses.note_all(id, part);
         Some(Whole::Ready(open, fresh))
     }
 
@@ -213,7 +205,7 @@ impl Folder {
                 Look::Closed => {}
                 Look::Ready(..) if !again => return Verdict::Good,
                 Look::Ready(BlockPlace { open, length, .. }, _) => {
-                    let Some(crc) = self.crc_of(id, index) else { return Verdict::Absent };
+                    let Some(crc) = self.contents.crc_of(id, index) else { return Verdict::Absent };
                     let stamp = stamp_of(&open).0;
                     return self.verify_content(id, index, &Suspect { open, stamp, crc, length });
                 }
@@ -223,36 +215,16 @@ impl Folder {
         Verdict::Absent
     }
 
-    /// True when `whole_file` would answer if all of it were verified.
-    pub fn wants_verification(&self, id: &FileId, size: u64) -> bool {
-        let count = self.shared.block_size.count(size);
-        let shard = self.index.shard(id);
-        shard.find(id).is_some_and(|part| {
-            let trusted = part.slots().iter().filter(|slot| slot.trusted).count();
-            part.size == size && part.present == count && trusted < count as usize
-        })
-    }
-
     /// The content of a block with its checksum, for a copy; `None` when it is not here, or wrong.
     pub fn read_block(&self, id: &FileId, index: u32) -> Option<(Vec<u8>, u32)> {
         if self.verify_block(id, index, false) != Verdict::Good {
             return None;
         }
         let Look::Ready(place, _) = self.look(id, index, false) else { return None };
-        let crc = self.crc_of(id, index)?;
+        let crc = self.contents.crc_of(id, index)?;
         let mut bytes = vec![0; place.length as usize];
-        self.watch.during(|| place.open.file.read_exact_at(&mut bytes, place.offset)).ok()?;
+        self.place.watch.during(|| place.open.file.read_exact_at(&mut bytes, place.offset)).ok()?;
         (crc32c::crc32c(&bytes) == crc).then_some((bytes, crc))
-    }
-
-    fn crc_of(&self, id: &FileId, index: u32) -> Option<u32> {
-        let shard = self.index.shard(id);
-        shard.find(id).filter(|part| part.holds(index)).map(|part| part.slot(index).crc)
-    }
-
-    /// The indices of the file version's blocks that are here.
-    pub fn indices(&self, id: &FileId) -> Vec<u32> {
-        self.index.shard(id).find(id).map(|part| part.present_indices().collect()).unwrap_or_default()
     }
 }
 

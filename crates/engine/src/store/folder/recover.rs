@@ -4,10 +4,12 @@ use std::collections::HashSet;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use super::{Folder, MAX_BLOCKS, StoreState, charge};
+use super::contents::Contents;
+use super::place::{Place, StoreState, charge};
+use super::room::Room;
+use super::{Folder, MAX_BLOCKS};
 use crate::error::{Error, Result};
 use crate::ids::FileId;
 use crate::own_files;
@@ -19,153 +21,139 @@ use crate::store::part::{BlockState, Lending, Part};
 use crate::store::record::Record;
 use crate::store::watch::DiskWatch;
 use crate::store::{disk, layout};
-use crate::sync::RwLock;
 
 /// Room that a file system may use beyond the blocks, for its own bookkeeping.
 const SLACK_BYTES: u64 = 64 << 10;
 
-impl Folder {
-    /// Opens the folder at `path` and takes its lock.
-    pub fn open(
-        path: &Path,
-        quota_bytes: u64,
-        level: usize,
-        shared: Arc<StoreState>,
-        gauges: LevelGauges,
-    ) -> Result<Self> {
-        let lock = FolderLock::take(path)?;
-        let index = Index::new(shared.block_size);
-        let watch = DiskWatch::new(path);
-        let visit = |offset, record: &Record| replay(&index, &shared, offset, record);
-        let (log, replayed) = Log::open(path, shared.block_size, &watch, visit)?;
-        let folder = Folder {
-            watch,
-            path: path.to_owned(),
-            quota_bytes,
-            level,
-            shared,
-            gauges,
-            lock,
-            log,
-            index,
-            used: AtomicU64::new(0),
-            blocks: AtomicU64::new(0),
-            content_bytes: AtomicU64::new(0),
-            open_files: Arc::default(),
-            aside: Default::default(),
-            punches: AtomicBool::new(true),
-            strays: AtomicBool::new(false),
-            promises: crate::sync::Mutex::default(),
-            closed: RwLock::new(false),
-        };
-        folder.reconcile(&replayed)?;
-        Ok(folder)
-    }
+/// Opens the folder at `path` and takes its lock.
+pub fn open(
+    path: &Path,
+    quota_bytes: u64,
+    level: usize,
+    shared: Arc<StoreState>,
+    gauges: LevelGauges,
+) -> Result<Folder> {
+    let lock = FolderLock::take(path)?;
+    let index = Index::new(shared.block_size);
+    let watch = DiskWatch::new(path);
+    let visit = |offset, record: &Record| replay(&index, &shared, offset, record);
+    let (log, replayed) = Log::open(path, shared.block_size, &watch, visit)?;
+    let place = Arc::new(Place { path: path.to_owned(), watch, shared });
+    let room = Arc::new(Room::new(&place, quota_bytes, gauges));
+    let folder = Folder::new(level, &place, &room, Contents::new(&place, index, log), lock);
+    reconcile(&folder, &replayed)?;
+    Ok(folder)
+}
 
-    /// Makes index and data files agree, counts, and says what was found.
-    fn reconcile(&self, replayed: &Replayed) -> Result<()> {
-        let untouched = replayed.closed_at.is_some_and(|closed_at| self.is_untouched_since(closed_at));
-        let orphans = if untouched { 0 } else { self.sweep()? };
-        if !replayed.notes_lending || replayed.cut_bytes > 0 {
-            self.take_all_as_lent(replayed).map_err(|error| Error::from_io("write the log of", &self.path, error))?;
-        }
-        if replayed.closed_at.is_none() && self.punches.load(Ordering::Relaxed) {
-            self.trim();
-        }
-        for shard in self.index.shards() {
-            for part in shard.lock().parts() {
-                let bytes = part.present_indices().map(|index| charge(self.length_of(part.size, index))).sum();
-                self.used.fetch_add(bytes, Ordering::Relaxed);
-                self.gauges.used_bytes.inc_by(bytes);
-                self.count_blocks(i64::from(part.present), self.content_bytes(part) as i64);
-            }
-        }
-        while self.used() > self.quota_bytes {
-            let Some(victim) = self.victim(0, true) else { break };
-            self.remove(&victim.id, victim.index, super::Removal::Evict);
-        }
-        let (place, blocks, used) = (self.path.display(), self.blocks(), self.used());
-        let cut = replayed.cut_bytes;
-        tracing::info!(
-            "cache folder {place}: {blocks} blocks, {used} bytes; {cut} bytes of log and {orphans} files without use removed"
-        );
-        Ok(())
+/// Makes index and data files agree, counts, and says what was found.
+fn reconcile(folder: &Folder, replayed: &Replayed) -> Result<()> {
+    let untouched = replayed.closed_at.is_some_and(|closed_at| is_untouched_since(folder, closed_at));
+    let orphans = if untouched { 0 } else { sweep(folder)? };
+    if !replayed.notes_lending || replayed.cut_bytes > 0 {
+        take_all_as_lent(folder, replayed)
+            .map_err(|error| Error::from_io("write the log of", &folder.place.path, error))?;
     }
-
-    /// The log of an older version, or one that lost its end, does not say which files were given away: any may have been.
-    fn take_all_as_lent(&self, replayed: &Replayed) -> std::io::Result<()> {
-        let ids: Vec<FileId> = self.index.ids().collect();
-        for id in &ids {
-            self.note_lent(id);
-        }
-        if replayed.notes_lending || ids.is_empty() { Ok(()) } else { self.compact() }
+    if replayed.closed_at.is_none() && folder.files.punches() {
+        trim(folder);
     }
-
-    /// True when no data file came or went after the log was closed in good order. Then both agree, and the names of
-    /// perhaps a million files need not be gone through: the times of their directories tell.
-    fn is_untouched_since(&self, closed_at: SystemTime) -> bool {
-        let root = self.path.join(layout::DATA);
-        let untouched = |path: &Path| {
-            let changed_at = std::fs::metadata(path).and_then(|directory| directory.modified());
-            changed_at.is_ok_and(|changed_at| changed_at < closed_at)
-        };
-        let directories = std::fs::read_dir(&root);
-        untouched(&root) && directories.is_ok_and(|all| all.flatten().all(|directory| untouched(&directory.path())))
-    }
-
-    /// Removes data files without records, and parts without data file or blocks; the number of files removed.
-    fn sweep(&self) -> Result<u64> {
-        let root = self.path.join(layout::DATA);
-        make_directory(&root)?;
-        let (mut seen, mut removed) = (HashSet::new(), 0);
-        let listing = |path: &Path| std::fs::read_dir(path).map_err(|error| Error::from_io("list", path, error));
-        for directory in listing(&root)?.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-            for entry in listing(&directory.path())?.flatten() {
-                let Some(id) = layout::parse_data_file(&entry.file_name()) else { continue };
-                if self.index.shard(&id).find(&id).is_some_and(|part| part.present > 0) {
-                    seen.insert(id);
-                } else if std::fs::remove_file(entry.path()).is_ok() {
-                    removed += 1;
-                } else {
-                    self.note_stray();
-                }
-            }
+    for shard in folder.contents.index.shards() {
+        for part in shard.lock().parts() {
+            let bytes = part.present_indices().map(|index| charge(folder.place.length_of(part.size, index))).sum();
+            folder.room.take_over(bytes);
+            folder
+                .room
+                .count_blocks(i64::from(part.present), part.content_bytes(folder.place.shared.block_size) as i64);
         }
-        let lost: Vec<FileId> = self.index.ids().filter(|id| !seen.contains(id)).collect();
-        for id in lost {
-            if self.index.shard(&id).remove(&id).is_some_and(|part| part.present > 0) {
-                self.log
-                    .append_drop(id, None, 0)
-                    .map_err(|error| Error::from_io("write the log of", &self.path, error))?;
-            }
-        }
-        Ok(removed)
     }
+    while folder.room.used() > folder.room.quota_bytes {
+        let Some(victim) = folder.victim(0, true) else { break };
+        folder.remover.remove(&victim.id, victim.index, super::Removal::Evict);
+    }
+    let (place, blocks, used) = (folder.place.path.display(), folder.room.blocks(), folder.room.used());
+    let cut = replayed.cut_bytes;
+    tracing::info!(
+        "cache folder {place}: {blocks} blocks, {used} bytes; {cut} bytes of log and {orphans} files without use removed"
+    );
+    Ok(())
+}
 
-    /// Gives back the room of blocks that were written but not noted, or noted as gone but not punched out.
-    fn trim(&self) {
-        for id in self.index.ids() {
-            let Some((size, mut absent, kept)) = self.absent_blocks(&id) else { continue };
-            let path = layout::data_file(&self.path, &id);
-            let Ok(file) = own_files::options().write(true).open(&path) else { continue };
-            let taken = file.metadata().map_or(0, |data| data.blocks() * 512);
-            // A process that got the file from an earlier run may hold blocks that are forgotten here.
-            if taken > kept + SLACK_BYTES && !disk::is_held(&file) {
-                let punch =
-                    |index| disk::punch_hole(&file, self.offset_of(index), charge(self.length_of(size, index))).is_ok();
-                absent.retain(|index| !punch(*index));
+/// The log of an older version, or one that lost its end, does not say which files were given away: any may have been.
+fn take_all_as_lent(folder: &Folder, replayed: &Replayed) -> std::io::Result<()> {
+    let ids: Vec<FileId> = folder.contents.index.ids().collect();
+    for id in &ids {
+        folder.contents.note_lent(id);
+    }
+    if replayed.notes_lending || ids.is_empty() { Ok(()) } else { folder.contents.compact() }
+}
+
+/// True when no data file came or went after the log was closed in good order. Then both agree, and the names of
+/// perhaps a million files need not be gone through: the times of their directories tell.
+fn is_untouched_since(folder: &Folder, closed_at: SystemTime) -> bool {
+    let root = folder.place.path.join(layout::DATA);
+    let untouched = |path: &Path| {
+        let changed_at = std::fs::metadata(path).and_then(|directory| directory.modified());
+        changed_at.is_ok_and(|changed_at| changed_at < closed_at)
+    };
+    let directories = std::fs::read_dir(&root);
+    untouched(&root) && directories.is_ok_and(|all| all.flatten().all(|directory| untouched(&directory.path())))
+}
+
+/// Removes data files without records, and parts without data file or blocks; the number of files removed.
+fn sweep(folder: &Folder) -> Result<u64> {
+    let root = folder.place.path.join(layout::DATA);
+    make_directory(&root)?;
+    let (mut seen, mut removed) = (HashSet::new(), 0);
+    let listing = |path: &Path| std::fs::read_dir(path).map_err(|error| Error::from_io("list", path, error));
+    for directory in listing(&root)?.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        for entry in listing(&directory.path())?.flatten() {
+            let Some(id) = layout::parse_data_file(&entry.file_name()) else { continue };
+            if folder.contents.index.shard(&id).find(&id).is_some_and(|part| part.present > 0) {
+                seen.insert(id);
+            } else if std::fs::remove_file(entry.path()).is_ok() {
+                removed += 1;
+            } else {
+                folder.files.note_stray();
             }
         }
     }
-
-    /// Size, absent blocks and charged bytes of a file of several blocks.
-    fn absent_blocks(&self, id: &FileId) -> Option<(u64, Vec<u32>, u64)> {
-        let shard = self.index.shard(id);
-        let count = self.shared.block_size.count(shard.find(id)?.size);
-        let part = shard.find(id).filter(|part| count > 1 && part.present < count && !part.is_lent())?;
-        let kept = part.present_indices().map(|index| charge(self.length_of(part.size, index))).sum();
-        Some((part.size, (0..count).filter(|index| !part.holds(*index)).collect(), kept))
+    let lost: Vec<FileId> = folder.contents.index.ids().filter(|id| !seen.contains(id)).collect();
+    for id in lost {
+        if folder.contents.index.shard(&id).remove(&id).is_some_and(|part| part.present > 0) {
+            folder
+                .contents
+                .log
+                .append_drop(id, None, 0)
+                .map_err(|error| Error::from_io("write the log of", &folder.place.path, error))?;
+        }
     }
+    Ok(removed)
+}
+
+/// Gives back the room of blocks that were written but not noted, or noted as gone but not punched out.
+fn trim(folder: &Folder) {
+    for id in folder.contents.index.ids() {
+        let Some((size, mut absent, kept)) = absent_blocks(folder, &id) else { continue };
+        let path = folder.place.data_file(&id);
+        let Ok(file) = own_files::options().write(true).open(&path) else { continue };
+        let taken = file.metadata().map_or(0, |data| data.blocks() * 512);
+        // A process that got the file from an earlier run may hold blocks that are forgotten here.
+        if taken > kept + SLACK_BYTES && !disk::is_held(&file) {
+            let punch = |index| {
+                disk::punch_hole(&file, folder.place.offset_of(index), charge(folder.place.length_of(size, index)))
+                    .is_ok()
+            };
+            absent.retain(|index| !punch(*index));
+        }
+    }
+}
+
+/// Size, absent blocks and charged bytes of a file of several blocks.
+fn absent_blocks(folder: &Folder, id: &FileId) -> Option<(u64, Vec<u32>, u64)> {
+    let shard = folder.contents.index.shard(id);
+    let count = folder.place.shared.block_size.count(shard.find(id)?.size);
+    let part = shard.find(id).filter(|part| count > 1 && part.present < count && !part.is_lent())?;
+    let kept = part.present_indices().map(|index| charge(folder.place.length_of(part.size, index))).sum();
+    Some((part.size, (0..count).filter(|index| !part.holds(*index)).collect(), kept))
 }
 
 /// Brings one record into the index; false when it cannot be true.

@@ -11,13 +11,14 @@
 //! again.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use super::descriptors::stamp_of;
-use super::{Folder, charge};
+use super::contents::Contents;
+use super::data_files::{DataFiles, stamp_of};
+use super::place::{Place, charge};
+use super::room::Room;
 use crate::ids::FileId;
 use crate::store::part::{BlockState, NO_RECORD, OpenFile};
-use crate::store::{WrongFile, disk, layout};
+use crate::store::{WrongFile, disk};
 
 /// A file that another process holds is left alone for so long before it is tried again.
 const HELD_PAUSE_S: u32 = 10;
@@ -57,7 +58,7 @@ struct Claim {
 }
 
 /// What is to be done about the room of blocks that go.
-enum Room {
+enum Fate {
     /// Nothing: it goes with the file, or somebody here is reading the file.
     Left,
     /// A hole is made in this file.
@@ -66,15 +67,24 @@ enum Room {
     Held,
 }
 
-impl Folder {
+/// Lets blocks and files go.
+#[derive(Debug)]
+pub struct Remover {
+    pub(super) place: Arc<Place>,
+    pub(super) room: Arc<Room>,
+    pub(super) contents: Arc<Contents>,
+    pub(super) files: Arc<DataFiles>,
+}
+
+impl Remover {
     /// Removes one block, or all; returns the bytes of the quota given back (0: it may not go, or is not here).
     pub fn remove(&self, id: &FileId, index: Option<u32>, why: Removal) -> u64 {
-        let closed = self.closed.read_recursive();
+        let closed = self.contents.closed.read_recursive();
         let claim = if *closed { None } else { self.claim_removal(id, index, why) };
         let Some(mut claim) = claim else { return 0 };
-        let room = self.room(id, &claim);
+        let fate = self.fate(id, &claim);
         let stays = match why {
-            Removal::Evict | Removal::Move => matches!(room, Room::Held),
+            Removal::Evict | Removal::Move => matches!(fate, Fate::Held),
             Removal::Missing => !self.is_missing(id, &claim),
             Removal::Corrupt | Removal::Wrong => false,
         };
@@ -83,29 +93,30 @@ impl Folder {
             return 0;
         }
         if why != Removal::Move {
-            self.shared.proofs.forget(id);
-            self.note_compared(id);
+            self.place.shared.proofs.forget(id);
+            self.contents.note_compared(id);
         }
         if why.is_of_wrong_content() {
             self.distrust(id, &claim);
         }
         self.log_removal(id, &claim);
-        if let Room::Hole(open) = room {
+        if let Fate::Hole(open) = fate {
             self.punch(&open, &claim);
         }
-        let bytes = claim.indices.iter().map(|index| charge(self.length_of(claim.size, *index))).sum();
-        let content = claim.indices.iter().map(|index| i64::from(self.length_of(claim.size, *index))).sum::<i64>();
+        let bytes = claim.indices.iter().map(|index| charge(self.place.length_of(claim.size, *index))).sum();
+        let content =
+            claim.indices.iter().map(|index| i64::from(self.place.length_of(claim.size, *index))).sum::<i64>();
         let blocks = claim.indices.len() as u64;
         claim.open = None;
-        let mut shard = self.index.shard(id);
+        let mut shard = self.contents.index.shard(id);
         claim.indices.iter().for_each(|index| shard.set_state(id, *index, BlockState::Absent));
         drop(shard);
         self.finish(id);
         if why.is_of_wrong_content() {
-            self.shared.wrong.tell(WrongFile { id: *id, size: claim.size });
+            self.place.shared.wrong.tell(WrongFile { id: *id, size: claim.size });
         }
-        self.release(bytes);
-        self.count_blocks(-(blocks as i64), -content);
+        self.room.release(bytes);
+        self.room.count_blocks(-(blocks as i64), -content);
         self.count_removal(why, blocks, bytes);
         bytes
     }
@@ -113,13 +124,13 @@ impl Folder {
     /// Whether all of the claim is of a file that is not there. While somebody writes to it nobody can tell, and its blocks
     /// are compared before they are used.
     fn is_missing(&self, id: &FileId, claim: &Claim) -> bool {
-        let path = layout::data_file(&self.path, id);
+        let path = self.place.data_file(id);
         let look = || std::fs::symlink_metadata(&path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
-        claim.whole && self.watch.during(look)
+        claim.whole && self.place.watch.during(look)
     }
 
     fn count_removal(&self, why: Removal, blocks: u64, bytes: u64) {
-        let counters = &self.shared.counters;
+        let counters = &self.place.shared.counters;
         match why {
             Removal::Evict => {
                 counters.evicted_blocks.inc_by(blocks);
@@ -131,7 +142,7 @@ impl Folder {
     }
 
     fn claim_removal(&self, id: &FileId, index: Option<u32>, why: Removal) -> Option<Claim> {
-        let mut shard = self.index.shard(id);
+        let mut shard = self.contents.index.shard(id);
         let part = shard.find_mut(id).filter(|part| !part.leaving)?;
         let pinned = part.is_pinned();
         if !why.is_of_wrong_content() && (pinned || part.busy > 0) || why == Removal::Evict && part.pinned {
@@ -158,38 +169,38 @@ impl Folder {
     /// A log that cannot be written to does not keep a block: after a restart its checksum fails.
     fn log_removal(&self, id: &FileId, claim: &Claim) {
         let result = if claim.whole {
-            self.log.append_drop(*id, None, claim.indices.len() as u32)
+            self.contents.log.append_drop(*id, None, claim.indices.len() as u32)
         } else {
-            claim.indices.iter().try_for_each(|index| self.log.append_drop(*id, Some(*index), 1))
+            claim.indices.iter().try_for_each(|index| self.contents.log.append_drop(*id, Some(*index), 1))
         };
         if let Err(error) = result {
             tracing::debug!("cannot log the removal of blocks of {id}: {error}");
         }
     }
 
-    fn room(&self, id: &FileId, claim: &Claim) -> Room {
+    fn fate(&self, id: &FileId, claim: &Claim) -> Fate {
         // The room of a large file that somebody has open would not come free.
-        let stays = claim.lent && claim.whole && !self.is_small(claim.size);
-        let punched = !claim.lent && !claim.whole && !claim.pinned && self.punches.load(Ordering::Relaxed);
+        let stays = claim.lent && claim.whole && !self.room.is_small(claim.size);
+        let punched = !claim.lent && !claim.whole && !claim.pinned && self.files.punches();
         if !stays && !punched {
-            return Room::Left;
+            return Fate::Left;
         }
-        match claim.open.clone().map_or_else(|| self.open_data(id, false), Ok) {
-            Ok(open) if !self.watch.during(|| disk::is_held(&open.file)) => {
+        match claim.open.clone().map_or_else(|| self.files.open_data(id, false), Ok) {
+            Ok(open) if !self.place.watch.during(|| disk::is_held(&open.file)) => {
                 if punched {
-                    Room::Hole(open)
+                    Fate::Hole(open)
                 } else {
-                    Room::Left
+                    Fate::Left
                 }
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Room::Left,
-            _ => Room::Held,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Fate::Left,
+            _ => Fate::Held,
         }
     }
 
     /// Puts blocks that may not go back into sight.
     fn unclaim_removal(&self, id: &FileId, claim: &Claim) {
-        let mut shard = self.index.shard(id);
+        let mut shard = self.contents.index.shard(id);
         for (index, trusted) in claim.indices.iter().zip(&claim.trusted) {
             shard.set_state(id, *index, BlockState::Present);
             if let Some(part) = shard.find_mut(id) {
@@ -198,7 +209,7 @@ impl Folder {
             }
         }
         if let Some(part) = shard.find_mut(id) {
-            part.held_until_s = self.now_s() + HELD_PAUSE_S;
+            part.held_until_s = self.place.now_s() + HELD_PAUSE_S;
         }
         drop(shard);
         self.finish(id);
@@ -206,8 +217,8 @@ impl Folder {
 
     /// Tells those who have the file on loan, in whatever process, that it is not what they took it for.
     fn distrust(&self, id: &FileId, claim: &Claim) {
-        let mark = |open: Arc<OpenFile>| self.watch.during(|| disk::distrust(&open.file));
-        match claim.open.clone().map_or_else(|| self.open_data(id, false), Ok).and_then(mark) {
+        let mark = |open: Arc<OpenFile>| self.place.watch.during(|| disk::distrust(&open.file));
+        match claim.open.clone().map_or_else(|| self.files.open_data(id, false), Ok).and_then(mark) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => tracing::warn!(
                 "cannot mark the data file of {id}, of which something was wrong: {error}; who has it open reads on"
             ),
@@ -216,21 +227,17 @@ impl Folder {
     }
 
     fn punch(&self, open: &OpenFile, claim: &Claim) {
-        let punched = claim.indices.iter().try_for_each(|index| {
-            let length = charge(self.length_of(claim.size, *index));
-            self.watch.during(|| disk::punch_hole(&open.file, self.offset_of(*index), length))
-        });
-        if let Err(error) = punched
-            && error.raw_os_error() == Some(libc::EOPNOTSUPP)
-            && self.punches.swap(false, Ordering::Relaxed)
-        {
-            tracing::info!("cache folder {}: no holes in files there, whole files are evicted", self.path.display());
+        for index in &claim.indices {
+            let length = charge(self.place.length_of(claim.size, *index));
+            if self.files.punch(open, self.place.offset_of(*index), length).is_err() {
+                return;
+            }
         }
     }
 
     /// Ends one stay of a writer or remover: a part with nothing left goes, file and all.
-    pub(super) fn finish(&self, id: &FileId) {
-        let mut shard = self.index.shard(id);
+    pub fn finish(&self, id: &FileId) {
+        let mut shard = self.contents.index.shard(id);
         let Some(part) = shard.find_mut(id) else { return };
         part.busy -= 1;
         if part.busy > 0 {
@@ -245,27 +252,8 @@ impl Folder {
         part.leaving = true;
         part.busy = 1;
         drop(shard);
-        self.unlink(id, noted);
-        self.promises.lock().forget(id);
-        self.index.shard(id).remove(id);
-    }
-
-    fn unlink(&self, id: &FileId, noted: bool) {
-        if noted {
-            let _ = self.log.append_drop(*id, None, 0);
-        }
-        if let Err(error) = self.watch.during(|| std::fs::remove_file(layout::data_file(&self.path, id)))
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::debug!("cannot remove the data file of {id}: {error}");
-            self.note_stray();
-        }
-    }
-
-    /// A data file that should be gone is still there. It would be filled again, and nobody would remember who has it
-    /// mapped: so no holes are made any more, and the next opening looks for it.
-    pub(super) fn note_stray(&self) {
-        self.punches.store(false, Ordering::Relaxed);
-        self.strays.store(true, Ordering::Relaxed);
+        self.files.unlink(id, noted);
+        self.room.forget_promise(id);
+        self.contents.index.shard(id).remove(id);
     }
 }

@@ -1,12 +1,20 @@
 //! The room that eviction gives back to the file system, which only the folder itself can show.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
 use bytes::Bytes;
 
+use super::place::charge;
 use super::*;
+use crate::budget::Budget;
 use crate::config::{EvictionPolicy, Medium};
-use crate::ids::Version;
+use crate::ids::{BlockSize, FileKey, Version};
 use crate::metrics::Metrics;
+use crate::store::counters::Counters;
 use crate::store::part::OpenFile;
+use crate::store::pins::Pins;
+use crate::store::{disk, eviction};
 
 const BLOCK: u64 = 64 << 10;
 
@@ -33,17 +41,17 @@ fn folder(place: &std::path::Path, quota_bytes: u64) -> Folder {
 fn put(folder: &Folder, name: &str, size: u64, index: u32) -> FileId {
     let version = Version::ModifiedNs(1);
     let key = FileKey { dataset: "d".into(), path: name.as_bytes().into(), size, version };
-    let length = folder.length_of(size, index);
+    let length = folder.place.length_of(size, index);
     let parts = [Bytes::from(vec![index as u8 + 1; length as usize])];
-    assert!(folder.reserve(charge(length)));
+    assert!(folder.room.reserve(charge(length)));
     let crc = disk::checksum(&parts);
     let content = Content { key: &key, id: key.id(), index, parts: &parts, length, crc };
-    assert_eq!(folder.store(&content), Ok(()));
+    assert_eq!(folder.writer.store(&content), Ok(()));
     key.id()
 }
 
 fn allocated(folder: &Folder, id: &FileId) -> u64 {
-    let path = super::super::layout::data_file(&folder.path, id);
+    let path = super::super::layout::data_file(&folder.place.path, id);
     std::fs::metadata(path).map_or(0, |data| std::os::unix::fs::MetadataExt::blocks(&data) * 512)
 }
 
@@ -52,10 +60,10 @@ fn a_file_that_others_remove_whenever_it_is_made_is_no_fault_of_the_disk() {
     let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     let folder = folder(place.path(), 10 * BLOCK);
     let of_errno = std::io::Error::from_raw_os_error;
-    assert_eq!(folder.fault(&of_errno(libc::EBUSY)), super::write::Fault::InProgress);
-    assert!(!folder.is_aside());
-    assert_eq!(folder.fault(&of_errno(libc::EIO)), super::write::Fault::Disk("disk-error"));
-    assert!(folder.is_aside());
+    assert_eq!(folder.writer.fault(&of_errno(libc::EBUSY)), super::write::Fault::InProgress);
+    assert!(!folder.aside.is_aside());
+    assert_eq!(folder.writer.fault(&of_errno(libc::EIO)), super::write::Fault::Disk("disk-error"));
+    assert!(folder.aside.is_aside());
 }
 
 #[test]
@@ -66,24 +74,24 @@ fn room_of_one_block_is_given_back_to_the_file_system() {
     let id = (0..3).map(|index| put(&folder, "large", size, index)).max();
     let Some(id) = id else { return };
     let before = allocated(&folder, &id);
-    assert_eq!(folder.remove(&id, Some(2), Removal::Evict), BLOCK);
+    assert_eq!(folder.remover.remove(&id, Some(2), Removal::Evict), BLOCK);
     assert!(allocated(&folder, &id) <= before - BLOCK, "{before} before, {} after", allocated(&folder, &id));
-    assert_eq!((folder.used(), folder.blocks()), (2 * BLOCK, 2));
-    assert!(folder.get(&id, 1).is_some() && folder.get(&id, 2).is_none());
+    assert_eq!((folder.room.used(), folder.room.blocks()), (2 * BLOCK, 2));
+    assert!(folder.reader.get(&id, 1).is_some() && folder.reader.get(&id, 2).is_none());
 }
 
 #[test]
 fn without_holes_whole_files_go() {
     let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     let folder = folder(place.path(), 10 * BLOCK);
-    folder.punches.store(false, Ordering::Relaxed);
+    folder.files.punches.store(false, Ordering::Relaxed);
     for name in ["a", "b"] {
         (0..3).for_each(|index| drop(vec![put(&folder, name, 3 * BLOCK, index)]));
     }
-    let Some(victim) = folder.victim(folder.shared.now(), false) else { panic!("no victim") };
+    let Some(victim) = folder.victim(folder.place.shared.now(), false) else { panic!("no victim") };
     assert_eq!(victim.index, None);
-    assert_eq!(folder.remove(&victim.id, victim.index, Removal::Evict), 3 * BLOCK);
-    assert_eq!(folder.blocks(), 3);
+    assert_eq!(folder.remover.remove(&victim.id, victim.index, Removal::Evict), 3 * BLOCK);
+    assert_eq!(folder.room.blocks(), 3);
 }
 
 #[test]
@@ -93,7 +101,7 @@ fn leftover_room_of_a_crash_is_trimmed_at_open() {
         let folder = folder(place.path(), 100 * BLOCK);
         let id = put(&folder, "torn", 4 * BLOCK, 0);
         // As if killed between the write of two blocks and their records.
-        let path = super::super::layout::data_file(&folder.path, &id);
+        let path = super::super::layout::data_file(&folder.place.path, &id);
         let file = std::fs::File::options().write(true).open(path).unwrap_or_else(|error| panic!("{error}"));
         let written = std::os::unix::fs::FileExt::write_all_at(&file, &[9; 2 * BLOCK as usize], 2 * BLOCK);
         assert!(written.is_ok());
@@ -101,7 +109,7 @@ fn leftover_room_of_a_crash_is_trimmed_at_open() {
     };
     let folder = folder(place.path(), 100 * BLOCK);
     assert!(allocated(&folder, &id) < 2 * BLOCK, "{}", allocated(&folder, &id));
-    assert!(folder.get(&id, 0).is_some());
+    assert!(folder.reader.get(&id, 0).is_some());
 }
 
 /// Damages block 0, which was trusted, and lets the store itself change the same file before anybody looks again.
@@ -109,20 +117,20 @@ fn damage_then(change: impl Fn(&Folder, &FileId)) -> Option<bool> {
     let place = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     let folder = folder(place.path(), 10 * BLOCK);
     let id = (0..2).map(|index| put(&folder, "large", 3 * BLOCK, index)).max()?;
-    assert!(folder.get(&id, 0).is_some());
+    assert!(folder.reader.get(&id, 0).is_some());
     std::thread::sleep(std::time::Duration::from_millis(15));
-    let path = super::super::layout::data_file(&folder.path, &id);
+    let path = super::super::layout::data_file(&folder.place.path, &id);
     let file = std::fs::File::options().write(true).open(path).ok()?;
     std::os::unix::fs::FileExt::write_all_at(&file, &[0xff], 100).ok()?;
     change(&folder, &id);
-    Some(folder.get(&id, 0).is_none())
+    Some(folder.reader.get(&id, 0).is_none())
 }
 
 #[test]
 fn damage_is_noticed_though_the_store_changed_the_file_since() {
-    let evict = |folder: &Folder, id: &FileId| assert!(folder.remove(id, Some(1), Removal::Evict) > 0);
+    let evict = |folder: &Folder, id: &FileId| assert!(folder.remover.remove(id, Some(1), Removal::Evict) > 0);
     let add = |folder: &Folder, id: &FileId| assert_eq!(put(folder, "large", 3 * BLOCK, 2), *id);
-    let close = |folder: &Folder, id: &FileId| assert!(folder.index.shard(id).close_one());
+    let close = |folder: &Folder, id: &FileId| assert!(folder.contents.index.shard(id).close_one());
     assert_eq!(damage_then(evict), Some(true), "evicting a block of an open file");
     assert_eq!(damage_then(add), Some(true), "adding a block to an open file");
     let closed_evict = |folder: &Folder, id: &FileId| {
@@ -140,11 +148,11 @@ fn damage_is_noticed_though_the_store_changed_the_file_since() {
 #[test]
 fn damage_is_noticed_though_two_writers_reopen_the_file_at_once() {
     let two_writers = |folder: &Folder, id: &FileId| {
-        assert!(folder.index.shard(id).close_one());
+        assert!(folder.contents.index.shard(id).close_one());
         // The second writer is at work between the first one's claim and its opening of the file.
-        folder.index.shard(id).find_mut(id).into_iter().for_each(|part| part.busy += 1);
+        folder.contents.index.shard(id).find_mut(id).into_iter().for_each(|part| part.busy += 1);
         put(folder, "large", 3 * BLOCK, 2);
-        folder.finish(id);
+        folder.remover.finish(id);
     };
     assert_eq!(damage_then(two_writers), Some(true));
 }
@@ -155,16 +163,16 @@ fn what_was_lent_is_remembered_through_a_compaction_and_forgotten_with_the_file(
     let id = {
         let folder = folder(place.path(), 100 * BLOCK);
         let id = (0..4).map(|index| put(&folder, "large", 4 * BLOCK, index)).max().unwrap_or(FileId([0; 16]));
-        assert!(folder.whole_file(&id, 4 * BLOCK).is_some());
-        assert!(folder.compact().is_ok());
+        assert!(folder.reader.whole_file(&id, 4 * BLOCK).is_some());
+        assert!(folder.contents.compact().is_ok());
         id
     };
     let folder = folder(place.path(), 100 * BLOCK);
-    assert!(folder.is_lent(&id));
-    assert_eq!(folder.remove(&id, Some(2), Removal::Evict), 0, "not in pieces");
-    assert_eq!(folder.remove(&id, None, Removal::Evict), 4 * BLOCK);
+    assert!(folder.contents.is_lent(&id));
+    assert_eq!(folder.remover.remove(&id, Some(2), Removal::Evict), 0, "not in pieces");
+    assert_eq!(folder.remover.remove(&id, None, Removal::Evict), 4 * BLOCK);
     put(&folder, "large", 4 * BLOCK, 0);
-    assert!(!folder.is_lent(&id), "that is another inode");
+    assert!(!folder.contents.is_lent(&id), "that is another inode");
 }
 
 /// A folder that was closed in good order a while ago, and the data file of an unknown file version in it.
@@ -196,7 +204,7 @@ fn a_folder_that_nobody_touched_since_it_was_closed_is_opened_without_a_look_at_
     let (place, orphan) = closed_with_orphan(|_| ());
     make_untouched(place.path());
     let opened = folder(place.path(), 100 * BLOCK);
-    assert_eq!((opened.blocks(), opened.used()), (1, BLOCK));
+    assert_eq!((opened.room.blocks(), opened.room.used()), (1, BLOCK));
     assert!(orphan.exists(), "it was looked for");
 }
 
@@ -206,7 +214,7 @@ fn a_process_that_was_killed_before_it_changed_anything_leaves_the_folder_closed
     make_untouched(place.path());
     drop(folder(place.path(), 100 * BLOCK));
     let opened = folder(place.path(), 100 * BLOCK);
-    assert!(orphan.exists() && opened.blocks() == 1, "it was looked for");
+    assert!(orphan.exists() && opened.room.blocks() == 1, "it was looked for");
     put(&opened, "new", BLOCK, 0);
     drop(opened);
     make_untouched(place.path());
@@ -244,19 +252,19 @@ fn files_that_came_or_went_while_a_folder_was_closed_are_noticed_when_it_is_open
     assert!(closing.close().is_ok());
     drop(closing);
     assert!(std::fs::remove_file(super::super::layout::data_file(place.path(), &lost)).is_ok());
-    assert_eq!(folder(place.path(), 100 * BLOCK).blocks(), 0);
+    assert_eq!(folder(place.path(), 100 * BLOCK).room.blocks(), 0);
 }
 
 #[test]
 fn a_data_file_that_could_not_be_removed_is_looked_for_when_the_folder_is_opened_again() {
-    let (place, orphan) = closed_with_orphan(Folder::note_stray);
+    let (place, orphan) = closed_with_orphan(|folder| folder.files.note_stray());
     make_untouched(place.path());
     drop(folder(place.path(), 100 * BLOCK));
     assert!(!orphan.exists());
 }
 
 fn closed(folder: &Folder, id: &FileId) {
-    while folder.index.shard(id).close_one() {}
+    while folder.contents.index.shard(id).close_one() {}
 }
 
 #[test]
@@ -266,16 +274,16 @@ fn a_file_that_was_removed_since_it_was_opened_is_not_the_file_of_the_next_one()
     let id = put(&folder, "again", 100, 0);
     closed(&folder, &id);
     // Another thread is about to use what it has opened.
-    let path = super::super::layout::data_file(&folder.path, &id);
+    let path = super::super::layout::data_file(&folder.place.path, &id);
     let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{error}"));
-    let Some(descriptor) = folder.descriptor(&id) else { panic!("no descriptor") };
+    let Some(descriptor) = folder.files.descriptor(&id) else { panic!("no descriptor") };
     let opened = Arc::new(OpenFile { file: Arc::new(file), _descriptor: descriptor });
-    assert!(folder.remove(&id, None, Removal::Evict) > 0);
+    assert!(folder.remover.remove(&id, None, Removal::Evict) > 0);
     put(&folder, "again", 100, 0);
     closed(&folder, &id);
-    assert!(folder.attach(&id, opened).is_none());
-    assert!(folder.get(&id, 0).is_some());
-    assert_eq!(folder.shared.counters.corrupt.get(), 0);
+    assert!(folder.files.attach(&id, opened).is_none());
+    assert!(folder.reader.get(&id, 0).is_some());
+    assert_eq!(folder.place.shared.counters.corrupt.get(), 0);
 }
 
 #[test]
@@ -284,11 +292,12 @@ fn a_file_that_is_there_again_is_not_missing_and_one_that_is_not_is_damage() {
     let folder = folder(place.path(), 10 * BLOCK);
     let id = put(&folder, "again", 100, 0);
     closed(&folder, &id);
-    assert_eq!(folder.remove(&id, None, Removal::Missing), 0);
-    assert!(folder.get(&id, 0).is_some());
-    assert_eq!(folder.shared.counters.corrupt.get(), 0);
+    assert_eq!(folder.remover.remove(&id, None, Removal::Missing), 0);
+    assert!(folder.reader.get(&id, 0).is_some());
+    assert_eq!(folder.place.shared.counters.corrupt.get(), 0);
     closed(&folder, &id);
-    std::fs::remove_file(super::super::layout::data_file(&folder.path, &id)).unwrap_or_else(|error| panic!("{error}"));
-    assert!(folder.get(&id, 0).is_none());
-    assert_eq!((folder.shared.counters.corrupt.get(), folder.used()), (1, 0));
+    std::fs::remove_file(super::super::layout::data_file(&folder.place.path, &id))
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert!(folder.reader.get(&id, 0).is_none());
+    assert_eq!((folder.place.shared.counters.corrupt.get(), folder.room.used()), (1, 0));
 }

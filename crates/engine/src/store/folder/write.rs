@@ -2,12 +2,15 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::descriptors::stamp_of;
-use super::{Folder, charge};
+use super::aside::Aside;
+use super::contents::Contents;
+use super::data_files::{DataFiles, stamp_of};
+use super::place::{Place, charge};
+use super::remove::Remover;
+use super::room::Room;
 use crate::ids::{FileId, FileKey};
 use crate::store::counters as reasons;
 use crate::store::disk;
@@ -34,10 +37,21 @@ pub enum Fault {
     Disk(&'static str),
 }
 
-impl Folder {
+/// Takes blocks in.
+#[derive(Debug)]
+pub struct Writer {
+    pub(super) place: Arc<Place>,
+    pub(super) room: Arc<Room>,
+    pub(super) aside: Arc<Aside>,
+    pub(super) contents: Arc<Contents>,
+    pub(super) files: Arc<DataFiles>,
+    pub(super) remover: Arc<Remover>,
+}
+
+impl Writer {
     /// Writes a block for which `charge(length)` is reserved; gives the reservation back if it cannot.
     pub fn store(&self, content: &Content<'_>) -> Result<(), Fault> {
-        let closed = self.closed.read_recursive();
+        let closed = self.contents.closed.read_recursive();
         let result = if *closed {
             Err(Fault::Disk(reasons::CLOSED))
         } else {
@@ -45,10 +59,10 @@ impl Folder {
         };
         match result {
             Ok(()) => {
-                self.note_well();
-                self.count_blocks(1, i64::from(content.length));
+                self.aside.note_well();
+                self.room.count_blocks(1, i64::from(content.length));
             }
-            Err(_) => self.release(charge(content.length)),
+            Err(_) => self.room.release(charge(content.length)),
         }
         result
     }
@@ -56,10 +70,10 @@ impl Folder {
     /// Makes the block's place ours.
     fn claim(&self, content: &Content<'_>) -> Result<Option<Arc<OpenFile>>, Fault> {
         let (id, size) = (content.id, content.key.size);
-        let mut shard = self.index.shard(&id);
+        let mut shard = self.contents.index.shard(&id);
         let part = shard.find_or_insert(&id, || {
-            let mut part = Part::new(id, size, self.shared.block_size.count(size));
-            part.pinned = self.shared.pins.contains(&id);
+            let mut part = Part::new(id, size, self.place.shared.block_size.count(size));
+            part.pinned = self.place.shared.pins.contains(&id);
             part
         });
         if part.leaving {
@@ -79,12 +93,12 @@ impl Folder {
 
     fn fill(&self, content: &Content<'_>, open: Option<Arc<OpenFile>>) -> Result<(), Fault> {
         let (id, index) = (&content.id, content.index);
-        let begun = self.log.begin_change();
-        let opened = begun.and_then(|()| open.map_or_else(|| self.open_data(id, true), Ok));
+        let begun = self.contents.log.begin_change();
+        let opened = begun.and_then(|()| open.map_or_else(|| self.files.open_data(id, true), Ok));
         let written = opened.and_then(|open| {
-            disk::write_parts(&open.file, content.parts, self.offset_of(index), &self.watch)?;
+            disk::write_parts(&open.file, content.parts, self.place.offset_of(index), &self.place.watch)?;
             self.note_file(content)?;
-            self.log.append_block(*id, index, content.length, content.crc)?;
+            self.contents.log.append_block(*id, index, content.length, content.crc)?;
             Ok(open)
         });
         match written {
@@ -102,11 +116,11 @@ impl Folder {
     /// Writes the file record before the first block record of a part.
     fn note_file(&self, content: &Content<'_>) -> io::Result<()> {
         let id = &content.id;
-        if self.index.shard(id).find(id).is_some_and(|part| part.record != NO_RECORD) {
+        if self.contents.index.shard(id).find(id).is_some_and(|part| part.record != NO_RECORD) {
             return Ok(());
         }
-        self.log.append_file(*id, content.key, |record| {
-            if let Some(part) = self.index.shard(id).find_mut(id) {
+        self.contents.log.append_file(*id, content.key, |record| {
+            if let Some(part) = self.contents.index.shard(id).find_mut(id) {
                 part.record = record;
             }
         })?;
@@ -117,16 +131,16 @@ impl Folder {
     /// Looks the new part up in the list that is counted by. The list is taken now that the part is there: who begins
     /// another one finds it.
     fn judge(&self, content: &Content<'_>) {
-        let Some((list, catalogue)) = self.shared.list.read().current() else { return };
+        let Some((list, catalogue)) = self.place.shared.list.read().current() else { return };
         if let Some(has_checksums) = catalogue.has_checksums(content.key) {
-            self.mark_listed(&content.id, list, has_checksums);
+            self.contents.mark_listed(&content.id, list, has_checksums);
         }
     }
 
     fn settle(&self, content: &Content<'_>, open: &OpenFile) {
         let (id, index) = (&content.id, content.index);
-        let mark = self.shared.policy.admitted(self.shared.now());
-        let mut shard = self.index.shard(id);
+        let mark = self.place.shared.policy.admitted(self.place.shared.now());
+        let mut shard = self.contents.index.shard(id);
         shard.set_state(id, index, BlockState::Present);
         let Some(part) = shard.find_mut(id) else { return };
         let slot = part.slot_mut(index);
@@ -142,17 +156,17 @@ impl Folder {
     fn unclaim(&self, content: &Content<'_>) {
         let (id, index) = (&content.id, content.index);
         let unlent = |part: &Part| if part.is_lent() { None } else { part.open.clone() };
-        let open = self.index.shard(id).find(id).filter(|_| self.punches.load(Ordering::Relaxed)).and_then(unlent);
-        if let Some(open) = open.filter(|open| !self.watch.during(|| disk::is_held(&open.file))) {
+        let open = self.contents.index.shard(id).find(id).filter(|_| self.files.punches()).and_then(unlent);
+        if let Some(open) = open.filter(|open| !self.place.watch.during(|| disk::is_held(&open.file))) {
             // What was written of it takes room; a file system without holes keeps it until the file goes.
-            let (offset, length) = (self.offset_of(index), charge(content.length));
-            let _ = self.watch.during(|| disk::punch_hole(&open.file, offset, length));
+            let (offset, length) = (self.place.offset_of(index), charge(content.length));
+            let _ = self.place.watch.during(|| disk::punch_hole(&open.file, offset, length));
         }
-        self.index.shard(id).set_state(id, index, BlockState::Absent);
-        self.finish(id);
+        self.contents.index.shard(id).set_state(id, index, BlockState::Absent);
+        self.remover.finish(id);
     }
 
-    pub(super) fn fault(&self, error: &io::Error) -> Fault {
+    pub fn fault(&self, error: &io::Error) -> Fault {
         let reason = match error.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => return Fault::Disk(reasons::NO_DESCRIPTOR),
             // Somebody removes the file whenever it is made (`open_data`): the disk is well.
@@ -162,7 +176,7 @@ impl Folder {
             Some(libc::EROFS) => reasons::READ_ONLY,
             _ => reasons::DISK_ERROR,
         };
-        self.set_aside(reason, &format!("{reason} ({error})"));
+        self.aside.set_aside(reason, &format!("{reason} ({error})"));
         Fault::Disk(reason)
     }
 }

@@ -1,0 +1,1 @@
+"""Programs of ours as processes of this machine: what makes their start quick, and what the kernel says of them."""

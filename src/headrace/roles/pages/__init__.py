@@ -1,0 +1,1 @@
+"""Web pages of a process that has no event loop: metrics, health, progress."""

@@ -1,0 +1,1 @@
+"""Processes of roles: one module and one `main` for each."""
