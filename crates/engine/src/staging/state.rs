@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::held::Held;
 use super::record::{Kind, Record};
-use super::{FIRST_INODE, join, split};
+use super::{FIRST_INODE, is_written, join, split};
 
 /// Requests that are remembered, for when the kernel sends them again.
 const MOST_REQUESTS: usize = 4096;
@@ -170,6 +170,7 @@ impl State {
                 let attributes = NodeAttributes { mode, uid, gid, mtime_ns };
                 match self.nodes.get_mut(&inode) {
                     Some(node) => node.attributes = attributes,
+                    None if is_written(inode) => {}
                     None => drop(self.others.insert(inode, attributes)),
                 }
             }
