@@ -280,12 +280,6 @@ impl BucketTarget {
     }
 
     fn explain(&self, path: &str, error: &opendal::Error, service: &Current) -> Error {
-        if let Some(Fault { cause: Cause::Refused(refusal), .. }) = Fault::inside(error)
-            && matches!(refusal.status, 409 | 412)
-        {
-            let message = format!("cannot {}: something else stands there by now", action(path));
-            return Error::new(ErrorKind::Stale, message);
-        }
         service.refused(self.remote.place.explain(&action(path), error))
     }
 
@@ -400,7 +394,16 @@ impl Writing for Uploading {
 
 impl Uploading {
     fn explain(&self, error: &opendal::Error) -> Error {
-        self.target.explain(&self.path, error, &self.writer.service)
+        let explained = self.target.explain(&self.path, error, &self.writer.service);
+        match Fault::inside(error) {
+            Some(Fault { cause: Cause::Refused(refusal), .. })
+                if matches!(refusal.status, 409 | 412) && !matches!(self.condition, Condition::None) =>
+            {
+                let message = format!("cannot {}: something else stands there by now", action(&self.path));
+                Error::new(ErrorKind::Stale, message).with_source(explained)
+            }
+            _ => explained,
+        }
     }
 
     /// After a failure: the same upload goes on where it was, by new keys if there are any.
