@@ -31,6 +31,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Read and train": (
         "docs/training.md",
         "docs/libraries.md",
+        "docs/writing.md",
         "docs/writing-beside-data.md",
         "docs/model-weights.md",
         "docs/submitting.md",

@@ -25,10 +25,11 @@ FLOOR = (
 )
 RANKS: tuple[tuple[str, ...], ...] = (
     FLOOR,
-    ("origin", "snapshot", "store", "ring", "wire"),
+    ("origin", "snapshot", "store", "staging", "ring", "wire"),
     ("cluster", "lease", "copy"),
     ("transfer",),
     ("vfs",),
+    ("writing",),
     ("fuse", "serve", "worker"),
     ("engine",),
 )

@@ -156,6 +156,8 @@ class Engine:
         """Bytes given back."""
     def refresh(self) -> str:
         """Takes a new snapshot; JSON of what differs."""
+    def sync(self, ours: Sequence[bytes], theirs: Sequence[bytes]) -> int:
+        """Tries once more to put what was written into the origin; the number of names that were done."""
     def set_view(self, view_json: str) -> None:
         """Goes by this view of the cluster from now on."""
     def adopt_snapshot(self) -> int:

@@ -80,6 +80,7 @@ class DoubleEngine:
         self.config, self.role, self.process = config, role, os.getpid()
         self.prefetched: list[list[bytes]] = []
         self.evicted: list[list[bytes]] = []
+        self.synced: list[Any] = []
         self.warmed: list[list[bytes]] = []
         self.closed = False
         self.job = {"state": "done", "done_bytes": 10, "total_bytes": 10, "done_files": 1, "total_files": 1}
@@ -179,6 +180,10 @@ class DoubleEngine:
     def evict(self, paths: Any) -> int:
         self.evicted.append([*paths])
         return 2048
+
+    def sync(self, ours: Any, theirs: Any) -> int:
+        self.synced.append(([*ours], [*theirs]))
+        return 1 + len(ours) + len(theirs)
 
     def refresh(self) -> str:
         before = set(self.names)

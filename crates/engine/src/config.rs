@@ -33,6 +33,9 @@ pub struct EngineConfig {
     /// Set in members of a cluster.
     #[serde(default)]
     pub cluster: Option<ClusterConfig>,
+    /// Programs may write to its mount.
+    #[serde(default)]
+    pub writable: bool,
 }
 
 /// What a process needs to be a member of a cluster.

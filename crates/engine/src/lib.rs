@@ -2,7 +2,7 @@
 //!
 //! Layers, bottom to top; a module uses only what stands before it (checked by `tools/rust_layers.py`):
 //! floor (`error`, `ids`, `secret`, `sync`, `budget`, `metrics`, `config`, `checksum`)
-//! ← `origin`, `snapshot`, `store`, `ring`, `wire` (unaware of each other) ← `cluster`, `lease`, `copy` ← `transfer` ← `vfs` ← `fuse`, `serve`, `worker` ← `engine`.
+//! ← `origin`, `snapshot`, `staging`, `store`, `ring`, `wire` (unaware of each other) ← `cluster`, `lease`, `copy` ← `transfer` ← `vfs` ← `writing` ← `fuse`, `serve`, `worker` ← `engine`.
 
 pub mod budget;
 pub mod checksum;
@@ -20,6 +20,7 @@ pub mod sync;
 pub mod origin;
 pub mod ring;
 pub mod snapshot;
+pub mod staging;
 pub mod store;
 pub mod wire;
 
@@ -28,6 +29,7 @@ pub mod copy;
 pub mod lease;
 pub mod transfer;
 pub mod vfs;
+pub mod writing;
 
 pub mod fuse;
 pub mod serve;

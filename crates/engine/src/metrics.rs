@@ -72,6 +72,8 @@ pub struct Metrics {
     pub fuse_requests: Family<ReasonLabel, Counter>,
     pub fuse_given_bytes: Counter,
     pub mount_restarts: Counter,
+    pub written_bytes: Counter,
+    pub write_failures: Counter,
     pub local_stalled: Counter,
     pub cluster_epoch: UnsignedGauge,
     pub cluster_members: UnsignedGauge,
@@ -301,6 +303,19 @@ impl Metrics {
                 r,
                 "mount_restarts",
                 "Times that a new process took over the running mount, after a crash or for an upgrade",
+                Counter::default()
+            ),
+            written_bytes: register!(
+                r,
+                "written",
+                Unit::Bytes,
+                "Bytes of files that programs wrote and the origin holds",
+                Counter::default()
+            ),
+            write_failures: register!(
+                r,
+                "write_failures",
+                "Times that a written file could not be put into the origin",
                 Counter::default()
             ),
             local_stalled: register!(

@@ -236,6 +236,11 @@ impl Engine {
         self.call(python, |inner| inner.adopt_snapshot())
     }
 
+    /// Tries once more to put what was written into the origin; how many names were done.
+    fn sync(&self, python: Python<'_>, ours: Vec<Vec<u8>>, theirs: Vec<Vec<u8>>) -> PyResult<u64> {
+        self.call(python, |inner| inner.sync(ours, theirs))
+    }
+
     fn status(&self, python: Python<'_>) -> PyResult<String> {
         self.call(python, |inner| inner.status())
     }

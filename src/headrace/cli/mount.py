@@ -71,6 +71,10 @@ def run(
     nonempty: Annotated[
         bool | None, typer.Option("--nonempty", help="Mount over a folder that is not empty.")
     ] = None,
+    writable: Annotated[
+        bool | None,
+        typer.Option("--writable", help="Let programs write; what they close is in the origin then."),
+    ] = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the dataset.")] = None,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Memory limit for data in flight.")
@@ -134,6 +138,7 @@ def run(
             eviction=eviction,
             snapshot=snapshot,
             concurrency=concurrency,
+            writable=writable,
         )
         # Here, since a mount of one machine alone has no need of YAML, nor of an HTTP client.
         from headrace.cli.role_settings import settings_of_role  # noqa: PLC0415
@@ -190,6 +195,7 @@ def run(
         mode=mode,
         allow_other=allow_other,
         nonempty=nonempty,
+        writable=writable,
         metrics_address=metrics_address,
         log_file=log_file,
         log_level=environment.get("HEADRACE_LOG"),

@@ -6,6 +6,7 @@ It runs without a reader of options where it has none, and loads no more than it
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +24,7 @@ from headrace.settings.environment import Environment
 from headrace.settings.sizes import format_size
 
 if TYPE_CHECKING:
-    from headrace.engine.status import EngineReport, ProofReport, ReadReport, SnapshotReport
+    from headrace.engine.status import EngineReport, ProofReport, ReadReport, SnapshotReport, WritingReport
 
 _ALONE = (
     "nobody looks after it: workers and masters that die stay dead, and reads may wait for them; "
@@ -128,12 +129,27 @@ def rows(entry: Entry, report: EngineReport | HeadraceError) -> Iterator[tuple[s
         if level.trouble:
             yield "", f"takes nothing new at present ({level.trouble}); it is tried again"
     yield "hits", _hits(report.reads)
+    if report.writing is not None:
+        yield from _writing(report.writing)
     yield from _faults(report)
     yield from _left_out(snapshot)
     if entry.metrics_address:
         yield "metrics", f"http://{entry.metrics_address}/metrics"
     if entry.log_file:
         yield "log", entry.log_file
+
+
+def _writing(writing: WritingReport) -> Iterator[tuple[str, str]]:
+    """What programs wrote, and each name that the origin does not hold as they did."""
+    staged = f"{writing.staged_files:,} files, {format_size(writing.staged_bytes)} in {writing.folder}"
+    yield "written", f"{staged}; {writing.open_files:,} open"
+    for file in writing.unpublished:
+        why = "was open when its mount ended" if file.was_open else file.error or "being put into the origin"
+        yield "unsynced", f"{printer.visible(os.fsencode(file.path))}: {why}; its content: {file.file}"
+    for path in writing.undeleted:
+        yield "unsynced", f"{printer.visible(os.fsencode(path))}: gone here, and still in the origin"
+    if writing.unpublished or writing.undeleted:
+        yield "", "headrace sync tries again"
 
 
 def _left_out(snapshot: SnapshotReport) -> Iterator[tuple[str, str]]:

@@ -31,6 +31,7 @@ VERBS: dict[str, Verb] = {
         "Bring data into the cache before it is asked for; complete means that every byte is in.",
     ),
     "evict": Verb("evict", "run", "Drop files or folders from the cache; the data stays where it lives."),
+    "sync": Verb("sync", "run", "Put what was written to a mount, and is not in the origin yet, there."),
     "refresh": Verb(
         "refresh",
         "run",

@@ -209,6 +209,12 @@ class Engine:
         """Takes a new snapshot, and tells what it changed."""
         return RefreshReport.model_validate_json(self.native.refresh())
 
+    def sync(self, *, ours: Sequence[bytes] = (), theirs: Sequence[bytes] = ()) -> int:
+        """Tries once more to put what was written into the origin: at the paths `ours` whatever stands there; what was
+        written at the paths `theirs` is given up. The number of names that were done.
+        """
+        return self.native.sync(ours, theirs)
+
     def set_view(self, view_json: str) -> None:
         """Goes by these workers from now on; for a member of a cluster."""
         self.native.set_view(view_json)

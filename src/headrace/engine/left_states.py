@@ -37,7 +37,9 @@ def left_states(root: Path, in_use: Collection[Path], unused_since_s: float) -> 
         for folder in _folders(root, unused_since_s)
         if folder.absolute() not in kept and (folder.name.startswith(_GOING) or _is_free(folder))
     ]
-    unused = [state for state in found if state.used_at_s <= unused_since_s]
+    unused = [
+        state for state in found if state.used_at_s <= unused_since_s and not _holds_written(state.path)
+    ]
     return sorted(unused, key=lambda state: state.used_at_s)
 
 
@@ -78,6 +80,11 @@ def _owned_at_s(folder: Path) -> float:
         return (folder / _LOCK).lstat().st_mtime
     except OSError:
         return math.inf
+
+
+def _holds_written(folder: Path) -> bool:
+    """Whether files lie there that programs wrote, and may be nowhere else."""
+    return next(folder.glob("staging-*/*.staged"), None) is not None
 
 
 def _is_free(folder: Path) -> bool:

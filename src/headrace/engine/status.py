@@ -127,6 +127,35 @@ class MountReport(Report):
     mode: str = Field(description="How the kernel is served: passthrough, elide, classic or view")
 
 
+class UnpublishedReport(Report):
+    """A file that was written and closed, and that the origin does not hold."""
+
+    path: str = Field(description="Its name in the dataset")
+    bytes: int = Field(default=0, description="Its size")
+    file: str = Field(default="", description="Place of its content on this machine")
+    error: str | None = Field(
+        default=None, description="Why it is not in the origin; none while that was not tried again"
+    )
+    was_open: bool = Field(
+        default=False, description="True for one that was open when its mount ended: it may be half written"
+    )
+
+
+class WritingReport(Report):
+    """How it stands with what programs wrote."""
+
+    folder: str = Field(default="", description="Folder of the written files on this machine")
+    staged_files: int = Field(default=0, description="Written files whose content is on this machine")
+    staged_bytes: int = Field(default=0, description="Bytes of those")
+    open_files: int = Field(default=0, description="Files that programs have open to write")
+    unpublished: tuple[UnpublishedReport, ...] = Field(
+        default=(), description="Files that are closed, and not in the origin"
+    )
+    undeleted: tuple[str, ...] = Field(
+        default=(), description="Names that are gone here, and not yet in the origin"
+    )
+
+
 class MismatchReport(Report):
     """A file of which other bytes came than the origin's checksum says."""
 
@@ -169,6 +198,9 @@ class EngineReport(Report):
     corrupt_blocks: int = Field(default=0, description="Blocks whose checksum did not match, since the start")
     evicted_blocks: int = Field(default=0, description="Blocks evicted since the start")
     mounts: tuple[MountReport, ...] = Field(default=(), description="Mounts of this engine")
+    writing: WritingReport | None = Field(
+        default=None, description="Files that programs wrote; of a writable mount"
+    )
 
     @property
     def cached_share(self) -> float | None:

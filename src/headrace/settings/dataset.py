@@ -91,6 +91,9 @@ class MountSettings(Model):
     mode: MountMode = Field(default=MountMode.AUTO, description="Way to serve the kernel")
     allow_other: bool = Field(default=False, description="Let other users read the mount")
     nonempty: bool = Field(default=False, description="Mount over a folder that is not empty")
+    writable: bool = Field(
+        default=False, description="Let programs write; what they close is in the origin then"
+    )
     metrics_address: str | None = Field(
         default=None, description="`HOST:PORT` where /metrics and /healthz answer; without it, nowhere"
     )

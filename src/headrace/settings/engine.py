@@ -137,6 +137,7 @@ class EngineConfig(Model):
     eviction: EvictionPolicy = EvictionPolicy.SCAN_RESISTANT
     snapshot: SnapshotPolicy = SnapshotPolicy.REFRESH
     cluster: ClusterConfig | None = None
+    writable: bool = False
 
     def to_json(self) -> str:
         """The engine's own form, credentials in clear: never log, print or store what this returns."""

@@ -100,6 +100,17 @@ def test_interrupted_warm_up_is_cancelled(
     assert "cancelled; what is done stays done" in capfd.readouterr().err
 
 
+def test_sync_names_paths_from_the_top_of_the_dataset(
+    mounted: SimpleNamespace, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sync", "shop"]) == 0
+    capfd.readouterr()
+    assert main(["sync", "/mnt/shop", "--ours", "/mnt/shop/a/b", "--theirs", "c", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == {"names": 3}
+    synced = [engine.synced for engine in mounted.Engine.opened if engine.synced]
+    assert synced == [[([], [])], [([b"a/b"], [b"c"])]]
+
+
 def test_evict_needs_to_know_what(mounted: SimpleNamespace, capfd: pytest.CaptureFixture[str]) -> None:
     capfd.readouterr()
     assert main(["evict", "shop"]) == 3

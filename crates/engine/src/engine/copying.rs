@@ -150,7 +150,7 @@ fn source_snapshot(
         return state.latest_snapshot().ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no list of files yet"));
     }
     let path = state.snapshot_path(state.next_version());
-    listing::check_all(runtime.handle(), origins)?;
+    listing::check_all(runtime.handle(), origins, false)?;
     let (snapshot, _) = listing::take_snapshot(runtime.handle(), origins, config, &path, None)?;
     state.prune(snapshot.version(), &[]);
     Ok(snapshot)

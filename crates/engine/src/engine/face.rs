@@ -174,6 +174,12 @@ impl Engine {
         self.verb(Verb::Refresh).map(|report| report.to_string())
     }
 
+    /// Tries once more to put what was written into the origin: of the paths `ours` whatever stands there, while what was
+    /// written at the paths `theirs` is given up. How many names were done.
+    pub fn sync(&self, ours: Vec<Vec<u8>>, theirs: Vec<Vec<u8>>) -> Result<u64> {
+        self.verb(Verb::Sync { ours, theirs }).map(|done| done.as_u64().unwrap_or_default())
+    }
+
     /// JSON of `Status`.
     pub fn status(&self) -> Result<String> {
         self.verb(Verb::Status).map(|report| report.to_string())

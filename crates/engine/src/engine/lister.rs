@@ -76,7 +76,7 @@ impl Lister {
         let path = self.state.snapshot_path(self.state.next_version());
         let before = self.current.lock().clone();
         let handle = self.runtime.handle();
-        listing::check_all(handle, &self.origins)?;
+        listing::check_all(handle, &self.origins, false)?;
         let (snapshot, difference) = listing::take_snapshot(handle, &self.origins, &self.config, &path, Some(&before))?;
         let difference = serde_json::to_value(difference).unwrap_or(Value::Null);
         self.state.prune(snapshot.version(), &[]);

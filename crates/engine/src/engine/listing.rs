@@ -105,7 +105,7 @@ pub fn check_one(config: &OriginConfig) -> Result<()> {
 }
 
 /// Fails with the first origin that cannot be used, in the order given.
-pub fn check_all(runtime: &Handle, origins: &[Arc<dyn Origin>]) -> Result<()> {
+pub fn check_all(runtime: &Handle, origins: &[Arc<dyn Origin>], may_be_empty: bool) -> Result<()> {
     let checks: Vec<_> = origins
         .iter()
         .map(|origin| {
@@ -114,7 +114,12 @@ pub fn check_all(runtime: &Handle, origins: &[Arc<dyn Origin>]) -> Result<()> {
         })
         .collect();
     for check in checks {
-        runtime.block_on(check).unwrap_or_else(|_| Err(Error::new(ErrorKind::Cancelled, "the check was stopped")))?;
+        let checked = runtime.block_on(check);
+        match checked.unwrap_or_else(|_| Err(Error::new(ErrorKind::Cancelled, "the check was stopped"))) {
+            // Nothing below a prefix yet is how writing begins; no bucket is not.
+            Err(error) if may_be_empty && error.kind() == ErrorKind::NotFound && error.context().is_empty() => {}
+            outcome => outcome?,
+        }
     }
     Ok(())
 }
@@ -155,8 +160,8 @@ pub fn first_snapshot(
         return Ok((last.clone(), None));
     }
     let path = state.snapshot_path(state.next_version());
-    let listed =
-        check_all(runtime, origins).and_then(|()| take_snapshot(runtime, origins, config, &path, last.as_ref()));
+    let listed = check_all(runtime, origins, config.writable)
+        .and_then(|()| take_snapshot(runtime, origins, config, &path, last.as_ref()));
     match (listed, last) {
         (Ok((snapshot, _)), _) => {
             state.prune(snapshot.version(), &[]);

@@ -24,6 +24,7 @@ mod verification;
 mod views;
 mod warming;
 mod worker;
+mod writing;
 
 pub use copying::{Copier, CopyConfig};
 pub use face::{Engine, Role};

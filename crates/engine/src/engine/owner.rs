@@ -15,7 +15,7 @@ use super::state::StateDirectory;
 use super::status::Status;
 use super::verb::Verb;
 use super::views::{self, Views};
-use super::{listing, parts, revalidation, verification};
+use super::{listing, parts, revalidation, verification, writing};
 use crate::budget::{Budget, Budgets};
 use crate::cluster::Cluster;
 use crate::config::{EngineConfig, SnapshotPolicy};
@@ -28,7 +28,8 @@ use crate::snapshot::{Difference, Snapshot, difference_inodes};
 use crate::store::{Blocks, Store};
 use crate::sync::Mutex;
 use crate::transfer::{Transfer, on_disks};
-use crate::vfs::{Blobs, Tree};
+use crate::vfs::{Blobs, FileSystem, Tree};
+use crate::writing::WritableTree;
 
 /// How long a refresh waits for the kernel to hear of it.
 const TOLD_WITHIN: Duration = Duration::from_secs(10);
@@ -47,6 +48,8 @@ pub struct Owner {
     store: Option<Arc<Store>>,
     transfer: Arc<Transfer>,
     tree: Arc<Tree>,
+    /// Over the tree, where programs may write.
+    written: Option<Arc<WritableTree>>,
     budgets: Budgets,
     replies: Budget,
     metrics: Metrics,
@@ -73,7 +76,7 @@ impl Owner {
     pub fn open_in(state: StateDirectory, config: EngineConfig) -> Result<Arc<Self>> {
         state.note_opening(true)?;
         let policy = config.snapshot;
-        let owner = Self::assemble(state, config)?;
+        let owner = Self::assemble(state, config, false)?;
         owner.serve()?;
         owner.state.note_opening(false)?;
         if policy == SnapshotPolicy::Revalidate {
@@ -90,31 +93,55 @@ impl Owner {
         options: MountOptions,
     ) -> Result<(Arc<Self>, Arc<MountHandle>)> {
         let state = StateDirectory::own(&config.state_directory)?;
-        let owner = Self::assemble(state, EngineConfig { snapshot: SnapshotPolicy::Keep, ..config })?;
+        let owner = Self::assemble(state, EngineConfig { snapshot: SnapshotPolicy::Keep, ..config }, true)?;
         owner.tree.recall(owner.state.older_snapshots(owner.snapshot().version()));
         let mount = owner.resume_mount(kept, options)?;
+        // Not before it is known which files are open.
+        owner.written.iter().for_each(|written| written.finish_in_background());
         // Last: until the mount holds its files in place, nobody may make the cache evict.
         owner.serve()?;
         Ok((owner, mount))
     }
 
-    fn assemble(state: StateDirectory, config: EngineConfig) -> Result<Arc<Self>> {
+    /// `goes_on`: for a mount that another process has served.
+    fn assemble(state: StateDirectory, config: EngineConfig, goes_on: bool) -> Result<Arc<Self>> {
+        if config.writable && !goes_on {
+            writing::check(&config)?;
+        }
         let block_size = parts::block_size(&config)?;
         let runtime = parts::runtime(config.transfer.threads)?;
+        let handle = runtime.handle().clone();
         let (metrics, (budgets, replies)) = (Metrics::new(), parts::budgets_with_replies(&config));
         let cluster = config.cluster.as_ref();
         let cluster = cluster.map(|cluster| parts::open_cluster(cluster, &metrics, runtime.handle())).transpose()?;
         let origins = parts::open_origins(&config, cluster.as_ref(), &metrics)?;
+        let target = config.writable.then(|| writing::open_target(&config, &metrics, runtime.handle())).transpose()?;
+        if let (Some(target), false) = (&target, goes_on) {
+            writing::try_writing(target, runtime.handle())?;
+        }
         let (snapshot, refresh_error) = listing::first_snapshot(&config, &state, runtime.handle(), &origins)?;
         let store = parts::open_store(&config, block_size, &budgets, &metrics)?;
-        let handle = runtime.handle().clone();
         let blocks = match (&store, &cluster) {
             (Some(store), _) => Some(store.clone() as Arc<dyn Blocks>),
             (None, Some(cluster)) => Some(parts::lease_blocks(cluster, block_size, &budgets)?),
             (None, None) => None,
         };
         let transfer = Transfer::new(blocks, handle.clone(), budgets.clone(), metrics.clone(), config.transfer)?;
-        let tree = Tree::new(snapshot, origins.clone(), transfer.clone(), parts::own_files());
+        let tree = Tree::new(snapshot, origins.clone(), transfer.clone(), parts::own_files(config.writable));
+        if let (Some(error), true, false) = (&refresh_error, config.writable, goes_on) {
+            return Err(Error::new(ErrorKind::Unreachable, format!("the origin cannot be listed: {error}"))
+                .with_hint("a writable mount begins with a new list; mount again once the storage answers"));
+        }
+        let written = match (target, origins.first()) {
+            (Some(target), Some(origin)) => {
+                let with = (&budgets, &metrics, &handle);
+                Some(writing::open(&config, target, origin.clone(), &tree, with, goes_on)?)
+            }
+            _ => None,
+        };
+        if let (Some(written), false) = (&written, goes_on) {
+            writing::finish_earlier(written, &handle);
+        }
         let forgetting = Forgetting::start(&tree, transfer.store().map(AsRef::as_ref), &handle);
         let owner = Arc::new(Owner {
             config,
@@ -126,6 +153,7 @@ impl Owner {
             store,
             transfer,
             tree,
+            written,
             budgets,
             replies,
             metrics,
@@ -248,7 +276,7 @@ impl Owner {
     fn next_snapshot(&self) -> Result<(Snapshot, Difference)> {
         let path = self.state.snapshot_path(self.state.next_version());
         let current = self.tree.snapshot();
-        listing::check_all(&self.handle, &self.origins)?;
+        listing::check_all(&self.handle, &self.origins, self.config.writable)?;
         listing::take_snapshot(&self.handle, &self.origins, &self.config, &path, Some(&current))
     }
 
@@ -305,7 +333,8 @@ impl Owner {
 
     /// Mounts the tree; it stays until `MountHandle::unmount`, an unmount from outside, or `close`.
     pub fn mount(&self, mountpoint: &Path, options: MountOptions) -> Result<Arc<MountHandle>> {
-        let options = MountOptions { mode: self.resolve(options.mode), ..options };
+        let writable = self.written.is_some();
+        let options = MountOptions { mode: self.resolve(options.mode), writable, ..options };
         let snapshot = self.snapshot();
         let (handle, metrics, budgets) = (self.handle.clone(), self.metrics.clone(), self.budgets.clone());
         if options.mode == Mode::View {
@@ -320,7 +349,7 @@ impl Owner {
             self.show_missed();
             return Ok(self.add_mount(mounted));
         }
-        let mounted = fuse::mount(self.tree.clone(), mountpoint, options, handle, metrics, budgets)?;
+        let mounted = fuse::mount(self.filesystem(), mountpoint, options, handle, metrics, budgets)?;
         drop(mounted.announce(snapshot.identity(), |_| ()));
         Ok(self.add_mount(Arc::new(mounted)))
     }
@@ -331,14 +360,23 @@ impl Owner {
         mounted
     }
 
+    /// What a mount shows.
+    fn filesystem(&self) -> Arc<dyn FileSystem> {
+        match &self.written {
+            Some(written) => written.clone(),
+            None => self.tree.clone(),
+        }
+    }
+
     fn resume_mount(&self, kept: fuse::KeptMount, options: MountOptions) -> Result<Arc<MountHandle>> {
+        let options = MountOptions { writable: self.written.is_some(), ..options };
         let (handle, metrics, budgets) = (self.handle.clone(), self.metrics.clone(), self.budgets.clone());
         let mounted = match kept.shown()? {
             Some(identities) => self.views.mount(|| {
                 let (blobs, _until_opened) = views::make_again(&self.state, &self.tree, &identities)?;
                 Ok((fuse::resume(blobs.clone(), kept, options, handle, metrics, budgets)?, blobs))
             })?,
-            None => Arc::new(fuse::resume(self.tree.clone(), kept, options, handle, metrics, budgets)?),
+            None => Arc::new(fuse::resume(self.filesystem(), kept, options, handle, metrics, budgets)?),
         };
         self.metrics.mount_restarts.inc_by(mounted.resumed());
         if mounted.mode() == Mode::View {
@@ -378,7 +416,7 @@ impl Owner {
         let snapshot = self.tree.snapshot();
         let mean_bytes = snapshot.total_bytes() / snapshot.files().max(1);
         match mode {
-            Mode::Auto if mean_bytes < ELIDE_BELOW_MEAN_BYTES => Mode::Elide,
+            Mode::Auto if mean_bytes < ELIDE_BELOW_MEAN_BYTES && self.written.is_none() => Mode::Elide,
             chosen => chosen,
         }
     }
@@ -416,6 +454,7 @@ impl Owner {
             replies: &self.replies,
             metrics: &self.metrics,
             mounts: &mounts,
+            written: self.written.as_deref(),
         }
         .status()
     }
@@ -428,11 +467,32 @@ impl Owner {
             Verb::Warm { inodes } => json!({ "job": self.warm(&self.paths(&inodes))?.0 }),
             Verb::Verify { inodes } => json!({ "job": self.verify(&self.paths(&inodes))?.0 }),
             Verb::Evict { inodes } => json!(self.evict(&self.paths(&inodes))?),
+            Verb::Sync { ours, theirs } => json!(self.sync(&ours, &theirs)?),
             Verb::Progress { job } => encode(self.jobs.get(job)?.progress())?,
             Verb::Cancel { job } => {
                 self.jobs.get(job)?.cancel();
                 Value::Null
             }
+        })
+    }
+
+    /// Tries once more to put what was written into the origin; how many names were done.
+    pub fn sync(&self, ours: &[Vec<u8>], theirs: &[Vec<u8>]) -> Result<u64> {
+        let Some(written) = &self.written else {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "this mount is read-only: there is nothing to put anywhere",
+            )
+            .with_hint("mount with --writable to write"));
+        };
+        self.handle.block_on(async {
+            for path in ours {
+                written.take_ours(path).await?;
+            }
+            for path in theirs {
+                written.take_theirs(path).await?;
+            }
+            Ok(written.finish().await? + (ours.len() + theirs.len()) as u64)
         })
     }
 
@@ -459,7 +519,8 @@ impl Owner {
     /// Ends everything in order: mounts, other processes, jobs, transfers, the store. Safe to call twice. `Timeout` names
     /// the cache folders that could not be closed, since their disk hangs: they are not waited for.
     pub fn close(&self) -> Result<()> {
-        if let (Some(server), true) = (&mut *self.server.lock(), self.is_succeeded()) {
+        let is_succeeded = self.is_succeeded();
+        if let (Some(server), true) = (&mut *self.server.lock(), is_succeeded) {
             server.expect_successor();
         }
         for mount in self.mounts.lock().drain(..) {
@@ -468,6 +529,11 @@ impl Owner {
             }
         }
         drop(self.server.lock().take());
+        if let (Some(written), false) = (&self.written, is_succeeded)
+            && let Err(error) = self.handle.block_on(written.finish()).and_then(|_| written.begin_anew())
+        {
+            tracing::error!("at the end of the mount: {error}");
+        }
         self.jobs.cancel_all();
         self.cluster.iter().for_each(|cluster| cluster.close());
         self.handle.block_on(self.transfer.close());

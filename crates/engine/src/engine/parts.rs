@@ -18,9 +18,10 @@ use crate::store::{Blocks, Store, StoreConfig};
 use crate::vfs::Ownership;
 use crate::wire::{ClientOptions, ClientSecurity, PeerClient, Token};
 
-/// The files belong to whoever runs the engine.
-pub fn own_files() -> Ownership {
-    Ownership::new(nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())
+/// The files belong to whoever runs the engine, who alone may write to them if anybody may.
+pub fn own_files(writable: bool) -> Ownership {
+    let own = Ownership::new(nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    if writable { Ownership { file_mode: 0o644, directory_mode: 0o755, ..own } } else { own }
 }
 
 pub fn block_size(config: &EngineConfig) -> Result<BlockSize> {

@@ -17,6 +17,7 @@ use crate::origin::Origin;
 use crate::store::{Listed, Store};
 use crate::transfer::Transfer;
 use crate::vfs::Tree;
+use crate::writing::WritableTree;
 
 /// The name of the budget for inodes that the kernel holds.
 const INODES: &str = "inodes";
@@ -37,6 +38,7 @@ pub struct Facts<'a> {
     pub replies: &'a Budget,
     pub metrics: &'a Metrics,
     pub mounts: &'a [Arc<MountHandle>],
+    pub written: Option<&'a WritableTree>,
 }
 
 impl Facts<'_> {
@@ -55,6 +57,7 @@ impl Facts<'_> {
             reads: ReadStatus::of(self.metrics, read_errors(self.metrics), self.config.cluster.is_some()),
             budgets: self.budgets(),
             mounts: self.mounts.iter().map(|mount| mount_status(mount)).collect(),
+            writing: self.written.map(WritableTree::status),
             snapshot: self.snapshot(),
         }
     }

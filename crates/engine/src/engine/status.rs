@@ -7,6 +7,7 @@ use crate::config::Exclude;
 use crate::metrics::Metrics;
 use crate::store::LevelUsage;
 use crate::transfer::Mismatch;
+use crate::writing::WritingStatus;
 
 /// Everything, as `headrace status --json` shows it.
 #[derive(Debug, Clone, Serialize)]
@@ -26,6 +27,8 @@ pub struct Status {
     pub reads: ReadStatus,
     pub budgets: Vec<BudgetStatus>,
     pub mounts: Vec<MountStatus>,
+    /// Where programs may write.
+    pub writing: Option<WritingStatus>,
 }
 
 /// How the files of the snapshot that are in the cache as a whole compare with the checksums that their origins keep.

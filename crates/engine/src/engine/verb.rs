@@ -9,9 +9,24 @@ pub enum Verb {
     Status,
     Metrics,
     Refresh,
-    Warm { inodes: Vec<u64> },
-    Verify { inodes: Vec<u64> },
-    Evict { inodes: Vec<u64> },
-    Progress { job: u64 },
-    Cancel { job: u64 },
+    Warm {
+        inodes: Vec<u64>,
+    },
+    Verify {
+        inodes: Vec<u64>,
+    },
+    Evict {
+        inodes: Vec<u64>,
+    },
+    Progress {
+        job: u64,
+    },
+    Cancel {
+        job: u64,
+    },
+    /// Paths are bytes.
+    Sync {
+        ours: Vec<Vec<u8>>,
+        theirs: Vec<Vec<u8>>,
+    },
 }

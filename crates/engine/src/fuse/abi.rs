@@ -15,14 +15,19 @@ pub const OUT_HEADER_BYTES: usize = 16;
 /// The kernel refuses `read` with a smaller buffer: max(FUSE_MIN_READ_BUFFER, headers + `max_write`).
 pub const MIN_READ_BUFFER_BYTES: usize = 8192;
 
-/// The kernel raises a smaller `max_write` to this. The tree is read-only, so nothing larger ever comes.
+/// The kernel raises a smaller `max_write` to this. To a read-only tree nothing larger ever comes.
 pub const MAX_WRITE_BYTES: u32 = 4096;
+
+/// The largest write to a writable tree: with its head it fits the buffers of the ledger.
+pub const MAX_WRITABLE_BYTES: u32 = 7 * 4096;
 
 pub const PAGE_BYTES: u64 = 4096;
 
 /// Bits of `init.flags`; the upper half travels in `flags2`.
 pub mod init {
     pub const ASYNC_READ: u64 = 1;
+    pub const ATOMIC_O_TRUNC: u64 = 1 << 3;
+    pub const BIG_WRITES: u64 = 1 << 5;
     pub const DO_READDIRPLUS: u64 = 1 << 13;
     pub const READDIRPLUS_AUTO: u64 = 1 << 14;
     pub const ASYNC_DIO: u64 = 1 << 15;
@@ -43,9 +48,22 @@ pub const RESENT: u64 = 1 << 63;
 
 /// Bits of `open_out.open_flags`.
 pub mod open {
+    pub const DIRECT_IO: u32 = 1;
     pub const KEEP_CACHE: u32 = 1 << 1;
     pub const NOFLUSH: u32 = 1 << 5;
     pub const PASSTHROUGH: u32 = 1 << 7;
+}
+
+/// Bits of `setattr_in.valid`.
+pub mod set {
+    pub const MODE: u32 = 1;
+    pub const UID: u32 = 1 << 1;
+    pub const GID: u32 = 1 << 2;
+    pub const SIZE: u32 = 1 << 3;
+    pub const MTIME: u32 = 1 << 5;
+    pub const HANDLE: u32 = 1 << 6;
+    pub const MTIME_NOW: u32 = 1 << 8;
+    pub const OWNER: u32 = 1 << 9;
 }
 
 /// Codes of messages that the daemon starts.

@@ -1,46 +1,25 @@
-//! One request in, one answer out: what each operation of the kernel means on a read-only tree.
+//! One request in, one answer out: what each operation of the kernel means. Requests that change something: `changes.rs`.
 
 use std::cell::RefCell;
 use std::io::IoSlice;
 use std::sync::{Arc, Weak};
 
 use super::abi::{Opcode, RESENT, open};
-use super::counts::{Counts, Lookups};
-use super::device::Device;
 use super::directory::{self, Listing};
-use super::disk_reads::{DiskReads, Due, LOOK_EVERY};
-use super::interrupt::InFlight;
-use super::negotiate::Negotiated;
-use super::neighbourhood::Neighbourhood;
-use super::open_modes::{OpenModes, Opened};
+use super::disk_reads::{Due, LOOK_EVERY};
+use super::open_modes::Opened;
 use super::options::Mode;
 use super::reads::{self, ReadBuffers};
-use super::reply::{self, Pending, Presentation};
+use super::reply::{self, Pending};
 use super::request::{Body, Header, Malformed, Request};
-use super::threads::RequestThreads;
-use super::unanswered::{Note, Read, Unanswered};
+use super::state::SessionState;
+use super::unanswered::{Note, Read};
 use crate::error::{Error, ErrorKind};
-use crate::vfs::{AtHand, DiskRead, FileSystem, Inode, ReadReply};
+use crate::staging::is_written;
+use crate::vfs::{AtHand, DiskRead, Inode, ReadReply};
 
 /// Nothing larger is believed of a request: 16 MiB, far beyond what the kernel asks for.
 const MOST_BYTES: u32 = 16 << 20;
-
-/// What all threads of a session share.
-pub struct SessionState {
-    pub device: Arc<Device>,
-    pub filesystem: Arc<dyn FileSystem>,
-    pub negotiated: Negotiated,
-    pub shown: Presentation,
-    pub runtime: tokio::runtime::Handle,
-    pub in_flight: Arc<InFlight>,
-    pub opens: OpenModes,
-    pub unanswered: Arc<Unanswered>,
-    pub disk_reads: DiskReads,
-    pub threads: RequestThreads,
-    pub neighbourhood: Arc<Neighbourhood>,
-    pub counts: Counts,
-    pub lookups: Lookups,
-}
 
 /// What one thread keeps between requests.
 #[derive(Default)]
@@ -70,10 +49,6 @@ impl SessionState {
         }
     }
 
-    fn pending(&self, unique: u64) -> Pending {
-        Pending::new(self.device.clone(), unique)
-    }
-
     fn dispatch(self: &Arc<Self>, request: &Request<'_>, scratch: &mut Scratch) {
         let header = request.header;
         match request.body {
@@ -82,6 +57,13 @@ impl SessionState {
             _ => {}
         }
         let pending = self.pending(header.unique);
+        let pending = match &self.writable {
+            Some(writable) => match self.change(writable, pending, request, scratch.again) {
+                Some(pending) => pending,
+                None => return,
+            },
+            None => pending,
+        };
         match (request.opcode, &request.body) {
             (Some(Opcode::Lookup), Body::Lookup { name }) => self.lookup(pending, header.inode, name),
             (Some(Opcode::GetAttributes), _) => self.attributes(pending, header.inode),
@@ -151,21 +133,29 @@ impl SessionState {
         } else {
             let again = again || header.unique & RESENT != 0;
             match self.opens.open(&*self.filesystem, header.inode, header.unique & !RESENT, again) {
-                Ok(opened) => self.answer_open(pending, opened),
+                Ok(opened) => self.answer_open(pending, header.inode, opened),
                 Err(error) => fail(pending, &error),
             }
         }
     }
 
-    fn answer_open(&self, pending: Pending, opened: Opened) {
+    /// What of a file is to be in the page cache. Content of a snapshot never changes, so what is cached of it stays right.
+    fn cached(&self, inode: Inode) -> u32 {
+        match (is_written(inode), self.filesystem.is_written(inode)) {
+            (false, _) => open::KEEP_CACHE,
+            (true, false) => 0,
+            (true, true) => open::DIRECT_IO,
+        }
+    }
+
+    fn answer_open(&self, pending: Pending, inode: Inode, opened: Opened) {
         let answer = match opened.backing {
             Some(backing) => {
                 self.counts.pass_through(backing.size);
                 // KEEP_CACHE beside PASSTHROUGH would make the kernel fail the open (FOPEN_PASSTHROUGH_MASK).
                 reply::opened(opened.ticket, open::PASSTHROUGH | open::NOFLUSH, backing.id)
             }
-            // An inode's content never changes, so what is cached of it stays right.
-            None => reply::opened(opened.ticket, open::KEEP_CACHE | open::NOFLUSH, 0),
+            None => reply::opened(opened.ticket, self.cached(inode) | open::NOFLUSH, 0),
         };
         // An answer that is not wanted is an open that did not happen, unless the daemon before has answered already.
         if !pending.words(answer) && !opened.inherited {

@@ -12,7 +12,7 @@ use super::abi::IN_HEADER_BYTES;
 use super::counts::{Counts, Lookups};
 use super::device::Device;
 use super::disk_reads::DiskReads;
-use super::dispatch::{Scratch, SessionState};
+use super::dispatch::Scratch;
 use super::ledger::Ledger;
 use super::negotiate::Negotiated;
 use super::neighbourhood::Neighbourhood;
@@ -20,6 +20,7 @@ use super::open_modes::OpenModes;
 use super::options::Mode;
 use super::patience::Places;
 use super::reply::{Lifetime, Presentation};
+use super::state::SessionState;
 use super::threads::RequestThreads;
 use super::unanswered::Unanswered;
 use crate::error::{Error, ErrorKind, Result};
@@ -104,6 +105,7 @@ fn session(runtime: tokio::runtime::Handle, mode: Mode) -> (Arc<SessionState>, U
         unanswered: Unanswered::new(ledger.clone()),
         device,
         filesystem: Arc::new(Endless),
+        writable: None,
         negotiated: Negotiated { minor: 45, flags: u64::MAX, mode },
         shown: Presentation { entry: lifetime, attributes: lifetime },
         runtime,

@@ -4,6 +4,7 @@
 //! which mode does what: `docs/decisions/0005-mount-modes.md`.
 
 mod abi;
+mod changes;
 mod counts;
 mod device;
 mod directory;
@@ -31,6 +32,7 @@ mod relay;
 mod reply;
 mod request;
 mod session;
+mod state;
 mod threads;
 mod tickets;
 mod unanswered;

@@ -77,7 +77,8 @@ fn mount_directly(path: &Path, options: &MountOptions) -> Result<Option<Device>>
     if options.allow_other {
         data.push_str(",allow_other");
     }
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_RDONLY;
+    let closed = if options.writable { MsFlags::empty() } else { MsFlags::MS_RDONLY };
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | closed;
     match nix::mount::mount(Some(options.source.as_str()), path, Some(MOUNT_KIND), flags, Some(data.as_str())) {
         Ok(()) => Ok(Some(device)),
         Err(Errno::EPERM) => Ok(None),
@@ -90,7 +91,8 @@ fn mount_by_helper(path: &Path, options: &MountOptions, is_root: bool) -> Result
         return Err(fusermount::other_refused());
     }
     let source = fusermount::escape(&options.source);
-    let mut words = format!("fsname={source},subtype=headrace,ro,nosuid,nodev,default_permissions");
+    let access = if options.writable { "rw" } else { "ro" };
+    let mut words = format!("fsname={source},subtype=headrace,{access},nosuid,nodev,default_permissions");
     if options.allow_other {
         words.push_str(",allow_other");
     }

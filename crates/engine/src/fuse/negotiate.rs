@@ -103,7 +103,8 @@ fn choose(offer: &InitRequest, options: &MountOptions) -> Negotiated {
         | init::HAS_RESEND
         | init::ALLOW_IDMAP;
     let passthrough = matches!(options.mode, Mode::Auto | Mode::Passthrough);
-    let wanted = always | if passthrough { init::PASSTHROUGH } else { 0 };
+    let writes = if options.writable { init::ATOMIC_O_TRUNC | init::BIG_WRITES } else { 0 };
+    let wanted = always | writes | if passthrough { init::PASSTHROUGH } else { 0 };
     let flags = wanted & offer.flags;
     let mode = match options.mode {
         Mode::Auto | Mode::Passthrough if flags & init::PASSTHROUGH != 0 => Mode::Passthrough,
@@ -127,7 +128,7 @@ fn reply_words(negotiated: &Negotiated, options: &MountOptions, pages: usize) ->
         .u32(negotiated.flags as u32)
         .u16(max_background)
         .u16(congestion)
-        .u32(abi::MAX_WRITE_BYTES)
+        .u32(if options.writable { abi::MAX_WRITABLE_BYTES } else { abi::MAX_WRITE_BYTES })
         .u32(nanosecond)
         .u16(pages as u16)
         .u16(map_alignment)

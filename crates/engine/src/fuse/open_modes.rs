@@ -16,7 +16,7 @@ use super::patience::Places;
 use super::tickets::Tickets;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
-use crate::vfs::{FileSystem, Inode};
+use crate::vfs::{FileSystem, Inode, WRITING};
 
 const SHARDS: usize = 32;
 
@@ -118,6 +118,25 @@ impl OpenModes {
         }
     }
 
+    /// Counts one open of a file that programs write, by a handle that it has already: through neither the page cache nor a
+    /// local file. The ticket, and whether the daemon before had issued it, so that `handle` is one too many.
+    pub fn open_to_write(&self, inode: Inode, unique: u64, again: bool, handle: u64) -> Result<(u64, bool)> {
+        if again && let Some(record) = self.tickets.issued_for(unique).filter(|record| record.inode == inode) {
+            return Ok((record.ticket, true));
+        }
+        if self.mixed {
+            self.decide(inode, None);
+        }
+        match self.tickets.issue(inode, unique, None, handle) {
+            Some(ticket) => Ok((ticket, false)),
+            None => {
+                self.leave(inode);
+                let message = "more files are open in one mount than can be accounted for";
+                Err(Error::new(ErrorKind::NoSpace, message))
+            }
+        }
+    }
+
     /// Counts one RELEASE, or an open whose answer the kernel no longer wanted. A second time it does nothing.
     pub fn close(&self, filesystem: &dyn FileSystem, ticket: u64) {
         // The one moment at which the file counts as closed, for this daemon and for one that comes after it.
@@ -196,7 +215,9 @@ impl OpenModes {
 
     /// Goes on with what the daemon before had open. The local file behind a registration is held in place again; one
     /// that is gone stays readable for those who have it open, through the kernel's own reference.
-    pub fn take_over(&self, filesystem: &dyn FileSystem) {
+    pub fn take_over(&self, filesystem: &Arc<dyn FileSystem>) {
+        let writable = filesystem.clone().writable();
+        let filesystem = &**filesystem;
         for record in self.tickets.live() {
             if self.mixed {
                 let mut shard = self.shard(record.inode).lock();
@@ -207,6 +228,10 @@ impl OpenModes {
             // The old number means nothing to this process, or another file.
             let handle = match record.backing {
                 Some(_) => 0,
+                // What stays right of it is its kind.
+                None if record.handle & WRITING != 0 => {
+                    writable.as_ref().map_or(0, |writable| writable.open_again(record.inode))
+                }
                 None => filesystem.open(record.inode).map_or(0, |opened| opened.handle),
             };
             self.tickets.set_handle(record.ticket, handle);

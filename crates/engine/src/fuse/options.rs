@@ -53,6 +53,8 @@ pub struct MountOptions {
     pub max_background: u16,
     /// What `/proc/mounts` shows as the source.
     pub source: String,
+    /// Whether programs may write: the tree must be one that can be written to.
+    pub writable: bool,
 }
 
 impl Default for MountOptions {
@@ -68,6 +70,7 @@ impl Default for MountOptions {
             max_readahead_bytes: 4 << 20,
             max_background: 64,
             source: "headrace".to_owned(),
+            writable: false,
         }
     }
 }
@@ -86,6 +89,11 @@ impl MountOptions {
         let timeouts = [self.entry_timeout_s, self.attributes_timeout_s];
         if timeouts.iter().any(|timeout| timeout.is_nan() || *timeout < 0.0) {
             return Err(Error::config("entry and attribute timeouts must not be negative"));
+        }
+        if self.writable && matches!(self.mode, Mode::Elide | Mode::View) {
+            return Err(Error::config(format!("a writable mount cannot be served in mode {}", self.mode)).with_hint(
+                "leave the mode to Headrace: files that are only read are passed through where that is possible",
+            ));
         }
         if self.source.is_empty() || self.source.contains(['\0', '\n']) {
             return Err(Error::config("the source of a mount must be a line of text"));

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::abi::{OUT_HEADER_BYTES, PAGE_BYTES};
 use super::device::Device;
-use crate::vfs::{Attributes, FileKind, Statistics};
+use crate::staging::is_written;
+use crate::vfs::{Attributes, FileKind, Space, Statistics};
 
-/// The largest fixed-size answer is `fuse_entry_out` (128 bytes).
-const WORDS_BYTES: usize = 128;
+/// The largest fixed-size answer is `fuse_entry_out` with `fuse_open_out` (144 bytes).
+const WORDS_BYTES: usize = 144;
 
 /// A fixed-size answer under construction; lives on the stack.
 pub struct Words {
@@ -91,19 +92,30 @@ impl Presentation {
 
     /// `fuse_attr_out`.
     pub fn attributes(&self, attributes: &Attributes) -> Words {
-        let head = Words::new().u64(self.attributes.seconds).u32(self.attributes.nanoseconds).u32(0);
+        let lifetime = self.attributes_of(attributes.inode);
+        let head = Words::new().u64(lifetime.seconds).u32(lifetime.nanoseconds).u32(0);
         self.put_attributes(head, attributes)
     }
 
+    /// The size of a file that programs write is asked for each time.
+    fn attributes_of(&self, inode: u64) -> Lifetime {
+        if is_written(inode) { Lifetime::from_seconds(0.0) } else { self.attributes }
+    }
+
+    /// `fuse_entry_out` and `fuse_open_out` of a file that was made.
+    pub fn created(&self, attributes: &Attributes, handle: u64, flags: u32) -> Words {
+        self.entry(attributes).u64(handle).u32(flags).u32(0)
+    }
+
     fn entry_head(&self, inode: u64) -> Words {
-        let generation = 0;
+        let (generation, attributes) = (0, self.attributes_of(inode));
         Words::new()
             .u64(inode)
             .u64(generation)
             .u64(self.entry.seconds)
-            .u64(self.attributes.seconds)
+            .u64(attributes.seconds)
             .u32(self.entry.nanoseconds)
-            .u32(self.attributes.nanoseconds)
+            .u32(attributes.nanoseconds)
     }
 
     /// `fuse_attr`. All three times are the modification time: nothing else is known of an object.
@@ -158,6 +170,26 @@ pub fn statistics(of: Statistics) -> Words {
         .u32(name_length)
         .u32(PAGE_BYTES as u32)
         .zeros(28)
+}
+
+/// `fuse_statfs_out` of a tree that can be written to.
+pub fn space(of: Space) -> Words {
+    let (unit, name_length) = (PAGE_BYTES, 255);
+    Words::new()
+        .u64(of.total_bytes / unit)
+        .u64(of.free_bytes / unit)
+        .u64(of.free_bytes / unit)
+        .u64(of.files)
+        .u64(of.free_files)
+        .u32(unit as u32)
+        .u32(name_length)
+        .u32(unit as u32)
+        .zeros(28)
+}
+
+/// `fuse_write_out`.
+pub fn written(bytes: usize) -> Words {
+    Words::new().u32(bytes as u32).u32(0)
 }
 
 /// The duty to answer one request. Dropped without an answer (a panic, a task that was thrown away), it answers EIO, so
@@ -260,6 +292,10 @@ mod tests {
         assert_eq!(shown.attributes(&a_file()).as_bytes().len(), 104);
         assert_eq!(statistics(Statistics { files: 1, bytes: 1 }).as_bytes().len(), 80);
         assert_eq!(opened(1, 2, 3).as_bytes().len(), 16);
+        assert_eq!(shown.created(&a_file(), 1, 2).as_bytes().len(), 144);
+        assert_eq!(written(1).as_bytes().len(), 8);
+        let space_of = Space { total_bytes: 1, free_bytes: 1, files: 1, free_files: 1 };
+        assert_eq!(space(space_of).as_bytes().len(), 80);
         assert_eq!(header(1, 0, 0).as_bytes().len(), OUT_HEADER_BYTES);
     }
 

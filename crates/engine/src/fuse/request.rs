@@ -16,12 +16,14 @@ pub struct Header {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request<'a> {
     pub header: Header,
+    /// User and group of who asks.
+    pub user: (u32, u32),
     /// `None`: a number that this protocol version does not have.
     pub opcode: Option<Opcode>,
     pub body: Body<'a>,
 }
 
-/// What is asked, for the operations that a read-only tree answers.
+/// What is asked, for the operations that a tree answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body<'a> {
     Init(InitRequest),
@@ -55,8 +57,52 @@ pub enum Body<'a> {
     Interrupt {
         unique: u64,
     },
+    Create {
+        flags: i32,
+        mode: u32,
+        name: &'a [u8],
+    },
+    MakeDirectory {
+        mode: u32,
+        name: &'a [u8],
+    },
+    /// Of a file or a folder.
+    Remove {
+        name: &'a [u8],
+    },
+    Rename {
+        new_parent: Inode,
+        flags: u32,
+        name: &'a [u8],
+        new_name: &'a [u8],
+    },
+    SetAttributes(SetAttributes),
+    Write {
+        handle: u64,
+        offset: u64,
+        owner: u64,
+        bytes: &'a [u8],
+    },
+    Flush {
+        handle: u64,
+        owner: u64,
+    },
     /// No fields that anybody needs, or an operation that is refused as a whole.
     Other,
+}
+
+/// Attributes to be changed: those whose bit of `abi::set` is in `valid`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetAttributes {
+    pub valid: u32,
+    pub handle: u64,
+    pub size: u64,
+    pub owner: u64,
+    pub mtime_s: u64,
+    pub mtime_ns: u32,
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
 }
 
 /// The kernel's side of the handshake.
@@ -110,23 +156,23 @@ impl<'a> Request<'a> {
     /// The request in `bytes`, exactly as one `read` of the device returned them.
     pub fn parse(bytes: &'a [u8]) -> Result<Request<'a>, Malformed> {
         let mut fields = Fields { rest: bytes };
-        let (length, number, header) = parse_header(&mut fields).ok_or(Malformed { unique: None })?;
+        let (length, number, header, user) = parse_header(&mut fields).ok_or(Malformed { unique: None })?;
         let malformed = Malformed { unique: Some(header.unique) };
         if length as usize != bytes.len() {
             return Err(malformed);
         }
         let opcode = Opcode::from_number(number);
         let body = parse_body(opcode, &mut fields).ok_or(malformed)?;
-        Ok(Request { header, opcode, body })
+        Ok(Request { header, user, opcode, body })
     }
 }
 
-fn parse_header(fields: &mut Fields<'_>) -> Option<(u32, u32, Header)> {
+fn parse_header(fields: &mut Fields<'_>) -> Option<(u32, u32, Header, (u32, u32))> {
     let mut header = Fields { rest: fields.take(IN_HEADER_BYTES)? };
     let (length, number) = (header.u32()?, header.u32()?);
     let (unique, inode) = (header.u64()?, header.u64()?);
-    let (_user, _group, thread) = (header.u32()?, header.u32()?, header.u32()?);
-    Some((length, number, Header { unique, inode, thread }))
+    let (uid, gid, thread) = (header.u32()?, header.u32()?, header.u32()?);
+    Some((length, number, Header { unique, inode, thread }, (uid, gid)))
 }
 
 fn parse_body<'a>(opcode: Option<Opcode>, fields: &mut Fields<'a>) -> Option<Body<'a>> {
@@ -147,8 +193,53 @@ fn parse_body<'a>(opcode: Option<Opcode>, fields: &mut Fields<'a>) -> Option<Bod
             Body::ReadDirectory { cookie: fields.u64()?, length: fields.u32()? }
         }
         Some(Opcode::Interrupt) => Body::Interrupt { unique: fields.u64()? },
+        Some(opcode) => parse_change(opcode, fields)?,
+        None => Body::Other,
+    })
+}
+
+fn parse_change<'a>(opcode: Opcode, fields: &mut Fields<'a>) -> Option<Body<'a>> {
+    Some(match opcode {
+        Opcode::Create => {
+            let (flags, mode) = (fields.u32()? as i32, fields.u32()?);
+            let (_umask, _open_flags) = (fields.u32()?, fields.u32()?);
+            Body::Create { flags, mode, name: fields.name()? }
+        }
+        Opcode::MakeDirectory => {
+            let (mode, _umask) = (fields.u32()?, fields.u32()?);
+            Body::MakeDirectory { mode, name: fields.name()? }
+        }
+        Opcode::Unlink | Opcode::RemoveDirectory => Body::Remove { name: fields.name()? },
+        Opcode::Rename | Opcode::RenameWithFlags => {
+            let new_parent = fields.u64()?;
+            let with_flags = opcode == Opcode::RenameWithFlags;
+            let (flags, _padding) = if with_flags { (fields.u32()?, fields.u32()?) } else { (0, 0) };
+            Body::Rename { new_parent, flags, name: fields.name()?, new_name: fields.name()? }
+        }
+        Opcode::SetAttributes => Body::SetAttributes(parse_attributes(fields)?),
+        Opcode::Write => {
+            let (handle, offset, length) = (fields.u64()?, fields.u64()?, fields.u32()?);
+            let (_write_flags, owner) = (fields.u32()?, fields.u64()?);
+            let (_flags, _padding) = (fields.u32()?, fields.u32()?);
+            Body::Write { handle, offset, owner, bytes: fields.take(length as usize)? }
+        }
+        Opcode::Flush => {
+            let handle = fields.u64()?;
+            let (_unused, _padding) = (fields.u32()?, fields.u32()?);
+            Body::Flush { handle, owner: fields.u64()? }
+        }
         _ => Body::Other,
     })
+}
+
+fn parse_attributes(fields: &mut Fields<'_>) -> Option<SetAttributes> {
+    let (valid, _padding) = (fields.u32()?, fields.u32()?);
+    let (handle, size, owner) = (fields.u64()?, fields.u64()?, fields.u64()?);
+    let (_atime, mtime_s, _ctime) = (fields.u64()?, fields.u64()?, fields.u64()?);
+    let (_atime_ns, mtime_ns, _ctime_ns) = (fields.u32()?, fields.u32()?, fields.u32()?);
+    let (mode, _unused) = (fields.u32()?, fields.u32()?);
+    let (uid, gid) = (fields.u32()?, fields.u32()?);
+    Some(SetAttributes { valid, handle, size, owner, mtime_s, mtime_ns, mode, uid, gid })
 }
 
 fn parse_init(fields: &mut Fields<'_>) -> Option<InitRequest> {

@@ -13,7 +13,7 @@ use super::abi::init;
 use super::counts::{Counts, Lookups};
 use super::device::{Device, Received};
 use super::disk_reads::DiskReads;
-use super::dispatch::{Scratch, SessionState};
+use super::dispatch::Scratch;
 use super::ledger::{Ledger, RequestBuffer};
 use super::negotiate::{self, Negotiated};
 use super::neighbourhood::Neighbourhood;
@@ -23,6 +23,7 @@ use super::options::{Mode, MountOptions};
 use super::patience::Places;
 use super::reply::{Lifetime, Presentation};
 use super::request::{Body, Request};
+use super::state::SessionState;
 use super::threads::RequestThreads;
 use super::unanswered::Unanswered;
 use crate::budget::Budgets;
@@ -79,7 +80,7 @@ impl Session {
         let (device, ledger) = (Arc::new(Device::new(from.connection)), Arc::new(Ledger::open(from.ledger)?));
         ledger.resumed().fetch_add(1, Ordering::Relaxed);
         let shared = Arc::new(share(device, ledger.clone(), from.negotiated, options, surroundings));
-        shared.opens.take_over(&*shared.filesystem);
+        shared.opens.take_over(&shared.filesystem);
         begin_again(&shared, &ledger)?;
         Self::serve(shared, ledger, options)
     }
@@ -210,6 +211,7 @@ fn share(
         opens: OpenModes::new(device.clone(), ledger.clone(), passthrough, places.clone()),
         unanswered: Unanswered::new(ledger),
         device,
+        writable: options.writable.then(|| with.filesystem.clone().writable()).flatten(),
         filesystem: with.filesystem,
         negotiated,
         shown: Presentation {

@@ -45,7 +45,9 @@ pub use asker::Asker;
 pub use exclusion::{Exclusion, Sieve};
 pub use open::open;
 use open::{both_keys, build_error, deadline, deliver, promptly};
-pub use target::{Begun, Layout, Mark, Notes, Survey, Target, TargetEntry, Writing, open_target};
+pub use target::{
+    Begun, Expected, Layout, Mark, Notes, Survey, Target, TargetEntry, Writing, open_target, open_writable,
+};
 
 /// What an origin can do; callers and contract tests choose by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -62,6 +62,15 @@ fn region_or_default(region: &Option<String>) -> &str {
 
 /// The service that the configuration describes, and the prefix that it names. What it signs with will be in `keys`.
 pub(super) fn connect(config: &OriginConfig, pace: &Pace, keys: &Keys) -> Result<(Remote, String)> {
+    connect_as(config, pace, keys, false)
+}
+
+/// The same to write by, whose uploads carry checksums that the storage compares.
+pub(super) fn connect_to_write(config: &OriginConfig, pace: &Pace) -> Result<(Remote, String)> {
+    connect_as(config, pace, &Keys::default(), true)
+}
+
+fn connect_as(config: &OriginConfig, pace: &Pace, keys: &Keys, sums: bool) -> Result<(Remote, String)> {
     let OriginConfig::S3 { bucket, prefix, endpoint, region, anonymous, requester_pays, .. } = config else {
         return Err(Error::config("not the configuration of an S3 origin"));
     };
@@ -86,11 +95,11 @@ pub(super) fn connect(config: &OriginConfig, pace: &Pace, keys: &Keys) -> Result
     };
     let wire = Wire::new(&endpoint, Redirects::OwnHost, pace.concurrency, pace.silence)?.of_bucket(encoding);
     let (named, keys, scheme) = (place.clone(), keys.clone(), UnsaidScheme::of(written, &place));
-    let service = Service::new(config, scheme, move |config| make(config, &named, &keys))?;
+    let service = Service::new(config, scheme, move |config| make(config, &named, &keys, sums))?;
     Ok((Remote { service, wire, place }, prefix.clone()))
 }
 
-fn make(config: &OriginConfig, place: &OriginNames, keys: &Keys) -> Result<Servicer> {
+fn make(config: &OriginConfig, place: &OriginNames, keys: &Keys, sums: bool) -> Result<Servicer> {
     let OriginConfig::S3 { bucket, endpoint, region, path_style, anonymous, requester_pays, .. } = config else {
         return Err(Error::config("not the configuration of an S3 origin"));
     };
@@ -102,6 +111,10 @@ fn make(config: &OriginConfig, place: &OriginNames, keys: &Keys) -> Result<Servi
     }
     if *requester_pays {
         builder = builder.enable_request_payer();
+    }
+    if sums {
+        // The one of those that every version of the protocol knows for whole files and for parts.
+        builder = builder.checksum_algorithm("crc32c");
     }
     builder = if *anonymous {
         builder.skip_signature()

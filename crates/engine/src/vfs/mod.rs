@@ -11,6 +11,7 @@ mod replies;
 mod selection;
 mod siblings;
 mod tree;
+mod writable;
 
 use std::fs::File;
 use std::sync::Arc;
@@ -23,8 +24,12 @@ use crate::error::Result;
 pub use crate::transfer::{AtHand, DiskRead, Disks};
 pub use blob::{Blobs, Offer, blob_name};
 pub use catalogue::{Catalogue, has_checksums};
+pub(crate) use replies::{reply_from_cache, reply_when_ready};
 pub use selection::Selection;
 pub use tree::{Ownership, Tree};
+pub use writable::{
+    Changes, Creation, OpenedToWrite, Refused, Rename, Requester, Space, WRITING, Writable, Writer, Written,
+};
 
 /// The number of a file or directory. 1 is the root; a changed file gets a new number, an unchanged one keeps its own.
 pub type Inode = u64;
@@ -157,4 +162,14 @@ pub trait FileSystem: Send + Sync + 'static {
     fn parent(&self, inode: Inode) -> Result<Inode>;
 
     fn statistics(&self) -> Statistics;
+
+    /// What can be written by, where files can be written at all.
+    fn writable(self: Arc<Self>) -> Option<Arc<dyn Writable>> {
+        None
+    }
+
+    /// Whether reads of the file must come here each time: somebody writes it.
+    fn is_written(&self, _inode: Inode) -> bool {
+        false
+    }
 }

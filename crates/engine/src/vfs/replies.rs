@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::transfer::{Piece, Reply, Transfer};
 
 /// For a reply that needs no disk.
-pub(super) fn reply_from_cache(reply: Reply) -> Result<ReadReply> {
+pub(crate) fn reply_from_cache(reply: Reply) -> Result<ReadReply> {
     match sort(reply) {
         Sorted::Pure(reply) => Ok(reply),
         Sorted::Mixed(reply) => {
@@ -20,7 +20,7 @@ pub(super) fn reply_from_cache(reply: Reply) -> Result<ReadReply> {
 }
 
 /// For any other, inside the runtime: threads that may wait read the cache files. `Timeout` when their disk hangs.
-pub(super) async fn reply_when_ready(transfer: &Transfer, reply: Reply) -> Result<ReadReply> {
+pub(crate) async fn reply_when_ready(transfer: &Transfer, reply: Reply) -> Result<ReadReply> {
     if reply.is_at_once() {
         return reply_from_cache(reply);
     }

@@ -73,6 +73,7 @@ impl Scene {
                 eviction: Default::default(),
                 snapshot: Default::default(),
                 cluster: None,
+                writable: false,
             },
             source_path: String::new(),
             target,

@@ -15,6 +15,7 @@ from headrace.settings.dataset import DatasetSettings, MountSettings
 from headrace.settings.environment import Environment
 from headrace.settings.paths import absolute
 from headrace.settings.view_limits import check_view
+from headrace.settings.writing_limits import check_writable
 
 
 def mount_spec(
@@ -34,13 +35,14 @@ def mount_spec(
     if settings.metrics_address:
         parse_address(settings.metrics_address)
     check_view(settings, is_kept=keeper is not None)
+    check_writable(settings, is_kept=keeper is not None)
     folder = absolute(mountpoint)
     registry = Registry(environment.runtime_directory)
     check_free(folder, registry, is_kept=keeper is not None, nonempty=settings.nonempty)
     configured = configure(origins, dataset, environment, ask=terminal.ask)
     for warning in configured.warnings:
         terminal.warn(warning)
-    config = configured.config
+    config = configured.config.model_copy(update={"writable": settings.writable})
     check_places(folder, config)
     return MountSpec(
         config=config,

@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use opendal::Buffer;
-use opendal::raw::OpWrite;
+use opendal::options::WriteOptions;
 use opendal::raw::oio::WriteDyn;
+use opendal::raw::{OpDelete, OpWrite};
+use opendal::{Buffer, Capability};
 use tokio::sync::mpsc;
 
 use super::upload::Upload;
-use super::{Begun, Layout, Mark, Notes, Survey, Target, TargetEntry, Writing};
+use super::{Begun, Expected, Layout, Mark, Notes, Survey, Target, TargetEntry, Writing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{ByteRange, Version};
 use crate::origin::bucket::{Bucket, folder_prefix};
+use crate::origin::fault::{Cause, Fault};
 use crate::origin::pace::Pace;
-use crate::origin::remote::{Remote, key_text};
+use crate::origin::remote::{Remote, condition, key_text};
 use crate::origin::service::Current;
 use crate::origin::version::bare_tag;
 use crate::origin::{ByteStream, Exclusion, ListedObject, ObjectVersion, Origin, is_to_be_listed_anew, layers};
@@ -44,9 +46,9 @@ impl BucketTarget {
     }
 
     /// A writer with the newest keys that stands behind the parts that the bucket has.
-    async fn writer(&self, path: &str, upload: Arc<Upload>) -> Result<Writer> {
+    async fn writer(&self, path: &str, upload: Arc<Upload>, condition: &Condition) -> Result<Writer> {
         let (service, context) = (self.remote.service.current(), upload.context(&self.remote.wire));
-        let opened = service.write_dyn(&context, path, OpWrite::default());
+        let opened = service.write_dyn(&context, path, condition.arguments());
         let inner = opened.map_err(|error| self.remote.place.explain(&action(path), &error))?;
         let mut writer = Writer { inner, service, upload };
         for _ in 0..writer.upload.before() {
@@ -158,9 +160,47 @@ impl Target for BucketTarget {
     ) -> Result<Box<dyn Writing>> {
         let path = self.path(key)?;
         let upload = Upload::new(begun.unwrap_or_default(), notes);
-        let before = upload.before();
-        let writer = self.writer(&path, upload).await?;
-        Ok(Box::new(Uploading { target: self.reader(), writer, path, layout, before, given: before, last: None }))
+        self.uploading(path, layout, upload, Condition::None).await
+    }
+
+    async fn write_over(
+        &self,
+        key: &[u8],
+        layout: Layout,
+        expected: Expected,
+        notes: Arc<dyn Notes>,
+    ) -> Result<Box<dyn Writing>> {
+        let path = self.path(key)?;
+        let condition = match expected {
+            Expected::Nothing => Condition::Absent,
+            // A weak tag cannot be asked for.
+            Expected::This(version) => condition(&version).map_or(Condition::None, Condition::Tagged),
+        };
+        self.uploading(path, layout, Upload::new(Begun::default(), notes), condition).await
+    }
+
+    async fn remove(&self, key: &[u8]) -> Result<()> {
+        self.delete(&self.path(key)?).await
+    }
+
+    async fn remove_folder(&self, key: &[u8]) -> Result<()> {
+        self.delete(&format!("{}/", self.path(key)?)).await
+    }
+
+    async fn try_writing(&self) -> Result<()> {
+        // An upload in parts that is taken back leaves nothing, and asks for the same right as a file.
+        let path = self.path(format!(".headrace-{:016x}", std::process::id()).as_bytes())?;
+        let attempt = || async {
+            let upload = Upload::new(Begun::default(), Arc::new(NoNotes));
+            let mut writer = self.writer(&path, upload, &Condition::None).await?;
+            let mut outcome = Ok(());
+            for _ in 0..2 {
+                outcome = outcome.and(writer.write(Bytes::from_static(b"-")).await);
+            }
+            let aborted = writer.inner.abort_dyn().await;
+            outcome.and(aborted).map_err(|error| self.explain(&path, &error, &writer.service))
+        };
+        self.pace.patiently(attempt).await
     }
 
     async fn abandon(&self, key: &[u8], token: &str) -> Result<()> {
@@ -173,7 +213,8 @@ impl Target for BucketTarget {
             .pace
             .patiently(|| async {
                 // OpenDAL asks for the upload's id with its second piece, and gets the one that is to end.
-                let mut writer = self.writer(&path, Upload::new(begun.clone(), Arc::new(NoNotes))).await?;
+                let upload = Upload::new(begun.clone(), Arc::new(NoNotes));
+                let mut writer = self.writer(&path, upload, &Condition::None).await?;
                 let stand_in = writer.write(Bytes::from_static(b"-")).await;
                 let outcome = match stand_in {
                     Ok(()) => writer.inner.abort_dyn().await,
@@ -207,6 +248,37 @@ impl BucketTarget {
         listed.map(|()| survey)
     }
 
+    async fn uploading(
+        &self,
+        path: String,
+        layout: Layout,
+        upload: Arc<Upload>,
+        condition: Condition,
+    ) -> Result<Box<dyn Writing>> {
+        let before = upload.before();
+        let writer = self.writer(&path, upload, &condition).await?;
+        let target = self.reader();
+        Ok(Box::new(Uploading { target, writer, path, layout, condition, before, given: before, last: None }))
+    }
+
+    /// Deletes a key; one that is not there is no fault.
+    async fn delete(&self, path: &str) -> Result<()> {
+        let attempt = || async {
+            let service = self.remote.service.current();
+            let context = Upload::new(Begun::default(), Arc::new(NoNotes)).context(&self.remote.wire);
+            let explain = |error: opendal::Error| {
+                service.refused(self.remote.place.explain(&format!("delete {}", path.escape_debug()), &error))
+            };
+            let mut deleter = service.delete_dyn(&context).map_err(explain)?;
+            deleter.delete_dyn(path, OpDelete::new()).await.map_err(explain)?;
+            deleter.close_dyn().await.map_err(explain)
+        };
+        match self.pace.patiently(attempt).await {
+            Err(error) if is_absent(&error) => Ok(()),
+            other => other,
+        }
+    }
+
     fn explain(&self, path: &str, error: &opendal::Error, service: &Current) -> Error {
         service.refused(self.remote.place.explain(&action(path), error))
     }
@@ -219,6 +291,26 @@ impl BucketTarget {
             pace: self.pace.clone(),
             origin: self.origin.clone(),
         }
+    }
+}
+
+/// What the bucket is asked to find under the key when a file is put there.
+#[derive(Debug, Clone)]
+enum Condition {
+    None,
+    Absent,
+    Tagged(String),
+}
+
+impl Condition {
+    fn arguments(&self) -> OpWrite {
+        let options = match self {
+            Condition::None => return OpWrite::default(),
+            Condition::Absent => WriteOptions { if_not_exists: true, ..WriteOptions::default() },
+            Condition::Tagged(tag) => WriteOptions { if_match: Some(tag.clone()), ..WriteOptions::default() },
+        };
+        // It fails for conditions by other facts alone.
+        OpWrite::from_options(&Capability::default(), options).map_or_else(|_| OpWrite::default(), |(write, _)| write)
     }
 }
 
@@ -249,6 +341,7 @@ struct Uploading {
     writer: Writer,
     path: String,
     layout: Layout,
+    condition: Condition,
     before: usize,
     /// Parts that the writer has, and the last of them, which the bucket may not have yet.
     given: usize,
@@ -301,7 +394,16 @@ impl Writing for Uploading {
 
 impl Uploading {
     fn explain(&self, error: &opendal::Error) -> Error {
-        self.target.explain(&self.path, error, &self.writer.service)
+        let explained = self.target.explain(&self.path, error, &self.writer.service);
+        match Fault::inside(error) {
+            Some(Fault { cause: Cause::Refused(refusal), .. })
+                if matches!(refusal.status, 409 | 412) && !matches!(self.condition, Condition::None) =>
+            {
+                let message = format!("cannot {}: something else stands there by now", action(&self.path));
+                Error::new(ErrorKind::Stale, message).with_source(explained)
+            }
+            _ => explained,
+        }
     }
 
     /// After a failure: the same upload goes on where it was, by new keys if there are any.
@@ -312,7 +414,7 @@ impl Uploading {
         }
         let upload = self.writer.upload.gone_on_with();
         let taken = upload.taken();
-        self.writer = self.target.writer(&self.path, upload).await?;
+        self.writer = self.target.writer(&self.path, upload, &self.condition).await?;
         match &self.last {
             // Nothing is sent by that: it takes the place of the last part.
             Some(last) if taken < self.given => {

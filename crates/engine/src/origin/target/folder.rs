@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use nix::fcntl::{AtFlags, OFlag, openat, readlinkat, renameat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, symlinkat, unlinkat};
 
-use super::{Begun, Layout, Mark, Notes, Survey, Target, TargetEntry, Writing};
+use super::{Begun, Expected, Layout, Mark, Notes, Survey, Target, TargetEntry, Writing};
 use crate::config::{OriginConfig, TransferConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{ByteRange, Version};
@@ -220,6 +220,34 @@ impl Target for Folder {
         .await
     }
 
+    /// A folder has no conditions: whoever asks has just looked.
+    async fn write_over(
+        &self,
+        key: &[u8],
+        layout: Layout,
+        _expected: Expected,
+        notes: Arc<dyn Notes>,
+    ) -> Result<Box<dyn Writing>> {
+        self.write(key, layout, None, notes).await
+    }
+
+    async fn remove(&self, key: &[u8]) -> Result<()> {
+        self.unlink(key, UnlinkatFlags::NoRemoveDir).await
+    }
+
+    async fn remove_folder(&self, key: &[u8]) -> Result<()> {
+        self.unlink(key, UnlinkatFlags::RemoveDir).await
+    }
+
+    async fn try_writing(&self) -> Result<()> {
+        self.blocking(|directory| {
+            let root = open_root(directory).map_err(|error| fault("open the folder", directory, error))?;
+            faccessat(&root, ".", AccessFlags::W_OK | AccessFlags::X_OK, AtFlags::AT_EACCESS)
+                .map_err(|error| fault("write to", directory, error))
+        })
+        .await
+    }
+
     async fn abandon(&self, key: &[u8], token: &str) -> Result<()> {
         let (key, name) = (key.to_vec(), temporary(token));
         self.blocking(move |directory| {
@@ -228,6 +256,27 @@ impl Target for Folder {
             match unlinkat(&parent, name.as_str(), UnlinkatFlags::NoRemoveDir) {
                 Ok(()) | Err(nix::Error::ENOENT) => Ok(()),
                 Err(error) => Err(fault("remove what is left of", &path_of(directory, &key), error)),
+            }
+        })
+        .await
+    }
+}
+
+impl Folder {
+    async fn unlink(&self, key: &[u8], flags: UnlinkatFlags) -> Result<()> {
+        let key = key.to_vec();
+        self.blocking(move |directory| {
+            let root = open_root(directory).map_err(|error| fault("open the folder", directory, error))?;
+            let (above, name) = split(&key);
+            let parent = match open_folder(&root, above) {
+                Ok(parent) => parent,
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
+                Err(error) => return Err(fault("remove", &path_of(directory, &key), error)),
+            };
+            match unlinkat(&parent, name, flags) {
+                Ok(()) => parent.sync_all().map_err(|error| fault("remove", &path_of(directory, &key), error)),
+                Err(nix::Error::ENOENT) => Ok(()),
+                Err(error) => Err(Error::from_io("remove", &path_of(directory, &key), error.into())),
             }
         })
         .await
@@ -308,6 +357,21 @@ impl Writing for WritingFile {
     async fn finish(&mut self) -> Result<TargetEntry> {
         let written = self.written()?;
         in_background(move || written.finish()).await
+    }
+
+    async fn belongs_to(&mut self, (uid, gid): (u32, u32), mode: u32) -> Result<()> {
+        let written = self.written()?;
+        in_background(move || {
+            let failed = |error| fault("write", &written.place.path, error);
+            let (uid, gid) = (nix::unistd::Uid::from_raw(uid), nix::unistd::Gid::from_raw(gid));
+            match nix::unistd::fchown(&written.file, Some(uid), Some(gid)) {
+                // Only root gives files away: then they are of whoever mounted.
+                Ok(()) | Err(nix::Error::EPERM) => {}
+                Err(error) => return Err(failed(error.into())),
+            }
+            written.file.set_permissions(std::fs::Permissions::from_mode(mode & 0o777)).map_err(failed)
+        })
+        .await
     }
 }
 

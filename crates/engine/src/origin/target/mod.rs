@@ -99,8 +99,34 @@ pub trait Target: Send + Sync + 'static {
         notes: Arc<dyn Notes>,
     ) -> Result<Box<dyn Writing>>;
 
+    /// The same for a new file that the storage itself shall put in place only while `expected` stands there, where it can
+    /// be asked for that: `Stale` otherwise. For a target that `open_writable` made.
+    async fn write_over(
+        &self,
+        key: &[u8],
+        layout: Layout,
+        expected: Expected,
+        notes: Arc<dyn Notes>,
+    ) -> Result<Box<dyn Writing>>;
+
     /// Takes away what a write left that nobody goes on with. Nothing there is no fault.
     async fn abandon(&self, key: &[u8], token: &str) -> Result<()>;
+
+    /// Removes the file under a name. Nothing there is no fault.
+    async fn remove(&self, key: &[u8]) -> Result<()>;
+
+    /// Removes a folder that holds nothing; where folders are no things, what marks one.
+    async fn remove_folder(&self, key: &[u8]) -> Result<()>;
+
+    /// Fails with a message for a person when files cannot be written here. Leaves nothing behind.
+    async fn try_writing(&self) -> Result<()>;
+}
+
+/// What is to stand under a name when a file is put there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expected {
+    Nothing,
+    This(Version),
 }
 
 /// How a file is cut into parts.
@@ -121,6 +147,12 @@ pub trait Writing: Send {
 
     /// Puts the file under its name; what stands there then.
     async fn finish(&mut self) -> Result<TargetEntry>;
+
+    /// Has the file belong to `owner` (user and group), where that may be, with these permission bits. Where files have
+    /// neither, nothing.
+    async fn belongs_to(&mut self, _owner: (u32, u32), _mode: u32) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The target that `config` describes. Sends nothing yet. Use it within a tokio runtime.
@@ -132,5 +164,16 @@ pub fn open_target(config: &OriginConfig, settings: &TransferConfig, metrics: &M
         OriginConfig::Oss { .. } => bucket::BucketTarget::open(oss::connect(config, &pace)?, pace),
         _ => Err(Error::new(ErrorKind::Unsupported, "nothing can be written to an origin of this kind")
             .with_hint("targets are S3, OSS and folders of this machine")),
+    }
+}
+
+/// The target of programs' own files that `config` describes. The storage compares what arrives with its checksum.
+pub fn open_writable(config: &OriginConfig, settings: &TransferConfig, metrics: &Metrics) -> Result<Arc<dyn Target>> {
+    let pace = Pace::new(settings, metrics, config);
+    match config {
+        OriginConfig::Local { directory, .. } => folder::Folder::open(config, directory, settings, metrics),
+        OriginConfig::S3 { .. } => bucket::BucketTarget::open(s3::connect_to_write(config, &pace)?, pace),
+        _ => Err(Error::new(ErrorKind::Unsupported, "a mount cannot write to an origin of this kind")
+            .with_hint("origins of writable mounts are S3 and folders of this machine; mount without --writable")),
     }
 }
