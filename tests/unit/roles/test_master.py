@@ -22,7 +22,7 @@ from headrace.control.roster import Roster
 from headrace.engine import native
 from headrace.errors import DeadlineError, HeadraceError, OriginUnreachableError
 from headrace.exits import ExitCode
-from headrace.roles.master import MasterProcess
+from headrace.roles.processes.master import MasterProcess
 from headrace.testing.processes import free_port
 
 
