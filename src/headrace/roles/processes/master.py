@@ -63,8 +63,8 @@ class MasterProcess:
                 _log.info("master: cluster %s at %s://%s", spec.settings.cluster, scheme, where)
                 async with exported("headrace-master", api.metrics):
                     await _first_of(self._ended.wait(), cluster.work())
-                await server.close()
             finally:
+                await server.close()
                 await cluster.close()
                 await asyncio.to_thread(engine.close)
         _log.info("master: ended")
