@@ -57,6 +57,20 @@ def left_by_a_mount(shell: Shell, source: Path, tmp_path: Path, name: str, age_s
     return state
 
 
+def test_a_state_that_holds_what_programs_wrote_stays(shell: Shell, source: Path, tmp_path: Path) -> None:
+    state = left_by_a_mount(shell, source, tmp_path, "one", 0)
+    staging = state / "staging-0123456789abcdef"
+    staging.mkdir(mode=0o700)
+    (staging / "0001000000000001.staged").write_bytes(b"in no bucket yet")
+    age(state, 2 * WEEK_S)
+    assert json.loads(shell.must("prune", "--unused-for", "1h", "--json").stdout) == []
+    assert (staging / "0001000000000001.staged").read_bytes() == b"in no bucket yet"
+    (staging / "0001000000000001.staged").unlink()
+    age(state, 2 * WEEK_S)
+    shell.must("prune", "--unused-for", "1h")
+    assert not state.exists()
+
+
 def test_states_of_mounts_that_are_gone_are_told_of_and_removed(
     shell: Shell, source: Path, tmp_path: Path
 ) -> None:
