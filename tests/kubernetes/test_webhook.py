@@ -18,7 +18,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from webhook_process import SERVICE, Replica, configuration, kubeconfig_of, rights, service
+from webhook_process import (
+    SERVICE,
+    Replica,
+    configuration,
+    declared_configuration,
+    kubeconfig_of,
+    rights,
+    service,
+)
 
 from headrace.webhook.affinity import PREFERRED, REQUIRED
 from headrace.webhook.certificate_keeper import SECRET, Place
@@ -57,7 +65,7 @@ def webhook(crds, cluster, tmp_path_factory) -> Iterator[Webhook]:
         for number in range(2)
     )
     kubernetes.apply(*service(system, cluster.host_address, [each.port for each in replicas]))
-    kubernetes.apply(configuration(name, system, "Fail"))
+    kubernetes.apply(configuration(name, system, "Fail"), declared_configuration(name, system))
     made = Webhook(name, system, replicas)
     try:
         for replica in replicas:
@@ -70,7 +78,7 @@ def webhook(crds, cluster, tmp_path_factory) -> Iterator[Webhook]:
         codes = [replica.end() for replica in replicas]
         kubernetes(
             "delete",
-            "mutatingwebhookconfiguration,clusterrole,clusterrolebinding",
+            "mutatingwebhookconfiguration,validatingwebhookconfiguration,clusterrole,clusterrolebinding",
             name,
             "--ignore-not-found",
         )
@@ -201,6 +209,57 @@ def test_a_must_that_cannot_be_met_is_told_to_whoever_creates_the_pod(kubernetes
 
     # A replica hears of the dataset and its claim a little later than the API server.
     kubernetes.wait(lambda: "no node holds data of it yet" in told(), "a warning")
+
+
+def test_authors_learn_at_once_what_of_their_objects_is_refused(kubernetes, strict, place):
+    words = kubernetes.command("create", "-n", place, "--dry-run=server", "-f", "-")
+
+    def declared(kind: str, spec: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+        version = "data.fluid.io/v1alpha1"
+        content = {"apiVersion": version, "kind": kind, "metadata": {"name": "new"}, "spec": spec}
+        return subprocess.run(
+            words, input=json.dumps(content), capture_output=True, text=True, timeout=60, check=False
+        )
+
+    def is_warned() -> bool:
+        done = declared("AlluxioRuntime", {"replicas": 1, "fuse": {"env": {"LD_PRELOAD": "/evil.so"}}})
+        return done.returncode == 0 and "spec.fuse.env.LD_PRELOAD is not used" in done.stderr
+
+    def is_refused() -> bool:
+        mount = {"mountPoint": f"dataset://{strict.system}/secret", "name": "data"}
+        done = declared("Dataset", {"mounts": [mount]})
+        return done.returncode != 0 and f"not shared with namespace {place}" in done.stderr
+
+    kubernetes.wait(is_warned, "a warning")
+    kubernetes.wait(is_refused, "a refusal")
+
+
+def test_helm_can_go_back_to_a_chart_that_names_the_path(kubernetes, strict):
+    def path() -> str:
+        (told,) = kubernetes.get("mutatingwebhookconfiguration", strict.name)["webhooks"]
+        return str(told["clientConfig"]["service"]["path"])
+
+    def is_announced() -> bool:
+        return path().startswith("/pods/") and not holds()
+
+    def holds() -> list[str]:
+        words = ("mutatingwebhookconfiguration", strict.name, "--show-managed-fields")
+        entries = kubernetes.get(*words)["metadata"]["managedFields"]
+        return [
+            each["manager"]
+            for each in entries
+            if "f:path" in json.dumps(each) and "Update" in each["operation"]
+        ]
+
+    apply = ("apply", "--server-side", "--field-manager=helm", "-f", "-")
+    older, newer = (configuration(strict.name, strict.system, "Fail") for _ in range(2))
+    del newer["webhooks"][0]["clientConfig"]["service"]["path"]
+    # All but the path is helm's from here on.
+    kubernetes(*apply, "--force-conflicts", stdin=json.dumps(newer))
+    kubernetes.wait(is_announced, "a path that is nobody's own")
+    # A conflict would be an error.
+    kubernetes(*apply, stdin=json.dumps(older))
+    kubernetes.wait(is_announced, "the path again")
 
 
 def test_a_claim_that_is_somebody_elses_steers_nobody(kubernetes, strict, place):

@@ -118,6 +118,21 @@ def configuration(name: str, namespace: str, policy: str) -> dict[str, Any]:
     }
 
 
+def declared_configuration(name: str, namespace: str) -> dict[str, Any]:
+    """The same for objects that somebody declares there; in nobody's way, as in the chart."""
+    made = configuration(name, namespace, "Ignore")
+    (webhook,) = made["webhooks"]
+    del webhook["reinvocationPolicy"]
+    (rule,) = webhook["rules"]
+    rule |= {"apiGroups": ["data.fluid.io"], "apiVersions": ["v1alpha1"], "operations": ["CREATE", "UPDATE"]}
+    rule["resources"] = ["datasets", "alluxioruntimes", "jindoruntimes"]
+    return {
+        **made,
+        "kind": "ValidatingWebhookConfiguration",
+        "webhooks": [{**webhook, "name": "declared.headrace.io"}],
+    }
+
+
 def kubeconfig_of(token: str, path: Path, shown: dict[str, Any]) -> Path:
     """A kubeconfig for the server of another one, as `kubectl config view` shows that, and a token."""
     content = {**shown, "users": [{"name": shown["users"][0]["name"], "user": {"token": token}}]}
@@ -137,7 +152,7 @@ class Replica:
             *(sys.executable, "-m", "headrace.cli.main", "webhook", f"--listen={address}:{self.port}"),
             *(f"--health-port={self.health_port}", f"--service={SERVICE}.{namespace}"),
             *(f"--configuration={name}", f"--kubeconfig={kubeconfig}", "--log-format=text"),
-            "--certificate-grace=5s",
+            *("--certificate-grace=5s", "--policy={}"),
         ]
         self._process: subprocess.Popen[bytes] | None = None
 
